@@ -1,0 +1,114 @@
+import type { Caller } from '../domain/caller.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Awaitable, RateLimit, World } from '../domain/ports.ts';
+import { timestamp } from '../domain/time.ts';
+import { authenticate } from './authenticate.ts';
+import { clientAddress, FailedAttempts } from './failed-attempts.ts';
+import type { RateLimiter } from './rate-limit.ts';
+
+/** What the door looks at: the same of a REST request, a GraphQL request and a socket. */
+export interface Arrival {
+  readonly authorization?: string | undefined;
+  /** The page that sent it, if a browser did. */
+  readonly origin?: string | undefined;
+  readonly host?: string | undefined;
+  /** The address at the other end of the connection. */
+  readonly peer?: string | undefined;
+  readonly forwardedFor?: string | undefined;
+}
+
+export interface DoorOptions {
+  /** The address that the service is reached at, when it is not the one in `Host`. */
+  readonly publicUrl?: string | undefined;
+  readonly trustedProxies: number;
+  /** Called when the storage could not note that a key was used. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** The one door of every face: credential, then its origin, then the rate limit. */
+export class Door {
+  readonly #world: Omit<World, 'limiter'>;
+  readonly #limiter: RateLimiter;
+  readonly #options: DoorOptions;
+  readonly #failedAttempts: FailedAttempts;
+  /** The minute of each key's last noted use, so that a key costs one write a minute at most. */
+  readonly #notedMinutes = new Map<string, number>();
+
+  constructor(world: Omit<World, 'limiter'>, limiter: RateLimiter, options: DoorOptions) {
+    this.#world = world;
+    this.#limiter = limiter;
+    this.#options = options;
+    this.#failedAttempts = new FailedAttempts(world.clock);
+  }
+
+  /**
+   * Finds out who is calling.
+   * @throws UNAUTHENTICATED, RATE_LIMITED after too many failures from one address, UNAVAILABLE
+   */
+  async identify(arrival: Arrival): Promise<Caller> {
+    try {
+      const { caller, lastUsedAt } = await authenticate(this.#world, arrival.authorization);
+      this.#noteUse(caller, lastUsedAt);
+      return caller;
+    } catch (error) {
+      if (!(error instanceof DomainError) || error.code !== 'UNAUTHENTICATED') throw error;
+      const address = clientAddress(arrival.peer, arrival.forwardedFor, this.#options.trustedProxies);
+      throw this.#failedAttempts.record(address) ?? error;
+    }
+  }
+
+  /**
+   * Lets a caller in, for one unit of its account's budget.
+   * @throws FORBIDDEN for a key that comes from a browser page, which costs nothing; RATE_LIMITED, UNAVAILABLE
+   */
+  admit(caller: Caller, arrival: Arrival): Awaitable<RateLimit> {
+    this.#refuseKeyFromPage(caller, arrival);
+    return this.#limiter.admit(caller.account);
+  }
+
+  /**
+   * Charges a caller that is in already for what else its request turned out to hold.
+   * If that is too much, the unit paid at the door is given back: a refused request costs nothing.
+   * @throws RATE_LIMITED
+   */
+  async chargeMore(caller: Caller, units: number): Promise<RateLimit> {
+    try {
+      return await this.#limiter.admit(caller.account, units);
+    } catch (error) {
+      this.#limiter.refund(caller.account, 1);
+      throw error;
+    }
+  }
+
+  /** What the caller's account has left, without spending of it. */
+  peek(caller: Caller): Awaitable<RateLimit> {
+    return this.#limiter.peek(caller.account);
+  }
+
+  /** A key in a browser page is in the hands of whoever looks at the page. */
+  #refuseKeyFromPage({ credential }: Caller, { origin, host }: Arrival): void {
+    if (credential !== 'key' || origin === undefined) return;
+    const { publicUrl } = this.#options;
+    const own = publicUrl === undefined ? [`http://${host}`, `https://${host}`] : [new URL(publicUrl).origin];
+    if (own.includes(origin)) return;
+    throw new DomainError(
+      'FORBIDDEN',
+      'An API key must not be used in a browser page; mint a short-lived token on your server and use that.',
+    );
+  }
+
+  /** Notes the minute in which a key was used, in the background: nobody waits for it. */
+  #noteUse({ account, keyId }: Caller, lastUsedAt: string | null): void {
+    const now = this.#world.clock.now();
+    const minute = Math.floor(now / 60_000);
+    if (this.#notedMinutes.get(keyId) === minute) return;
+    this.#notedMinutes.set(keyId, minute);
+    if (lastUsedAt !== null && Math.floor(Date.parse(lastUsedAt) / 60_000) >= minute) return;
+    this.#world.storage
+      .write(async (tx) => {
+        const key = await tx.apiKeys.find(account.id, keyId);
+        if (key !== undefined) await tx.apiKeys.update({ ...key, lastUsedAt: timestamp(minute * 60_000) });
+      })
+      .catch(this.#options.onError);
+  }
+}

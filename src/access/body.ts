@@ -1,0 +1,89 @@
+import type { IncomingMessage } from 'node:http';
+import { DomainError } from '../domain/errors.ts';
+
+export const maxBodyBytes = 1024 * 1024;
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
+
+/**
+ * Reads a JSON body, counting bytes as they come, so that a body without a Content-Length is bounded
+ * too. It reads the socket itself: Yoga's own limit would pipe each body through a stream.
+ * @returns undefined when there is no body
+ * @throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, BAD_REQUEST
+ */
+export async function readJson(req: IncomingMessage): Promise<unknown> {
+  const declared = req.headers['content-length'];
+  if (declared !== undefined && Number(declared) > maxBodyBytes) throw tooLarge();
+  const chunked = req.headers['transfer-encoding'] !== undefined;
+  if (!chunked && (declared === undefined || declared === '0')) return undefined;
+  requireJson(req);
+  return parseJson(await readBytes(req));
+}
+
+function requireJson({ headers }: IncomingMessage): void {
+  const type = headers['content-type'];
+  if (type === undefined || !/^application\/json *(;.*)?$/i.test(type)) {
+    throw new DomainError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as `Content-Type: application/json`.');
+  }
+  const charset = /; *charset *= *"?([^";]*)/i.exec(type)?.[1];
+  if (charset !== undefined && !/^utf-?8 *$/i.test(charset)) {
+    throw new DomainError('UNSUPPORTED_MEDIA_TYPE', 'Send the body in UTF-8.');
+  }
+  const encoding = headers['content-encoding'];
+  if (encoding !== undefined && encoding !== 'identity') {
+    throw new DomainError('UNSUPPORTED_MEDIA_TYPE', 'Send the body without a Content-Encoding.');
+  }
+}
+
+function readBytes(req: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const settle = (finish: () => void): void => {
+      req.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
+      finish();
+    };
+    const onData = (chunk: Buffer): void => {
+      size += chunk.length;
+      if (size > maxBodyBytes) {
+        req.pause();
+        settle(() => reject(tooLarge()));
+      } else {
+        chunks.push(chunk);
+      }
+    };
+    const onEnd = (): void =>
+      settle(() => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)));
+    const onError = (cause: Error): void => settle(() => reject(cutOff(cause)));
+    const onClose = (): void => settle(() => reject(cutOff(undefined)));
+    req.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
+  });
+}
+
+function parseJson(bytes: Buffer): unknown {
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch (cause) {
+    throw new DomainError('BAD_REQUEST', 'The body is not valid UTF-8.', { cause });
+  }
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    // The cause quotes the body, which may hold what nobody may read in a log.
+    throw new DomainError('BAD_REQUEST', `The body is not JSON${positionOf(cause)}.`);
+  }
+}
+
+function positionOf(error: unknown): string {
+  const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined;
+  return position === undefined ? '' : ` (at position ${position})`;
+}
+
+function tooLarge(): DomainError {
+  return new DomainError('PAYLOAD_TOO_LARGE', 'A body may have at most 1 MiB.');
+}
+
+function cutOff(cause: unknown): DomainError {
+  return new DomainError('BAD_REQUEST', 'The body ended before it was complete.', { cause });
+}

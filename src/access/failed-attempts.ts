@@ -1,0 +1,71 @@
+import ipaddr from 'ipaddr.js';
+import { DomainError } from '../domain/errors.ts';
+import type { Clock } from '../domain/ports.ts';
+
+const maxFailuresPerMinute = 20;
+const maxAddresses = 10_000;
+const minuteMs = 60_000;
+
+interface Failures {
+  count: number;
+  readonly untilMs: number;
+}
+
+/**
+ * Counts failed authentications by the address they come from, in a table that cannot grow without
+ * bound. A valid credential is never held up by it: one bad client must not lock out its neighbours.
+ */
+export class FailedAttempts {
+  readonly #clock: Clock;
+  /** Oldest first. */
+  readonly #byAddress = new Map<string, Failures>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Records a failure.
+   * @returns the error to give instead of UNAUTHENTICATED once there were too many, else undefined
+   */
+  record(address: string): DomainError | undefined {
+    const now = this.#clock.now();
+    const key = network(address);
+    let failures = this.#byAddress.get(key);
+    if (failures === undefined || failures.untilMs <= now) {
+      this.#byAddress.delete(key);
+      failures = { count: 0, untilMs: now + minuteMs };
+      this.#byAddress.set(key, failures);
+      this.#forgetOldest();
+    }
+    failures.count++;
+    if (failures.count <= maxFailuresPerMinute) return undefined;
+    return new DomainError('RATE_LIMITED', 'Too many failed authentications from this address.', {
+      retryAfterSeconds: Math.ceil((failures.untilMs - now) / 1_000),
+    });
+  }
+
+  #forgetOldest(): void {
+    if (this.#byAddress.size <= maxAddresses) return;
+    const [oldest] = this.#byAddress.keys();
+    if (oldest !== undefined) this.#byAddress.delete(oldest);
+  }
+}
+
+/** The part of an address that one client cannot change at will: all of IPv4, the /64 of IPv6. */
+function network(address: string): string {
+  if (!ipaddr.isValid(address)) return address;
+  const parsed = ipaddr.process(address);
+  if (parsed.kind() === 'ipv4') return parsed.toString();
+  return parsed.toByteArray().slice(0, 8).join('.');
+}
+
+/**
+ * The address of the client, as far as it can be trusted.
+ * @param forwardedFor the `X-Forwarded-For` header; each proxy appends the address that it saw
+ * @param proxies how many proxies stand in front of this server
+ */
+export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, proxies: number): string {
+  const hops = proxies > 0 && forwardedFor !== undefined ? forwardedFor.split(',').map((hop) => hop.trim()) : [];
+  return hops.at(-proxies) ?? hops[0] ?? peer ?? 'unknown';
+}

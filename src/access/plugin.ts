@@ -1,0 +1,57 @@
+import type { Plugin } from 'graphql-yoga';
+import type { Logger } from 'pino';
+import type { Account } from '../domain/accounts.ts';
+import type { Clock, RateLimit } from '../domain/ports.ts';
+import { Exchange, type ServerContext } from './exchange.ts';
+
+/**
+ * What every response has in common, whichever face gives it: the request's id, the account's limits,
+ * and a line in the log.
+ */
+export function useExchange({ clock, log }: { clock: Clock; log: Logger }): Plugin<object, ServerContext> {
+  return {
+    onRequest({ serverContext }) {
+      serverContext.exchange = new Exchange(serverContext.req);
+    },
+    onResponse({ response, serverContext }) {
+      // Yoga's own pages are answered before the hook above has run.
+      const exchange = serverContext.exchange ?? new Exchange(serverContext.req);
+      const { headers } = response;
+      headers.set('X-Request-Id', exchange.requestId);
+      headers.set('X-Content-Type-Options', 'nosniff');
+      const { account, rateLimit } = exchange;
+      if (account !== undefined && rateLimit !== undefined) {
+        for (const [name, value] of rateLimitHeaders(account, rateLimit, clock.now())) headers.set(name, value);
+      }
+      log.info(
+        {
+          requestId: exchange.requestId,
+          method: exchange.method,
+          path: exchange.path,
+          operation: exchange.operation,
+          accountId: account?.id,
+          status: response.status,
+          durationMs: Math.round((performance.now() - exchange.startedMs) * 100) / 100,
+        },
+        'request',
+      );
+    },
+  };
+}
+
+/** draft-ietf-httpapi-ratelimit-headers-10, and the older X-RateLimit headers beside it. */
+function rateLimitHeaders(
+  account: Account,
+  { limit, remaining, resetAtMs }: RateLimit,
+  nowMs: number,
+): [string, string][] {
+  const name = account.plan;
+  const resetSeconds = Math.max(0, Math.ceil((resetAtMs - nowMs) / 1_000));
+  return [
+    ['RateLimit-Policy', `"${name}";q=${limit};w=3600`],
+    ['RateLimit', `"${name}";r=${remaining};t=${resetSeconds}`],
+    ['X-RateLimit-Limit', String(limit)],
+    ['X-RateLimit-Remaining', String(remaining)],
+    ['X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1_000))],
+  ];
+}

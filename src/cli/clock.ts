@@ -1,0 +1,3 @@
+import type { Clock } from '../domain/ports.ts';
+
+export const systemClock: Clock = { now: () => Date.now() };

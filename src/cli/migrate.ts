@@ -1,0 +1,19 @@
+import type { Command } from 'commander';
+import { readConfig } from '../config.ts';
+import { openSqliteStorage } from '../storage/sqlite/storage.ts';
+import { print } from './output.ts';
+
+export function addMigrate(program: Command): void {
+  program
+    .command('migrate')
+    .description('Bring the database up to date; `serve` does it by itself')
+    .option('--json', 'print JSON')
+    .action(async (options: { json?: boolean }) => {
+      const storage = openSqliteStorage(readConfig().databasePath);
+      await storage.close();
+      const { applied, total } = storage.migrations;
+      print({ applied, total }, options, () =>
+        applied === 0 ? `Up to date: ${total} migrations.` : `Applied ${applied} of ${total} migrations.`,
+      );
+    });
+}

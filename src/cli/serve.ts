@@ -1,0 +1,47 @@
+import type { Command } from 'commander';
+import { readConfig } from '../config.ts';
+import { createAccount } from '../domain/accounts.ts';
+import type { World } from '../domain/ports.ts';
+import { systemClock } from './clock.ts';
+import { createLog } from './log.ts';
+import { startServer } from './server.ts';
+
+export function addServe(program: Command): void {
+  program
+    .command('serve')
+    .description('Serve REST under /v1 and GraphQL at /graphql (the same as `npm start`)')
+    .action(async () => {
+      const config = readConfig();
+      const log = createLog(config.logLevel);
+      const server = await startServer({ config, log, clock: systemClock });
+      if (!config.production) await introduceYourself(server.app.world, server.url);
+      log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
+      await untilAskedToStop();
+      log.info('stopping');
+      await server.close();
+      log.info('stopped');
+    });
+}
+
+/** In an empty database, makes a first account to try things with, and shows its key this once. */
+async function introduceYourself(world: World, url: string): Promise<void> {
+  if ((await world.storage.read.accounts.list()).length > 0) return;
+  const { account, apiKey } = await createAccount(world, { name: 'demo', plan: 'business' });
+  console.log(`
+  A first account was made: ${account.name} (${account.plan}).
+  Its API key, shown this once:
+
+    ${apiKey.secret}
+
+  Try it:
+
+    curl ${url}/v1/conversations -H 'Authorization: Bearer ${apiKey.secret}'
+`);
+}
+
+function untilAskedToStop(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once('SIGTERM', () => resolve());
+    process.once('SIGINT', () => resolve());
+  });
+}

@@ -1,0 +1,86 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Logger } from 'pino';
+import { type App, buildApp } from '../app.ts';
+import type { Config } from '../config.ts';
+import type { Clock } from '../domain/ports.ts';
+import { openSqliteStorage, type SqliteStorage } from '../storage/sqlite/storage.ts';
+
+export interface RunningServer {
+  readonly url: string;
+  readonly app: App;
+  readonly storage: SqliteStorage;
+  /** Stops taking requests, lets those in flight finish within the grace time, and closes the storage. */
+  close(): Promise<void>;
+}
+
+export interface ServerOptions {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+const tickMs = 60_000;
+
+/** Opens the storage and serves both faces over HTTP. */
+export async function startServer({ config, log, clock }: ServerOptions): Promise<RunningServer> {
+  const storage = openSqliteStorage(config.databasePath);
+  const app = buildApp({ storage, clock, log, publicUrl: config.publicUrl, trustedProxies: config.trustedProxies });
+  const server = createServer(
+    {
+      // A client that sends slowly holds a connection for this long and no longer.
+      headersTimeout: 10_000,
+      requestTimeout: 30_000,
+      keepAliveTimeout: 65_000, // longer than the usual balancer keeps its own connections
+      maxHeaderSize: 16 * 1024,
+    },
+    (req, res) => void app.yoga(req, res),
+  );
+  try {
+    await listen(server, config);
+  } catch (error) {
+    await storage.close();
+    throw error;
+  }
+  const ticking = setInterval(() => {
+    app.tick().catch((error: unknown) => log.warn({ err: error }, 'could not hand back rate limit reservations'));
+  }, tickMs).unref();
+  const { port } = server.address() as AddressInfo;
+  const host = config.host.includes(':') ? `[${config.host}]` : config.host;
+  return {
+    url: `http://${host}:${port}`,
+    app,
+    storage,
+    async close() {
+      clearInterval(ticking);
+      await drain(server, config.shutdownGraceMs);
+      await app.close();
+      await storage.close();
+    },
+  };
+}
+
+function listen(server: Server, { host, port }: Config): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** Resolves when every request has been answered, or when the grace time is over and the rest are cut off. */
+function drain(server: Server, graceMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const cutOff = setTimeout(() => server.closeAllConnections(), graceMs);
+    server.close(() => {
+      clearTimeout(cutOff);
+      resolve();
+    });
+    server.closeIdleConnections();
+    // A connection kept alive is idle again once its last request is answered.
+    const closing = setInterval(() => server.closeIdleConnections(), 50);
+    server.once('close', () => clearInterval(closing));
+  });
+}

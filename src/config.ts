@@ -1,0 +1,67 @@
+import { z } from 'zod';
+
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  /** The path of the SQLite file. */
+  readonly databasePath: string;
+  /** The address that clients reach the service at, if it is not the one that it listens on. */
+  readonly publicUrl: string | undefined;
+  readonly logLevel: (typeof logLevels)[number];
+  /** How many proxies stand in front, each appending to `X-Forwarded-For`. */
+  readonly trustedProxies: number;
+  readonly shutdownGraceMs: number;
+  readonly production: boolean;
+}
+
+const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+
+function integer(low: number, high: number) {
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, { error: `must be a whole number from ${low} to ${high}` })
+    .transform(Number)
+    .refine((value) => value >= low && value <= high, { error: `must be a whole number from ${low} to ${high}` });
+}
+
+const variables = z.object({
+  HOST: z.string().default('127.0.0.1'),
+  PORT: integer(0, 65_535).default(4000),
+  DATABASE_URL: z
+    .string()
+    .regex(/^file:.+/, { error: 'must be a file, such as file:data/conversations.db' })
+    .default('file:data/conversations.db'),
+  PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).optional(),
+  LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
+  TRUST_PROXY: integer(0, 10).default(0),
+  SHUTDOWN_GRACE_SECONDS: integer(0, 3_600).default(10),
+  NODE_ENV: z.string().default('development'),
+});
+
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/**
+ * Reads the configuration from the environment: the only place that does. An empty variable is as one not set.
+ * @throws ConfigError that names every fault
+ */
+export function readConfig(environment: Readonly<Record<string, string | undefined>> = process.env): Config {
+  const given = Object.fromEntries(
+    Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''),
+  );
+  const { success, data, error } = variables.safeParse(given);
+  if (!success) {
+    throw new ConfigError(error.issues.map(({ path, message }) => `${path.join('.')} ${message}`).join('\n'));
+  }
+  return Object.freeze({
+    host: data.HOST,
+    port: data.PORT,
+    databasePath: data.DATABASE_URL.slice('file:'.length).replace(/^\/\/(?=\/)/, ''),
+    publicUrl: data.PUBLIC_URL,
+    logLevel: data.LOG_LEVEL,
+    trustedProxies: data.TRUST_PROXY,
+    shutdownGraceMs: data.SHUTDOWN_GRACE_SECONDS * 1_000,
+    production: data.NODE_ENV === 'production',
+  });
+}

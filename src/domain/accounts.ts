@@ -1,0 +1,105 @@
+import { z } from 'zod';
+import { type NewApiKey, prepareApiKey, storeApiKey } from './api-keys.ts';
+import { scopes } from './caller.ts';
+import { notFound } from './errors.ts';
+import { eventCursor } from './events.ts';
+import { operation, parseInput } from './operation.ts';
+import type { World } from './ports.ts';
+import { line } from './text.ts';
+import { type Timestamp, timestamp } from './time.ts';
+
+export const plans = ['trial', 'pro', 'business'] as const;
+export type Plan = (typeof plans)[number];
+
+/** Requests in any 60 minutes that a plan allows. */
+export const requestsPerHour: Readonly<Record<Plan, number>> = { trial: 100, pro: 1_000, business: 10_000 };
+
+export interface Account {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: Plan;
+  /** A limit of the account's own in place of its plan's, or null. */
+  readonly requestsPerHour: number | null;
+  readonly createdAt: Timestamp;
+}
+
+/** Counters that are kept with every write, so that no total has to be counted. */
+export interface AccountTotals {
+  readonly active: number;
+  readonly pending: number;
+  readonly closed: number;
+  /** The sequence of the account's last event; 0 before the first. */
+  readonly eventSequence: number;
+}
+
+export function limitOf(account: Account): number {
+  return account.requestsPerHour ?? requestsPerHour[account.plan];
+}
+
+export const getAccount = operation({
+  name: 'getAccount',
+  summary: 'Returns the account that the credential belongs to, with what is left of its rate limit.',
+  scope: 'any',
+  input: z.strictObject({}),
+  errors: [],
+  async run({ caller: { account }, storage, limiter }) {
+    const [totals, epoch, rateLimit] = [
+      await storage.read.accounts.totals(account.id),
+      await storage.read.events.epoch(),
+      await limiter.peek(account),
+    ];
+    return {
+      id: account.id,
+      name: account.name,
+      plan: account.plan,
+      rateLimit: { limit: rateLimit.limit, remaining: rateLimit.remaining, resetAt: timestamp(rateLimit.resetAtMs) },
+      eventCursor: eventCursor(epoch, totals.eventSequence),
+      createdAt: account.createdAt,
+    };
+  },
+});
+
+const accountInput = z.strictObject({
+  name: line(200, 1),
+  plan: z.enum(plans),
+  requestsPerHour: z.int().min(1).max(1_000_000_000).nullable().optional(),
+});
+
+/** Makes an account and its first key, with every scope. For the operator: it asks for no credential. */
+export async function createAccount(world: World, input: unknown): Promise<{ account: Account; apiKey: NewApiKey }> {
+  const { name, plan, requestsPerHour: own } = parseInput(accountInput, input);
+  const now = world.clock.now();
+  const account: Account = {
+    id: world.ids.next('account', now),
+    name,
+    plan,
+    requestsPerHour: own ?? null,
+    createdAt: timestamp(now),
+  };
+  const prepared = prepareApiKey({ ...world, now }, { name: 'first key', scopes });
+  const apiKey = await world.storage.write(async (tx) => {
+    await tx.accounts.insert(account);
+    return await storeApiKey(tx, account.id, prepared);
+  });
+  return { account, apiKey };
+}
+
+/**
+ * Changes an account's name, plan or own limit. For the operator.
+ * @throws NOT_FOUND
+ */
+export async function updateAccount(world: World, id: string, input: unknown): Promise<Account> {
+  const changes = parseInput(accountInput.partial(), input);
+  return await world.storage.write(async (tx) => {
+    const account = await tx.accounts.find(id);
+    if (account === undefined) throw notFound('account');
+    const changed: Account = {
+      ...account,
+      name: changes.name ?? account.name,
+      plan: changes.plan ?? account.plan,
+      requestsPerHour: changes.requestsPerHour === undefined ? account.requestsPerHour : changes.requestsPerHour,
+    };
+    await tx.accounts.update(changed);
+    return changed;
+  });
+}

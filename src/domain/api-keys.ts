@@ -1,0 +1,142 @@
+import { z } from 'zod';
+import { requireScope, type Scope, scopes } from './caller.ts';
+import { DomainError, notFound } from './errors.ts';
+import { currentEventCursor } from './events.ts';
+import type { Ids } from './ids.ts';
+import { operation } from './operation.ts';
+import { decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
+import type { Secrets, Transaction } from './ports.ts';
+import { line } from './text.ts';
+import { type Timestamp, timeInput, timestamp } from './time.ts';
+
+const maxLiveKeys = 100;
+
+export interface ApiKey {
+  readonly id: string;
+  readonly name: string;
+  /** The first characters of the secret, to tell keys apart. */
+  readonly prefix: string;
+  readonly scopes: readonly Scope[];
+  readonly expiresAt: Timestamp | null;
+  /** When it was last used, to the minute. */
+  readonly lastUsedAt: Timestamp | null;
+  readonly createdAt: Timestamp;
+  readonly revokedAt: Timestamp | null;
+}
+
+/** A key at the one moment at which its secret can be shown. */
+export interface NewApiKey extends ApiKey {
+  readonly secret: string;
+}
+
+interface PreparedApiKey {
+  readonly key: ApiKey;
+  readonly secret: string;
+  readonly secretHash: Uint8Array;
+}
+
+/** Makes a key with its secret, before and outside of the transaction that stores it. */
+export function prepareApiKey(
+  { ids, secrets, now }: { ids: Ids; secrets: Secrets; now: number },
+  plan: { name: string; scopes: Iterable<Scope>; expiresAtMs?: number | null | undefined },
+): PreparedApiKey {
+  const secret = secrets.generate();
+  const granted = new Set(plan.scopes);
+  const key: ApiKey = {
+    id: ids.next('apiKey', now),
+    name: plan.name,
+    prefix: secret.slice(0, 8),
+    scopes: scopes.filter((scope) => granted.has(scope)),
+    expiresAt: plan.expiresAtMs == null ? null : timestamp(plan.expiresAtMs),
+    lastUsedAt: null,
+    createdAt: timestamp(now),
+    revokedAt: null,
+  };
+  return { key, secret, secretHash: secrets.hash(secret) };
+}
+
+/** @throws QUOTA_EXCEEDED when the account has its hundred keys */
+export async function storeApiKey(tx: Transaction, accountId: string, prepared: PreparedApiKey): Promise<NewApiKey> {
+  if ((await tx.apiKeys.countLive(accountId)) >= maxLiveKeys) {
+    throw new DomainError(
+      'QUOTA_EXCEEDED',
+      `An account can have ${maxLiveKeys} API keys; revoke one that is not used.`,
+    );
+  }
+  await tx.apiKeys.insert(accountId, prepared.key, prepared.secretHash);
+  return { ...prepared.key, secret: prepared.secret };
+}
+
+export const createApiKey = operation({
+  name: 'createApiKey',
+  summary: 'Creates an API key and shows its secret, this once.',
+  scope: 'keys:manage',
+  input: z.strictObject({
+    name: line(200, 1).describe('What the key is for.'),
+    scopes: z
+      .array(z.enum(scopes))
+      .min(1, { error: 'must name at least one scope' })
+      .optional()
+      .describe('What it may do. By default all that the calling credential may; never more than that.'),
+    expiresAt: timeInput.nullable().optional().describe('When it stops being valid; by default never.'),
+  }),
+  errors: ['QUOTA_EXCEEDED'],
+  async run({ caller, storage, ids, secrets, now }, input) {
+    for (const scope of input.scopes ?? []) requireScope(caller, scope);
+    if (input.expiresAt != null && input.expiresAt <= now) {
+      throw new DomainError('VALIDATION_FAILED', '`expiresAt` must be in the future.', {
+        faults: [{ pointer: '/expiresAt', detail: 'must be in the future' }],
+      });
+    }
+    const prepared = prepareApiKey(
+      { ids, secrets, now },
+      { name: input.name, scopes: input.scopes ?? caller.scopes, expiresAtMs: input.expiresAt },
+    );
+    return await storage.write(async (tx) => ({
+      apiKey: await storeApiKey(tx, caller.account.id, prepared),
+      eventCursor: await currentEventCursor(tx, caller.account.id),
+    }));
+  },
+});
+
+const sort = '-createdAt';
+
+export const listApiKeys = operation({
+  name: 'listApiKeys',
+  summary: 'Lists the account’s API keys, newest first, the revoked ones included.',
+  scope: 'keys:manage',
+  input: z.strictObject(pageInput).check(refuseCursorWithOffset),
+  errors: [],
+  async run({ caller, storage }, { limit, offset = 0, after }): Promise<List<ApiKey>> {
+    const [afterId] = after === undefined ? [] : decodeCursor(after, sort, ['string']);
+    const accountId = caller.account.id;
+    const slice = await storage.read.apiKeys.page(accountId, {
+      limit,
+      offset,
+      ...(afterId === undefined ? {} : { after: String(afterId) }),
+    });
+    return {
+      ...slice,
+      limit,
+      offset,
+      total: () => storage.read.apiKeys.count(accountId),
+      cursorOf: (key) => encodeCursor(sort, [key.id]),
+    };
+  },
+});
+
+export const revokeApiKey = operation({
+  name: 'revokeApiKey',
+  summary: 'Revokes an API key at once and for good. Revoking it again changes nothing.',
+  scope: 'keys:manage',
+  input: z.strictObject({ id: z.string() }),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage, now }, { id }) {
+    return await storage.write(async (tx) => {
+      const key = await tx.apiKeys.find(caller.account.id, id);
+      if (key === undefined) throw notFound('API key');
+      if (key.revokedAt === null) await tx.apiKeys.update({ ...key, revokedAt: timestamp(now) });
+      return { revokedApiKeyId: id, eventCursor: await currentEventCursor(tx, caller.account.id) };
+    });
+  },
+});

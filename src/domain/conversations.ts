@@ -1,0 +1,288 @@
+import { z } from 'zod';
+import { maySee } from './caller.ts';
+import { type Conversation, conversationView, findConversation, type StoredConversation } from './conversation.ts';
+import { DomainError, notFound, validationFailed } from './errors.ts';
+import { appendEvents, type NewEvent } from './events.ts';
+import type { Ids } from './ids.ts';
+import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
+import { addMessage, type Message, messageEvents, messageInput, messageView } from './messages.ts';
+import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
+import { type Context, operation } from './operation.ts';
+import { type CursorPart, decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
+import type { Transaction } from './ports.ts';
+import { line } from './text.ts';
+import { timeInput, timestamp } from './time.ts';
+
+export interface ConversationWithMessages extends Conversation {
+  /** All of them, oldest first. */
+  readonly messages: readonly Message[];
+}
+
+// ── Reading ────────────────────────────────────────────────────────────────────────────────────
+
+export const getConversation = operation({
+  name: 'getConversation',
+  summary: 'Returns a conversation with all its messages.',
+  scope: 'conversations:read',
+  openToBound: true,
+  input: z.strictObject({ id: z.string() }),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage }, { id }): Promise<ConversationWithMessages> {
+    const found = maySee(caller, id)
+      ? await storage.read.conversations.findWithMessages(caller.account.id, id)
+      : undefined;
+    if (found === undefined) throw notFound('conversation');
+    return {
+      ...conversationView(found.conversation, caller),
+      messages: found.messages.map((message) => messageView(caller, message)),
+    };
+  },
+});
+
+/**
+ * getConversation for many ids at once and without messages: undefined for each that the caller cannot see.
+ * @throws FORBIDDEN
+ */
+export async function conversationsById(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ids: readonly string[],
+): Promise<readonly (Conversation | undefined)[]> {
+  getConversation.authorise(caller);
+  const found = await storage.read.conversations.findMany(caller.account.id, ids);
+  return found.map((conversation) =>
+    conversation !== undefined && maySee(caller, conversation.id) ? conversationView(conversation, caller) : undefined,
+  );
+}
+
+export const conversationSorts = ['-createdAt', 'createdAt', '-lastActivityAt', 'lastActivityAt'] as const;
+export type ConversationSort = (typeof conversationSorts)[number];
+
+export interface ConversationFilter {
+  readonly status?: Status | undefined;
+  readonly externalId?: string | undefined;
+  /** Epoch milliseconds; created later than this. */
+  readonly createdAfter?: number | undefined;
+  /** Epoch milliseconds; created earlier than this. */
+  readonly createdBefore?: number | undefined;
+}
+
+export interface ConversationQuery {
+  readonly filter: ConversationFilter;
+  readonly sort: ConversationSort;
+  readonly limit: number;
+  readonly offset: number;
+  /** Continue after the conversation with this place in the sort. An id carries its creation time. */
+  readonly after?: { readonly id: string; readonly lastActivityAtMs?: number } | undefined;
+}
+
+export const listConversations = operation({
+  name: 'listConversations',
+  summary: 'Lists the account’s conversations, newest first, without their messages.',
+  scope: 'conversations:read',
+  input: z
+    .strictObject({
+      ...pageInput,
+      sort: z
+        .enum(conversationSorts)
+        .default('-createdAt')
+        .describe('The order; a minus sign is descending. Ties go by id.'),
+      status: z.enum(statuses).optional().describe('Only those with this status.'),
+      externalId: line(128).optional().describe('Only the one with this id of the client’s own.'),
+      createdAfter: timeInput.optional().describe('Only those created later than this.'),
+      createdBefore: timeInput.optional().describe('Only those created earlier than this.'),
+    })
+    .check(refuseCursorWithOffset),
+  errors: [],
+  async run({ caller, storage }, { limit, offset = 0, after, sort, ...filter }): Promise<List<Conversation>> {
+    const accountId = caller.account.id;
+    const slice = await storage.read.conversations.page(accountId, {
+      filter,
+      sort,
+      limit,
+      offset,
+      after: after === undefined ? undefined : positionOf(after, sort),
+    });
+    return {
+      items: slice.items.map((conversation) => conversationView(conversation, caller)),
+      hasMore: slice.hasMore,
+      limit,
+      offset,
+      total: () => storage.read.conversations.count(accountId, filter),
+      cursorOf: (conversation) => encodeCursor(sort, placeOf(conversation, sort)),
+    };
+  },
+});
+
+function byActivity(sort: ConversationSort): boolean {
+  return sort === 'lastActivityAt' || sort === '-lastActivityAt';
+}
+
+function placeOf(conversation: Conversation, sort: ConversationSort): CursorPart[] {
+  return byActivity(sort) ? [conversation.id, Date.parse(conversation.lastActivityAt)] : [conversation.id];
+}
+
+function positionOf(cursor: string, sort: ConversationSort): NonNullable<ConversationQuery['after']> {
+  if (!byActivity(sort)) return { id: String(decodeCursor(cursor, sort, ['string'])[0]) };
+  const [id, lastActivityAtMs] = decodeCursor(cursor, sort, ['string', 'number']);
+  return { id: String(id), lastActivityAtMs: Number(lastActivityAtMs) };
+}
+
+// ── Changing ───────────────────────────────────────────────────────────────────────────────────
+
+const visitorInput = z
+  .strictObject({
+    id: line(128).nullable().default(null).describe('The client’s own id of the visitor.'),
+    name: line(200).nullable().default(null),
+    email: line(320).nullable().default(null),
+  })
+  .nullable();
+const subjectInput = line(200).nullable().describe('What it is about.');
+const externalIdInput = line(128, 1).nullable().describe('The client’s own id of it, unique in the account.');
+
+export interface ChangedConversation<C = Conversation> {
+  readonly conversation: C;
+  /** The end of the event log after this change. */
+  readonly eventCursor: string;
+}
+
+export const createConversation = operation({
+  name: 'createConversation',
+  summary: 'Starts a conversation, with its first message if one is given.',
+  scope: 'conversations:write',
+  input: z.strictObject({
+    subject: subjectInput.default(null),
+    status: z
+      .enum(statuses)
+      .optional()
+      .describe('`active` by default, or `pending` when its first message is a visitor’s.'),
+    visitor: visitorInput.default(null).describe('Whom it is with.'),
+    externalId: externalIdInput.default(null),
+    metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
+    message: z.strictObject(messageInput).optional().describe('Its first message.'),
+  }),
+  errors: ['INVALID_TRANSITION', 'ALREADY_EXISTS'],
+  async run(context, input): Promise<ChangedConversation<ConversationWithMessages>> {
+    const { caller, storage, ids, now } = context;
+    const accountId = caller.account.id;
+    const at = timestamp(now);
+    const empty: StoredConversation = {
+      id: ids.next('conversation', now),
+      status: initialStatus(input.status, input.message?.sender),
+      subject: input.subject,
+      visitor: input.visitor,
+      externalId: input.externalId,
+      metadata: input.metadata,
+      messageCount: 0,
+      lastActivityAt: at,
+      firstResponseAt: null,
+      closedAt: null,
+      version: 1,
+      createdAt: at,
+      updatedAt: at,
+      firstVisitorMessageAt: null,
+      contentBytes: 0,
+    };
+    const { message, conversation } =
+      input.message === undefined ? { conversation: empty } : addMessage(empty, input.message, context);
+    const events = [
+      conversationEvent('conversation.started', conversation, context),
+      ...(message === undefined ? [] : messageEvents(message, conversation, context)),
+    ];
+    return await storage.write(async (tx) => {
+      await refuseTakenExternalId(tx, accountId, conversation);
+      await tx.conversations.insert(accountId, conversation);
+      if (message !== undefined) await tx.messages.insert(accountId, message);
+      return {
+        conversation: { ...conversationView(conversation), messages: message === undefined ? [] : [message] },
+        eventCursor: await appendEvents(tx, accountId, events),
+      };
+    });
+  },
+});
+
+export const updateConversation = operation({
+  name: 'updateConversation',
+  summary: 'Changes a conversation: closes, reopens or renames it, or merges metadata.',
+  scope: 'conversations:write',
+  input: z.strictObject({
+    id: z.string(),
+    status: z.enum(statuses).optional().describe('The status to bring it to.'),
+    subject: subjectInput.optional(),
+    visitor: visitorInput.optional().describe('Whom it is with; replaced as a whole.'),
+    externalId: externalIdInput.optional(),
+    metadata: metadataPatchInput
+      .nullable()
+      .optional()
+      .describe('Merged into what is there: a null value removes its key, null itself removes all.'),
+  }),
+  errors: ['NOT_FOUND', 'INVALID_TRANSITION', 'ALREADY_EXISTS'],
+  async run(context, { id, ...changes }): Promise<ChangedConversation> {
+    const { caller, storage } = context;
+    const accountId = caller.account.id;
+    return await storage.write(async (tx) => {
+      const previous = await findConversation(tx, caller, id);
+      const next = applyChanges(previous, changes, context.now);
+      if (next !== previous) {
+        if (next.externalId !== previous.externalId) await refuseTakenExternalId(tx, accountId, next);
+        await tx.conversations.update(accountId, previous, next);
+      }
+      const closing = next.status === 'closed' && previous.status !== 'closed';
+      return {
+        conversation: conversationView(next, caller),
+        eventCursor: await appendEvents(
+          tx,
+          accountId,
+          closing ? [conversationEvent('conversation.closed', next, context)] : [],
+        ),
+      };
+    });
+  },
+});
+
+type Changes = Omit<ReturnType<(typeof updateConversation)['parse']>, 'id'>;
+
+/** The conversation after the changes; the very same object if they change nothing. */
+function applyChanges(previous: StoredConversation, changes: Changes, now: number): StoredConversation {
+  const status = changes.status === undefined ? previous.status : requestedStatus(previous.status, changes.status);
+  const at = timestamp(now);
+  const next: StoredConversation = {
+    ...previous,
+    status,
+    subject: changes.subject === undefined ? previous.subject : changes.subject,
+    visitor: changes.visitor === undefined ? previous.visitor : changes.visitor,
+    externalId: changes.externalId === undefined ? previous.externalId : changes.externalId,
+    metadata: changes.metadata === undefined ? previous.metadata : mergeMetadata(previous.metadata, changes.metadata),
+    closedAt: status === 'closed' ? (previous.closedAt ?? at) : null,
+  };
+  const sizeFault = metadataSizeFault(next.metadata);
+  if (sizeFault !== undefined) throw validationFailed([{ pointer: '/metadata', detail: `${sizeFault} after merging` }]);
+  if (JSON.stringify(next) === JSON.stringify(previous)) return previous;
+  return { ...next, version: previous.version + 1, updatedAt: at };
+}
+
+/** @throws ALREADY_EXISTS */
+async function refuseTakenExternalId(
+  tx: Transaction,
+  accountId: string,
+  { id, externalId }: StoredConversation,
+): Promise<void> {
+  if (externalId === null) return;
+  const owner = await tx.conversations.idByExternalId(accountId, externalId);
+  if (owner !== undefined && owner !== id) {
+    throw new DomainError('ALREADY_EXISTS', `The conversation ${owner} has this \`externalId\` already.`);
+  }
+}
+
+function conversationEvent(
+  type: 'conversation.started' | 'conversation.closed',
+  conversation: StoredConversation,
+  { ids, now }: { ids: Ids; now: number },
+): NewEvent {
+  return {
+    id: ids.next('event', now),
+    type,
+    timestamp: timestamp(now),
+    conversationId: conversation.id,
+    data: { conversation: conversationView(conversation) },
+  };
+}

@@ -1,0 +1,275 @@
+import { z } from 'zod';
+import { type Caller, maySee } from './caller.ts';
+import {
+  type Conversation,
+  conversationView,
+  findConversation,
+  maxContentBytes,
+  maxMessages,
+  type StoredConversation,
+} from './conversation.ts';
+import { DomainError } from './errors.ts';
+import { appendEvents, type NewEvent } from './events.ts';
+import type { Ids } from './ids.ts';
+import { statusAfterMessage } from './lifecycle.ts';
+import { type Metadata, metadataInput } from './metadata.ts';
+import { type Context, operation } from './operation.ts';
+import { decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
+import { line, prose } from './text.ts';
+import { type Timestamp, timestamp } from './time.ts';
+
+export const senders = ['agent', 'visitor', 'bot'] as const;
+export type Sender = (typeof senders)[number];
+
+/** Who of the agents, or which bot, wrote a message. */
+export interface Author {
+  readonly id: string | null;
+  readonly name: string | null;
+}
+
+export interface Message {
+  readonly id: string;
+  readonly conversationId: string;
+  /** 1, 2, 3 … in its conversation, without gaps. */
+  readonly sequence: number;
+  readonly sender: Sender;
+  readonly content: string;
+  readonly author: Author | null;
+  readonly metadata: Metadata;
+  readonly createdAt: Timestamp;
+}
+
+/** The messages `from` to `to` of a conversation, both included. */
+export interface MessageRange {
+  readonly conversationId: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+export const maxContentLength = 16_384;
+
+/** What a new message is made of, wherever one is sent. */
+export const messageInput = {
+  content: prose(maxContentLength).describe('The text: 1 to 16,384 characters, not only white space.'),
+  sender: z.enum(senders).describe('The role that sends it. `visitor` hands in what a visitor wrote.'),
+  author: z
+    .strictObject({
+      id: line(128).nullable().default(null).describe('The client’s own id of the author.'),
+      name: line(128).nullable().default(null).describe('The name to show.'),
+    })
+    .nullable()
+    .default(null)
+    .describe('Who of the agents, or which bot, wrote it.'),
+  metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
+};
+
+export type MessageDraft = z.output<z.ZodObject<typeof messageInput>>;
+
+/** The message as this caller may see it: one bound to a conversation sees no metadata. */
+export function messageView(caller: Caller, message: Message): Message {
+  return caller.conversationId === undefined ? message : { ...message, metadata: {} };
+}
+
+/** @throws FORBIDDEN when the caller may speak only as another sender */
+export function requireSender(caller: Caller, sender: Sender): void {
+  if (caller.sender !== undefined && caller.sender !== sender) {
+    throw new DomainError('FORBIDDEN', `This token may send only as \`${caller.sender}\`.`);
+  }
+}
+
+/**
+ * What a message does to its conversation: the message itself, the conversation after it (without a
+ * new version), and the events. Pure, so that creating with a message and sending one are one rule.
+ * @throws CONVERSATION_CLOSED, QUOTA_EXCEEDED
+ */
+export function addMessage(
+  conversation: StoredConversation,
+  draft: MessageDraft,
+  { ids, now }: { ids: Ids; now: number },
+): { message: Message; conversation: StoredConversation } {
+  const status = statusAfterMessage(conversation.status, draft.sender);
+  const contentBytes = conversation.contentBytes + Buffer.byteLength(draft.content);
+  if (conversation.messageCount >= maxMessages || contentBytes > maxContentBytes) {
+    throw new DomainError(
+      'QUOTA_EXCEEDED',
+      'A conversation holds at most 10,000 messages and 8 MiB of content; start a new one.',
+    );
+  }
+  const at = timestamp(now);
+  const message: Message = {
+    id: ids.next('message', now),
+    conversationId: conversation.id,
+    sequence: conversation.messageCount + 1,
+    sender: draft.sender,
+    content: draft.content,
+    author: draft.author,
+    metadata: draft.metadata,
+    createdAt: at,
+  };
+  const firstResponse =
+    draft.sender === 'agent' && conversation.firstResponseAt === null && conversation.firstVisitorMessageAt !== null;
+  return {
+    message,
+    conversation: {
+      ...conversation,
+      status,
+      messageCount: message.sequence,
+      contentBytes,
+      lastActivityAt: at,
+      updatedAt: at,
+      firstVisitorMessageAt: conversation.firstVisitorMessageAt ?? (draft.sender === 'visitor' ? at : null),
+      firstResponseAt: firstResponse ? at : conversation.firstResponseAt,
+      closedAt: status === 'closed' ? conversation.closedAt : null,
+    },
+  };
+}
+
+/** The event of a message: only a visitor's has one. */
+export function messageEvents(
+  message: Message,
+  conversation: StoredConversation,
+  { ids, now }: { ids: Ids; now: number },
+): NewEvent[] {
+  if (message.sender !== 'visitor') return [];
+  return [
+    {
+      id: ids.next('event', now),
+      type: 'message.received',
+      timestamp: message.createdAt,
+      conversationId: conversation.id,
+      data: { message, conversation: conversationView(conversation) },
+    },
+  ];
+}
+
+export interface SentMessage {
+  readonly message: Message;
+  readonly conversation: Conversation;
+  /** The end of the event log after this message. */
+  readonly eventCursor: string;
+}
+
+export const sendMessage = operation({
+  name: 'sendMessage',
+  summary: 'Sends a message into a conversation.',
+  scope: 'conversations:write',
+  openToBound: true,
+  input: z.strictObject({ conversationId: z.string(), ...messageInput }),
+  errors: ['NOT_FOUND', 'CONVERSATION_CLOSED', 'QUOTA_EXCEEDED'],
+  async run(context, { conversationId, ...draft }): Promise<SentMessage> {
+    const { caller, storage } = context;
+    requireSender(caller, draft.sender);
+    return await storage.write(async (tx) => {
+      const previous = await findConversation(tx, caller, conversationId);
+      const { message, conversation } = addMessage(previous, draft, context);
+      const next = { ...conversation, version: previous.version + 1 };
+      await tx.messages.insert(caller.account.id, message);
+      await tx.conversations.update(caller.account.id, previous, next);
+      return {
+        message: messageView(caller, message),
+        conversation: conversationView(next, caller),
+        eventCursor: await appendEvents(tx, caller.account.id, messageEvents(message, next, context)),
+      };
+    });
+  },
+});
+
+const sorts = ['sequence', '-sequence'] as const;
+type MessageSort = (typeof sorts)[number];
+
+interface Window {
+  /** The range to read, both ends included; empty when `from` is above `to`. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * The part of a conversation's messages that a page shows. Sequences have no gaps, so a page is a
+ * range of them, whatever the depth.
+ * @param count how many messages there are
+ */
+function windowOf(count: number, sort: MessageSort, limit: number, offset: number, after: number | undefined): Window {
+  if (sort === 'sequence') {
+    const from = (after ?? 0) + offset + 1;
+    return { from, to: Math.min(from + limit - 1, count) };
+  }
+  const to = Math.min((after ?? count + 1) - 1, count) - offset;
+  return { from: Math.max(to - limit + 1, 1), to };
+}
+
+export const listMessages = operation({
+  name: 'listMessages',
+  summary: 'Lists the messages of a conversation by their sequence.',
+  scope: 'conversations:read',
+  openToBound: true,
+  input: z
+    .strictObject({
+      conversationId: z.string(),
+      ...pageInput,
+      sort: z.enum(sorts).default('sequence').describe('By sequence: oldest first, or with `-sequence` newest first.'),
+    })
+    .check(refuseCursorWithOffset),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage }, { conversationId, limit, offset = 0, after, sort }): Promise<List<Message>> {
+    const [position] = after === undefined ? [] : decodeCursor(after, sort, ['number']);
+    const conversation = await findConversation(storage.read, caller, conversationId);
+    const count = conversation.messageCount;
+    const { from, to } = windowOf(count, sort, limit, offset, position === undefined ? undefined : Number(position));
+    const items = from > to ? [] : await readRange(storage.read, caller, { conversationId, from, to });
+    return {
+      items: sort === 'sequence' ? items : items.toReversed(),
+      limit,
+      offset,
+      hasMore: sort === 'sequence' ? to < count && from <= to : from > 1 && from <= to,
+      total: () => count,
+      cursorOf: (message) => messageCursor(message, sort),
+    };
+  },
+});
+
+async function readRange(
+  read: Context['storage']['read'],
+  caller: Caller,
+  range: MessageRange,
+): Promise<readonly Message[]> {
+  const [items = []] = await read.messages.ranges(caller.account.id, [range]);
+  return items.map((message) => messageView(caller, message));
+}
+
+export function messageCursor(message: Message, sort: MessageSort = 'sequence'): string {
+  return encodeCursor(sort, [message.sequence]);
+}
+
+/** @throws VALIDATION_FAILED */
+export function messageCursorSequence(cursor: string, argument = 'after'): number {
+  return Number(decodeCursor(cursor, 'sequence', ['number'], argument)[0]);
+}
+
+/**
+ * listMessages for many conversations at once, as a page of them needs it. The ranges come from
+ * conversations that the caller has been shown.
+ * @throws FORBIDDEN
+ */
+export async function listMessageRanges(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ranges: readonly MessageRange[],
+): Promise<readonly (readonly Message[])[]> {
+  listMessages.authorise(caller);
+  const pages = await storage.read.messages.ranges(caller.account.id, ranges);
+  return pages.map((page) => page.map((message) => messageView(caller, message)));
+}
+
+/**
+ * Messages by id: undefined for each that the caller cannot see.
+ * @throws FORBIDDEN
+ */
+export async function messagesById(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ids: readonly string[],
+): Promise<readonly (Message | undefined)[]> {
+  listMessages.authorise(caller);
+  const messages = await storage.read.messages.findMany(caller.account.id, ids);
+  return messages.map((message) =>
+    message !== undefined && maySee(caller, message.conversationId) ? messageView(caller, message) : undefined,
+  );
+}

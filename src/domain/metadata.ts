@@ -1,0 +1,73 @@
+import { z } from 'zod';
+import { characterFault } from './text.ts';
+
+/** A client's own data on a resource: flat, small, and never null. */
+export type Metadata = Readonly<Record<string, string | number | boolean>>;
+/** A change to metadata: a null value removes its key. */
+export type MetadataPatch = Readonly<Record<string, string | number | boolean | null>>;
+
+const maxKeys = 50;
+const maxBytes = 8 * 1024;
+
+interface EntryFault {
+  readonly path: readonly string[];
+  readonly message: string;
+}
+
+function entryFaults(input: unknown, nullable: boolean): EntryFault[] {
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+    return [{ path: [], message: 'must be an object' }];
+  }
+  const faults: EntryFault[] = [];
+  for (const [key, value] of Object.entries(input)) {
+    const keyFault = key === '__proto__' ? 'is not a key that can be used' : characterFault(key);
+    if (keyFault !== undefined) faults.push({ path: [key], message: keyFault });
+    if (typeof value === 'string') {
+      const fault = characterFault(value);
+      if (fault !== undefined) faults.push({ path: [key], message: fault });
+    } else if (typeof value === 'number') {
+      if (!Number.isFinite(value)) faults.push({ path: [key], message: 'must be a finite number' });
+    } else if (typeof value !== 'boolean' && !(nullable && value === null)) {
+      faults.push({
+        path: [key],
+        message: `must be a string, a number or a boolean${nullable ? ', or null to remove it' : ''}`,
+      });
+    }
+  }
+  return faults;
+}
+
+/** What is wrong with the size of metadata as it would be stored, or undefined. */
+export function metadataSizeFault(metadata: Metadata | MetadataPatch): string | undefined {
+  const keys = Object.keys(metadata).length;
+  if (keys > maxKeys) return `must have at most ${maxKeys} keys`;
+  if (keys > 0 && Buffer.byteLength(JSON.stringify(metadata)) > maxBytes)
+    return `must be at most ${maxBytes} bytes of JSON`;
+  return undefined;
+}
+
+function metadataSchema<T extends MetadataPatch>(nullable: boolean) {
+  return z.unknown().transform((input, context): T => {
+    const faults = entryFaults(input, nullable);
+    if (faults.length === 0) {
+      const fault = metadataSizeFault(input as T);
+      if (fault !== undefined) faults.push({ path: [], message: fault });
+    }
+    for (const { path, message } of faults) context.issues.push({ code: 'custom', path: [...path], message, input });
+    return input as T;
+  });
+}
+
+export const metadataInput = metadataSchema<Metadata>(false);
+export const metadataPatchInput = metadataSchema<MetadataPatch>(true);
+
+/** Merges a change into metadata; a change of null empties it. */
+export function mergeMetadata(current: Metadata, patch: MetadataPatch | null): Metadata {
+  if (patch === null) return {};
+  const merged: Record<string, string | number | boolean> = { ...current };
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete merged[key];
+    else merged[key] = value;
+  }
+  return merged;
+}

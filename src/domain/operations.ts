@@ -1,0 +1,20 @@
+import { getAccount } from './accounts.ts';
+import { createApiKey, listApiKeys, revokeApiKey } from './api-keys.ts';
+import { createConversation, getConversation, listConversations, updateConversation } from './conversations.ts';
+import { listMessages, sendMessage } from './messages.ts';
+
+/** Every operation of the service. Each has to be on both faces; a test walks this list. */
+export const operations = {
+  listConversations,
+  getConversation,
+  createConversation,
+  updateConversation,
+  listMessages,
+  sendMessage,
+  getAccount,
+  createApiKey,
+  listApiKeys,
+  revokeApiKey,
+} as const;
+
+export type OperationName = keyof typeof operations;

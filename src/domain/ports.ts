@@ -1,0 +1,180 @@
+import type { Account, AccountTotals } from './accounts.ts';
+import type { ApiKey } from './api-keys.ts';
+import type { StoredConversation } from './conversation.ts';
+import type { ConversationFilter, ConversationQuery } from './conversations.ts';
+import type { NewEvent } from './events.ts';
+import type { Ids } from './ids.ts';
+import type { Message, MessageRange } from './messages.ts';
+import type { Slice } from './paging.ts';
+
+/** A value that a storage may have at once, or later. Both are awaited. */
+export type Awaitable<T> = T | Promise<T>;
+
+/** All that the operations need of the world. `app.ts` brings it together. */
+export interface World {
+  readonly storage: Storage;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly secrets: Secrets;
+  readonly limiter: Limiter;
+}
+
+export interface Clock {
+  /** Epoch milliseconds. */
+  now(): number;
+}
+
+export interface Secrets {
+  /** A new API key's secret: `cs_` and 256 random bits in base64url. */
+  generate(): string;
+  /** The SHA-256 of a secret, which is all of it that is stored. */
+  hash(secret: string): Uint8Array;
+}
+
+/** How much of its hourly budget an account has left. */
+export interface RateLimit {
+  /** Requests in any 60 minutes. */
+  readonly limit: number;
+  readonly remaining: number;
+  /** When `remaining` next grows, in epoch milliseconds. */
+  readonly resetAtMs: number;
+}
+
+export interface Limiter {
+  /** The account's budget as it stands, without spending of it. */
+  peek(account: Account): Awaitable<RateLimit>;
+}
+
+/**
+ * Where everything is kept.
+ *
+ * Reading sees only what was committed. Writing is a work that gets a transaction: all of what it
+ * does is durable when the promise resolves, or none of it happened.
+ */
+export interface Storage {
+  readonly read: Reads;
+  /**
+   * Runs a work in a transaction.
+   *
+   * The work must await nothing but its `tx`, and must be safe to repeat: it may be run again when
+   * the transaction was lost through no fault of its own.
+   * @throws UNAVAILABLE when the storage is busy, full or closing
+   * @throws what the work throws, after undoing what it did
+   */
+  write<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
+  /** Finishes the writes that wait, then lets go of the files. */
+  close(): Promise<void>;
+}
+
+export interface Reads {
+  readonly accounts: AccountReads;
+  readonly apiKeys: ApiKeyReads;
+  readonly conversations: ConversationReads;
+  readonly messages: MessageReads;
+  readonly events: EventReads;
+  readonly rateWindows: RateWindowReads;
+}
+
+export interface Transaction {
+  readonly accounts: AccountReads & AccountWrites;
+  readonly apiKeys: ApiKeyReads & ApiKeyWrites;
+  readonly conversations: ConversationReads & ConversationWrites;
+  readonly messages: MessageReads & MessageWrites;
+  readonly events: EventReads & EventWrites;
+  readonly rateWindows: RateWindowReads & RateWindowWrites;
+}
+
+export interface AccountReads {
+  find(id: string): Awaitable<Account | undefined>;
+  /** All accounts, oldest first. */
+  list(): Awaitable<readonly Account[]>;
+  totals(id: string): Awaitable<AccountTotals>;
+}
+
+export interface AccountWrites {
+  insert(account: Account): Awaitable<void>;
+  update(account: Account): Awaitable<void>;
+}
+
+export interface ApiKeyReads {
+  /** The key with this secret and its account, whether it is still valid or not. */
+  findBySecret(secretHash: Uint8Array): Awaitable<{ key: ApiKey; account: Account } | undefined>;
+  find(accountId: string, id: string): Awaitable<ApiKey | undefined>;
+  /** Newest first. */
+  page(accountId: string, query: { limit: number; offset: number; after?: string }): Awaitable<Slice<ApiKey>>;
+  count(accountId: string): Awaitable<number>;
+  /** How many were not revoked. */
+  countLive(accountId: string): Awaitable<number>;
+}
+
+export interface ApiKeyWrites {
+  insert(accountId: string, key: ApiKey, secretHash: Uint8Array): Awaitable<void>;
+  /** Sets `revokedAt` and `lastUsedAt` to the key's. */
+  update(key: ApiKey): Awaitable<void>;
+}
+
+export interface ConversationReads {
+  find(accountId: string, id: string): Awaitable<StoredConversation | undefined>;
+  /** In the order of the ids; undefined where there is none. */
+  findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredConversation | undefined)[]>;
+  /** A conversation and all its messages, oldest first, as they were at one moment. */
+  findWithMessages(
+    accountId: string,
+    id: string,
+  ): Awaitable<{ conversation: StoredConversation; messages: readonly Message[] } | undefined>;
+  idByExternalId(accountId: string, externalId: string): Awaitable<string | undefined>;
+  page(accountId: string, query: ConversationQuery): Awaitable<Slice<StoredConversation>>;
+  count(accountId: string, filter: ConversationFilter): Awaitable<number>;
+}
+
+export interface ConversationWrites {
+  insert(accountId: string, conversation: StoredConversation): Awaitable<void>;
+  /**
+   * Replaces `previous` by `next`, and keeps the account's counters right.
+   * If another writer has changed it since `previous` was read, the whole work is repeated.
+   */
+  update(accountId: string, previous: StoredConversation, next: StoredConversation): Awaitable<void>;
+}
+
+export interface MessageReads {
+  /** In the order of the ids; undefined where there is none. */
+  findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (Message | undefined)[]>;
+  /** For each range its messages by ascending sequence. */
+  ranges(accountId: string, ranges: readonly MessageRange[]): Awaitable<readonly (readonly Message[])[]>;
+}
+
+export interface MessageWrites {
+  insert(accountId: string, message: Message): Awaitable<void>;
+}
+
+export interface EventReads {
+  /** Names this log: it changes when a backup is restored, so that cursors of another are known. */
+  epoch(): Awaitable<string>;
+}
+
+export interface EventWrites {
+  /**
+   * Appends to the account's log with the sequence numbers that come next.
+   * @returns the last sequence of the log
+   */
+  append(accountId: string, events: readonly NewEvent[]): Awaitable<number>;
+}
+
+/** Requests that were counted against an account in one minute. */
+export interface RateWindow {
+  /** Whole minutes since the epoch. */
+  readonly minute: number;
+  readonly count: number;
+}
+
+export interface RateWindowReads {
+  /** Those from this minute on, by ascending minute, without empty ones. */
+  since(accountId: string, minute: number): Awaitable<readonly RateWindow[]>;
+}
+
+export interface RateWindowWrites {
+  /** Adds to the count of a minute; a negative number gives back. */
+  add(accountId: string, minute: number, count: number): Awaitable<void>;
+  /** Forgets the minutes before this one. */
+  prune(accountId: string, minute: number): Awaitable<void>;
+}

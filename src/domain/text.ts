@@ -1,0 +1,57 @@
+import { z } from 'zod';
+
+// What a text may hold, on every face. Length is counted in Unicode code points.
+
+/** Control characters (Unicode category Cc). */
+const control = /\p{Cc}/u;
+/** Control characters that are no white space either. */
+const controlBeyondWhiteSpace = /(?!\p{White_Space})\p{Cc}/u;
+const whiteSpaceOnly = /^\p{White_Space}*$/u;
+
+export function codePoints(text: string): number {
+  // Only a text with surrogates has fewer code points than code units.
+  let count = text.length;
+  for (let index = 0; index < text.length; index++) {
+    if ((text.charCodeAt(index) & 0xfc00) === 0xd800) count--;
+  }
+  return count;
+}
+
+/** What is wrong with the characters of a single-line text, or undefined. */
+export function characterFault(text: string): string | undefined {
+  if (!text.isWellFormed()) return 'must be well-formed Unicode, without lone surrogates';
+  if (control.test(text)) return 'must not contain control characters';
+  return undefined;
+}
+
+/** A single-line text of `min` to `max` code points. */
+export function line(max: number, min = 0) {
+  return z.string({ error: 'must be a string' }).check((context) => {
+    const text = context.value;
+    const fault = characterFault(text) ?? lengthFault(text, min, max);
+    if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
+  });
+}
+
+/** A text of many lines, as a message has: not empty and not only white space. */
+export function prose(max: number) {
+  return z.string({ error: 'must be a string' }).check((context) => {
+    const text = context.value;
+    const fault = proseFault(text, max);
+    if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
+  });
+}
+
+function proseFault(text: string, max: number): string | undefined {
+  if (!text.isWellFormed()) return 'must be well-formed Unicode, without lone surrogates';
+  if (controlBeyondWhiteSpace.test(text)) return 'must not contain control characters other than white space';
+  if (whiteSpaceOnly.test(text)) return 'must not be empty or only white space';
+  return lengthFault(text, 1, max);
+}
+
+function lengthFault(text: string, min: number, max: number): string | undefined {
+  // Code units bound code points from above, so most texts need no counting.
+  if (text.length > max && codePoints(text) > max) return `must have at most ${max} characters`;
+  if (text.length < min) return min === 1 ? 'must not be empty' : `must have at least ${min} characters`;
+  return undefined;
+}

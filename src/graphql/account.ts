@@ -1,0 +1,43 @@
+import { getAccount } from '../domain/accounts.ts';
+import { builder } from './builder.ts';
+
+type AccountShape = Awaited<ReturnType<(typeof getAccount)['run']>>;
+
+const Plan = builder.enumType('Plan', {
+  description: 'What an account has booked: it sets the requests in any 60 minutes.',
+  values: {
+    TRIAL: { value: 'trial', description: '100 requests in any 60 minutes.' },
+    PRO: { value: 'pro', description: '1,000 requests in any 60 minutes.' },
+    BUSINESS: { value: 'business', description: '10,000 requests in any 60 minutes.' },
+  } as const,
+});
+
+const RateLimit = builder.objectRef<AccountShape['rateLimit']>('RateLimit').implement({
+  description: 'The account’s budget of requests, over all its credentials and both faces of the service.',
+  fields: (t) => ({
+    limit: t.exposeInt('limit', { description: 'Requests in any 60 minutes.' }),
+    remaining: t.exposeInt('remaining', { description: 'How many are left now.' }),
+    resetAt: t.expose('resetAt', { type: 'DateTime', description: 'When `remaining` next grows.' }),
+  }),
+});
+
+const Account = builder.objectRef<AccountShape>('Account').implement({
+  description: 'The account that the credential belongs to.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'Its id.' }),
+    name: t.exposeString('name', { description: 'Its name.' }),
+    plan: t.expose('plan', { type: Plan, description: 'What it has booked.' }),
+    rateLimit: t.expose('rateLimit', { type: RateLimit, description: 'Its budget of requests.' }),
+    eventCursor: t.exposeString('eventCursor', { description: 'The end of its event log.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
+  }),
+});
+
+builder.queryField('account', (t) =>
+  t.field({
+    type: Account,
+    nullable: true,
+    description: getAccount.summary,
+    resolve: (_, _args, context) => context.call(getAccount, {}),
+  }),
+);

@@ -1,0 +1,115 @@
+import {
+  type ApiKey as ApiKeyShape,
+  createApiKey,
+  listApiKeys,
+  type NewApiKey,
+  revokeApiKey,
+} from '../domain/api-keys.ts';
+import { scopes } from '../domain/caller.ts';
+import { builder, withoutNulls } from './builder.ts';
+import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+
+/** `conversations:read` is CONVERSATIONS_READ, as GraphQL spells enumerations. */
+const Scope = builder.enumType('Scope', {
+  description: 'Something that a credential may do.',
+  values: Object.fromEntries(
+    scopes.map((scope) => [
+      scope.toUpperCase().replace(':', '_'),
+      { value: scope, description: `The scope \`${scope}\`.` },
+    ]),
+  ) as Record<string, { value: (typeof scopes)[number]; description: string }>,
+});
+
+const ApiKey = builder.objectRef<ApiKeyShape | NewApiKey>('ApiKey').implement({
+  description: 'A key that programs call the service with.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'Its id.' }),
+    name: t.exposeString('name', { description: 'What it is for.' }),
+    prefix: t.exposeString('prefix', { description: 'The first characters of its secret, to tell keys apart.' }),
+    scopes: t.expose('scopes', { type: [Scope], description: 'What it may do.' }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true, description: 'When it stops being valid.' }),
+    lastUsedAt: t.expose('lastUsedAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When it was last used, to the minute.',
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
+    revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true, description: 'When it was revoked.' }),
+    secret: t.string({
+      nullable: true,
+      description: 'The secret itself: given once, by createApiKey, and null ever after.',
+      resolve: (key) => ('secret' in key ? key.secret : null),
+    }),
+  }),
+});
+
+const ApiKeyConnection = connectionType('ApiKey', ApiKey);
+
+builder.queryField('apiKeys', (t) =>
+  t.field({
+    type: ApiKeyConnection,
+    nullable: true,
+    description: listApiKeys.summary,
+    args: {
+      first: t.arg.int({ description: pageArgumentDescriptions.first }),
+      after: t.arg.string({ description: pageArgumentDescriptions.after }),
+      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
+    },
+    resolve: async (_, args, context) => {
+      const { first, ...input } = withoutNulls(args);
+      const list = await context.call(listApiKeys, first === undefined ? input : { ...input, limit: first });
+      return forwards(list, args.after);
+    },
+  }),
+);
+
+const CreateApiKeyInput = builder.inputType('CreateApiKeyInput', {
+  description: 'A new API key.',
+  fields: (t) => ({
+    name: t.string({ required: true, description: 'What it is for: 1 to 200 characters.' }),
+    scopes: t.field({ type: [Scope], description: 'What it may do; by default all that the calling credential may.' }),
+    expiresAt: t.field({ type: 'DateTime', description: 'When it stops being valid; by default never.' }),
+  }),
+});
+
+const CreateApiKeyPayload = builder
+  .objectRef<Awaited<ReturnType<(typeof createApiKey)['run']>>>('CreateApiKeyPayload')
+  .implement({
+    description: 'What createApiKey has done.',
+    fields: (t) => ({
+      apiKey: t.expose('apiKey', { type: ApiKey, description: 'The key, with its secret.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
+    }),
+  });
+
+const RevokeApiKeyInput = builder.inputType('RevokeApiKeyInput', {
+  description: 'Which API key to revoke.',
+  fields: (t) => ({ id: t.id({ required: true, description: 'The key to revoke.' }) }),
+});
+
+const RevokeApiKeyPayload = builder
+  .objectRef<Awaited<ReturnType<(typeof revokeApiKey)['run']>>>('RevokeApiKeyPayload')
+  .implement({
+    description: 'What revokeApiKey has done.',
+    fields: (t) => ({
+      revokedApiKeyId: t.exposeID('revokedApiKeyId', { description: 'The key that is revoked.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
+    }),
+  });
+
+builder.mutationFields((t) => ({
+  createApiKey: t.field({
+    type: CreateApiKeyPayload,
+    nullable: true,
+    description: createApiKey.summary,
+    args: { input: t.arg({ type: CreateApiKeyInput, required: true, description: 'The key.' }) },
+    resolve: (_, { input }, context) => context.call(createApiKey, input),
+  }),
+  revokeApiKey: t.field({
+    type: RevokeApiKeyPayload,
+    nullable: true,
+    description: revokeApiKey.summary,
+    args: { input: t.arg({ type: RevokeApiKeyInput, required: true, description: 'Which one.' }) },
+    resolve: (_, { input }, context) => context.call(revokeApiKey, input),
+  }),
+}));

@@ -1,0 +1,44 @@
+import SchemaBuilder from '@pothos/core';
+import type { Exchange } from '../access/exchange.ts';
+import type { Caller } from '../domain/caller.ts';
+import type { MetadataPatch } from '../domain/metadata.ts';
+import type { Operation } from '../domain/operation.ts';
+import type { Timestamp } from '../domain/time.ts';
+import type { Loaders } from './loaders.ts';
+
+/** What every resolver has at hand. */
+export interface GraphQLContext {
+  readonly caller: Caller;
+  readonly loaders: Loaders;
+  readonly exchange?: Exchange | undefined;
+  /** Calls an operation of the domain as this caller: the only way to it. */
+  call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output>;
+}
+
+export const builder = new SchemaBuilder<{
+  Context: GraphQLContext;
+  DefaultFieldNullability: false;
+  Scalars: {
+    ID: { Input: string; Output: string };
+    DateTime: { Input: string; Output: Timestamp };
+    Metadata: { Input: MetadataPatch; Output: MetadataPatch };
+  };
+}>({ defaultFieldNullability: false });
+
+export type Builder = typeof builder;
+
+builder.queryType({
+  description:
+    'Reading. A field that has a rule of its own is nullable: when it is refused, it alone is null and its neighbours stay.',
+});
+builder.mutationType({
+  description:
+    'Changing. Each takes one `input` and answers what it changed, with the end of the event log after the change.',
+});
+
+/** An argument that is null says the same as one that is left out. */
+export function withoutNulls<T extends object>(args: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(args).filter(([, value]) => value != null)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
+}

@@ -1,0 +1,95 @@
+import type { ObjectRef } from '@pothos/core';
+import type { List } from '../domain/paging.ts';
+import type { Awaitable } from '../domain/ports.ts';
+import { type Builder, builder } from './builder.ts';
+
+type ObjectTypeRef<T> = ObjectRef<Builder extends PothosSchemaTypes.SchemaBuilder<infer Types> ? Types : never, T>;
+
+/** One page in the form that the Relay cursor connections specification gives it. */
+export interface Connection<T> {
+  readonly nodes: readonly T[];
+  readonly cursorOf: (node: T) => string;
+  readonly hasNextPage: boolean;
+  readonly hasPreviousPage: boolean;
+  readonly total: () => Awaitable<number>;
+}
+
+interface PageInfoShape {
+  readonly hasNextPage: boolean;
+  readonly hasPreviousPage: boolean;
+  readonly startCursor: string | null;
+  readonly endCursor: string | null;
+}
+
+const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
+  description: 'Where a page lies in its list.',
+  fields: (t) => ({
+    hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether more comes after this page.' }),
+    hasPreviousPage: t.exposeBoolean('hasPreviousPage', { description: 'Whether something comes before this page.' }),
+    startCursor: t.exposeString('startCursor', {
+      nullable: true,
+      description: 'The cursor of the first edge; null on an empty page.',
+    }),
+    endCursor: t.exposeString('endCursor', {
+      nullable: true,
+      description: 'The cursor of the last edge, to go on with `after`; null on an empty page.',
+    }),
+  }),
+});
+
+/** Makes the connection and edge types of a list. Edges and nodes are never null. */
+export function connectionType<T>(name: string, node: ObjectTypeRef<T>) {
+  const Edge = builder.objectRef<{ node: T; cursor: string }>(`${name}Edge`).implement({
+    description: `One ${name} in a list, with its place there.`,
+    fields: (t) => ({
+      cursor: t.exposeString('cursor', { description: 'Its place in the list: opaque, for `after` or `before`.' }),
+      node: t.field({ type: node, description: `The ${name} itself.`, resolve: (edge) => edge.node as never }),
+    }),
+  });
+  return builder.objectRef<Connection<T>>(`${name}Connection`).implement({
+    description: `A page of a list of ${name}.`,
+    fields: (t) => ({
+      edges: t.field({
+        type: [Edge],
+        description: 'What is on the page, each with its cursor.',
+        resolve: ({ nodes, cursorOf }) => nodes.map((item) => ({ node: item, cursor: cursorOf(item) })),
+      }),
+      nodes: t.field({ type: [node], description: 'What is on the page.', resolve: ({ nodes }) => nodes as never }),
+      pageInfo: t.field({
+        type: PageInfo,
+        description: 'Where the page lies in the list.',
+        resolve: ({ nodes, cursorOf, hasNextPage, hasPreviousPage }) => {
+          const first = nodes.at(0);
+          const last = nodes.at(-1);
+          return {
+            hasNextPage,
+            hasPreviousPage,
+            startCursor: first === undefined ? null : cursorOf(first),
+            endCursor: last === undefined ? null : cursorOf(last),
+          };
+        },
+      }),
+      totalCount: t.int({
+        description: 'How many there are in all, exactly. Counted only when it is asked for.',
+        resolve: ({ total }) => total(),
+      }),
+    }),
+  });
+}
+
+/** The connection of a list that is read forwards. */
+export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
+  return {
+    nodes: list.items,
+    cursorOf: (item) => list.cursorOf(item),
+    hasNextPage: list.hasMore,
+    hasPreviousPage: after != null || list.offset > 0,
+    total: () => list.total(),
+  };
+}
+
+export const pageArgumentDescriptions = {
+  first: 'How many to return: 1 to 100, by default 20.',
+  after: 'Continue after this cursor, of an edge or a `pageInfo` of a list with the same sort.',
+  offset: 'How many to skip; not together with `after`. Its cost grows with its size; a cursor’s does not.',
+} as const;

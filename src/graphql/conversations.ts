@@ -1,0 +1,196 @@
+import type { Conversation as ConversationShape, Visitor } from '../domain/conversation.ts';
+import {
+  type ChangedConversation,
+  getConversation,
+  listConversations,
+  updateConversation,
+} from '../domain/conversations.ts';
+import { notFound } from '../domain/errors.ts';
+import { builder, withoutNulls } from './builder.ts';
+import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { Node } from './node.ts';
+
+export const ConversationStatus = builder.enumType('ConversationStatus', {
+  description: 'Where a conversation is in its life.',
+  values: {
+    ACTIVE: { value: 'active', description: 'Being handled.' },
+    CLOSED: { value: 'closed', description: 'Finished. A visitor’s message brings it back as pending.' },
+    PENDING: { value: 'pending', description: 'Waiting for an agent.' },
+  } as const,
+});
+
+const ConversationSort = builder.enumType('ConversationSort', {
+  description: 'The order of a list of conversations; ties go by id.',
+  values: {
+    CREATED_AT_DESC: { value: '-createdAt', description: 'Newest first.' },
+    CREATED_AT_ASC: { value: 'createdAt', description: 'Oldest first.' },
+    LAST_ACTIVITY_AT_DESC: { value: '-lastActivityAt', description: 'The one with the latest message first.' },
+    LAST_ACTIVITY_AT_ASC: { value: 'lastActivityAt', description: 'The one that has been quiet longest first.' },
+  } as const,
+});
+
+const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
+  description: 'Whom a conversation is with.',
+  fields: (t) => ({
+    id: t.exposeString('id', { nullable: true, description: 'The client’s own id of the visitor.' }),
+    name: t.exposeString('name', { nullable: true, description: 'The visitor’s name.' }),
+    email: t.exposeString('email', { nullable: true, description: 'The visitor’s email address.' }),
+  }),
+});
+
+export const Conversation = builder.objectRef<ConversationShape>('Conversation');
+
+Conversation.implement({
+  description: 'A conversation with a visitor.',
+  interfaces: [Node],
+  fields: (t) => ({
+    status: t.expose('status', { type: ConversationStatus, description: 'Where it is in its life.' }),
+    subject: t.exposeString('subject', { nullable: true, description: 'What it is about.' }),
+    visitor: t.expose('visitor', {
+      type: VisitorType,
+      nullable: true,
+      description: 'Whom it is with, if that was said.',
+    }),
+    externalId: t.exposeString('externalId', {
+      nullable: true,
+      description: 'The client’s own id of it, unique in the account.',
+    }),
+    metadata: t.expose('metadata', {
+      type: 'Metadata',
+      description: 'The client’s own data. Empty for a token bound to a conversation.',
+    }),
+    messageCount: t.exposeInt('messageCount', { description: 'How many messages it has.' }),
+    lastActivityAt: t.expose('lastActivityAt', {
+      type: 'DateTime',
+      description: 'The time of its last message, or else of its creation.',
+    }),
+    firstResponseAt: t.expose('firstResponseAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'The time of the first agent message after a visitor message.',
+    }),
+    closedAt: t.expose('closedAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When it was closed; null while it is open.',
+    }),
+    version: t.exposeInt('version', {
+      description: '1, then one more for each operation that changes anything of it, a message included.',
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was started.' }),
+    updatedAt: t.expose('updatedAt', { type: 'DateTime', description: 'When it last changed.' }),
+  }),
+});
+
+const ConversationConnection = connectionType('Conversation', Conversation);
+
+builder.queryFields((t) => ({
+  conversations: t.field({
+    type: ConversationConnection,
+    nullable: true,
+    description: listConversations.summary,
+    args: {
+      first: t.arg.int({ description: pageArgumentDescriptions.first }),
+      after: t.arg.string({ description: pageArgumentDescriptions.after }),
+      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
+      sort: t.arg({ type: ConversationSort, description: 'The order; by default newest first.' }),
+      status: t.arg({ type: ConversationStatus, description: 'Only those with this status.' }),
+      externalId: t.arg.string({ description: 'Only the one with this id of the client’s own.' }),
+      createdAfter: t.arg({ type: 'DateTime', description: 'Only those created later than this.' }),
+      createdBefore: t.arg({ type: 'DateTime', description: 'Only those created earlier than this.' }),
+    },
+    resolve: async (_, args, context) => {
+      const { first, ...input } = withoutNulls(args);
+      const list = await context.call(listConversations, first === undefined ? input : { ...input, limit: first });
+      return forwards(list, args.after);
+    },
+  }),
+  conversation: t.field({
+    type: Conversation,
+    nullable: true,
+    description: 'Returns a conversation; null with `NOT_FOUND` if the caller can see none with this id.',
+    args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
+    resolve: async (_, { id }, { loaders, exchange }) => {
+      if (exchange !== undefined) exchange.operation = getConversation.name;
+      const found = await loaders.conversation.load(id);
+      if (found === undefined) throw notFound('conversation');
+      return found;
+    },
+  }),
+}));
+
+export const VisitorInput = builder.inputType('VisitorInput', {
+  description: 'Whom a conversation is with.',
+  fields: (t) => ({
+    id: t.string({ description: 'The client’s own id of the visitor: at most 128 characters.' }),
+    name: t.string({ description: 'The visitor’s name: at most 200 characters.' }),
+    email: t.string({ description: 'The visitor’s email address: at most 320 characters.' }),
+  }),
+});
+
+const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
+  description: 'What to change; what is left out stays.',
+  fields: (t) => ({
+    id: t.id({ required: true, description: 'The conversation to change.' }),
+    status: t.field({ type: ConversationStatus, description: 'The status to bring it to.' }),
+    subject: t.string({ description: 'What it is about: at most 200 characters, or null.' }),
+    visitor: t.field({ type: VisitorInput, description: 'Whom it is with; replaced as a whole.' }),
+    externalId: t.string({ description: 'The client’s own id of it: at most 128 characters, or null.' }),
+    metadata: t.field({
+      type: 'Metadata',
+      description: 'Merged: a null value removes its key, null itself removes all.',
+    }),
+  }),
+});
+
+const OneConversationInput = {
+  closeConversation: builder.inputType('CloseConversationInput', {
+    description: 'Which conversation to close.',
+    fields: (t) => ({ id: t.id({ required: true, description: 'The conversation to close.' }) }),
+  }),
+  reopenConversation: builder.inputType('ReopenConversationInput', {
+    description: 'Which conversation to reopen.',
+    fields: (t) => ({ id: t.id({ required: true, description: 'The conversation to reopen.' }) }),
+  }),
+};
+
+function payloadType(name: string, operation: string) {
+  return builder.objectRef<ChangedConversation>(name).implement({
+    description: `What ${operation} has done.`,
+    fields: (t) => ({
+      conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the change.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log after the change.' }),
+    }),
+  });
+}
+
+const UpdateConversationPayload = payloadType('UpdateConversationPayload', 'updateConversation');
+const CloseConversationPayload = payloadType('CloseConversationPayload', 'closeConversation');
+const ReopenConversationPayload = payloadType('ReopenConversationPayload', 'reopenConversation');
+export const CreateConversationPayload = payloadType('CreateConversationPayload', 'createConversation');
+
+builder.mutationFields((t) => ({
+  updateConversation: t.field({
+    type: UpdateConversationPayload,
+    nullable: true,
+    description: updateConversation.summary,
+    args: { input: t.arg({ type: UpdateConversationInput, required: true, description: 'The changes.' }) },
+    resolve: (_, { input }, context) => context.call(updateConversation, input),
+  }),
+  closeConversation: t.field({
+    type: CloseConversationPayload,
+    nullable: true,
+    description: 'Closes a conversation: updateConversation with the status CLOSED.',
+    args: { input: t.arg({ type: OneConversationInput.closeConversation, required: true, description: 'Which one.' }) },
+    resolve: (_, { input }, context) => context.call(updateConversation, { id: input.id, status: 'closed' }),
+  }),
+  reopenConversation: t.field({
+    type: ReopenConversationPayload,
+    nullable: true,
+    description: 'Reopens a conversation: updateConversation with the status ACTIVE.',
+    args: {
+      input: t.arg({ type: OneConversationInput.reopenConversation, required: true, description: 'Which one.' }),
+    },
+    resolve: (_, { input }, context) => context.call(updateConversation, { id: input.id, status: 'active' }),
+  }),
+}));

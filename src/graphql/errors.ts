@@ -1,0 +1,100 @@
+import { GraphQLError } from 'graphql';
+import { DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
+
+/** The codes that refuse a whole request and keep their status on this face too. */
+const atTheDoor: readonly ErrorCode[] = [
+  'UNAUTHENTICATED',
+  'FORBIDDEN',
+  'METHOD_NOT_ALLOWED',
+  'UNSUPPORTED_MEDIA_TYPE',
+  'PAYLOAD_TOO_LARGE',
+  'RATE_LIMITED',
+  'UNAVAILABLE',
+];
+
+/** What Yoga and graphql-js call the faults of a request, in the service's own codes. */
+const ownCodes: Readonly<Record<string, ErrorCode>> = {
+  GRAPHQL_PARSE_FAILED: 'BAD_REQUEST',
+  GRAPHQL_VALIDATION_FAILED: 'VALIDATION_FAILED',
+  OPERATION_RESOLUTION_FAILURE: 'BAD_REQUEST',
+  BAD_REQUEST: 'BAD_REQUEST',
+};
+
+/** How an error is sent over HTTP; Yoga takes it out before it sends the error. */
+interface HttpExtension {
+  readonly status: number;
+  /** 200 for clients that accept only `application/json`, as GraphQL over HTTP has it. */
+  readonly spec?: boolean;
+  readonly headers?: Record<string, string>;
+}
+
+export interface PresentOptions {
+  readonly requestId: string;
+  /** Whether the whole request failed, so that no field of it has an answer. */
+  readonly requestFailed: boolean;
+  /** Told of what the caller is not told: the cause of an error that nobody meant to give. */
+  readonly onUnexpected: (cause: unknown) => void;
+}
+
+/** The GraphQL form of any error: a code of the closed set, the request's id, and nothing of the inside. */
+export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
+  const known = domainErrorOf(error, options.requestFailed);
+  if (known.code === 'INTERNAL' || known.code === 'UNAVAILABLE') options.onUnexpected(known.cause ?? known);
+  const { faults, retryAfterSeconds } = known.facts;
+  const http = options.requestFailed ? httpOf(known, error) : undefined;
+  return new GraphQLError(known.message, {
+    nodes: error.nodes,
+    source: error.source,
+    positions: error.positions,
+    path: error.path,
+    extensions: {
+      code: known.code,
+      requestId: options.requestId,
+      ...(faults === undefined ? {} : { errors: faults.map(({ pointer, detail }) => ({ pointer, detail })) }),
+      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+      ...(http === undefined ? {} : { http }),
+    },
+  });
+}
+
+function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError {
+  for (
+    let cause: unknown = error;
+    cause instanceof Error;
+    cause = cause instanceof GraphQLError ? cause.originalError : undefined
+  ) {
+    if (cause instanceof DomainError) return cause;
+  }
+  const theirs = error.extensions['code'];
+  const status = (error.extensions['http'] as { status?: number } | undefined)?.status;
+  if (status === 405) return new DomainError('METHOD_NOT_ALLOWED', error.message, { allow: ['GET', 'POST'] });
+  if (typeof theirs === 'string' && ownCodes[theirs] !== undefined)
+    return new DomainError(ownCodes[theirs], error.message);
+  if (error.originalError !== undefined || !requestFailed) {
+    return new DomainError('INTERNAL', 'Something went wrong on our side; the request id helps us to find it.', {
+      cause: error.originalError ?? error,
+    });
+  }
+  // What graphql-js refuses before it runs anything: variables, and operations that cannot be told apart.
+  return new DomainError('VALIDATION_FAILED', error.message);
+}
+
+function httpOf(known: DomainError, error: GraphQLError): HttpExtension {
+  const { status } = errorCodes[known.code];
+  if (atTheDoor.includes(known.code)) {
+    return {
+      status,
+      headers: {
+        ...(known.code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
+        ...(known.facts.allow === undefined ? {} : { Allow: known.facts.allow.join(', ') }),
+        ...(known.facts.retryAfterSeconds === undefined
+          ? {}
+          : { 'Retry-After': String(known.facts.retryAfterSeconds) }),
+        ...(known.code === 'PAYLOAD_TOO_LARGE' ? { Connection: 'close' } : {}),
+      },
+    };
+  }
+  // An unreadable request is no GraphQL request yet, so its status is 400 for every client.
+  const unreadable = known.code === 'BAD_REQUEST' && error.extensions['code'] !== 'GRAPHQL_PARSE_FAILED';
+  return { status, spec: !unreadable };
+}

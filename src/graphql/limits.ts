@@ -1,0 +1,143 @@
+import {
+  type DocumentNode,
+  type FieldNode,
+  type FragmentDefinitionNode,
+  type GraphQLCompositeType,
+  type GraphQLObjectType,
+  type GraphQLSchema,
+  getNamedType,
+  isCompositeType,
+  isInterfaceType,
+  isObjectType,
+  Kind,
+  type OperationDefinitionNode,
+  type SelectionSetNode,
+} from 'graphql';
+import { DomainError } from '../domain/errors.ts';
+import { defaultPageSize, maxPageSize } from '../domain/paging.ts';
+
+export const maxDepth = 12;
+export const maxNodes = 100_000;
+export const maxTokens = 2_000;
+export const maxBatch = 10;
+
+/** What one selection costs for each object that it is made on. */
+interface Cost {
+  readonly depth: number;
+  readonly nodes: number;
+}
+
+const nothing: Cost = { depth: 0, nodes: 0 };
+
+/**
+ * Refuses an operation that is nested too deeply, or could return too many objects by the page sizes
+ * that it asks for. It costs time in proportion to the document, whatever its fragments multiply to.
+ * @param variables the coerced variables: a page size can be one
+ * @throws QUERY_TOO_COMPLEX
+ */
+export function refuseTooComplex(
+  schema: GraphQLSchema,
+  document: DocumentNode,
+  operation: OperationDefinitionNode,
+  variables: Readonly<Record<string, unknown>>,
+): void {
+  const root = schema.getRootType(operation.operation);
+  if (root == null) return;
+  const { depth, nodes } = new Measure(schema, document, variables).of(operation.selectionSet, root);
+  if (depth > maxDepth) {
+    throw new DomainError('QUERY_TOO_COMPLEX', `The query is ${depth} levels deep; at most ${maxDepth} are allowed.`);
+  }
+  if (nodes > maxNodes) {
+    throw new DomainError(
+      'QUERY_TOO_COMPLEX',
+      `The query could return ${nodes} objects; at most ${maxNodes} are allowed. Ask for smaller pages.`,
+    );
+  }
+}
+
+class Measure {
+  readonly #schema: GraphQLSchema;
+  readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
+  readonly #variables: Readonly<Record<string, unknown>>;
+  readonly #measured = new Map<string, Cost>();
+
+  constructor(schema: GraphQLSchema, document: DocumentNode, variables: Readonly<Record<string, unknown>>) {
+    this.#schema = schema;
+    this.#variables = variables;
+    this.#fragments = new Map(
+      document.definitions.flatMap((node) => (node.kind === Kind.FRAGMENT_DEFINITION ? [[node.name.value, node]] : [])),
+    );
+  }
+
+  of(selections: SelectionSetNode, parent: GraphQLCompositeType): Cost {
+    let depth = 0;
+    let nodes = 0;
+    for (const selection of selections.selections) {
+      const cost =
+        selection.kind === Kind.FIELD
+          ? this.#field(selection, parent)
+          : selection.kind === Kind.FRAGMENT_SPREAD
+            ? this.#fragment(selection.name.value)
+            : this.of(selection.selectionSet, this.#typeNamed(selection.typeCondition?.name.value) ?? parent);
+      depth = Math.max(depth, cost.depth);
+      nodes += cost.nodes;
+    }
+    return { depth, nodes };
+  }
+
+  #field(field: FieldNode, parent: GraphQLCompositeType): Cost {
+    const name = field.name.value;
+    if (name.startsWith('__')) return nothing; // introspection has its own bounds: the schema's
+    if (field.selectionSet === undefined) return { depth: 1, nodes: 0 };
+    const definition = isObjectType(parent) || isInterfaceType(parent) ? parent.getFields()[name] : undefined;
+    const type = definition && getNamedType(definition.type);
+    if (!isCompositeType(type)) return nothing;
+    const inner = this.of(field.selectionSet, type);
+    return { depth: inner.depth + 1, nodes: this.#count(field, parent, type) * (1 + inner.nodes) };
+  }
+
+  /** How many objects a field can give. The insides of a connection are counted with it. */
+  #count(field: FieldNode, parent: GraphQLCompositeType, type: GraphQLCompositeType): number {
+    if (type.name.endsWith('Connection')) {
+      return Math.max(
+        1,
+        Math.min(maxPageSize, this.#integer(field, 'first') ?? this.#integer(field, 'last') ?? defaultPageSize),
+      );
+    }
+    if (field.name.value === 'nodes' && parent === this.#schema.getQueryType()) return this.#listLength(field, 'ids');
+    return 1;
+  }
+
+  #argument(field: FieldNode, name: string): unknown {
+    const value = field.arguments?.find((argument) => argument.name.value === name)?.value;
+    if (value === undefined) return undefined;
+    if (value.kind === Kind.VARIABLE) return this.#variables[value.name.value];
+    if (value.kind === Kind.INT) return Number(value.value);
+    return value.kind === Kind.LIST ? value.values : undefined;
+  }
+
+  #integer(field: FieldNode, name: string): number | undefined {
+    const value = this.#argument(field, name);
+    return typeof value === 'number' ? value : undefined;
+  }
+
+  #listLength(field: FieldNode, name: string): number {
+    const value = this.#argument(field, name);
+    return Array.isArray(value) ? Math.max(1, value.length) : 1;
+  }
+
+  #fragment(name: string): Cost {
+    const measured = this.#measured.get(name);
+    if (measured !== undefined) return measured;
+    const fragment = this.#fragments.get(name);
+    const type = this.#typeNamed(fragment?.typeCondition.name.value);
+    const cost = fragment === undefined || type === undefined ? nothing : this.of(fragment.selectionSet, type);
+    this.#measured.set(name, cost);
+    return cost;
+  }
+
+  #typeNamed(name: string | undefined): GraphQLCompositeType | undefined {
+    const type = name === undefined ? undefined : this.#schema.getType(name);
+    return isCompositeType(type) ? (type as GraphQLObjectType) : undefined;
+  }
+}

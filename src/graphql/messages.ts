@@ -1,0 +1,160 @@
+import { validationFailed } from '../domain/errors.ts';
+import type { Author, Message } from '../domain/messages.ts';
+import { listMessages, messageCursor, messageCursorSequence, sendMessage } from '../domain/messages.ts';
+import { builder, type GraphQLContext, withoutNulls } from './builder.ts';
+import { type Connection, connectionType, pageArgumentDescriptions } from './connection.ts';
+import { Conversation } from './conversations.ts';
+import { Node } from './node.ts';
+
+export const Sender = builder.enumType('Sender', {
+  description: 'The role that sends a message.',
+  values: {
+    AGENT: { value: 'agent', description: 'One of the account’s people.' },
+    VISITOR: { value: 'visitor', description: 'The other side: its message makes the event `message.received`.' },
+    BOT: { value: 'bot', description: 'A program of the account’s, kept apart so that response times are of people.' },
+  } as const,
+});
+
+const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
+  description: 'Who of the agents, or which bot, wrote a message.',
+  fields: (t) => ({
+    id: t.exposeString('id', { nullable: true, description: 'The client’s own id of the author.' }),
+    name: t.exposeString('name', { nullable: true, description: 'The name to show.' }),
+  }),
+});
+
+export const MessageType = builder.objectRef<Message>('Message').implement({
+  description: 'A message in a conversation. It never changes.',
+  interfaces: [Node],
+  fields: (t) => ({
+    conversationId: t.exposeID('conversationId', { description: 'The conversation that it is in.' }),
+    sequence: t.exposeInt('sequence', { description: 'Its place in the conversation: 1, 2, 3 … without gaps.' }),
+    sender: t.expose('sender', { type: Sender, description: 'The role that sent it.' }),
+    content: t.exposeString('content', { description: 'Its text: 1 to 16,384 characters.' }),
+    author: t.expose('author', { type: MessageAuthor, nullable: true, description: 'Who wrote it, if that was said.' }),
+    metadata: t.expose('metadata', {
+      type: 'Metadata',
+      description: 'The client’s own data. Empty for a token bound to a conversation.',
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was sent.' }),
+    conversation: t.field({
+      type: Conversation,
+      nullable: true,
+      description: 'The conversation that it is in, as it is now. Needs the scope `conversations:read`.',
+      resolve: async ({ conversationId }, _, { loaders }) => (await loaders.conversation.load(conversationId)) ?? null,
+    }),
+  }),
+});
+
+const MessageConnection = connectionType('Message', MessageType);
+
+interface MessagePageArgs {
+  first?: number | null | undefined;
+  after?: string | null | undefined;
+  last?: number | null | undefined;
+  before?: string | null | undefined;
+  offset?: number | null | undefined;
+}
+
+/**
+ * listMessages in the words of Relay. A conversation says how many messages it has and their sequences
+ * have no gaps, so each page is a range known beforehand, and the ranges of many conversations are one
+ * statement.
+ */
+async function messagesOf(
+  conversation: { id: string; messageCount: number },
+  args: MessagePageArgs,
+  { caller, loaders }: GraphQLContext,
+): Promise<Connection<Message>> {
+  listMessages.authorise(caller);
+  const { first, after, last, before, offset } = withoutNulls(args);
+  if (first !== undefined && last !== undefined) {
+    throw validationFailed([{ pointer: '/last', detail: 'cannot be used together with `first`' }]);
+  }
+  const limit = first ?? last;
+  const page = listMessages.parse({
+    conversationId: conversation.id,
+    ...(limit === undefined ? {} : { limit }),
+    ...(offset === undefined ? {} : { offset }),
+    ...(after === undefined ? {} : { after }),
+  });
+  const count = conversation.messageCount;
+  const low = (after === undefined ? 0 : messageCursorSequence(after)) + (page.offset ?? 0) + 1;
+  const high = Math.min(count, before === undefined ? count : messageCursorSequence(before, 'before') - 1);
+  const from = last === undefined ? low : Math.max(low, high - page.limit + 1);
+  const to = last === undefined ? Math.min(high, low + page.limit - 1) : high;
+  const nodes = from > to ? [] : await loaders.messageRange.load({ conversationId: conversation.id, from, to });
+  return {
+    nodes,
+    cursorOf: (message) => messageCursor(message),
+    hasNextPage: to < count && from <= to,
+    hasPreviousPage: from > 1 && count > 0,
+    total: () => count,
+  };
+}
+
+builder.objectField(Conversation, 'messages', (t) =>
+  t.field({
+    type: MessageConnection,
+    nullable: true,
+    description: 'Its messages, oldest first. Needs the scope `conversations:read`.',
+    args: {
+      first: t.arg.int({ description: pageArgumentDescriptions.first }),
+      after: t.arg.string({ description: 'Continue after this cursor.' }),
+      last: t.arg.int({ description: 'How many to return from the end: 1 to 100. Not together with `first`.' }),
+      before: t.arg.string({ description: 'Stop before this cursor.' }),
+      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
+    },
+    resolve: (conversation, args, context) => messagesOf(conversation, args, context),
+  }),
+);
+
+const AuthorInput = builder.inputType('MessageAuthorInput', {
+  description: 'Who of the agents, or which bot, wrote a message.',
+  fields: (t) => ({
+    id: t.string({ description: 'The client’s own id of the author: at most 128 characters.' }),
+    name: t.string({ description: 'The name to show: at most 128 characters.' }),
+  }),
+});
+
+export const FirstMessageInput = builder.inputType('MessageInput', {
+  description: 'The first message of a new conversation.',
+  fields: (t) => ({
+    content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
+    sender: t.field({ type: Sender, required: true, description: 'The role that sends it.' }),
+    author: t.field({ type: AuthorInput, description: 'Who wrote it.' }),
+    metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+  }),
+});
+
+const SendMessageInput = builder.inputType('SendMessageInput', {
+  description: 'A message, and where it goes.',
+  fields: (t) => ({
+    conversationId: t.id({ required: true, description: 'The conversation to send it into.' }),
+    content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
+    sender: t.field({ type: Sender, required: true, description: 'The role that sends it.' }),
+    author: t.field({ type: AuthorInput, description: 'Who wrote it.' }),
+    metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+  }),
+});
+
+const SendMessagePayload = builder
+  .objectRef<Awaited<ReturnType<(typeof sendMessage)['run']>>>('SendMessagePayload')
+  .implement({
+    description: 'What sendMessage has done.',
+    fields: (t) => ({
+      message: t.expose('message', { type: MessageType, description: 'The message as it was stored.' }),
+      conversation: t.expose('conversation', { type: Conversation, description: 'Its conversation after it.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log after this message.' }),
+    }),
+  });
+
+builder.mutationField('sendMessage', (t) =>
+  t.field({
+    type: SendMessagePayload,
+    nullable: true,
+    description: sendMessage.summary,
+    args: { input: t.arg({ type: SendMessageInput, required: true, description: 'The message.' }) },
+    resolve: (_, { input }, context) => context.call(sendMessage, input),
+  }),
+);

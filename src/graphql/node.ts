@@ -1,0 +1,55 @@
+import { validationFailed } from '../domain/errors.ts';
+import { type IdKind, kindOfId } from '../domain/ids.ts';
+import { builder, type GraphQLContext } from './builder.ts';
+
+interface NodeShape {
+  readonly id: string;
+}
+
+export const Node = builder.interfaceRef<NodeShape>('Node').implement({
+  description: 'Anything with an id. Ids are the same strings on every face of the service.',
+  fields: (t) => ({ id: t.exposeID('id', { description: 'Its id, which also says what kind of thing it is.' }) }),
+  resolveType: ({ id }) => typeNames[kindOfId(id) as keyof typeof typeNames],
+});
+
+const typeNames = { conversation: 'Conversation', message: 'Message' } as const satisfies Partial<
+  Record<IdKind, string>
+>;
+
+/** Null for an id that is unknown, of another account, or of a kind that has no node. */
+async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeShape | null> {
+  switch (kindOfId(id)) {
+    case 'conversation':
+      return (await loaders.conversation.load(id)) ?? null;
+    case 'message':
+      return (await loaders.message.load(id)) ?? null;
+    default:
+      return null;
+  }
+}
+
+const maxNodes = 100;
+
+function refuseTooMany(count: number): void {
+  if (count > maxNodes) throw validationFailed([{ pointer: '/ids', detail: `must name at most ${maxNodes} ids` }]);
+}
+
+builder.queryFields((t) => ({
+  node: t.field({
+    type: Node,
+    nullable: true,
+    description: 'The thing with this id, or null if there is none that the caller can see.',
+    args: { id: t.arg.id({ required: true, description: 'The id, as it is given everywhere.' }) },
+    resolve: (_, { id }, context) => loadNode(id, context),
+  }),
+  nodes: t.field({
+    type: [Node],
+    nullable: { list: true, items: true },
+    description: `The things with these ids, in their order; null for each that the caller cannot see. At most ${maxNodes}.`,
+    args: { ids: t.arg.idList({ required: true, description: 'The ids, as they are given everywhere.' }) },
+    resolve: (_, { ids }, context) => {
+      refuseTooMany(ids.length);
+      return ids.map((id) => loadNode(id, context));
+    },
+  }),
+}));

@@ -1,0 +1,21 @@
+import { GraphQLError, valueFromASTUntyped } from 'graphql';
+import type { MetadataPatch } from '../domain/metadata.ts';
+import { builder } from './builder.ts';
+
+// Scalars check only the kind of a value. What it may be is the operation's rule, on both faces alike.
+
+builder.scalarType('DateTime', {
+  description: 'A time as RFC 3339 has it; given in UTC with milliseconds, such as `2026-11-21T06:12:00.000Z`.',
+  serialize: (value) => value,
+  parseValue: (value) => {
+    if (typeof value !== 'string') throw new GraphQLError('must be a string');
+    return value;
+  },
+});
+
+builder.scalarType('Metadata', {
+  description: 'A flat object of the client’s own strings, numbers and booleans: at most 50 keys and 8 KiB.',
+  serialize: (value) => value,
+  parseValue: (value) => value as MetadataPatch,
+  parseLiteral: (ast) => valueFromASTUntyped(ast) as MetadataPatch,
+});

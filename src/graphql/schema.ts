@@ -1,0 +1,11 @@
+import { builder } from './builder.ts';
+import './scalars.ts';
+import './node.ts';
+import './conversations.ts';
+import './messages.ts';
+import './create-conversation.ts';
+import './account.ts';
+import './api-keys.ts';
+
+/** The whole GraphQL schema. `schema.graphql` is printed from it. */
+export const schema = builder.toSchema();

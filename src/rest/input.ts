@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import { DomainError, type Fault, pointer } from '../domain/errors.ts';
+import type { Route } from './routes.ts';
+
+/** Where the parts of an operation's input lie in a REST request. */
+export interface InputReader {
+  /**
+   * Puts an operation's input together.
+   * @param params what the path holds
+   * @param query the query string
+   * @param body the parsed body, undefined if there was none
+   * @returns the input, and what is wrong with how it was sent
+   * @throws BAD_REQUEST when the body is not an object
+   */
+  read(params: Readonly<Record<string, string>>, query: string, body: unknown): { input: object; faults: Fault[] };
+}
+
+/** Prepares reading the input of a route: its fields are the operation's, so each rule stays in one place. */
+export function inputReader(route: Route): InputReader {
+  const inQuery = route.body === 'none' ? fieldsOf(route) : new Map<string, z.ZodType>();
+  return {
+    read(params, query, body) {
+      const input: Record<string, unknown> = {};
+      const faults: Fault[] = [];
+      if (query !== '') readQuery(query, inQuery, input, faults);
+      if (route.body !== 'none') readBody(body, route, params, input, faults);
+      return { input: Object.assign(input, params), faults };
+    },
+  };
+}
+
+/** The input's fields by name, without those that the path gives. */
+function fieldsOf(route: Route): Map<string, z.ZodType> {
+  const schema = route.operation.input as unknown as z.ZodObject;
+  const inPath = new Set(route.path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : [])));
+  return new Map(Object.entries(schema.shape as Record<string, z.ZodType>).filter(([name]) => !inPath.has(name)));
+}
+
+function readQuery(
+  query: string,
+  fields: Map<string, z.ZodType>,
+  input: Record<string, unknown>,
+  faults: Fault[],
+): void {
+  const seen = new Set<string>();
+  for (const [name, value] of new URLSearchParams(query)) {
+    const field = fields.get(name);
+    if (field === undefined) {
+      if (!seen.has(name)) faults.push(parameterFault(name, 'is not a parameter of this request'));
+    } else if (seen.has(name)) {
+      faults.push(parameterFault(name, 'is given more than once'));
+    } else {
+      input[name] = isNumber(field) && /^-?(0|[1-9]\d{0,15})$/.test(value) ? Number(value) : value;
+    }
+    seen.add(name);
+  }
+}
+
+function parameterFault(name: string, detail: string): Fault {
+  return { pointer: pointer([name]), parameter: name, detail };
+}
+
+/** Whether a field is a number under its defaults: such a parameter is read as one, if it looks like one. */
+function isNumber(field: z.ZodType): boolean {
+  const inner = field instanceof z.ZodOptional || field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
+  return inner === field ? field instanceof z.ZodNumber : isNumber(inner);
+}
+
+function readBody(
+  body: unknown,
+  route: Route,
+  params: Readonly<Record<string, string>>,
+  input: Record<string, unknown>,
+  faults: Fault[],
+): void {
+  if (body === undefined && route.body === 'required') throw new DomainError('BAD_REQUEST', 'A JSON body is required.');
+  if (body === undefined) return;
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new DomainError('BAD_REQUEST', 'The body must be a JSON object.');
+  }
+  for (const [name, value] of Object.entries(body)) {
+    if (Object.hasOwn(params, name)) {
+      faults.push({ pointer: pointer([name]), detail: 'is given by the path and not known in the body' });
+    } else {
+      // Defined, not assigned: `__proto__` is to be refused as an unknown key like any other.
+      Object.defineProperty(input, name, { value, enumerable: true, configurable: true, writable: true });
+    }
+  }
+}
+
+/** Marks the faults of fields that came in the query as such. */
+export function namingParameters(route: Route, error: DomainError): DomainError {
+  if (route.body !== 'none' || error.facts.faults === undefined) return error;
+  const faults = error.facts.faults.map((fault) => {
+    const name = fault.pointer.slice(1);
+    return fault.parameter === undefined && !name.includes('/') ? { ...fault, parameter: name } : fault;
+  });
+  return new DomainError(error.code, error.message, { ...error.facts, faults });
+}

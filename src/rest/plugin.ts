@@ -1,0 +1,161 @@
+import type { Plugin } from 'graphql-yoga';
+import type { Logger } from 'pino';
+import { addRoute, createRouter, findRoute } from 'rou3';
+import type { Door } from '../access/admit.ts';
+import { readJson } from '../access/body.ts';
+import type { Exchange, ServerContext } from '../access/exchange.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { World } from '../domain/ports.ts';
+import { type InputReader, inputReader, namingParameters } from './input.ts';
+import { problemHeaders, problemOf } from './problem.ts';
+import { type Answer, type Route, routes } from './routes.ts';
+import { welcomePage } from './welcome.ts';
+
+const prefix = '/v1';
+
+interface Target {
+  readonly route: Route;
+  readonly reader: InputReader;
+}
+
+/** Every path of the API, with what each of its methods does. */
+type Methods = Map<string, Target>;
+
+/** The facts of a request that its answer is made of. */
+interface Reply {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+  readonly body?: string;
+}
+
+/** Answers everything that is not GraphQL: `/v1`, the page at `/`, and 404 for the rest. */
+export function useRest(world: World, { door, log }: { door: Door; log: Logger }): Plugin<object, ServerContext> {
+  const router = createRouter<Methods>();
+  const byPath = new Map<string, Methods>();
+  for (const route of routes) {
+    let methods = byPath.get(route.path);
+    if (methods === undefined) {
+      methods = new Map();
+      byPath.set(route.path, methods);
+      addRoute(router, '', prefix + route.path, methods);
+    }
+    const target = { route, reader: inputReader(route) };
+    methods.set(route.method, target);
+    if (route.method === 'GET') methods.set('HEAD', target);
+  }
+
+  /** In the order of the contract: preflight, credential, rate limit, path and method, scope, body, operation. */
+  async function reply(exchange: Exchange): Promise<Reply> {
+    if (isPreflight(exchange)) return { status: 204, headers: { Vary: 'Origin' } };
+    const caller = await exchange.admit(door);
+    const match = findRoute(router, '', exchange.path, { params: true });
+    if (match === undefined) throw new DomainError('NOT_FOUND', 'There is nothing at this path.');
+    const allow = [...match.data.keys(), 'OPTIONS'];
+    if (exchange.method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
+    const target = match.data.get(exchange.method);
+    if (target === undefined) {
+      throw new DomainError('METHOD_NOT_ALLOWED', `This path knows ${allow.join(', ')}.`, { allow });
+    }
+    const { route, reader } = target;
+    const { operation } = route;
+    exchange.operation = operation.name;
+    operation.authorise(caller);
+    const body = route.body === 'none' ? undefined : await readJson(exchange.req);
+    try {
+      const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
+      const output = await operation.run(world, caller, operation.parse(input, faults));
+      return replyOf(await route.answer(output), exchange);
+    } catch (error) {
+      throw error instanceof DomainError ? namingParameters(route, error) : error;
+    }
+  }
+
+  function problemReply(error: unknown, exchange: Exchange): Reply {
+    const known = asDomainError(error);
+    if (known.code === 'INTERNAL' || known.code === 'UNAVAILABLE') {
+      log.error({ requestId: exchange.requestId, err: known.cause ?? known }, 'request failed');
+    }
+    return { status: known.status, headers: problemHeaders(known), body: JSON.stringify(problemOf(known, exchange)) };
+  }
+
+  return {
+    async onRequest({ serverContext, endResponse, fetchAPI }) {
+      const { exchange } = serverContext;
+      if (exchange === undefined || exchange.path === '/graphql') return;
+      let result: Reply;
+      try {
+        result = isUnder(prefix, exchange.path) ? await reply(exchange) : outside(exchange);
+      } catch (error) {
+        result = problemReply(error, exchange);
+      }
+      endResponse(
+        new fetchAPI.Response(exchange.method === 'HEAD' ? null : (result.body ?? null), {
+          status: result.status,
+          headers: result.headers,
+        }),
+      );
+    },
+  };
+}
+
+/** An error as it may be told: whatever the domain did not mean is INTERNAL, and its cause stays here. */
+function asDomainError(error: unknown): DomainError {
+  if (error instanceof DomainError) return error;
+  return new DomainError('INTERNAL', 'Something went wrong on our side; the request id helps us to find it.', {
+    cause: error,
+  });
+}
+
+function isUnder(base: string, path: string): boolean {
+  return path === base || path.startsWith(`${base}/`);
+}
+
+function isPreflight({ method, req }: Exchange): boolean {
+  return (
+    method === 'OPTIONS' &&
+    req.headers.origin !== undefined &&
+    req.headers['access-control-request-method'] !== undefined
+  );
+}
+
+/** What needs no credential. */
+function outside({ path, method }: Exchange): Reply {
+  if (path !== '/')
+    throw new DomainError('NOT_FOUND', 'There is nothing at this path; the API is under /v1 and /graphql.');
+  const allow = ['GET', 'HEAD', 'OPTIONS'];
+  if (method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
+  if (!allow.includes(method))
+    throw new DomainError('METHOD_NOT_ALLOWED', `This path knows ${allow.join(', ')}.`, { allow });
+  return { status: 200, headers: { 'Content-Type': 'text/html; charset=utf-8' }, body: welcomePage };
+}
+
+function decodeParams(params: Record<string, string> | undefined): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(params ?? {}).map(([name, value]) => {
+      try {
+        return [name, decodeURIComponent(value)];
+      } catch {
+        return [name, value]; // no id has such a form, so it is not found
+      }
+    }),
+  );
+}
+
+function replyOf(answer: Answer, exchange: Exchange): Reply {
+  const headers: Record<string, string> = { 'Cache-Control': 'no-store' };
+  if (answer.location !== undefined) headers['Location'] = answer.location;
+  if (answer.next != null) headers['Link'] = `<${nextPage(exchange, answer.next)}>; rel="next"`;
+  if (answer.body === undefined) return { status: answer.status, headers };
+  const body = JSON.stringify(answer.body);
+  headers['Content-Type'] = 'application/json; charset=utf-8';
+  if (exchange.method === 'HEAD') headers['Content-Length'] = String(Buffer.byteLength(body));
+  return { status: answer.status, headers, body };
+}
+
+/** The same list, continued from a cursor. */
+function nextPage({ path, query }: Exchange, cursor: string): string {
+  const parameters = new URLSearchParams(query);
+  parameters.delete('offset');
+  parameters.set('after', cursor);
+  return `${path}?${parameters}`;
+}

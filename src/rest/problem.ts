@@ -1,0 +1,50 @@
+import { type DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
+
+/** RFC 9457 problem details, with the code and what a client needs to act on it. */
+export interface Problem {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly instance: string;
+  readonly code: ErrorCode;
+  readonly requestId: string;
+  readonly errors?: readonly ({ pointer: string; detail: string } | { parameter: string; detail: string })[];
+}
+
+/** A stable URI for each code. It names, and need not be fetched. */
+export function problemType(code: ErrorCode): string {
+  return `urn:conversation-service:problem:${code}`;
+}
+
+/** The REST form of an error that the domain has meant to give. */
+export function problemOf(error: DomainError, { path, requestId }: { path: string; requestId: string }): Problem {
+  const { faults } = error.facts;
+  return {
+    type: problemType(error.code),
+    title: errorCodes[error.code].title,
+    status: error.status,
+    detail: error.message,
+    instance: path,
+    code: error.code,
+    requestId,
+    ...(faults === undefined
+      ? {}
+      : {
+          errors: faults.map(({ pointer, parameter, detail }) =>
+            parameter === undefined ? { pointer, detail } : { parameter, detail },
+          ),
+        }),
+  };
+}
+
+/** The headers that an error brings beside its body. */
+export function problemHeaders({ code, facts }: DomainError): Record<string, string> {
+  return {
+    'Content-Type': 'application/problem+json',
+    ...(code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
+    ...(facts.allow === undefined ? {} : { Allow: facts.allow.join(', ') }),
+    ...(facts.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(facts.retryAfterSeconds) }),
+    ...(code === 'PAYLOAD_TOO_LARGE' ? { Connection: 'close' } : {}),
+  };
+}

@@ -1,0 +1,92 @@
+import { getAccount } from '../domain/accounts.ts';
+import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
+import { createConversation, getConversation, listConversations, updateConversation } from '../domain/conversations.ts';
+import { listMessages, sendMessage } from '../domain/messages.ts';
+import type { Operation } from '../domain/operation.ts';
+import { type List, nextCursor } from '../domain/paging.ts';
+
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+
+/** What a route answers with: `body` undefined is no content. */
+export interface Answer {
+  readonly status: number;
+  readonly body?: unknown;
+  readonly location?: string;
+  /** The place to go on from, for the `Link` header of a list. */
+  readonly next?: string | null;
+}
+
+/** One operation as REST has it. Paths are relative to `/v1`. */
+export interface Route {
+  readonly method: Method;
+  /** With `:name` for the part that goes into the input's field of that name. */
+  readonly path: string;
+  readonly operation: Operation;
+  /** Whether the rest of the input comes in a body, which may be left out if it is `optional`. */
+  readonly body: 'required' | 'optional' | 'none';
+  answer(output: unknown): Answer | Promise<Answer>;
+}
+
+interface Binding<Output> {
+  readonly body?: 'required' | 'optional';
+  answer(output: Output): Answer | Promise<Answer>;
+}
+
+/** Ties an operation to a method and a path, with the types of both. */
+function route<Output>(
+  method: Method,
+  path: string,
+  operation: Operation<never, Output> | Operation<unknown, Output>,
+  { body, answer }: Binding<Output>,
+): Route {
+  return { method, path, operation: operation as Operation, body: body ?? 'none', answer: answer as Route['answer'] };
+}
+
+async function listAnswer<T>(list: List<T>): Promise<Answer> {
+  const next = nextCursor(list);
+  return {
+    status: 200,
+    next,
+    body: {
+      data: list.items,
+      pagination: {
+        limit: list.limit,
+        offset: list.offset,
+        total: await list.total(),
+        hasMore: list.hasMore,
+        nextCursor: next,
+      },
+    },
+  };
+}
+
+const ok = (body: unknown): Answer => ({ status: 200, body });
+
+export const routes: readonly Route[] = [
+  route('GET', '/conversations', listConversations, { answer: listAnswer }),
+  route('POST', '/conversations', createConversation, {
+    body: 'optional',
+    answer: ({ conversation }) => ({
+      status: 201,
+      body: conversation,
+      location: `/v1/conversations/${conversation.id}`,
+    }),
+  }),
+  route('GET', '/conversations/:id', getConversation, { answer: ok }),
+  route('PATCH', '/conversations/:id', updateConversation, {
+    body: 'required',
+    answer: ({ conversation }) => ok(conversation),
+  }),
+  route('GET', '/conversations/:conversationId/messages', listMessages, { answer: listAnswer }),
+  route('POST', '/conversations/:conversationId/messages', sendMessage, {
+    body: 'required',
+    answer: ({ message }) => ({ status: 201, body: message }),
+  }),
+  route('GET', '/account', getAccount, { answer: ok }),
+  route('POST', '/api-keys', createApiKey, {
+    body: 'required',
+    answer: ({ apiKey }) => ({ status: 201, body: apiKey }),
+  }),
+  route('GET', '/api-keys', listApiKeys, { answer: listAnswer }),
+  route('DELETE', '/api-keys/:id', revokeApiKey, { answer: () => ({ status: 204 }) }),
+];

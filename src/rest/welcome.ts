@@ -1,0 +1,25 @@
+/** The page at `/`: what this is, and where to go on. */
+export const welcomePage = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Conversation service</title>
+<style>
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 40rem; margin: 4rem auto; padding: 0 1rem; color: #1c2733; background: #fff }
+  code { background: #eef2f6; padding: .1em .3em; border-radius: 4px }
+  a { color: #0b63b5 }
+  @media (prefers-color-scheme: dark) { body { color: #dde5ee; background: #11171d } code { background: #222c36 } a { color: #7cc0ff } }
+</style>
+</head>
+<body>
+<h1>Conversation service</h1>
+<p>Conversations, messages and events for client programs, through two faces of one service:</p>
+<ul>
+<li>REST under <code>/v1</code>, for example <code>GET /v1/conversations</code></li>
+<li>GraphQL at <a href="/graphql"><code>/graphql</code></a>, which opens GraphiQL in a browser</li>
+</ul>
+<p>Every request carries a credential: <code>Authorization: Bearer cs_…</code></p>
+</body>
+</html>
+`;

@@ -1,0 +1,106 @@
+import { and, count, desc, eq, isNull, lt, sql } from 'drizzle-orm';
+import type { ApiKey } from '../../domain/api-keys.ts';
+import type { ApiKeyReads, ApiKeyWrites } from '../../domain/ports.ts';
+import { toAccount } from './accounts.ts';
+import type { Queries } from './queries.ts';
+import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { accounts, apiKeys } from './tables.ts';
+
+type Row = typeof apiKeys.$inferSelect;
+
+function toApiKey(row: Row): ApiKey {
+  return {
+    id: row.id,
+    name: row.name,
+    prefix: row.prefix,
+    scopes: row.scopes,
+    expiresAt: toTimestamp(row.expiresAt),
+    lastUsedAt: toTimestamp(row.lastUsedAt),
+    createdAt: toTimestamp(row.createdAt),
+    revokedAt: toTimestamp(row.revokedAt),
+  };
+}
+
+const ofAccount = eq(apiKeys.accountId, sql.placeholder('accountId'));
+
+export function apiKeyReads(db: Queries): ApiKeyReads {
+  const findBySecret = db
+    .select()
+    .from(apiKeys)
+    .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
+    .where(eq(apiKeys.secretHash, sql.placeholder('secretHash')))
+    .prepare();
+  const find = db
+    .select()
+    .from(apiKeys)
+    .where(and(ofAccount, eq(apiKeys.id, sql.placeholder('id'))))
+    .prepare();
+  const page = db
+    .select()
+    .from(apiKeys)
+    .where(and(ofAccount, lt(apiKeys.id, sql.placeholder('before'))))
+    .orderBy(desc(apiKeys.id))
+    .limit(sql.placeholder('limit'))
+    .offset(sql.placeholder('offset'))
+    .prepare();
+  const countAll = db.select({ count: count() }).from(apiKeys).where(ofAccount).prepare();
+  const countLive = db
+    .select({ count: count() })
+    .from(apiKeys)
+    .where(and(ofAccount, isNull(apiKeys.revokedAt)))
+    .prepare();
+  return {
+    findBySecret: (secretHash) => {
+      const row = findBySecret.get({ secretHash });
+      return row && { key: toApiKey(row.api_keys), account: toAccount(row.accounts) };
+    },
+    find: (accountId, id) => {
+      const row = find.get({ accountId, id });
+      return row && toApiKey(row);
+    },
+    page: (accountId, { limit, offset, after }) =>
+      // Every id sorts below a tilde.
+      sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toApiKey),
+    count: (accountId) => countAll.get({ accountId })?.count ?? 0,
+    countLive: (accountId) => countLive.get({ accountId })?.count ?? 0,
+  };
+}
+
+export function apiKeyWrites(db: Queries): ApiKeyWrites {
+  const insert = db
+    .insert(apiKeys)
+    .values({
+      id: sql.placeholder('id'),
+      accountId: sql.placeholder('accountId'),
+      name: sql.placeholder('name'),
+      prefix: sql.placeholder('prefix'),
+      secretHash: sql.placeholder('secretHash'),
+      scopes: sql.placeholder('scopes'),
+      expiresAt: sql.placeholder('expiresAt'),
+      lastUsedAt: sql.placeholder('lastUsedAt'),
+      createdAt: sql.placeholder('createdAt'),
+      revokedAt: sql.placeholder('revokedAt'),
+    })
+    .prepare();
+  const update = db
+    .update(apiKeys)
+    .set({ lastUsedAt: sql`${sql.placeholder('lastUsedAt')}`, revokedAt: sql`${sql.placeholder('revokedAt')}` })
+    .where(eq(apiKeys.id, sql.placeholder('id')))
+    .prepare();
+  return {
+    insert: (accountId, key, secretHash) => {
+      insert.run({
+        ...key,
+        accountId,
+        secretHash,
+        expiresAt: toMs(key.expiresAt),
+        lastUsedAt: toMs(key.lastUsedAt),
+        createdAt: toMs(key.createdAt),
+        revokedAt: toMs(key.revokedAt),
+      });
+    },
+    update: (key) => {
+      update.run({ id: key.id, lastUsedAt: toMs(key.lastUsedAt), revokedAt: toMs(key.revokedAt) });
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import { asDomainError, isBusy } from './errors.ts';
+import { type Lease, pause, retryDelayMs } from './writer.ts';
+
+type Method = (...args: never[]) => unknown;
+type Section = object;
+
+/**
+ * Makes, from a group of queries, the form of it that a work is given: every call first looks
+ * whether the work may still use its transaction.
+ */
+export function leased<S extends Section>(section: S): (lease: Lease) => S {
+  // A class, so that a work costs one small object for each group and no closures.
+  class Leased {
+    readonly lease: Lease;
+    constructor(lease: Lease) {
+      this.lease = lease;
+    }
+  }
+  for (const [name, method] of Object.entries(section) as [string, Method][]) {
+    Object.defineProperty(Leased.prototype, name, {
+      value(this: Leased, ...args: never[]): unknown {
+        if (this.lease.revoked) throw new Error('A storage transaction was used after its work had ended');
+        return method(...args);
+      },
+    });
+  }
+  return (lease) => new Leased(lease) as unknown as S;
+}
+
+/**
+ * Makes, from a group of queries, the form of it that readers are given: a lock of another process
+ * is waited for by a timer, and trouble has the domain's words.
+ */
+export function patient<S extends Section>(section: S, busyTimeoutMs: number): S {
+  const entries = Object.entries(section) as [string, Method][];
+  return Object.fromEntries(
+    entries.map(([name, method]) => [
+      name,
+      (...args: never[]): unknown => {
+        try {
+          return method(...args);
+        } catch (error) {
+          if (isBusy(error)) return retry(() => method(...args), performance.now() + busyTimeoutMs);
+          throw asDomainError(error);
+        }
+      },
+    ]),
+  ) as S;
+}
+
+async function retry(read: () => unknown, deadlineMs: number): Promise<unknown> {
+  for (let attempt = 0; ; attempt++) {
+    await pause(retryDelayMs(attempt));
+    try {
+      return read();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() >= deadlineMs) throw asDomainError(error);
+    }
+  }
+}

@@ -1,0 +1,77 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { readMigrationFiles } from 'drizzle-orm/migrator';
+
+export type Connection = Database.Database;
+
+const migrationsFolder = fileURLToPath(new URL('../../../drizzle', import.meta.url));
+/** Pages kept in memory by each connection, in KiB. */
+const cacheKiB = 16 * 1024;
+
+/**
+ * The connection that writes. `synchronous=FULL`: a commit is on the disk when it returns.
+ *
+ * The busy timeout is 0 because SQLite would wait by blocking the whole event loop; the writer waits
+ * by a timer instead.
+ */
+export function openWriter(path: string): Connection {
+  mkdirSync(dirname(path), { recursive: true });
+  const connection = new Database(path, { timeout: 5_000 }); // while opening there is nobody to block
+  connection.pragma('journal_mode = WAL');
+  connection.pragma('synchronous = FULL');
+  connection.pragma('foreign_keys = ON');
+  connection.pragma(`cache_size = -${cacheKiB}`);
+  connection.pragma('temp_store = MEMORY');
+  return connection;
+}
+
+/** From here on the connection never waits inside SQLite. */
+export function stopBlocking(connection: Connection): void {
+  connection.pragma('busy_timeout = 0');
+}
+
+/** A connection of its own for reading: on the writer's, readers would see what is not committed. */
+export function openReader(path: string): Connection {
+  const connection = new Database(path, { readonly: true, fileMustExist: true, timeout: 0 });
+  connection.pragma(`cache_size = -${cacheKiB}`);
+  connection.pragma('temp_store = MEMORY');
+  return connection;
+}
+
+export interface MigrationReport {
+  /** How many migrations this call applied. */
+  readonly applied: number;
+  /** How many there are. */
+  readonly total: number;
+}
+
+/**
+ * Brings the tables up to date, in one transaction that other processes wait for.
+ * @throws Error when the file was migrated by a newer version of the program
+ */
+export function migrate(connection: Connection): MigrationReport {
+  const migrations = readMigrationFiles({ migrationsFolder });
+  const apply = connection.transaction(() => {
+    connection.exec(
+      'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',
+    );
+    const done = connection.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() as number | null;
+    const newest = migrations.at(-1)?.folderMillis ?? 0;
+    if (done !== null && done > newest) {
+      throw new Error(
+        'The database was migrated by a newer version of this program; run that version, or restore a backup.',
+      );
+    }
+    const pending = migrations.filter((migration) => done === null || migration.folderMillis > done);
+    for (const migration of pending) {
+      for (const statement of migration.sql) connection.exec(statement);
+      connection
+        .prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)')
+        .run(migration.hash, migration.folderMillis);
+    }
+    return { applied: pending.length, total: migrations.length };
+  });
+  return apply.immediate();
+}

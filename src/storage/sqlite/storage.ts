@@ -1,0 +1,73 @@
+import { drizzle } from 'drizzle-orm/better-sqlite3';
+import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
+import { accountReads, accountWrites } from './accounts.ts';
+import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
+import { conversationReads, conversationWrites } from './conversations.ts';
+import { eventReads, eventWrites } from './events.ts';
+import { leased, patient } from './guard.ts';
+import { messageReads, messageWrites } from './messages.ts';
+import { type Connection, type MigrationReport, migrate, openReader, openWriter, stopBlocking } from './open.ts';
+import type { Queries } from './queries.ts';
+import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
+import { type Lease, Writer, type WriterOptions } from './writer.ts';
+
+export interface SqliteStorage extends Storage {
+  readonly migrations: MigrationReport;
+}
+
+/** Opens the storage in a SQLite file, making it and bringing its tables up to date if need be. */
+export function openSqliteStorage(path: string, { busyTimeoutMs = 5_000 }: WriterOptions = {}): SqliteStorage {
+  const writing = openWriter(path);
+  const migrations = migrate(writing);
+  stopBlocking(writing);
+  const reading = openReader(path);
+  const writer = new Writer(writing, transactionsOn(drizzle(writing)), { busyTimeoutMs });
+  return {
+    migrations,
+    read: readsOn(drizzle(reading), busyTimeoutMs),
+    write: (work) => writer.write(work),
+    async close() {
+      await writer.close();
+      reading.close();
+      checkpoint(writing);
+      writing.close();
+    },
+  };
+}
+
+function readsOn(db: Queries, busyTimeoutMs: number): Reads {
+  return {
+    accounts: patient(accountReads(db), busyTimeoutMs),
+    apiKeys: patient(apiKeyReads(db), busyTimeoutMs),
+    conversations: patient(conversationReads(db), busyTimeoutMs),
+    messages: patient(messageReads(db), busyTimeoutMs),
+    events: patient(eventReads(db), busyTimeoutMs),
+    rateWindows: patient(rateWindowReads(db), busyTimeoutMs),
+  };
+}
+
+function transactionsOn(db: Queries): (lease: Lease) => Transaction {
+  const accounts = leased({ ...accountReads(db), ...accountWrites(db) });
+  const apiKeys = leased({ ...apiKeyReads(db), ...apiKeyWrites(db) });
+  const conversations = leased({ ...conversationReads(db), ...conversationWrites(db) });
+  const messages = leased({ ...messageReads(db), ...messageWrites(db) });
+  const events = leased({ ...eventReads(db), ...eventWrites(db) });
+  const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) });
+  return (lease) => ({
+    accounts: accounts(lease),
+    apiKeys: apiKeys(lease),
+    conversations: conversations(lease),
+    messages: messages(lease),
+    events: events(lease),
+    rateWindows: rateWindows(lease),
+  });
+}
+
+/** Folds the write-ahead log into the file, unless another process still reads it. */
+function checkpoint(connection: Connection): void {
+  try {
+    connection.pragma('wal_checkpoint(TRUNCATE)');
+  } catch {
+    // Another connection will do it.
+  }
+}

@@ -1,0 +1,147 @@
+import { sql } from 'drizzle-orm';
+import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import type { Plan } from '../../domain/accounts.ts';
+import type { Scope } from '../../domain/caller.ts';
+import type { Visitor } from '../../domain/conversation.ts';
+import type { EventType } from '../../domain/events.ts';
+import type { Status } from '../../domain/lifecycle.ts';
+import type { Author, Sender } from '../../domain/messages.ts';
+import type { Metadata } from '../../domain/metadata.ts';
+
+// Times are epoch milliseconds. Ids carry the time of their creation and sort by it, so an index on
+// (account, id) serves to find, to isolate and to list by creation.
+//
+// messages, events and rate_windows are WITHOUT ROWID, which drizzle cannot say: their rows then lie
+// in the order in which they are read. The migration that makes them was completed by hand.
+
+/** Facts about the database itself: `epoch` names its event log. */
+export const meta = sqliteTable('meta', {
+  name: text().primaryKey(),
+  value: text().notNull(),
+});
+
+export const accounts = sqliteTable('accounts', {
+  id: text().primaryKey(),
+  name: text().notNull(),
+  plan: text().$type<Plan>().notNull(),
+  requestsPerHour: integer('requests_per_hour'),
+  createdAt: integer('created_at').notNull(),
+});
+
+/** Counters of an account, changed in the transactions that change what they count. */
+export const accountTotals = sqliteTable('account_totals', {
+  accountId: text('account_id')
+    .primaryKey()
+    .references(() => accounts.id),
+  active: integer().notNull().default(0),
+  pending: integer().notNull().default(0),
+  closed: integer().notNull().default(0),
+  /** The last sequence of the account's event log. */
+  eventSequence: integer('event_sequence').notNull().default(0),
+});
+
+export const apiKeys = sqliteTable(
+  'api_keys',
+  {
+    id: text().primaryKey(),
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    name: text().notNull(),
+    prefix: text().notNull(),
+    secretHash: blob('secret_hash', { mode: 'buffer' }).notNull(),
+    scopes: text({ mode: 'json' }).$type<Scope[]>().notNull(),
+    expiresAt: integer('expires_at'),
+    lastUsedAt: integer('last_used_at'),
+    createdAt: integer('created_at').notNull(),
+    revokedAt: integer('revoked_at'),
+  },
+  (table) => [
+    uniqueIndex('api_keys_by_secret').on(table.secretHash),
+    uniqueIndex('api_keys_by_account').on(table.accountId, table.id),
+  ],
+);
+
+export const conversations = sqliteTable(
+  'conversations',
+  {
+    /** A short key for the messages to point at. */
+    key: integer().primaryKey(),
+    id: text().notNull(),
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    status: text().$type<Status>().notNull(),
+    subject: text(),
+    visitor: text({ mode: 'json' }).$type<Visitor>(),
+    externalId: text('external_id'),
+    metadata: text({ mode: 'json' }).$type<Metadata>().notNull(),
+    messageCount: integer('message_count').notNull(),
+    contentBytes: integer('content_bytes').notNull(),
+    lastActivityAt: integer('last_activity_at').notNull(),
+    firstVisitorMessageAt: integer('first_visitor_message_at'),
+    firstResponseAt: integer('first_response_at'),
+    closedAt: integer('closed_at'),
+    version: integer().notNull(),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+  },
+  (table) => [
+    uniqueIndex('conversations_by_id').on(table.accountId, table.id),
+    index('conversations_by_status').on(table.accountId, table.status, table.id),
+    index('conversations_by_activity').on(table.accountId, table.lastActivityAt, table.id),
+    index('conversations_by_status_and_activity').on(table.accountId, table.status, table.lastActivityAt, table.id),
+    uniqueIndex('conversations_by_external_id')
+      .on(table.accountId, table.externalId)
+      .where(sql`${table.externalId} is not null`),
+  ],
+);
+
+export const messages = sqliteTable(
+  'messages',
+  {
+    conversationKey: integer('conversation_key')
+      .notNull()
+      .references(() => conversations.key),
+    sequence: integer().notNull(),
+    id: text().notNull(),
+    sender: text().$type<Sender>().notNull(),
+    content: text().notNull(),
+    author: text({ mode: 'json' }).$type<Author>(),
+    metadata: text({ mode: 'json' }).$type<Metadata>().notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.conversationKey, table.sequence] }),
+    uniqueIndex('messages_by_id').on(table.id),
+  ],
+);
+
+/** The event log of each account: sequences 1, 2, 3 … without gaps, in commit order. */
+export const events = sqliteTable(
+  'events',
+  {
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    sequence: integer().notNull(),
+    id: text().notNull(),
+    type: text().$type<EventType>().notNull(),
+    conversationId: text('conversation_id').notNull(),
+    timestamp: integer().notNull(),
+    /** JSON as it is sent. */
+    data: text().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.sequence] })],
+);
+
+/** Requests counted against an account, by whole minutes since the epoch. */
+export const rateWindows = sqliteTable(
+  'rate_windows',
+  {
+    accountId: text('account_id').notNull(),
+    minute: integer().notNull(),
+    count: integer().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.minute] })],
+);

@@ -1,0 +1,234 @@
+import { asDomainError, isBusy, unavailable } from './errors.ts';
+import type { Connection } from './open.ts';
+
+/** Ends a work's hold on the connection: whatever it still tries throws. */
+export interface Lease {
+  revoked: boolean;
+}
+
+/** The longest that one group may hold the event loop before it commits. */
+const maxGroupMs = 10;
+const maxGroupSize = 128;
+
+export interface WriterOptions {
+  /** How long a work waits for a lock that another process holds. */
+  readonly busyTimeoutMs?: number;
+}
+
+interface Job<Tx> {
+  readonly work: (tx: Tx) => Promise<unknown>;
+  readonly deadlineMs: number;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+type Outcome = { readonly value: unknown } | { readonly error: unknown };
+
+/**
+ * The single writer. Works queue; each turn of the event loop takes what waits into one
+ * `BEGIN IMMEDIATE … COMMIT`, each work in a savepoint of its own, and no promise settles before the
+ * commit. So one wait for the disk serves all that came in a turn.
+ *
+ * A work awaits nothing but its transaction and therefore ends within microtasks. One that does not
+ * is a fault of the program: when the event loop turns, it is revoked, undone and failed.
+ */
+export class Writer<Tx> {
+  readonly #connection: Connection;
+  readonly #transactionFor: (lease: Lease) => Tx;
+  readonly #busyTimeoutMs: number;
+  #queue: Job<Tx>[] = [];
+  #running = false;
+  #closing = false;
+  #idle: (() => void)[] = [];
+
+  /** @param transactionFor makes the transaction that a work is given, which must throw once its lease is revoked */
+  constructor(
+    connection: Connection,
+    transactionFor: (lease: Lease) => Tx,
+    { busyTimeoutMs = 5_000 }: WriterOptions = {},
+  ) {
+    this.#connection = connection;
+    this.#transactionFor = transactionFor;
+    this.#busyTimeoutMs = busyTimeoutMs;
+  }
+
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    if (this.#closing) return Promise.reject(unavailable('The service is shutting down.'));
+    return new Promise<T>((resolve, reject) => {
+      this.#queue.push({
+        work,
+        deadlineMs: performance.now() + this.#busyTimeoutMs,
+        resolve: resolve as (value: unknown) => void,
+        reject,
+      });
+      this.#wake();
+    });
+  }
+
+  /** Refuses new works and resolves when those that wait are done. */
+  close(): Promise<void> {
+    this.#closing = true;
+    if (!this.#running) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  #wake(): void {
+    if (this.#running) return;
+    this.#running = true;
+    setImmediate(() => {
+      void this.#drain();
+    });
+  }
+
+  /** Commits group after group, a turn of the loop between them, until nothing waits. Never rejects. */
+  async #drain(): Promise<void> {
+    for (let attempt = 0; this.#queue.length > 0; ) {
+      const busy = this.#begin();
+      if (busy === undefined) {
+        attempt = 0;
+        await this.#commitGroup(this.#queue.splice(0, maxGroupSize));
+        await nextTurn();
+      } else {
+        this.#expire(busy);
+        await pause(retryDelayMs(attempt++));
+      }
+    }
+    this.#running = false;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  /** @returns undefined once a transaction is open, or why none could be opened */
+  #begin(): unknown {
+    try {
+      this.#connection.exec('BEGIN IMMEDIATE');
+      return undefined;
+    } catch (error) {
+      return error;
+    }
+  }
+
+  /** Fails the works that have waited long enough; all of them when waiting is of no use. */
+  #expire(error: unknown): void {
+    const now = performance.now();
+    const failed = isBusy(error) ? this.#queue.filter((job) => job.deadlineMs <= now) : this.#queue;
+    this.#queue = this.#queue.filter((job) => !failed.includes(job));
+    for (const job of failed) job.reject(asDomainError(error));
+  }
+
+  async #commitGroup(group: readonly Job<Tx>[]): Promise<void> {
+    const startedMs = performance.now();
+    const done: [Job<Tx>, Outcome][] = [];
+    for (const [index, job] of group.entries()) {
+      const outcome = await this.#runInSavepoint(job);
+      if (!this.#connection.inTransaction) {
+        // SQLite rolled everything back (SQLITE_FULL and others do): nothing of the group happened.
+        await this.#repeatAlone(group, outcome);
+        return;
+      }
+      done.push([job, outcome]);
+      if (performance.now() - startedMs > maxGroupMs) {
+        this.#queue.unshift(...group.slice(index + 1));
+        break;
+      }
+    }
+    const failure = this.#commit();
+    for (const [job, outcome] of done) settle(job, failure ?? outcome);
+  }
+
+  /** The works of a group whose transaction was lost, each in a transaction of its own. */
+  async #repeatAlone(group: readonly Job<Tx>[], lost: Outcome): Promise<void> {
+    if (group.length === 1 && group[0] !== undefined) {
+      settle(group[0], failureOf(lost));
+      return;
+    }
+    for (const job of group) {
+      await nextTurn();
+      const busy = this.#begin();
+      if (busy === undefined) await this.#commitGroup([job]);
+      else settle(job, failureOf({ error: busy }));
+    }
+  }
+
+  async #runInSavepoint({ work }: Job<Tx>): Promise<Outcome> {
+    const lease: Lease = { revoked: false };
+    try {
+      this.#connection.exec('SAVEPOINT work');
+      const outcome = await withinMicrotasks(() => work(this.#transactionFor(lease)));
+      lease.revoked = true;
+      if (this.#connection.inTransaction) {
+        this.#connection.exec('error' in outcome ? 'ROLLBACK TO work; RELEASE work' : 'RELEASE work');
+      }
+      return outcome;
+    } catch (error) {
+      // Without its savepoint a work can be neither kept nor undone alone: the group is void.
+      this.#rollback();
+      return { error };
+    }
+  }
+
+  /** @returns undefined when it is durable, or the failure of everything in it */
+  #commit(): { readonly error: unknown } | undefined {
+    try {
+      this.#connection.exec('COMMIT');
+      return undefined;
+    } catch (error) {
+      this.#rollback();
+      return failureOf({ error });
+    }
+  }
+
+  #rollback(): void {
+    try {
+      if (this.#connection.inTransaction) this.#connection.exec('ROLLBACK');
+    } catch {
+      // It failed because SQLite had rolled back already; the connection is out of the transaction.
+    }
+  }
+}
+
+function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {
+  if ('error' in outcome) job.reject(asDomainError(outcome.error));
+  else job.resolve(outcome.value);
+}
+
+/** A lost transaction is never the work's own doing, so it is UNAVAILABLE whatever was thrown. */
+function failureOf(outcome: Outcome): { readonly error: unknown } {
+  const cause = 'error' in outcome ? outcome.error : new Error('SQLite ended the transaction');
+  const error = asDomainError(cause);
+  return { error: error === cause ? unavailable('The storage could not complete the write.', cause) : error };
+}
+
+/** Runs a work, and fails it if it is still pending when the event loop turns. */
+function withinMicrotasks(work: () => Promise<unknown>): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const watchdog = setImmediate(() => {
+      resolve({ error: new Error('A storage work awaited something other than its transaction') });
+    });
+    const end = (outcome: Outcome): void => {
+      clearImmediate(watchdog);
+      resolve(outcome);
+    };
+    try {
+      work().then(
+        (value) => end({ value }),
+        (error: unknown) => end({ error }),
+      );
+    } catch (error) {
+      end({ error });
+    }
+  });
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** 1 ms at first, then longer up to 50 ms, half of it by chance: many processes must not retry in step. */
+export function retryDelayMs(attempt: number): number {
+  const ceiling = Math.min(50, 2 ** attempt);
+  return ceiling / 2 + (Math.random() * ceiling) / 2;
+}

@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { type RunningServer, startServer } from '../../src/cli/server.ts';
+import { type Config, readConfig } from '../../src/config.ts';
+import { type Account, createAccount, type Plan } from '../../src/domain/accounts.ts';
+import { createApiKey } from '../../src/domain/api-keys.ts';
+import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
+import { type Client, clientOf } from './client.ts';
+import { TestClock } from './clock.ts';
+
+export interface TestServer extends RunningServer {
+  readonly clock: TestClock;
+  readonly databasePath: string;
+  /** Every line that was logged, parsed. */
+  readonly logLines: Record<string, unknown>[];
+  /** Makes an account, with a limit far above what a test sends unless it names a plan or a limit. */
+  account(options?: { plan?: Plan; requestsPerHour?: number }): Promise<TestAccount>;
+}
+
+export interface TestAccount extends Client {
+  readonly account: Account;
+  readonly secret: string;
+  /** A client with a key of these scopes only. */
+  withScopes(...granted: Scope[]): Promise<Client>;
+}
+
+export interface TestServerOptions {
+  readonly clock?: TestClock;
+  /** An existing file to open; without it the server has one of its own, removed when it closes. */
+  readonly databasePath?: string;
+  readonly config?: Partial<Config>;
+}
+
+/** The whole server on a real socket and a real file; only the clock is the test's. */
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const folder = options.databasePath === undefined ? mkdtempSync(join(tmpdir(), 'conversation-service-')) : undefined;
+  const databasePath = options.databasePath ?? join(folder ?? '', 'test.db');
+  const clock = options.clock ?? new TestClock();
+  const logLines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) });
+  const config = { ...readConfig({}), port: 0, databasePath, ...options.config };
+  const server = await startServer({ config, log, clock });
+  const { world } = server.app;
+  return {
+    ...server,
+    clock,
+    databasePath,
+    logLines,
+    async account({ plan = 'business', requestsPerHour } = {}) {
+      const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);
+      const { account, apiKey } = await createAccount(world, { name: 'test', plan, requestsPerHour: limit });
+      const operator: Caller = { account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+      return {
+        ...clientOf(server.url, apiKey.secret),
+        account,
+        secret: apiKey.secret,
+        async withScopes(...granted) {
+          const made = await createApiKey.execute(world, operator, { name: 'scoped', scopes: granted });
+          return clientOf(server.url, made.apiKey.secret);
+        },
+      };
+    },
+    async close() {
+      await server.close();
+      if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

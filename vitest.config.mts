@@ -1,0 +1,13 @@
+import { defineConfig } from 'vitest/config';
+
+// Vite would pick another copy of graphql than Node does for the libraries: there must be one.
+const conditions = ['node', 'module-sync'];
+
+export default defineConfig({
+  ssr: { resolve: { conditions, externalConditions: conditions } },
+  test: {
+    include: ['test/**/*.test.ts'],
+    testTimeout: 20_000,
+    hookTimeout: 20_000,
+  },
+});

@@ -1,5 +1,5 @@
 import { getAccount } from '../domain/accounts.ts';
-import { builder } from './builder.ts';
+import { builder, calls } from './builder.ts';
 
 type AccountShape = Awaited<ReturnType<(typeof getAccount)['run']>>;
 
@@ -38,6 +38,7 @@ builder.queryField('account', (t) =>
     type: Account,
     nullable: true,
     description: getAccount.summary,
+    extensions: calls(getAccount),
     resolve: (_, _args, context) => context.call(getAccount, {}),
   }),
 );

@@ -6,7 +6,7 @@ import {
   revokeApiKey,
 } from '../domain/api-keys.ts';
 import { scopes } from '../domain/caller.ts';
-import { builder, withoutNulls } from './builder.ts';
+import { builder, calls, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 
 /** `conversations:read` is CONVERSATIONS_READ, as GraphQL spells enumerations. */
@@ -50,6 +50,7 @@ builder.queryField('apiKeys', (t) =>
     type: ApiKeyConnection,
     nullable: true,
     description: listApiKeys.summary,
+    extensions: calls(listApiKeys),
     args: {
       first: t.arg.int({ description: pageArgumentDescriptions.first }),
       after: t.arg.string({ description: pageArgumentDescriptions.after }),
@@ -102,6 +103,7 @@ builder.mutationFields((t) => ({
     type: CreateApiKeyPayload,
     nullable: true,
     description: createApiKey.summary,
+    extensions: calls(createApiKey),
     args: { input: t.arg({ type: CreateApiKeyInput, required: true, description: 'The key.' }) },
     resolve: (_, { input }, context) => context.call(createApiKey, input),
   }),
@@ -109,6 +111,7 @@ builder.mutationFields((t) => ({
     type: RevokeApiKeyPayload,
     nullable: true,
     description: revokeApiKey.summary,
+    extensions: calls(revokeApiKey),
     args: { input: t.arg({ type: RevokeApiKeyInput, required: true, description: 'Which one.' }) },
     resolve: (_, { input }, context) => context.call(revokeApiKey, input),
   }),

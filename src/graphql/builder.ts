@@ -36,6 +36,11 @@ builder.mutationType({
     'Changing. Each takes one `input` and answers what it changed, with the end of the event log after the change.',
 });
 
+/** Notes on a field which operation it calls: both faces must have each, and a test looks here for this one. */
+export function calls(operation: { readonly name: string }): { operation: string } {
+  return { operation: operation.name };
+}
+
 /** An argument that is null says the same as one that is left out. */
 export function withoutNulls<T extends object>(args: T): { [K in keyof T]?: NonNullable<T[K]> } {
   return Object.fromEntries(Object.entries(args).filter(([, value]) => value != null)) as {

@@ -6,7 +6,7 @@ import {
   updateConversation,
 } from '../domain/conversations.ts';
 import { notFound } from '../domain/errors.ts';
-import { builder, withoutNulls } from './builder.ts';
+import { builder, calls, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { Node } from './node.ts';
 
@@ -89,6 +89,7 @@ builder.queryFields((t) => ({
     type: ConversationConnection,
     nullable: true,
     description: listConversations.summary,
+    extensions: calls(listConversations),
     args: {
       first: t.arg.int({ description: pageArgumentDescriptions.first }),
       after: t.arg.string({ description: pageArgumentDescriptions.after }),
@@ -108,6 +109,7 @@ builder.queryFields((t) => ({
   conversation: t.field({
     type: Conversation,
     nullable: true,
+    extensions: calls(getConversation),
     description: 'Returns a conversation; null with `NOT_FOUND` if the caller can see none with this id.',
     args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
     resolve: async (_, { id }, { loaders, exchange }) => {
@@ -174,12 +176,14 @@ builder.mutationFields((t) => ({
     type: UpdateConversationPayload,
     nullable: true,
     description: updateConversation.summary,
+    extensions: calls(updateConversation),
     args: { input: t.arg({ type: UpdateConversationInput, required: true, description: 'The changes.' }) },
     resolve: (_, { input }, context) => context.call(updateConversation, input),
   }),
   closeConversation: t.field({
     type: CloseConversationPayload,
     nullable: true,
+    extensions: calls(updateConversation),
     description: 'Closes a conversation: updateConversation with the status CLOSED.',
     args: { input: t.arg({ type: OneConversationInput.closeConversation, required: true, description: 'Which one.' }) },
     resolve: (_, { input }, context) => context.call(updateConversation, { id: input.id, status: 'closed' }),
@@ -187,6 +191,7 @@ builder.mutationFields((t) => ({
   reopenConversation: t.field({
     type: ReopenConversationPayload,
     nullable: true,
+    extensions: calls(updateConversation),
     description: 'Reopens a conversation: updateConversation with the status ACTIVE.',
     args: {
       input: t.arg({ type: OneConversationInput.reopenConversation, required: true, description: 'Which one.' }),

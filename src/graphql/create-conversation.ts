@@ -1,5 +1,5 @@
 import { createConversation } from '../domain/conversations.ts';
-import { builder } from './builder.ts';
+import { builder, calls } from './builder.ts';
 import { ConversationStatus, CreateConversationPayload, VisitorInput } from './conversations.ts';
 import { FirstMessageInput } from './messages.ts';
 
@@ -25,6 +25,7 @@ builder.mutationField('createConversation', (t) =>
     type: CreateConversationPayload,
     nullable: true,
     description: createConversation.summary,
+    extensions: calls(createConversation),
     args: { input: t.arg({ type: CreateConversationInput, required: true, description: 'The conversation.' }) },
     resolve: (_, { input }, context) => context.call(createConversation, input),
   }),

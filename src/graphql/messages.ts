@@ -1,7 +1,7 @@
 import { validationFailed } from '../domain/errors.ts';
 import type { Author, Message } from '../domain/messages.ts';
 import { listMessages, messageCursor, messageCursorSequence, sendMessage } from '../domain/messages.ts';
-import { builder, type GraphQLContext, withoutNulls } from './builder.ts';
+import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { type Connection, connectionType, pageArgumentDescriptions } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
@@ -97,6 +97,7 @@ builder.objectField(Conversation, 'messages', (t) =>
   t.field({
     type: MessageConnection,
     nullable: true,
+    extensions: calls(listMessages),
     description: 'Its messages, oldest first. Needs the scope `conversations:read`.',
     args: {
       first: t.arg.int({ description: pageArgumentDescriptions.first }),
@@ -154,6 +155,7 @@ builder.mutationField('sendMessage', (t) =>
     type: SendMessagePayload,
     nullable: true,
     description: sendMessage.summary,
+    extensions: calls(sendMessage),
     args: { input: t.arg({ type: SendMessageInput, required: true, description: 'The message.' }) },
     resolve: (_, { input }, context) => context.call(sendMessage, input),
   }),

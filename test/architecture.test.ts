@@ -1,0 +1,99 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+
+// The arrows of the architecture: which room may know which, and which library stays in which room.
+
+const source = fileURLToPath(new URL('../src/', import.meta.url));
+
+interface Import {
+  readonly file: string;
+  readonly from: string;
+}
+
+const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+const imports: Import[] = files.flatMap((file) => {
+  const text = readFileSync(join(source, file), 'utf8');
+  return [
+    ...text.matchAll(/(?:^|\n)\s*(?:import|export)\b[^;'"]*?from\s*['"]([^'"]+)['"]|import\(?\s*['"]([^'"]+)['"]/g),
+  ].map((match) => {
+    const specifier = match[1] ?? match[2] ?? '';
+    return {
+      file,
+      from: specifier.startsWith('.') ? relative(source, join(source, dirname(file), specifier)) : specifier,
+    };
+  });
+});
+
+/** The room that a file or an import lies in: a folder of src, a file at its top, or a library. */
+function roomOf(path: string): string {
+  return path.split('/')[0] ?? path;
+}
+
+const rooms = new Set(files.map(roomOf));
+
+const mayKnow: Readonly<Record<string, readonly string[]>> = {
+  domain: ['domain'],
+  access: ['access', 'domain'],
+  storage: ['storage', 'domain'],
+  delivery: ['delivery', 'domain'],
+  rest: ['rest', 'access', 'domain'],
+  graphql: ['graphql', 'access', 'domain'],
+  'config.ts': ['config.ts'],
+};
+
+test('the test reads the imports', () => {
+  expect(imports.length).toBeGreaterThan(200);
+  expect(imports).toContainEqual({ file: 'graphql/schema.ts', from: 'graphql/scalars.ts' });
+  expect(imports).toContainEqual({ file: 'app.ts', from: 'graphql-yoga' });
+});
+
+test('a room knows only the rooms that its arrows lead to', () => {
+  const wrong = imports.filter(({ file, from }) => {
+    const allowed = mayKnow[roomOf(file)];
+    return allowed !== undefined && rooms.has(roomOf(from)) && from.endsWith('.ts') && !allowed.includes(roomOf(from));
+  });
+  expect(wrong).toEqual([]);
+});
+
+test('the domain imports nothing but itself and zod', () => {
+  const wrong = imports.filter(
+    ({ file, from }) => roomOf(file) === 'domain' && roomOf(from) !== 'domain' && from !== 'zod',
+  );
+  expect(wrong).toEqual([]);
+});
+
+test.each([
+  { library: /^(drizzle-orm|better-sqlite3)(\/|$)/, stays: /^storage\/sqlite\// },
+  { library: /^(graphql|@pothos\/.*|dataloader)$/, stays: /^(graphql\/|app\.ts$)/ },
+  { library: /^zod$/, stays: /^(domain\/|config\.ts$|rest\/input\.ts$)/ },
+  { library: /^commander$/, stays: /^cli\// },
+])('$library stays in $stays', ({ library, stays }) => {
+  expect(imports.filter(({ file, from }) => library.test(from) && !stays.test(file))).toEqual([]);
+});
+
+test('the environment is read in config.ts alone', () => {
+  const readers = files.filter((file) => readFileSync(join(source, file), 'utf8').includes('process.env'));
+  expect(readers).toEqual(['config.ts']);
+});
+
+test('no import goes in a circle', () => {
+  const next = new Map<string, string[]>();
+  for (const file of files) {
+    const text = readFileSync(join(source, file), 'utf8');
+    // Imports of types are gone before anything runs.
+    const kept = [...text.matchAll(/(?:^|\n)import (?!type\b)(?:[^;'"]*?from\s*)?['"](\.[^'"]+)['"]/g)];
+    next.set(
+      file,
+      kept.map((match) => relative(source, join(source, dirname(file), match[1] ?? ''))),
+    );
+  }
+  const circles: string[] = [];
+  const visit = (file: string, path: string[]): void => {
+    if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' → '));
+    else for (const other of next.get(file) ?? []) visit(other, [...path, file]);
+  };
+  for (const file of files) visit(file, []);
+  expect([...new Set(circles)]).toEqual([]);
+});

@@ -1,0 +1,80 @@
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { isObjectType, printSchema } from 'graphql';
+import { expect, test } from 'vitest';
+import { operations } from '../src/domain/operations.ts';
+import { schema } from '../src/graphql/schema.ts';
+import { routes } from '../src/rest/routes.ts';
+
+// What is printed from the code and committed. `npm run generate` writes it anew.
+
+const readme = fileURLToPath(new URL('../README.md', import.meta.url));
+
+/** The fields that call an operation: `name` of a root type, `Type.name` of another. */
+function fieldsCalling(operation: string): string[] {
+  const roots = new Set([schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]);
+  return Object.values(schema.getTypeMap())
+    .filter(isObjectType)
+    .flatMap((type) =>
+      Object.values(type.getFields())
+        .filter((field) => field.extensions['operation'] === operation)
+        .map((field) => (roots.has(type) ? field.name : `${type.name}.${field.name}`)),
+    );
+}
+
+function requestsCalling(operation: string): string[] {
+  return routes
+    .filter((route) => route.operation.name === operation)
+    .map(({ method, path }) => `${method} /v1${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+}
+
+test.each(Object.keys(operations))('%s is on both faces, under its own name', (name) => {
+  expect(operations[name as keyof typeof operations].name).toBe(name);
+  expect(requestsCalling(name)).toHaveLength(1);
+  expect(fieldsCalling(name).length).toBeGreaterThan(0);
+});
+
+test('no face has an operation that the domain does not list', () => {
+  const names = Object.keys(operations);
+  expect(routes.map((route) => route.operation.name).filter((name) => !names.includes(name))).toEqual([]);
+});
+
+test('every type, field, argument and value of the schema is described', () => {
+  const undescribed = Object.values(schema.getTypeMap())
+    .filter((type) => !type.name.startsWith('__'))
+    .flatMap((type) => {
+      const parts: { name: string; description?: string | null | undefined }[] = [type];
+      if ('getFields' in type) {
+        for (const field of Object.values(type.getFields())) {
+          parts.push({ name: `${type.name}.${field.name}`, description: field.description });
+          for (const argument of 'args' in field ? field.args : []) {
+            parts.push({ name: `${type.name}.${field.name}(${argument.name})`, description: argument.description });
+          }
+        }
+      }
+      if ('getValues' in type) parts.push(...type.getValues());
+      return parts;
+    })
+    .filter(({ description }) => description == null || description === '')
+    .map(({ name }) => name);
+  expect(undescribed).toEqual([]);
+});
+
+test('schema.graphql is the schema', async () => {
+  await expect(`${printSchema(schema)}\n`).toMatchFileSnapshot('../schema.graphql');
+});
+
+test('the README’s table is that of the operations', async () => {
+  const rows = Object.values(operations).map(({ name, scope }) => {
+    const code = (texts: string[]) => texts.map((text) => `\`${text}\``).join(', ');
+    return `| ${name} | ${code(requestsCalling(name))} | ${code(fieldsCalling(name))} | ${scope} |`;
+  });
+  const table = ['| operation | REST | GraphQL | scope |', '|---|---|---|---|', ...rows].join('\n');
+  const text = await readFile(readme, 'utf8');
+  const written = text.replace(
+    /(<!-- operations -->\n)[\s\S]*(<!-- \/operations -->)/,
+    (_, before: string, after: string) => `${before}\n${table}\n\n${after}`,
+  );
+  expect(text).toContain('<!-- operations -->');
+  await expect(written).toMatchFileSnapshot('../README.md');
+});

@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OperationName, operations } from '../src/domain/operations.ts';
+import type { Json } from './support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+
+// Two accounts try every operation on each other's ids. Another account's thing must look exactly like
+// nothing: the answer to its id is compared, word for word, with the answer to an id that never was.
+
+interface Things {
+  readonly conversation: string;
+  readonly message: string;
+  readonly apiKey: string;
+}
+
+const nothing: Things = {
+  conversation: 'conv_01m7yzcf3tfz1aan3df712nas7',
+  message: 'msg_01m7yzcf3tfz1aan3df712nas7',
+  apiKey: 'key_01m7yzcf3tfz1aan3df712nas7',
+};
+
+type Attempt = (client: TestAccount, things: Things) => Promise<Json>;
+
+/** Each operation on both faces, with the ids that it takes; those that take none are compared by what they list. */
+const attempts: Record<OperationName, Attempt[]> = {
+  getConversation: [
+    (client, { conversation }) => client.rest('GET', `/conversations/${conversation}`),
+    (client, { conversation }) =>
+      client.graphql('query ($id: ID!) { conversation(id: $id) { id subject } }', { id: conversation }),
+    (client, { conversation, message }) =>
+      client.graphql('query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids: [conversation, message] }),
+    (client, { message }) => client.graphql('query ($id: ID!) { node(id: $id) { id } }', { id: message }),
+  ],
+  updateConversation: [
+    (client, { conversation }) => client.rest('PATCH', `/conversations/${conversation}`, { body: { subject: 'mine' } }),
+    ...['updateConversation', 'closeConversation', 'reopenConversation'].map(
+      (field): Attempt =>
+        (client, { conversation }) =>
+          client.graphql(`mutation ($id: ID!) { ${field}(input: { id: $id }) { conversation { id } } }`, {
+            id: conversation,
+          }),
+    ),
+  ],
+  listMessages: [
+    (client, { conversation }) => client.rest('GET', `/conversations/${conversation}/messages`),
+    (client, { conversation }) =>
+      client.graphql('query ($id: ID!) { conversation(id: $id) { messages { totalCount } } }', { id: conversation }),
+  ],
+  sendMessage: [
+    (client, { conversation }) =>
+      client.rest('POST', `/conversations/${conversation}/messages`, { body: { content: 'x', sender: 'visitor' } }),
+    (client, { conversation }) =>
+      client.graphql(
+        'mutation ($id: ID!) { sendMessage(input: { conversationId: $id, content: "x", sender: AGENT }) { message { id } } }',
+        {
+          id: conversation,
+        },
+      ),
+  ],
+  revokeApiKey: [
+    (client, { apiKey }) => client.rest('DELETE', `/api-keys/${apiKey}`),
+    (client, { apiKey }) =>
+      client.graphql('mutation ($id: ID!) { revokeApiKey(input: { id: $id }) { revokedApiKeyId } }', { id: apiKey }),
+  ],
+  listConversations: [
+    (client) => client.rest('GET', '/conversations?externalId=secret-order'),
+    (client) => client.rest('GET', '/conversations'),
+    (client) => client.graphql('{ conversations { totalCount nodes { id } } }'),
+  ],
+  createConversation: [
+    // An id of the client's own that another account uses already is free here.
+    (client) => client.rest('POST', '/conversations', { body: { externalId: 'secret-order' } }),
+    (client) =>
+      client.graphql(
+        'mutation { createConversation(input: { externalId: "secret-order-2" }) { conversation { externalId } } }',
+      ),
+  ],
+  getAccount: [
+    (client) => client.rest('GET', '/account'),
+    (client) => client.graphql('{ account { id eventCursor } }'),
+  ],
+  createApiKey: [(client) => client.rest('POST', '/api-keys', { body: { name: 'own' } })],
+  listApiKeys: [(client) => client.rest('GET', '/api-keys'), (client) => client.graphql('{ apiKeys { totalCount } }')],
+};
+
+/** What an outsider can tell from an answer: everything but what is new in each request. */
+function visible({ status, body, data, errors }: Json): Json {
+  const text = JSON.stringify({ status, body, data, errors });
+  return JSON.parse(
+    text
+      .replaceAll(/"requestId":"[^"]*"/g, '"requestId":""')
+      .replaceAll(/(conv|msg|key|acct)_[0-9a-z]{26}/g, '$1')
+      .replaceAll(/cs_[\w-]{43}/g, 'cs')
+      .replaceAll(/"prefix":"[^"]*"/g, '"prefix":""')
+      .replaceAll(/"remaining":\d+/g, '"remaining":0'),
+  );
+}
+
+let server: TestServer;
+let owner: TestAccount;
+let owned: Things;
+
+beforeAll(async () => {
+  server = await startTestServer();
+  owner = await server.account();
+  const { body } = await owner.rest('POST', '/conversations', {
+    body: { subject: 'private', externalId: 'secret-order', message: { content: 'private', sender: 'visitor' } },
+  });
+  await owner.rest('POST', '/conversations', { body: { externalId: 'secret-order-2' } });
+  const key = await owner.rest('POST', '/api-keys', { body: { name: 'private' } });
+  owned = { conversation: body.id, message: body.messages[0].id, apiKey: key.body.id };
+});
+afterAll(() => server.close());
+
+async function stateOf(client: TestAccount): Promise<Json> {
+  const [conversations, keys, account] = [
+    await client.rest('GET', '/conversations?limit=100'),
+    await client.rest('GET', '/api-keys?limit=100'),
+    await client.graphql('{ account { eventCursor } }'),
+  ];
+  return [conversations.body, keys.body, account.data];
+}
+
+describe.each(Object.keys(operations) as OperationName[])('%s', (name) => {
+  test('cannot tell another account’s thing from nothing, and changes nothing of it', async () => {
+    const before = await stateOf(owner);
+    expect(attempts[name].length).toBeGreaterThan(0);
+    for (const attempt of attempts[name]) {
+      // Two outsiders who have done the same: only what they name is different.
+      const [one, other] = [await server.account(), await server.account()];
+      const theirs = visible(await attempt(one, owned));
+      expect(theirs).toEqual(visible(await attempt(other, nothing)));
+      expect(JSON.stringify(theirs)).not.toMatch(/private/);
+    }
+    expect(await stateOf(owner)).toEqual(before);
+  });
+});

@@ -1,0 +1,582 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Json } from './support/client.ts';
+import { eventsOf } from './support/log.ts';
+import * as select from './support/selections.ts';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+
+// One table of cases, each sent through both faces to an account of its own. The two must answer the
+// same resource or the same code, leave the same conversations behind, and log the same events.
+
+interface Case {
+  readonly name: string;
+  /** Makes what the case needs, over REST; its results are handed to the two requests. */
+  readonly given?: (client: TestAccount) => Promise<Json>;
+  readonly rest: (given: Json) => [method: string, path: string, body?: unknown];
+  readonly graphql: (given: Json) => [query: string, variables?: Record<string, unknown>];
+  /** The status of the REST answer, or the code that both faces give. */
+  readonly expected: number | string;
+  /** The faults that both faces point at, for `VALIDATION_FAILED`. */
+  readonly pointers?: string[];
+  /** The types of the events that it causes. */
+  readonly events?: string[];
+  /** What is asked of the result besides being the same. */
+  readonly check?: (resource: Json) => void;
+}
+
+const unknownConversation = 'conv_01m7yzcf3tfz1aan3df712nas7';
+const visitorSays = (content: string) => ({ content, sender: 'visitor' });
+
+async function create(client: TestAccount, body: object = {}): Promise<Json> {
+  return (await client.rest('POST', '/conversations', { body })).body;
+}
+
+async function change(client: TestAccount, id: string, body: object): Promise<Json> {
+  return (await client.rest('PATCH', `/conversations/${id}`, { body })).body;
+}
+
+async function closed(client: TestAccount): Promise<Json> {
+  const { id } = await create(client);
+  return await change(client, id, { status: 'closed' });
+}
+
+/** GraphQL spells the values of enumerations in capitals. */
+const capitals = (input: Json): Json => ({
+  ...input,
+  ...(input.status == null ? {} : { status: input.status.toUpperCase() }),
+  ...(input.sender == null ? {} : { sender: input.sender.toUpperCase() }),
+  ...(input.message == null ? {} : { message: capitals(input.message) }),
+});
+
+function creating(name: string, body: object, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
+  return {
+    name: `creating ${name}`,
+    rest: () => ['POST', '/conversations', body],
+    graphql: () => [
+      `mutation ($input: CreateConversationInput!) { result: createConversation(input: $input) { conversation { ${select.conversationWithMessages} } } }`,
+      { input: capitals(body) },
+    ],
+    ...rest,
+  };
+}
+
+function updating(
+  name: string,
+  given: NonNullable<Case['given']>,
+  body: object,
+  rest: Partial<Case> & Pick<Case, 'expected'>,
+): Case {
+  return {
+    name: `updating ${name}`,
+    given,
+    rest: ({ id }) => ['PATCH', `/conversations/${id}`, body],
+    graphql: ({ id }) => [
+      `mutation ($input: UpdateConversationInput!) { result: updateConversation(input: $input) { conversation { ${select.conversation} } } }`,
+      { input: capitals({ ...body, id }) },
+    ],
+    ...rest,
+  };
+}
+
+function sending(
+  name: string,
+  given: NonNullable<Case['given']>,
+  body: object,
+  rest: Partial<Case> & Pick<Case, 'expected'>,
+): Case {
+  return {
+    name: `sending ${name}`,
+    given,
+    rest: ({ id }) => ['POST', `/conversations/${id}/messages`, body],
+    graphql: ({ id }) => [
+      `mutation ($input: SendMessageInput!) { result: sendMessage(input: $input) { message { ${select.message} } } }`,
+      { input: capitals({ ...body, conversationId: id }) },
+    ],
+    ...rest,
+  };
+}
+
+const listArguments: Record<string, string> = { limit: 'first' };
+
+function listing(name: string, query: Record<string, unknown>, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
+  const sorts: Record<string, string> = {
+    createdAt: 'CREATED_AT_ASC',
+    '-createdAt': 'CREATED_AT_DESC',
+    lastActivityAt: 'LAST_ACTIVITY_AT_ASC',
+    '-lastActivityAt': 'LAST_ACTIVITY_AT_DESC',
+  };
+  const spelt = Object.entries(query).map(([key, value]) => {
+    const spelling =
+      key === 'sort' ? sorts[String(value)] : key === 'status' ? String(value).toUpperCase() : JSON.stringify(value);
+    return `${listArguments[key] ?? key}: ${spelling}`;
+  });
+  return {
+    name: `listing ${name}`,
+    given: async (client) => {
+      const made: Json[] = [];
+      for (const status of ['active', 'pending', 'active', 'pending', 'active']) {
+        made.push(await create(client, { status, externalId: `order-${made.length}` }));
+      }
+      await change(client, made[0].id, { status: 'closed' });
+      return made;
+    },
+    rest: () => ['GET', `/conversations?${new URLSearchParams(query as Record<string, string>)}`],
+    graphql: () => [
+      `{ result: conversations${spelt.length === 0 ? '' : `(${spelt.join(', ')})`} { data: nodes { ${select.conversation} }
+        totalCount pageInfo { hasNextPage endCursor } } }`,
+    ],
+    ...rest,
+  };
+}
+
+const cases: Case[] = [
+  creating('an empty conversation', {}, { expected: 201, events: ['conversation.started'] }),
+  creating(
+    'one with everything',
+    {
+      subject: 'Where is my parcel? 📦',
+      status: 'pending',
+      visitor: { id: 'v-1', name: 'Ada', email: 'ada@example.com' },
+      externalId: 'order-7',
+      metadata: { vip: true, score: 4.5, source: 'shop' },
+      message: { content: 'Line one\nline two', sender: 'bot', author: { id: 'b-1' }, metadata: { intent: 'greet' } },
+    },
+    { expected: 201, events: ['conversation.started'], check: ({ messages }) => expect(messages).toHaveLength(1) },
+  ),
+  creating(
+    'one with a visitor’s message: pending',
+    { message: visitorSays('Hello') },
+    {
+      expected: 201,
+      events: ['conversation.started', 'message.received'],
+      check: ({ status }) => expect(status).toBe('pending'),
+    },
+  ),
+  creating(
+    'one with a visitor’s message, asked to be active',
+    { status: 'active', message: visitorSays('Hello') },
+    {
+      expected: 201,
+      events: ['conversation.started', 'message.received'],
+      check: ({ status }) => expect(status).toBe('active'),
+    },
+  ),
+  creating(
+    'one with an agent’s message, asked to be pending: active',
+    { status: 'pending', message: { content: 'Hi', sender: 'agent' } },
+    {
+      expected: 201,
+      events: ['conversation.started'],
+      check: ({ status }) => expect(status).toBe('active'),
+    },
+  ),
+  creating('a closed one is refused', { status: 'closed' }, { expected: 'INVALID_TRANSITION' }),
+  creating(
+    'one whose externalId is taken is refused',
+    { externalId: 'order-1' },
+    {
+      given: (client) => create(client, { externalId: 'order-1' }),
+      expected: 'ALREADY_EXISTS',
+    },
+  ),
+  creating(
+    'one with many faults tells all of them',
+    { subject: 'x'.repeat(201), metadata: { a: { b: 1 } }, message: visitorSays(' ') },
+    {
+      expected: 'VALIDATION_FAILED',
+      pointers: ['/message/content', '/metadata/a', '/subject'],
+    },
+  ),
+
+  ...(['conv_nonsense', unknownConversation, '', 'msg_01m7yzcf3tfz1aan3df712nas7'] as const)
+    .filter((id) => id !== '')
+    .map(
+      (id): Case => ({
+        name: `getting ${id}, which is unknown`,
+        rest: () => ['GET', `/conversations/${id}`],
+        graphql: () => [`query ($id: ID!) { result: conversation(id: $id) { id } }`, { id }],
+        expected: 'NOT_FOUND',
+      }),
+    ),
+  {
+    name: 'getting a conversation gives it with all its messages, oldest first',
+    given: async (client) => {
+      const { id } = await create(client, { message: visitorSays('1') });
+      for (const content of ['2', '3'])
+        await client.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'agent' } });
+      return { id };
+    },
+    rest: ({ id }) => ['GET', `/conversations/${id}`],
+    graphql: ({ id }) => [
+      `query ($id: ID!) { result: conversation(id: $id) { ${select.conversationWithMessages} } }`,
+      { id },
+    ],
+    expected: 200,
+    check: ({ messages }) => expect(messages.map(({ content }: Json) => content)).toEqual(['1', '2', '3']),
+  },
+
+  updating('nothing changes nothing', create, {}, { expected: 200, check: ({ version }) => expect(version).toBe(1) }),
+  updating(
+    'to what it is changes nothing',
+    (client) => create(client, { subject: 'a', metadata: { k: 1 } }),
+    { subject: 'a', status: 'active', metadata: { k: 1 } },
+    {
+      expected: 200,
+      check: ({ version }) => expect(version).toBe(1),
+    },
+  ),
+  updating(
+    'each field',
+    (client) => create(client, { visitor: { id: 'v', name: 'Old' } }),
+    { subject: 'New', visitor: { name: 'New' }, externalId: 'e-1' },
+    {
+      expected: 200,
+      check: ({ visitor, version }) => {
+        expect(visitor).toEqual({ id: null, name: 'New', email: null });
+        expect(version).toBe(2);
+      },
+    },
+  ),
+  updating(
+    'fields to null',
+    (client) => create(client, { subject: 's', visitor: {}, externalId: 'e' }),
+    { subject: null, visitor: null, externalId: null },
+    {
+      expected: 200,
+      check: (it) => expect([it.subject, it.visitor, it.externalId]).toEqual([null, null, null]),
+    },
+  ),
+  updating(
+    'metadata merges it',
+    (client) => create(client, { metadata: { keep: 1, drop: 2 } }),
+    { metadata: { drop: null, add: true } },
+    {
+      expected: 200,
+      check: ({ metadata }) => expect(metadata).toEqual({ keep: 1, add: true }),
+    },
+  ),
+  updating(
+    'metadata to null empties it',
+    (client) => create(client, { metadata: { a: 1 } }),
+    { metadata: null },
+    {
+      expected: 200,
+      check: ({ metadata }) => expect(metadata).toEqual({}),
+    },
+  ),
+  updating(
+    'metadata past its bound is refused',
+    (client) =>
+      create(client, { metadata: Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`k${index}`, 1])) }),
+    { metadata: { one: 'more' } },
+    { expected: 'VALIDATION_FAILED', pointers: ['/metadata'] },
+  ),
+  updating(
+    'the status to null is refused',
+    create,
+    { status: null },
+    { expected: 'VALIDATION_FAILED', pointers: ['/status'] },
+  ),
+  updating(
+    'an active one to closed',
+    create,
+    { status: 'closed' },
+    {
+      expected: 200,
+      events: ['conversation.closed'],
+      check: ({ closedAt }) => expect(closedAt).not.toBeNull(),
+    },
+  ),
+  updating(
+    'a closed one to closed again',
+    closed,
+    { status: 'closed' },
+    { expected: 200, check: ({ version }) => expect(version).toBe(2) },
+  ),
+  updating(
+    'a closed one to active',
+    closed,
+    { status: 'active' },
+    { expected: 200, check: ({ closedAt }) => expect(closedAt).toBeNull() },
+  ),
+  updating('a closed one to pending is refused', closed, { status: 'pending' }, { expected: 'INVALID_TRANSITION' }),
+  updating(
+    'to an externalId that is taken is refused',
+    async (client) => {
+      await create(client, { externalId: 'taken' });
+      return await create(client, { externalId: 'own' });
+    },
+    { externalId: 'taken' },
+    { expected: 'ALREADY_EXISTS' },
+  ),
+  updating(
+    'to its own externalId is no conflict',
+    (client) => create(client, { externalId: 'own' }),
+    { externalId: 'own' },
+    { expected: 200 },
+  ),
+  updating('an unknown one', async () => ({ id: unknownConversation }), { subject: 'x' }, { expected: 'NOT_FOUND' }),
+
+  sending('as the visitor', create, visitorSays('Hello'), { expected: 201, events: ['message.received'] }),
+  sending(
+    'as an agent, with author and metadata',
+    (client) => create(client, { status: 'pending' }),
+    {
+      content: 'Hi',
+      sender: 'agent',
+      author: { name: 'Grace' },
+      metadata: { draft: false },
+    },
+    { expected: 201 },
+  ),
+  sending('as a bot', create, { content: 'Beep', sender: 'bot' }, { expected: 201 }),
+  sending('as the visitor to a closed one brings it back', closed, visitorSays('One more thing'), {
+    expected: 201,
+    events: ['message.received'],
+  }),
+  sending(
+    'as an agent to a closed one is refused',
+    closed,
+    { content: 'Hi', sender: 'agent' },
+    { expected: 'CONVERSATION_CLOSED' },
+  ),
+  sending(
+    'as a bot to a closed one is refused',
+    closed,
+    { content: 'Hi', sender: 'bot' },
+    { expected: 'CONVERSATION_CLOSED' },
+  ),
+  sending('to an unknown one', async () => ({ id: unknownConversation }), visitorSays('Hello'), {
+    expected: 'NOT_FOUND',
+  }),
+  sending('nothing but white space is refused', create, visitorSays(' \n\u2003'), {
+    expected: 'VALIDATION_FAILED',
+    pointers: ['/content'],
+  }),
+
+  listing('without parameters: newest first', {}, { expected: 200, check: ({ data }) => expect(data).toHaveLength(5) }),
+  listing(
+    'one status',
+    { status: 'pending' },
+    { expected: 200, check: ({ data, total }) => expect([data.length, total]).toEqual([2, 2]) },
+  ),
+  listing('closed ones', { status: 'closed' }, { expected: 200, check: ({ total }) => expect(total).toBe(1) }),
+  listing(
+    'a page',
+    { limit: 2 },
+    { expected: 200, check: ({ data, hasMore, total }) => expect([data.length, hasMore, total]).toEqual([2, true, 5]) },
+  ),
+  listing(
+    'the last page',
+    { limit: 2, offset: 3 },
+    { expected: 200, check: ({ data, hasMore }) => expect([data.length, hasMore]).toEqual([2, false]) },
+  ),
+  listing(
+    'beyond the end',
+    { offset: 5 },
+    { expected: 200, check: ({ data, total }) => expect([data.length, total]).toEqual([0, 5]) },
+  ),
+  ...['createdAt', '-createdAt', 'lastActivityAt', '-lastActivityAt'].map((sort) =>
+    listing(`by ${sort}`, { sort }, { expected: 200 }),
+  ),
+  listing('by externalId', { externalId: 'order-3' }, { expected: 200, check: ({ total }) => expect(total).toBe(1) }),
+  listing(
+    'by time of creation',
+    { createdAfter: '2026-01-01T00:00:00Z', createdBefore: '2026-01-01T01:00:00+01:00' },
+    {
+      expected: 200,
+      check: ({ total }) => expect(total).toBe(0),
+    },
+  ),
+  listing('no page at all is refused', { limit: 0 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
+  listing('too large a page is refused', { limit: 101 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
+  listing(
+    'from a cursor that is none is refused',
+    { after: 'nonsense' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
+  ),
+  listing(
+    'from a cursor and an offset is refused',
+    { after: 'WyJhIl0', offset: 1 },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
+  ),
+
+  {
+    name: 'listing the messages of a conversation',
+    given: (client) => create(client, { message: visitorSays('1') }),
+    rest: ({ id }) => ['GET', `/conversations/${id}/messages`],
+    graphql: ({ id }) => [
+      `query ($id: ID!) { conversation(id: $id) { result: messages { data: nodes { ${select.message} } totalCount pageInfo { hasNextPage } } } }`,
+      { id },
+    ],
+    expected: 200,
+    check: ({ data, total }) => expect([data.length, total]).toEqual([1, 1]),
+  },
+  {
+    name: 'listing the messages of an unknown conversation',
+    rest: () => ['GET', `/conversations/${unknownConversation}/messages`],
+    graphql: () => [
+      'query ($id: ID!) { conversation(id: $id) { result: messages { totalCount } } }',
+      { id: unknownConversation },
+    ],
+    expected: 'NOT_FOUND',
+  },
+
+  {
+    name: 'getting the account',
+    rest: () => ['GET', '/account'],
+    graphql: () => [`{ result: account { ${select.account} } }`],
+    expected: 200,
+  },
+  {
+    name: 'creating a key with all scopes',
+    rest: () => ['POST', '/api-keys', { name: 'server' }],
+    graphql: () => [`mutation { result: createApiKey(input: { name: "server" }) { apiKey { ${select.apiKey} } } }`],
+    expected: 201,
+    check: ({ scopes }) => expect(scopes).toHaveLength(8),
+  },
+  {
+    name: 'creating a key with one scope that expires',
+    rest: () => [
+      'POST',
+      '/api-keys',
+      { name: 'reader', scopes: ['leads:read'], expiresAt: '2030-01-01T01:00:00+01:00' },
+    ],
+    graphql: () => [
+      `mutation { result: createApiKey(input: { name: "reader", scopes: [LEADS_READ], expiresAt: "2030-01-01T01:00:00+01:00" }) { apiKey { ${select.apiKey} } } }`,
+    ],
+    expected: 201,
+    check: ({ expiresAt }) => expect(expiresAt).toBe('2030-01-01T00:00:00.000Z'),
+  },
+  {
+    name: 'creating a key that has expired already is refused',
+    rest: () => ['POST', '/api-keys', { name: 'late', expiresAt: '2020-01-01T00:00:00Z' }],
+    graphql: () => [
+      'mutation { result: createApiKey(input: { name: "late", expiresAt: "2020-01-01T00:00:00Z" }) { apiKey { id } } }',
+    ],
+    expected: 'VALIDATION_FAILED',
+    pointers: ['/expiresAt'],
+  },
+  {
+    name: 'listing the keys',
+    rest: () => ['GET', '/api-keys'],
+    graphql: () => [
+      `{ result: apiKeys { data: nodes { ${select.apiKey} } totalCount pageInfo { hasNextPage endCursor } } }`,
+    ],
+    expected: 200,
+    check: ({ data }) => expect(data).toHaveLength(1),
+  },
+  {
+    name: 'revoking a key',
+    given: async (client) => (await client.rest('POST', '/api-keys', { body: { name: 'old' } })).body,
+    rest: ({ id }) => ['DELETE', `/api-keys/${id}`],
+    graphql: ({ id }) => [
+      'mutation ($id: ID!) { result: revokeApiKey(input: { id: $id }) { revokedApiKeyId } }',
+      { id },
+    ],
+    expected: 204,
+  },
+  {
+    name: 'revoking an unknown key',
+    rest: () => ['DELETE', '/api-keys/key_01m7yzcf3tfz1aan3df712nas7'],
+    graphql: () => [
+      'mutation { result: revokeApiKey(input: { id: "key_01m7yzcf3tfz1aan3df712nas7" }) { revokedApiKeyId } }',
+    ],
+    expected: 'NOT_FOUND',
+  },
+];
+
+const enumerations = ['status', 'sender', 'plan', 'scopes'];
+
+/** Gives a result one form, whichever face it came through: ids by order of appearance, REST's spellings. */
+function normalized(value: Json, face: 'rest' | 'graphql'): Json {
+  const names = new Map<string, string>();
+  const nameOf = (id: string): string => {
+    const name = names.get(id) ?? `${id.split('_')[0]}#${names.size}`;
+    names.set(id, name);
+    return name;
+  };
+  const spell = (text: string) => (text.includes(':') ? text : text.toLowerCase().replace('_', ':'));
+  const walk = (part: Json, key: string): Json => {
+    if (Array.isArray(part)) return part.map((each) => walk(each, key));
+    if (part !== null && typeof part === 'object') {
+      return Object.fromEntries(Object.entries(part).map(([name, each]) => [name, walk(each, name)]));
+    }
+    if (typeof part !== 'string') return part;
+    if (/^(acct|key|conv|msg)_[0-9a-z]{26}$/.test(part)) return nameOf(part);
+    if (key === 'prefix' || key === 'cursor') return '(differs)';
+    return face === 'graphql' && enumerations.includes(key) ? spell(part) : part;
+  };
+  return walk(value, '');
+}
+
+/** The parts that differ by the form of a list or of an answer, brought together. */
+function resourceOf(body: Json, face: 'rest' | 'graphql'): Json {
+  if (body === null || body === undefined) return body;
+  if (face === 'rest') {
+    const { secret: _secret, eventCursor: _cursor, rateLimit, ...resource } = body;
+    if (resource.pagination === undefined) return rateLimit === undefined ? resource : { ...resource, rateLimit };
+    const { hasMore, total } = resource.pagination;
+    return { data: resource.data, hasMore, total };
+  }
+  const { eventCursor: _cursor, conversation, message, apiKey, ...rest } = body;
+  const resource = conversation ?? message ?? apiKey ?? rest;
+  if (resource.data !== undefined)
+    return { data: resource.data, hasMore: resource.pageInfo.hasNextPage, total: resource.totalCount };
+  return resource.messages?.nodes === undefined ? resource : { ...resource, messages: resource.messages.nodes };
+}
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startTestServer();
+});
+afterAll(() => server.close());
+
+async function leftBehind(client: TestAccount): Promise<Json> {
+  const { body } = await client.rest('GET', '/conversations?limit=100');
+  return normalized(body.data, 'rest');
+}
+
+describe('both faces agree on', () => {
+  test.each(cases)(
+    '$name',
+    async ({ given = async () => undefined, rest, graphql, expected, pointers, events = [], check }) => {
+      const [one, other] = [await server.account(), await server.account()];
+      const [oneGiven, otherGiven] = [await given(one), await given(other)];
+      const before = eventsOf(server.databasePath, one.account.id).length;
+
+      const [method, path, body] = rest(oneGiven);
+      const restAnswer = await one.rest(method, path, body === undefined ? {} : { body });
+      const graphqlAnswer = await other.graphql(...graphql(otherGiven));
+
+      if (typeof expected === 'number') {
+        expect(restAnswer.status).toBe(expected);
+        expect(graphqlAnswer.errors).toBeUndefined();
+        const { data } = graphqlAnswer;
+        const fromGraphql = normalized(resourceOf(data.result ?? data.conversation.result, 'graphql'), 'graphql');
+        if (expected !== 204) {
+          const fromRest = normalized(resourceOf(restAnswer.body, 'rest'), 'rest');
+          expect(fromGraphql).toEqual(fromRest);
+          check?.(fromRest);
+        }
+      } else {
+        expect(restAnswer.body.code).toBe(expected);
+        expect(restAnswer.headers['content-type']).toBe('application/problem+json');
+        const [error] = graphqlAnswer.errors ?? [];
+        expect(error?.extensions.code).toBe(expected);
+        if (pointers !== undefined) {
+          const named = (faults: Json[]) => faults.map((fault) => fault.pointer ?? `/${fault.parameter}`).sort();
+          expect(named(restAnswer.body.errors)).toEqual(pointers);
+          expect(named(error?.extensions.errors)).toEqual(pointers);
+          expect(error?.extensions.errors.map(({ detail }: Json) => detail).sort()).toEqual(
+            restAnswer.body.errors.map(({ detail }: Json) => detail).sort(),
+          );
+        }
+      }
+
+      expect(await leftBehind(other)).toEqual(await leftBehind(one));
+      const logs = [one, other].map(({ account }) => eventsOf(server.databasePath, account.id).slice(before));
+      expect(logs[0]?.map(({ type }) => type)).toEqual(events);
+      expect(normalized(logs[1], 'rest')).toEqual(normalized(logs[0], 'rest'));
+    },
+  );
+});

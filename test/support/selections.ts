@@ -1,0 +1,12 @@
+// Every field of each resource, so that what GraphQL gives can be compared whole with what REST gives.
+
+export const message = 'id conversationId sequence sender content author { id name } metadata createdAt';
+
+export const conversation = `id status subject visitor { id name email } externalId metadata messageCount lastActivityAt
+  firstResponseAt closedAt version createdAt updatedAt`;
+
+export const conversationWithMessages = `${conversation} messages(first: 100) { nodes { ${message} } }`;
+
+export const account = 'id name plan rateLimit { limit remaining resetAt } eventCursor createdAt';
+
+export const apiKey = 'id name prefix scopes expiresAt lastUsedAt createdAt revokedAt';

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pino from 'pino';
+import { createLog } from '../../src/cli/log.ts';
 import { type RunningServer, startServer } from '../../src/cli/server.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { type Account, createAccount, type Plan } from '../../src/domain/accounts.ts';
@@ -39,7 +39,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const databasePath = options.databasePath ?? join(folder ?? '', 'test.db');
   const clock = options.clock ?? new TestClock();
   const logLines: Record<string, unknown>[] = [];
-  const log = pino({ base: null }, { write: (line: string) => void logLines.push(JSON.parse(line)) });
+  const log = createLog('info', { write: (line: string) => void logLines.push(JSON.parse(line)) });
   const config = { ...readConfig({}), port: 0, databasePath, ...options.config };
   const server = await startServer({ config, log, clock });
   const { world } = server.app;

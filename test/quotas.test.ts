@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Caller, scopes } from '../src/domain/caller.ts';
+import { sendMessage } from '../src/domain/messages.ts';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startTestServer();
+});
+afterAll(() => server.close());
+
+/** Fills a conversation without the way through HTTP, which is not what is tested here. */
+async function fill(client: TestAccount, messages: readonly string[]): Promise<string> {
+  const { body } = await client.rest('POST', '/conversations');
+  const caller: Caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+  await Promise.all(
+    messages.map((content) =>
+      sendMessage.execute(server.app.world, caller, { conversationId: body.id, content, sender: 'agent' }),
+    ),
+  );
+  return body.id;
+}
+
+test('a conversation holds 10,000 messages and refuses the next on both faces', async () => {
+  const client = await server.account();
+  const id = await fill(
+    client,
+    Array.from({ length: 10_000 }, (_, index) => `message ${index}`),
+  );
+  const refused = await client.rest('POST', `/conversations/${id}/messages`, {
+    body: { content: 'x', sender: 'visitor' },
+  });
+  expect([refused.status, refused.body.code]).toEqual([409, 'QUOTA_EXCEEDED']);
+  const { errors } = await client.graphql(
+    'mutation ($id: ID!) { sendMessage(input: { conversationId: $id, content: "x", sender: VISITOR }) { eventCursor } }',
+    { id },
+  );
+  expect(errors?.[0]?.extensions.code).toBe('QUOTA_EXCEEDED');
+  const { body } = await client.rest('GET', `/conversations/${id}`);
+  expect(body.messages).toHaveLength(10_000);
+  expect(body.messages.map(({ sequence }: { sequence: number }) => sequence)).toEqual(
+    body.messages.map((_: object, index: number) => index + 1),
+  );
+});
+
+test('a conversation holds 8 MiB of content, counted in bytes of UTF-8', async () => {
+  const client = await server.account();
+  const largest = '🚚'.repeat(16_384); // 64 KiB
+  const id = await fill(
+    client,
+    Array.from({ length: 127 }, () => largest),
+  );
+  const send = (content: string) =>
+    client.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'agent' } });
+  expect((await send(largest.slice(2))).status).toBe(201); // 4 bytes are left
+  expect((await send('12345')).body.code).toBe('QUOTA_EXCEEDED');
+  expect((await send('1234')).status).toBe(201);
+});
+
+test('an account has at most a hundred keys that are not revoked', async () => {
+  const client = await server.account();
+  for (let made = 1; made < 100; made++) {
+    expect((await client.rest('POST', '/api-keys', { body: { name: `key ${made}` } })).status).toBe(201);
+  }
+  const refused = await client.rest('POST', '/api-keys', { body: { name: 'one too many' } });
+  expect([refused.status, refused.body.code]).toEqual([409, 'QUOTA_EXCEEDED']);
+  const { data } = await client.graphql('{ apiKeys(first: 1) { totalCount nodes { id } } }');
+  expect(data.apiKeys.totalCount).toBe(100);
+  await client.rest('DELETE', `/api-keys/${data.apiKeys.nodes[0].id}`);
+  expect((await client.rest('POST', '/api-keys', { body: { name: 'in its place' } })).status).toBe(201);
+});

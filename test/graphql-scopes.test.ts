@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+
+let server: TestServer;
+let client: TestAccount;
+beforeAll(async () => {
+  server = await startTestServer();
+  client = await server.account();
+});
+afterAll(() => server.close());
+
+const creating = `mutation { createConversation(input: { message: { content: "hi", sender: VISITOR } }) {
+  conversation { id messageCount messages { totalCount } } eventCursor } }`;
+
+test('a payload shows its resource under the write scope, and an edge of it needs its own', async () => {
+  const writer = await client.withScopes('conversations:write');
+  const { data, errors } = await writer.graphql(creating);
+  expect(data.createConversation.conversation).toMatchObject({ messageCount: 1, messages: null });
+  expect(data.createConversation.eventCursor).toEqual(expect.any(String));
+  expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual([
+    [['createConversation', 'conversation', 'messages'], 'FORBIDDEN'],
+  ]);
+  expect(errors?.[0]?.message).toContain('conversations:read');
+});
+
+test('with both scopes the edge is there', async () => {
+  const both = await client.withScopes('conversations:write', 'conversations:read');
+  const { data, errors } = await both.graphql(creating);
+  expect(errors).toBeUndefined();
+  expect(data.createConversation.conversation.messages).toEqual({ totalCount: 1 });
+});
+
+test('a message’s way back to its conversation needs the read scope', async () => {
+  const { body } = await client.rest('POST', '/conversations');
+  const writer = await client.withScopes('conversations:write');
+  const { data, errors } = await writer.graphql(
+    `mutation ($id: ID!) { sendMessage(input: { conversationId: $id, content: "hi", sender: AGENT }) {
+      message { content conversation { id } } conversation { messageCount } } }`,
+    { id: body.id },
+  );
+  expect(data.sendMessage).toEqual({
+    message: { content: 'hi', conversation: null },
+    conversation: { messageCount: 1 },
+  });
+  expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['FORBIDDEN']);
+});
+
+test('a refused field is null beside its neighbours’ data', async () => {
+  const reader = await client.withScopes('conversations:read');
+  const { status, data, errors } = await reader.graphql(
+    '{ account { name } conversations { totalCount } apiKeys { totalCount } }',
+  );
+  expect(status).toBe(200);
+  expect(data).toEqual({ account: { name: 'test' }, conversations: { totalCount: expect.any(Number) }, apiKeys: null });
+  expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual([[['apiKeys'], 'FORBIDDEN']]);
+});
+
+test('one failing mutation leaves the others of its document standing', async () => {
+  const { data, errors } = await client.graphql(`mutation {
+    one: createConversation(input: {}) { conversation { version } }
+    two: createConversation(input: { status: CLOSED }) { conversation { version } }
+    three: createConversation(input: {}) { conversation { version } }
+  }`);
+  expect(data).toEqual({ one: { conversation: { version: 1 } }, two: null, three: { conversation: { version: 1 } } });
+  expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual([[['two'], 'INVALID_TRANSITION']]);
+});

@@ -18,13 +18,15 @@ export interface ServerOptions {
   readonly config: Config;
   readonly log: Logger;
   readonly clock: Clock;
+  /** Is shown every SQL statement. For tests: it costs time. */
+  readonly onStatement?: (sql: string) => void;
 }
 
 const tickMs = 60_000;
 
 /** Opens the storage and serves both faces over HTTP. */
-export async function startServer({ config, log, clock }: ServerOptions): Promise<RunningServer> {
-  const storage = openSqliteStorage(config.databasePath);
+export async function startServer({ config, log, clock, onStatement }: ServerOptions): Promise<RunningServer> {
+  const storage = openSqliteStorage(config.databasePath, { onStatement });
   const app = buildApp({ storage, clock, log, publicUrl: config.publicUrl, trustedProxies: config.trustedProxies });
   const server = createServer(
     {

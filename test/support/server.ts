@@ -31,6 +31,7 @@ export interface TestServerOptions {
   /** An existing file to open; without it the server has one of its own, removed when it closes. */
   readonly databasePath?: string;
   readonly config?: Partial<Config>;
+  readonly onStatement?: (sql: string) => void;
 }
 
 /** The whole server on a real socket and a real file; only the clock is the test's. */
@@ -41,7 +42,12 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const logLines: Record<string, unknown>[] = [];
   const log = createLog('info', { write: (line: string) => void logLines.push(JSON.parse(line)) });
   const config = { ...readConfig({}), port: 0, databasePath, ...options.config };
-  const server = await startServer({ config, log, clock });
+  const server = await startServer({
+    config,
+    log,
+    clock,
+    ...(options.onStatement && { onStatement: options.onStatement }),
+  });
   const { world } = server.app;
   return {
     ...server,

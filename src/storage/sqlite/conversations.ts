@@ -1,10 +1,11 @@
-import { and, asc, count, desc, eq, gt, gte, inArray, lt, type SQL, sql } from 'drizzle-orm';
+import { and, asc, count, desc, eq, gt, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import type { StoredConversation } from '../../domain/conversation.ts';
-import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
+import type { ConversationQuery } from '../../domain/conversations.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
+import type { Status } from '../../domain/lifecycle.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
 import { allMessages } from './messages.ts';
-import { jsonList, type Queries } from './queries.ts';
+import { columnsOf, jsonList, type Queries } from './queries.ts';
 import { sliceOf, toMs, toTimestamp } from './rows.ts';
 import { accountTotals, conversations } from './tables.ts';
 
@@ -67,49 +68,71 @@ const bound = {
 
 const ofAccount = eq(conversations.accountId, sql.placeholder('accountId'));
 
-/** The conditions of a filter. Creation times are ranges of ids, which carry them. */
-function conditionsOf(filter: ConversationFilter): SQL[] {
+/** What a list or a count is narrowed to. Creation times and cursors by creation are bounds of ids, which carry the time. */
+interface Range {
+  readonly status: Status | undefined;
+  readonly externalId: string | undefined;
+  /** One bound on each side: SQLite enters an index by one condition and tests any other row by row. */
+  readonly aboveId: string | undefined;
+  readonly belowId: string | undefined;
+}
+
+function rangeOf({ filter, sort, after }: Pick<ConversationQuery, 'filter' | 'sort' | 'after'>): Range {
+  const { status, externalId, createdAfter, createdBefore } = filter;
+  // No id is the lowest of its time: its random bits hold a version, which is not zero.
+  const above = [
+    createdAfter === undefined ? undefined : lowestIdAt('conversation', createdAfter + 1),
+    sort === 'createdAt' ? after?.id : undefined,
+  ];
+  const below = [
+    createdBefore === undefined ? undefined : lowestIdAt('conversation', createdBefore),
+    sort === '-createdAt' ? after?.id : undefined,
+  ];
+  return { status, externalId, aboveId: sorted(above).at(-1), belowId: sorted(below).at(0) };
+}
+
+function sorted(ids: readonly (string | undefined)[]): string[] {
+  return ids.filter((id) => id !== undefined).sort();
+}
+
+function conditionsOf(range: Range): SQL[] {
   return [
     ofAccount,
-    ...(filter.status === undefined ? [] : [eq(conversations.status, sql.placeholder('status'))]),
-    ...(filter.externalId === undefined ? [] : [eq(conversations.externalId, sql.placeholder('externalId'))]),
-    ...(filter.createdAfter === undefined ? [] : [gte(conversations.id, sql.placeholder('fromId'))]),
-    ...(filter.createdBefore === undefined ? [] : [lt(conversations.id, sql.placeholder('toId'))]),
+    ...(range.status === undefined ? [] : [eq(conversations.status, sql.placeholder('status'))]),
+    ...(range.externalId === undefined ? [] : [eq(conversations.externalId, sql.placeholder('externalId'))]),
+    ...(range.aboveId === undefined ? [] : [gt(conversations.id, sql.placeholder('aboveId'))]),
+    ...(range.belowId === undefined ? [] : [lt(conversations.id, sql.placeholder('belowId'))]),
   ];
 }
 
-function bindFilter(accountId: string, filter: ConversationFilter) {
-  return {
-    accountId,
-    status: filter.status,
-    externalId: filter.externalId,
-    fromId: filter.createdAfter === undefined ? undefined : lowestIdAt('conversation', filter.createdAfter + 1),
-    toId: filter.createdBefore === undefined ? undefined : lowestIdAt('conversation', filter.createdBefore),
-  };
+/** Which conditions a range has: queries with the same ones share a statement. */
+function shapeOf({ status, externalId, aboveId, belowId }: Range): string {
+  return [status, externalId, aboveId, belowId].map((value) => (value === undefined ? '-' : '+')).join('');
 }
 
-/** Which of the optional conditions a filter has: queries with the same ones share a statement. */
-function shapeOf(filter: ConversationFilter): string {
-  return [filter.status, filter.externalId, filter.createdAfter, filter.createdBefore]
-    .map((value) => (value === undefined ? '-' : '+'))
-    .join('');
+/**
+ * The table, entered by the index in whose order the rows are asked for. Left to itself, SQLite
+ * narrows first by creation and then sorts all that it has found.
+ */
+function indexed({ status, externalId }: Range, byActivity: boolean): SQL {
+  const parts = [...(status === undefined ? [] : ['status']), ...(byActivity ? ['activity'] : [])];
+  const index = externalId === undefined ? parts.join('_and_') || 'id' : 'external_id';
+  return sql`${conversations} INDEXED BY ${sql.identifier(`conversations_by_${index}`)}`;
 }
 
-function preparePage(db: Queries, { filter, sort, after }: ConversationQuery) {
+function preparePage(db: Queries, range: Range, { sort, after }: ConversationQuery) {
   const byActivity = sort === 'lastActivityAt' || sort === '-lastActivityAt';
   const descending = sort.startsWith('-');
-  const [order, beyond] = descending ? [desc, lt] : [asc, gt];
-  const conditions = conditionsOf(filter);
-  if (after !== undefined) {
+  const order = descending ? desc : asc;
+  const conditions = conditionsOf(range);
+  if (byActivity && after !== undefined) {
     conditions.push(
-      byActivity
-        ? sql`(${conversations.lastActivityAt}, ${conversations.id}) ${sql.raw(descending ? '<' : '>')} (${sql.placeholder('afterMs')}, ${sql.placeholder('afterId')})`
-        : beyond(conversations.id, sql.placeholder('afterId')),
+      sql`(${conversations.lastActivityAt}, ${conversations.id}) ${sql.raw(descending ? '<' : '>')} (${sql.placeholder('afterMs')}, ${sql.placeholder('afterId')})`,
     );
   }
   return db
-    .select()
-    .from(conversations)
+    .select(columnsOf(conversations))
+    .from(indexed(range, byActivity))
     .where(and(...conditions))
     .orderBy(...(byActivity ? [order(conversations.lastActivityAt)] : []), order(conversations.id))
     .limit(sql.placeholder('limit'))
@@ -117,11 +140,11 @@ function preparePage(db: Queries, { filter, sort, after }: ConversationQuery) {
     .prepare();
 }
 
-function prepareCount(db: Queries, filter: ConversationFilter) {
+function prepareCount(db: Queries, range: Range) {
   return db
     .select({ count: count() })
-    .from(conversations)
-    .where(and(...conditionsOf(filter)))
+    .from(indexed(range, false))
+    .where(and(...conditionsOf(range)))
     .prepare();
 }
 
@@ -170,11 +193,13 @@ export function conversationReads(db: Queries): ConversationReads {
     findWithMessages: (accountId, id) => findWithMessages(accountId, id),
     idByExternalId: (accountId, externalId) => idByExternalId.get({ accountId, externalId })?.id,
     page: (accountId, query) => {
-      const shape = `${shapeOf(query.filter)} ${query.sort} ${query.after === undefined}`;
-      const page = pages.get(shape) ?? preparePage(db, query);
+      const range = rangeOf(query);
+      const shape = `${shapeOf(range)} ${query.sort} ${query.after === undefined}`;
+      const page = pages.get(shape) ?? preparePage(db, range, query);
       pages.set(shape, page);
       const rows = page.all({
-        ...bindFilter(accountId, query.filter),
+        ...range,
+        accountId,
         afterId: query.after?.id,
         afterMs: query.after?.lastActivityAtMs,
         limit: query.limit + 1,
@@ -183,16 +208,17 @@ export function conversationReads(db: Queries): ConversationReads {
       return sliceOf(rows, query.limit, toConversation);
     },
     count: (accountId, filter) => {
-      const shape = shapeOf(filter);
+      const range = rangeOf({ filter, sort: '-createdAt' });
+      const shape = shapeOf(range);
       if (shape === '----' || shape === '+---') {
         const counters = totals.get({ accountId }) ?? { active: 0, pending: 0, closed: 0 };
-        return filter.status === undefined
+        return range.status === undefined
           ? counters.active + counters.pending + counters.closed
-          : counters[filter.status];
+          : counters[range.status];
       }
-      const statement = counts.get(shape) ?? prepareCount(db, filter);
+      const statement = counts.get(shape) ?? prepareCount(db, range);
       counts.set(shape, statement);
-      return statement.get(bindFilter(accountId, filter))?.count ?? 0;
+      return statement.get({ ...range, accountId })?.count ?? 0;
     },
   };
 }

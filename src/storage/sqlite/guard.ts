@@ -1,4 +1,5 @@
 import { asDomainError, isBusy } from './errors.ts';
+import type { Connection } from './open.ts';
 import { type Lease, pause, retryDelayMs } from './writer.ts';
 
 type Method = (...args: never[]) => unknown;
@@ -8,7 +9,7 @@ type Section = object;
  * Makes, from a group of queries, the form of it that a work is given: every call first looks
  * whether the work may still use its transaction.
  */
-export function leased<S extends Section>(section: S): (lease: Lease) => S {
+export function leased<S extends Section>(section: S, connection: Connection): (lease: Lease) => S {
   // A class, so that a work costs one small object for each group and no closures.
   class Leased {
     readonly lease: Lease;
@@ -19,8 +20,15 @@ export function leased<S extends Section>(section: S): (lease: Lease) => S {
   for (const [name, method] of Object.entries(section) as [string, Method][]) {
     Object.defineProperty(Leased.prototype, name, {
       value(this: Leased, ...args: never[]): unknown {
-        if (this.lease.revoked) throw new Error('A storage transaction was used after its work had ended');
-        return method(...args);
+        if (this.lease.revoked) throw new Error('A storage transaction was used after it had ended');
+        try {
+          return method(...args);
+        } catch (error) {
+          // With some errors SQLite rolls everything back. A work that goes on after one must not write
+          // outside of any transaction.
+          if (!connection.inTransaction) this.lease.revoked = true;
+          throw error;
+        }
       },
     });
   }

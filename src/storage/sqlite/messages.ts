@@ -32,12 +32,15 @@ export function allMessages(db: Queries): (conversation: { key: number; id: stri
 }
 
 export function messageReads(db: Queries): MessageReads {
+  // CROSS JOIN has SQLite begin with the messages asked for. It would rather begin with the account's
+  // conversations, all of them.
   const findMany = db
     .select()
     .from(messages)
-    .innerJoin(conversations, eq(conversations.key, messages.conversationKey))
+    .crossJoin(conversations)
     .where(
       and(
+        eq(conversations.key, messages.conversationKey),
         eq(conversations.accountId, sql.placeholder('accountId')),
         inArray(messages.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`),
       ),

@@ -6,6 +6,14 @@ import { readMigrationFiles } from 'drizzle-orm/migrator';
 
 export type Connection = Database.Database;
 
+export interface ConnectionOptions {
+  /** Is shown every statement before it runs, its bound values filled in. For tests and diagnosis: it costs time. */
+  readonly onStatement?: ((sql: string) => void) | undefined;
+}
+
+/** The driver's type knows only loggers, which take anything. */
+type Verbose = Database.Options['verbose'];
+
 const migrationsFolder = fileURLToPath(new URL('../../../drizzle', import.meta.url));
 /** Pages kept in memory by each connection, in KiB. */
 const cacheKiB = 16 * 1024;
@@ -16,9 +24,10 @@ const cacheKiB = 16 * 1024;
  * The busy timeout is 0 because SQLite would wait by blocking the whole event loop; the writer waits
  * by a timer instead.
  */
-export function openWriter(path: string): Connection {
+export function openWriter(path: string, { onStatement }: ConnectionOptions = {}): Connection {
   mkdirSync(dirname(path), { recursive: true });
-  const connection = new Database(path, { timeout: 5_000 }); // while opening there is nobody to block
+  // While opening there is nobody to block.
+  const connection = new Database(path, { timeout: 5_000, verbose: onStatement as Verbose });
   connection.pragma('journal_mode = WAL');
   connection.pragma('synchronous = FULL');
   connection.pragma('foreign_keys = ON');
@@ -33,8 +42,13 @@ export function stopBlocking(connection: Connection): void {
 }
 
 /** A connection of its own for reading: on the writer's, readers would see what is not committed. */
-export function openReader(path: string): Connection {
-  const connection = new Database(path, { readonly: true, fileMustExist: true, timeout: 0 });
+export function openReader(path: string, { onStatement }: ConnectionOptions = {}): Connection {
+  const connection = new Database(path, {
+    readonly: true,
+    fileMustExist: true,
+    timeout: 0,
+    verbose: onStatement as Verbose,
+  });
   connection.pragma(`cache_size = -${cacheKiB}`);
   connection.pragma('temp_store = MEMORY');
   return connection;

@@ -1,3 +1,4 @@
+import { getTableColumns, type InferSelectModel, type SQL, sql, type Table } from 'drizzle-orm';
 import type { BetterSQLite3Database } from 'drizzle-orm/better-sqlite3';
 import type { Connection } from './open.ts';
 
@@ -7,4 +8,13 @@ export type Queries = BetterSQLite3Database & { readonly $client: Connection };
 /** A list of bound values for `json_each`, so that a statement serves any number of them. */
 export function jsonList(values: readonly unknown[]): string {
   return JSON.stringify(values);
+}
+
+/** The columns of a table as expressions, to select from a FROM in which drizzle does not see the table. */
+export function columnsOf<T extends Table>(table: T) {
+  const columns = Object.entries(getTableColumns(table)).map(([name, column]) => [
+    name,
+    sql`${column}`.mapWith(column),
+  ]);
+  return Object.fromEntries(columns) as { [Name in keyof InferSelectModel<T>]: SQL<InferSelectModel<T>[Name]> };
 }

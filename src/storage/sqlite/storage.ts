@@ -6,7 +6,15 @@ import { conversationReads, conversationWrites } from './conversations.ts';
 import { eventReads, eventWrites } from './events.ts';
 import { leased, patient } from './guard.ts';
 import { messageReads, messageWrites } from './messages.ts';
-import { type Connection, type MigrationReport, migrate, openReader, openWriter, stopBlocking } from './open.ts';
+import {
+  type Connection,
+  type ConnectionOptions,
+  type MigrationReport,
+  migrate,
+  openReader,
+  openWriter,
+  stopBlocking,
+} from './open.ts';
 import type { Queries } from './queries.ts';
 import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
 import { type Lease, Writer, type WriterOptions } from './writer.ts';
@@ -15,12 +23,15 @@ export interface SqliteStorage extends Storage {
   readonly migrations: MigrationReport;
 }
 
-/** Opens the storage in a SQLite file, making it and bringing its tables up to date if need be. */
-export function openSqliteStorage(path: string, { busyTimeoutMs = 5_000 }: WriterOptions = {}): SqliteStorage {
-  const writing = openWriter(path);
-  const migrations = migrate(writing);
-  stopBlocking(writing);
-  const reading = openReader(path);
+export interface SqliteOptions extends WriterOptions, ConnectionOptions {}
+
+/**
+ * Opens the storage in a SQLite file, making it and bringing its tables up to date if need be.
+ * @throws Error when the file was migrated by a newer version of the program
+ */
+export function openSqliteStorage(path: string, options: SqliteOptions = {}): SqliteStorage {
+  const { busyTimeoutMs = 5_000 } = options;
+  const { writing, reading, migrations } = openConnections(path, options);
   const writer = new Writer(writing, transactionsOn(drizzle(writing)), { busyTimeoutMs });
   return {
     migrations,
@@ -35,6 +46,18 @@ export function openSqliteStorage(path: string, { busyTimeoutMs = 5_000 }: Write
   };
 }
 
+function openConnections(path: string, options: ConnectionOptions) {
+  const writing = openWriter(path, options);
+  try {
+    const migrations = migrate(writing);
+    stopBlocking(writing);
+    return { writing, reading: openReader(path, options), migrations };
+  } catch (error) {
+    writing.close();
+    throw error;
+  }
+}
+
 function readsOn(db: Queries, busyTimeoutMs: number): Reads {
   return {
     accounts: patient(accountReads(db), busyTimeoutMs),
@@ -47,12 +70,12 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
 }
 
 function transactionsOn(db: Queries): (lease: Lease) => Transaction {
-  const accounts = leased({ ...accountReads(db), ...accountWrites(db) });
-  const apiKeys = leased({ ...apiKeyReads(db), ...apiKeyWrites(db) });
-  const conversations = leased({ ...conversationReads(db), ...conversationWrites(db) });
-  const messages = leased({ ...messageReads(db), ...messageWrites(db) });
-  const events = leased({ ...eventReads(db), ...eventWrites(db) });
-  const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) });
+  const accounts = leased({ ...accountReads(db), ...accountWrites(db) }, db.$client);
+  const apiKeys = leased({ ...apiKeyReads(db), ...apiKeyWrites(db) }, db.$client);
+  const conversations = leased({ ...conversationReads(db), ...conversationWrites(db) }, db.$client);
+  const messages = leased({ ...messageReads(db), ...messageWrites(db) }, db.$client);
+  const events = leased({ ...eventReads(db), ...eventWrites(db) }, db.$client);
+  const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
   return (lease) => ({
     accounts: accounts(lease),
     apiKeys: apiKeys(lease),

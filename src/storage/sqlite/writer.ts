@@ -1,7 +1,7 @@
 import { asDomainError, isBusy, unavailable } from './errors.ts';
 import type { Connection } from './open.ts';
 
-/** Ends a work's hold on the connection: whatever it still tries throws. */
+/** A work's hold on the connection: once it is revoked, whatever the work still tries throws. */
 export interface Lease {
   revoked: boolean;
 }
@@ -30,7 +30,7 @@ type Outcome = { readonly value: unknown } | { readonly error: unknown };
  * commit. So one wait for the disk serves all that came in a turn.
  *
  * A work awaits nothing but its transaction and therefore ends within microtasks. One that does not
- * is a fault of the program: when the event loop turns, it is revoked, undone and failed.
+ * is a fault of the program: before the event loop turns, it is revoked, undone and failed.
  */
 export class Writer<Tx> {
   readonly #connection: Connection;
@@ -41,7 +41,10 @@ export class Writer<Tx> {
   #closing = false;
   #idle: (() => void)[] = [];
 
-  /** @param transactionFor makes the transaction that a work is given, which must throw once its lease is revoked */
+  /**
+   * @param transactionFor makes the transaction that a work is given: it must throw once its lease is
+   * revoked, and revoke it when the connection is no longer in a transaction
+   */
   constructor(
     connection: Connection,
     transactionFor: (lease: Lease) => Tx,
@@ -75,9 +78,7 @@ export class Writer<Tx> {
   #wake(): void {
     if (this.#running) return;
     this.#running = true;
-    setImmediate(() => {
-      void this.#drain();
-    });
+    void nextTurn().then(() => this.#drain());
   }
 
   /** Commits group after group, a turn of the loop between them, until nothing waits. Never rejects. */
@@ -109,10 +110,10 @@ export class Writer<Tx> {
 
   /** Fails the works that have waited long enough; all of them when waiting is of no use. */
   #expire(error: unknown): void {
-    const now = performance.now();
-    const failed = isBusy(error) ? this.#queue.filter((job) => job.deadlineMs <= now) : this.#queue;
-    this.#queue = this.#queue.filter((job) => !failed.includes(job));
-    for (const job of failed) job.reject(asDomainError(error));
+    const now = isBusy(error) ? performance.now() : Number.POSITIVE_INFINITY;
+    const waiting = this.#queue;
+    this.#queue = waiting.filter((job) => job.deadlineMs > now);
+    for (const job of waiting) if (job.deadlineMs <= now) job.reject(asDomainError(error));
   }
 
   async #commitGroup(group: readonly Job<Tx>[]): Promise<void> {
@@ -153,8 +154,7 @@ export class Writer<Tx> {
     const lease: Lease = { revoked: false };
     try {
       this.#connection.exec('SAVEPOINT work');
-      const outcome = await withinMicrotasks(() => work(this.#transactionFor(lease)));
-      lease.revoked = true;
+      const outcome = await withinMicrotasks(() => work(this.#transactionFor(lease)), lease);
       if (this.#connection.inTransaction) {
         this.#connection.exec('error' in outcome ? 'ROLLBACK TO work; RELEASE work' : 'RELEASE work');
       }
@@ -198,16 +198,20 @@ function failureOf(outcome: Outcome): { readonly error: unknown } {
   return { error: error === cause ? unavailable('The storage could not complete the write.', cause) : error };
 }
 
-/** Runs a work, and fails it if it is still pending when the event loop turns. */
-function withinMicrotasks(work: () => Promise<unknown>): Promise<Outcome> {
+/** Runs a work until it settles, and fails it if it is still pending when no microtask is left. Then its lease ends. */
+function withinMicrotasks(work: () => Promise<unknown>, lease: Lease): Promise<Outcome> {
   return new Promise((resolve) => {
-    const watchdog = setImmediate(() => {
-      resolve({ error: new Error('A storage work awaited something other than its transaction') });
-    });
     const end = (outcome: Outcome): void => {
-      clearImmediate(watchdog);
+      lease.revoked = true;
       resolve(outcome);
     };
+    // A tick that is set from a microtask comes right after the last microtask, and before any timer or
+    // I/O. An immediate would come too late: a timer that is due by then would have let the work go on.
+    queueMicrotask(() =>
+      process.nextTick(() => {
+        if (!lease.revoked) end({ error: new Error('A storage work awaited something other than its transaction') });
+      }),
+    );
     try {
       work().then(
         (value) => end({ value }),

@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+
+// How many SQL statements a query costs, whatever the number of things that it returns.
+
+let server: TestServer;
+let client: TestAccount;
+const statements: string[] = [];
+
+beforeAll(async () => {
+  server = await startTestServer({ onStatement: (sql) => statements.push(sql) });
+  client = await server.account();
+  for (let made = 0; made < 30; made++) {
+    const { body } = await client.rest('POST', '/conversations', {
+      body: { message: { content: `first of ${made}`, sender: 'visitor' } },
+    });
+    for (let sent = 0; sent < made % 4; sent++) {
+      await client.rest('POST', `/conversations/${body.id}/messages`, {
+        body: { content: `more ${sent}`, sender: 'agent' },
+      });
+    }
+  }
+  await client.graphql('{ __typename }'); // notes the key's use and reserves a block of the budget
+});
+afterAll(() => server.close());
+
+async function readsOf(query: string, variables?: Record<string, unknown>): Promise<string[]> {
+  statements.length = 0;
+  const { errors } = await client.graphql(query, variables);
+  expect(errors).toBeUndefined();
+  return statements.filter((sql) => /\bfrom "(conversations|messages|account_totals)"|json_each/.test(sql));
+}
+
+const page = `query ($first: Int!) {
+  conversations(first: $first) { nodes { id messages(first: 3) { nodes { content } totalCount pageInfo { hasNextPage } } } }
+}`;
+
+test('a page of conversations with their messages costs two statements, however long it is', async () => {
+  expect(await readsOf(page, { first: 2 })).toHaveLength(2);
+  expect(await readsOf(page, { first: 30 })).toHaveLength(2);
+});
+
+test('first and last messages of the same page are one statement', async () => {
+  const query =
+    '{ conversations(first: 30) { nodes { oldest: messages(first: 1) { nodes { id } } latest: messages(last: 1) { nodes { id } } } } }';
+  expect(await readsOf(query)).toHaveLength(2);
+});
+
+test('the way from messages back to their conversations costs one more', async () => {
+  const query = '{ conversations(first: 30) { nodes { messages(first: 5) { nodes { conversation { subject } } } } } }';
+  expect(await readsOf(query)).toHaveLength(3);
+});
+
+test('ids asked for one by one are one statement', async () => {
+  const { data } = await client.graphql('{ conversations(first: 10) { nodes { id } } }');
+  const ids: string[] = data.conversations.nodes.map(({ id }: { id: string }) => id);
+  const query = `{ ${ids.map((id, index) => `c${index}: conversation(id: "${id}") { subject }`).join(' ')} nodes(ids: ${JSON.stringify(ids)}) { id } }`;
+  expect(await readsOf(query)).toHaveLength(1);
+});
+
+test('a total is asked of the storage only when it is selected', async () => {
+  expect(await readsOf('{ conversations(first: 5) { nodes { id } } }')).toHaveLength(1);
+  const [, total] = await readsOf('{ conversations(first: 5) { nodes { id } totalCount } }');
+  expect(total).toContain('account_totals');
+});

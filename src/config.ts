@@ -24,7 +24,8 @@ function integer(low: number, high: number) {
     .refine((value) => value >= low && value <= high, { error: `must be a whole number from ${low} to ${high}` });
 }
 
-const variables = z.object({
+/** Everything that is read from the environment. */
+export const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
   PORT: integer(0, 65_535).default(4000),
   DATABASE_URL: z

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 // The program. It is plain CommonJS, and package.json names no module type, so that a Node that is
 // too old to strip types can still read this one file and say what is wrong. All the other files are
 // ES modules: the hook below says so, which spares Node the trouble of finding out file by file.

@@ -4,7 +4,7 @@ import type { Awaitable, RateLimit, World } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { authenticate } from './authenticate.ts';
 import { clientAddress, FailedAttempts } from './failed-attempts.ts';
-import type { RateLimiter } from './rate-limit.ts';
+import type { Admission, RateLimiter } from './rate-limit.ts';
 
 /** What the door looks at: the same of a REST request, a GraphQL request and a socket. */
 export interface Arrival {
@@ -31,8 +31,8 @@ export class Door {
   readonly #limiter: RateLimiter;
   readonly #options: DoorOptions;
   readonly #failedAttempts: FailedAttempts;
-  /** The minute of each key's last noted use, so that a key costs one write a minute at most. */
-  readonly #notedMinutes = new Map<string, number>();
+  /** The keys whose use was noted in this minute, so that a key costs one write a minute at most. */
+  readonly #noted = { minute: 0, keyIds: new Set<string>() };
 
   constructor(world: Omit<World, 'limiter'>, limiter: RateLimiter, options: DoorOptions) {
     this.#world = world;
@@ -61,23 +61,19 @@ export class Door {
    * Lets a caller in, for one unit of its account's budget.
    * @throws FORBIDDEN for a key that comes from a browser page, which costs nothing; RATE_LIMITED, UNAVAILABLE
    */
-  admit(caller: Caller, arrival: Arrival): Awaitable<RateLimit> {
+  admit(caller: Caller, arrival: Arrival): Awaitable<Admission> {
     this.#refuseKeyFromPage(caller, arrival);
     return this.#limiter.admit(caller.account);
   }
 
   /**
-   * Charges a caller that is in already for what else its request turned out to hold.
-   * If that is too much, the unit paid at the door is given back: a refused request costs nothing.
-   * @throws RATE_LIMITED
+   * Charges a caller that is in already for what else its request turned out to hold, together with
+   * the unit that it paid at the door: a request that is refused here has cost nothing.
+   * @throws RATE_LIMITED, UNAVAILABLE
    */
-  async chargeMore(caller: Caller, units: number): Promise<RateLimit> {
-    try {
-      return await this.#limiter.admit(caller.account, units);
-    } catch (error) {
-      this.#limiter.refund(caller.account, 1);
-      throw error;
-    }
+  async chargeMore(caller: Caller, admission: Admission, units: number): Promise<Admission> {
+    await this.#limiter.refund(caller.account, admission, 1);
+    return await this.#limiter.admit(caller.account, 1 + units);
   }
 
   /** What the caller's account has left, without spending of it. */
@@ -101,8 +97,12 @@ export class Door {
   #noteUse({ account, keyId }: Caller, lastUsedAt: string | null): void {
     const now = this.#world.clock.now();
     const minute = Math.floor(now / 60_000);
-    if (this.#notedMinutes.get(keyId) === minute) return;
-    this.#notedMinutes.set(keyId, minute);
+    if (this.#noted.minute !== minute) {
+      this.#noted.minute = minute;
+      this.#noted.keyIds.clear();
+    }
+    if (this.#noted.keyIds.has(keyId)) return;
+    this.#noted.keyIds.add(keyId);
     if (lastUsedAt !== null && Math.floor(Date.parse(lastUsedAt) / 60_000) >= minute) return;
     this.#world.storage
       .write(async (tx) => {

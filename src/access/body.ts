@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, errorCodes } from '../domain/errors.ts';
 
 export const maxBodyBytes = 1024 * 1024;
 
@@ -17,7 +17,18 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
   const chunked = req.headers['transfer-encoding'] !== undefined;
   if (!chunked && (declared === undefined || declared === '0')) return undefined;
   requireJson(req);
-  return parseJson(await readBytes(req));
+  const bytes = await readBytes(req);
+  return bytes.length === 0 ? undefined : parseJson(bytes);
+}
+
+/**
+ * Whether an answer has to end the connection, because too much of the body may still be on its way.
+ * Else Node reads and forgets the rest, however long it is, to keep the connection for the next request.
+ */
+export function endsConnection(status: number, { complete, headers }: IncomingMessage): boolean {
+  if (status === errorCodes.PAYLOAD_TOO_LARGE.status) return true; // it was left in the middle
+  if (complete) return false;
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxBodyBytes;
 }
 
 function requireJson({ headers }: IncomingMessage): void {
@@ -29,14 +40,19 @@ function requireJson({ headers }: IncomingMessage): void {
   if (charset !== undefined && !/^utf-?8 *$/i.test(charset)) {
     throw new DomainError('UNSUPPORTED_MEDIA_TYPE', 'Send the body in UTF-8.');
   }
-  const encoding = headers['content-encoding'];
-  if (encoding !== undefined && encoding !== 'identity') {
-    throw new DomainError('UNSUPPORTED_MEDIA_TYPE', 'Send the body without a Content-Encoding.');
+  const { 'content-encoding': encoding = 'identity', 'transfer-encoding': transfer = 'chunked' } = headers;
+  if (encoding.toLowerCase() !== 'identity' || transfer.toLowerCase() !== 'chunked') {
+    throw new DomainError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as it is, neither compressed nor encoded.');
   }
 }
 
 function readBytes(req: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    if (req.destroyed) {
+      // The client went away while it was let in: no event will come any more.
+      reject(cutOff(undefined));
+      return;
+    }
     const chunks: Buffer[] = [];
     let size = 0;
     const settle = (finish: () => void): void => {
@@ -46,8 +62,8 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
     const onData = (chunk: Buffer): void => {
       size += chunk.length;
       if (size > maxBodyBytes) {
-        req.pause();
         settle(() => reject(tooLarge()));
+        req.resume(); // a client that is still sending reads no answer: the rest is thrown away
       } else {
         chunks.push(chunk);
       }

@@ -3,8 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Account } from '../domain/accounts.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { RateLimit } from '../domain/ports.ts';
+import type { Awaitable, RateLimit } from '../domain/ports.ts';
 import type { Arrival, Door } from './admit.ts';
+import type { Admission } from './rate-limit.ts';
 
 /** What Yoga hands to its hooks beside the request, when it runs on a Node server. */
 export interface ServerContext {
@@ -27,6 +28,7 @@ export class Exchange {
   operation?: string;
   account?: Account;
   rateLimit?: RateLimit;
+  #admission?: Admission;
 
   constructor(req: IncomingMessage) {
     this.req = req;
@@ -49,28 +51,28 @@ export class Exchange {
     };
   }
 
-  /**
-   * Lets the request in through the door, and remembers whose it is and what the account has left,
-   * also when it is refused.
-   */
+  /** Lets the request in through the door, and remembers whose it is. */
   async admit(door: Door): Promise<Caller> {
     const caller = await door.identify(this.arrival);
     this.account = caller.account;
-    try {
-      this.rateLimit = await door.admit(caller, this.arrival);
-    } catch (error) {
-      this.rateLimit = (error instanceof DomainError ? error.facts.rateLimit : undefined) ?? (await door.peek(caller));
-      throw error;
-    }
+    await this.#pay(door, caller, () => door.admit(caller, this.arrival));
     return caller;
   }
 
   /** Charges for what the request turned out to hold, beside the unit paid at the door. */
   async chargeMore(door: Door, caller: Caller, units: number): Promise<void> {
+    const admission = this.#admission;
+    if (admission === undefined) throw new Error('A request is charged for more before it was let in');
+    await this.#pay(door, caller, () => door.chargeMore(caller, admission, units));
+  }
+
+  /** Remembers what the account has left, also when the request is refused. */
+  async #pay(door: Door, caller: Caller, charge: () => Awaitable<Admission>): Promise<void> {
     try {
-      this.rateLimit = await door.chargeMore(caller, units);
+      this.#admission = await charge();
+      this.rateLimit = this.#admission;
     } catch (error) {
-      this.rateLimit = await door.peek(caller);
+      this.rateLimit = (error instanceof DomainError ? error.facts.rateLimit : undefined) ?? (await door.peek(caller));
       throw error;
     }
   }

@@ -66,6 +66,14 @@ function network(address: string): string {
  * @param proxies how many proxies stand in front of this server
  */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, proxies: number): string {
-  const hops = proxies > 0 && forwardedFor !== undefined ? forwardedFor.split(',').map((hop) => hop.trim()) : [];
-  return hops.at(-proxies) ?? hops[0] ?? peer ?? 'unknown';
+  const hops = proxies > 0 && forwardedFor !== undefined ? forwardedFor.split(',') : [];
+  const hop = hops.at(-proxies) ?? hops[0];
+  // What is no address names nobody, and could be as long as its sender likes.
+  return (hop && addressOf(hop.trim())) ?? peer ?? 'unknown';
+}
+
+/** The address in a hop: some proxies write its port beside it, and IPv6 in brackets then. */
+function addressOf(hop: string): string | undefined {
+  const address = /^\[([^\]]*)\](?::\d+)?$/.exec(hop)?.[1] ?? /^([\d.]+):\d+$/.exec(hop)?.[1] ?? hop;
+  return ipaddr.isValid(address) ? address : undefined;
 }

@@ -1,6 +1,6 @@
 import { type Account, limitOf } from '../domain/accounts.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Awaitable, Clock, Limiter, RateLimit, RateWindow, Storage } from '../domain/ports.ts';
+import type { Awaitable, Clock, Limiter, RateLimit, RateWindow, Storage, Transaction } from '../domain/ports.ts';
 
 // The window is the current minute and the 60 before it: 61 buckets that any 60 minutes lie within,
 // so no 60 minutes can see more than the limit.
@@ -19,18 +19,26 @@ interface Block {
   /** Reserved and not yet spent. */
   left: number;
   /** What is counted in the storage, this block included, by ascending minute. */
-  readonly windows: readonly RateWindow[];
+  windows: readonly RateWindow[];
   readonly readAtMs: number;
 }
 
+/** What an account has left after it was let in, and what a refund has to name. */
+export interface Admission extends RateLimit {
+  /** The minute that the admission is counted in. */
+  readonly minute: number;
+}
+
 interface Waiting {
+  readonly account: Account;
   readonly units: number;
-  readonly resolve: (state: RateLimit) => void;
+  readonly resolve: (admission: Admission) => void;
   readonly reject: (error: unknown) => void;
 }
 
 interface Entry {
   block?: Block | undefined;
+  /** While any wait, the block is being replaced and nothing else may spend of it. */
   waiting: Waiting[];
 }
 
@@ -53,10 +61,9 @@ export class RateLimiter implements Limiter {
 
   /**
    * Spends units of the account's budget, all or none.
-   * @returns what is left
-   * @throws RATE_LIMITED, with the seconds after which so many units will be free
+   * @throws RATE_LIMITED, with the seconds after which so many units will be free; UNAVAILABLE
    */
-  admit(account: Account, units = 1): Awaitable<RateLimit> {
+  admit(account: Account, units = 1): Awaitable<Admission> {
     const entry = this.#entry(account.id);
     const { block } = entry;
     const now = this.#clock.now();
@@ -66,19 +73,27 @@ export class RateLimiter implements Limiter {
       block.limit === limitOf(account) &&
       minuteOf(now) <= block.minute
     ) {
-      if (block.left >= units) {
-        block.left -= units;
-        return stateOf(block, now);
-      }
-      if (remainingOf(block) < units && now - block.readAtMs < refusalMs) throw refusal(block, units, now);
+      if (block.left >= units) return spend(block, units, now);
+      // Before it was read is as bad as long after: a clock that went back must not make a refusal last.
+      const believed = Math.abs(now - block.readAtMs) < refusalMs;
+      if (believed && remainingOf(block) < units) throw refusal(block, units, now);
     }
     return this.#reserveFor(account, entry, units);
   }
 
-  /** Gives back units that were admitted just now, for requests that were not carried out. */
-  refund(account: Account, units: number): void {
-    const block = this.#entries.get(account.id)?.block;
-    if (block !== undefined && block.minute === minuteOf(this.#clock.now())) block.left += units;
+  /**
+   * Gives back units of an admission whose request was not carried out. They go back to the minute that
+   * they were counted in: in a later one they would outlast the admissions that they make room for.
+   * @throws UNAVAILABLE
+   */
+  async refund(account: Account, { minute }: Admission, units: number): Promise<void> {
+    const entry = this.#entries.get(account.id);
+    if (entry?.block?.minute === minute && entry.waiting.length === 0) {
+      entry.block.left += units;
+      return;
+    }
+    await this.#storage.write((tx) => giveBack(tx, account.id, minute, units));
+    if (entry?.block !== undefined) entry.block.windows = withCount(entry.block.windows, minute, -units);
   }
 
   peek(account: Account): Awaitable<RateLimit> {
@@ -104,7 +119,7 @@ export class RateLimiter implements Limiter {
     }
     if (stale.length === 0) return;
     await this.#storage.write(async (tx) => {
-      for (const [accountId, { minute, left }] of stale) await tx.rateWindows.add(accountId, minute, -left);
+      for (const [accountId, { minute, left }] of stale) await giveBack(tx, accountId, minute, left);
     });
   }
 
@@ -117,69 +132,89 @@ export class RateLimiter implements Limiter {
     return entry;
   }
 
-  #reserveFor(account: Account, entry: Entry, units: number): Promise<RateLimit> {
+  #reserveFor(account: Account, entry: Entry, units: number): Promise<Admission> {
     return new Promise((resolve, reject) => {
-      entry.waiting.push({ units, resolve, reject });
-      if (entry.waiting.length === 1) void this.#serve(account, entry);
+      entry.waiting.push({ account, units, resolve, reject });
+      if (entry.waiting.length === 1) void this.#serve(entry);
     });
   }
 
   /** Reserves for those that wait, in the order of their coming, until none waits. Never rejects. */
-  async #serve(account: Account, entry: Entry): Promise<void> {
+  async #serve(entry: Entry): Promise<void> {
     while (entry.waiting.length > 0) {
       const count = entry.waiting.length;
-      const units = entry.waiting.reduce((sum, waiting) => sum + waiting.units, 0);
-      const leftover = entry.block;
-      entry.block = undefined; // if the write fails, what was left counts as spent
       try {
-        const block = await this.#reserve(account, units, leftover);
+        const block = await this.#reserve(entry.waiting.slice(0, count), entry.block);
         entry.block = block;
         const now = this.#clock.now();
         // The minute may have passed while it was written; its units are for that minute only.
-        if (minuteOf(now) <= block.minute)
-          for (const waiting of entry.waiting.splice(0, count)) spend(block, waiting, now);
+        if (minuteOf(now) > block.minute) continue;
+        for (const waiting of entry.waiting.splice(0, count)) settle(waiting, block, now);
+        // Those that came meanwhile have their part of it, and need no write of their own.
+        while (mayTake(entry.waiting[0], block)) settle(entry.waiting.shift() as Waiting, block, now);
       } catch (error) {
+        entry.block = undefined; // the write may have happened all the same, so what was left counts as spent
         for (const { reject } of entry.waiting.splice(0, count)) reject(error);
       }
     }
   }
 
-  async #reserve(account: Account, units: number, leftover: Block | undefined): Promise<Block> {
+  async #reserve(waiting: readonly Waiting[], leftover: Block | undefined): Promise<Block> {
+    const { account } = waiting.at(-1) as Waiting; // the one that was read last
     const limit = limitOf(account);
     return await this.#storage.write(async (tx) => {
       const now = this.#clock.now();
       // A block is spent in its own minute only, else it would leave the window before its requests do.
-      if (leftover !== undefined && leftover.left > 0)
-        await tx.rateWindows.add(account.id, leftover.minute, -leftover.left);
+      if (leftover !== undefined) await giveBack(tx, account.id, leftover.minute, leftover.left);
       const all = await tx.rateWindows.since(account.id, 0);
       // A clock that went back must not open a window that was already used.
       const minute = Math.max(minuteOf(now), all.at(-1)?.minute ?? 0);
       const windows = all.filter((window) => window.minute >= minute - bucketsBefore);
       const remaining = Math.max(0, limit - countOf(windows));
-      const left = Math.min(remaining, Math.max(units, Math.floor(remaining / blockShare)));
+      const left = Math.min(remaining, Math.max(takenOf(remaining, waiting), Math.floor(remaining / blockShare)));
       if (left > 0) {
         await tx.rateWindows.add(account.id, minute, left);
         await tx.rateWindows.prune(account.id, minute - bucketsBefore);
       }
-      return { minute, limit, left, windows: withBlock(windows, minute, left), readAtMs: now };
+      return { minute, limit, left, windows: withCount(windows, minute, left), readAtMs: now };
     });
   }
 
+  /** The state without a block of this minute: what is left of an earlier one is as good as handed back. */
   async #readState(account: Account, now: number): Promise<RateLimit> {
     const all = await this.#storage.read.rateWindows.since(account.id, 0);
-    const minute = Math.max(minuteOf(now), all.at(-1)?.minute ?? 0);
-    const windows = all.filter((window) => window.minute >= minute - bucketsBefore);
+    const own = this.#entries.get(account.id)?.block;
+    const counted = own === undefined ? all : withCount(all, own.minute, -own.left);
+    const minute = Math.max(minuteOf(now), counted.at(-1)?.minute ?? 0);
+    const windows = counted.filter((window) => window.minute >= minute - bucketsBefore);
     return stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now }, now);
   }
 }
 
-function spend(block: Block, { units, resolve, reject }: Waiting, nowMs: number): void {
-  if (block.left < units) {
-    reject(refusal(block, units, nowMs));
-    return;
-  }
+function mayTake(waiting: Waiting | undefined, block: Block): boolean {
+  return waiting !== undefined && limitOf(waiting.account) === block.limit && waiting.units <= block.left;
+}
+
+function settle({ units, resolve, reject }: Waiting, block: Block, nowMs: number): void {
+  if (block.left >= units) resolve(spend(block, units, nowMs));
+  else reject(refusal(block, units, nowMs));
+}
+
+function spend(block: Block, units: number, nowMs: number): Admission {
   block.left -= units;
-  resolve(stateOf(block, nowMs));
+  return { ...stateOf(block, nowMs), minute: block.minute };
+}
+
+/** Takes units off a minute's count, unless the minute was forgotten since. */
+async function giveBack(tx: Transaction, accountId: string, minute: number, units: number): Promise<void> {
+  if (units === 0) return;
+  const [window] = await tx.rateWindows.since(accountId, minute);
+  if (window?.minute === minute) await tx.rateWindows.add(accountId, minute, -Math.min(units, window.count));
+}
+
+/** How much of what remains those that wait will take, each all or nothing. */
+function takenOf(remaining: number, waiting: readonly Waiting[]): number {
+  return waiting.reduce((taken, { units }) => (taken + units <= remaining ? taken + units : taken), 0);
 }
 
 function minuteOf(epochMs: number): number {
@@ -190,10 +225,11 @@ function countOf(windows: readonly RateWindow[]): number {
   return windows.reduce((sum, window) => sum + window.count, 0);
 }
 
-function withBlock(windows: readonly RateWindow[], minute: number, count: number): RateWindow[] {
-  const earlier = windows.filter((window) => window.minute !== minute);
-  const current = windows.find((window) => window.minute === minute)?.count ?? 0;
-  return current + count === 0 ? earlier : [...earlier, { minute, count: current + count }];
+/** The windows with so many more, or fewer, in one minute. */
+function withCount(windows: readonly RateWindow[], minute: number, change: number): RateWindow[] {
+  const count = (windows.find((window) => window.minute === minute)?.count ?? 0) + change;
+  const others = windows.filter((window) => window.minute !== minute);
+  return count <= 0 ? others : [...others, { minute, count }].sort((a, b) => a.minute - b.minute);
 }
 
 function usedOf(block: Block): number {
@@ -223,9 +259,16 @@ function stateOf(block: Block, nowMs: number): RateLimit {
 }
 
 function refusal(block: Block, units: number, nowMs: number): DomainError {
+  const rateLimit = stateOf(block, nowMs);
+  if (units > block.limit) {
+    // No wait is long enough, so none is named.
+    return new DomainError('RATE_LIMITED', `The account may send ${block.limit} requests per hour, not ${units}.`, {
+      rateLimit,
+    });
+  }
   const retryAfterSeconds = Math.max(1, Math.ceil((freeAtMs(block, units, nowMs) - nowMs) / 1_000));
   return new DomainError('RATE_LIMITED', `The account has used its ${block.limit} requests per hour.`, {
     retryAfterSeconds,
-    rateLimit: stateOf(block, nowMs),
+    rateLimit,
   });
 }

@@ -1,8 +1,9 @@
 import { type Command, Option } from 'commander';
 import type { Account } from '../domain/accounts.ts';
-import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
+import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
 import { notFound } from '../domain/errors.ts';
+import { maxPageSize, nextCursor } from '../domain/paging.ts';
 import type { World } from '../domain/ports.ts';
 import { print, table } from './output.ts';
 import { withWorld } from './storage.ts';
@@ -49,10 +50,7 @@ export function addKey(program: Command): void {
     .addOption(accountOption())
     .option('--json', 'print JSON')
     .action(async (options: KeyOptions) => {
-      const keys = await asAccount(
-        options,
-        async (world, caller) => (await listApiKeys.execute(world, caller, { limit: 100 })).items,
-      );
+      const keys = await asAccount(options, allKeys);
       print(keys, options, () =>
         table(
           keys.map((each) => ({ ...each })),
@@ -71,6 +69,18 @@ export function addKey(program: Command): void {
       await asAccount(options, (world, caller) => revokeApiKey.execute(world, caller, { id }));
       print({ revokedApiKeyId: id }, options, () => `Revoked ${id}.`);
     });
+}
+
+/** The revoked ones are listed too, so there can be any number. */
+async function allKeys(world: World, caller: Caller): Promise<readonly ApiKey[]> {
+  const keys: ApiKey[] = [];
+  let after: string | null | undefined;
+  do {
+    const page = await listApiKeys.execute(world, caller, { limit: maxPageSize, ...(after && { after }) });
+    keys.push(...page.items);
+    after = nextCursor(page);
+  } while (after !== null);
+  return keys;
 }
 
 /** Acts as the operator of an account: with every scope, and with no key. */

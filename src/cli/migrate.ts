@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
-import { openSqliteStorage } from '../storage/sqlite/storage.ts';
 import { print } from './output.ts';
+import { openStorage } from './storage.ts';
 
 export function addMigrate(program: Command): void {
   program
@@ -9,11 +9,11 @@ export function addMigrate(program: Command): void {
     .description('Bring the database up to date; `serve` does it by itself')
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean }) => {
-      const storage = openSqliteStorage(readConfig().databasePath);
+      const storage = await openStorage(readConfig().databasePath);
       await storage.close();
       const { applied, total } = storage.migrations;
       print({ applied, total }, options, () =>
-        applied === 0 ? `Up to date: ${total} migrations.` : `Applied ${applied} of ${total} migrations.`,
+        applied === 0 ? 'The database is up to date.' : `Applied ${applied} of ${total} migrations.`,
       );
     });
 }

@@ -4,7 +4,6 @@ import { createAccount } from '../domain/accounts.ts';
 import type { World } from '../domain/ports.ts';
 import { systemClock } from './clock.ts';
 import { createLog } from './log.ts';
-import { startServer } from './server.ts';
 
 export function addServe(program: Command): void {
   program
@@ -13,10 +12,12 @@ export function addServe(program: Command): void {
     .action(async () => {
       const config = readConfig();
       const log = createLog(config.logLevel);
+      const { startServer } = await import('./server.ts'); // the other commands need none of it
       const server = await startServer({ config, log, clock: systemClock });
       if (!config.production) await introduceYourself(server.app.world, server.url);
+      const stopping = untilAskedToStop();
       log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
-      await untilAskedToStop();
+      await stopping;
       log.info('stopping');
       await server.close();
       log.info('stopped');
@@ -39,9 +40,23 @@ async function introduceYourself(world: World, url: string): Promise<void> {
 `);
 }
 
+const oneRequestMs = 1_000;
+
+/**
+ * Resolves at the first SIGTERM or SIGINT. A second one ends the program at once, unless it comes right
+ * after: Ctrl-C under npm arrives twice, once from the terminal and once passed on by npm.
+ */
 function untilAskedToStop(): Promise<void> {
   return new Promise((resolve) => {
-    process.once('SIGTERM', () => resolve());
-    process.once('SIGINT', () => resolve());
+    let askedAtMs: number | undefined;
+    const onSignal = (): void => {
+      if (askedAtMs === undefined) {
+        askedAtMs = performance.now();
+        resolve();
+      } else if (performance.now() - askedAtMs > oneRequestMs) {
+        process.exit(1);
+      }
+    };
+    process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
   });
 }

@@ -1,10 +1,12 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import { type App, buildApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
-import { openSqliteStorage, type SqliteStorage } from '../storage/sqlite/storage.ts';
+import type { SqliteStorage } from '../storage/sqlite/storage.ts';
+import { listenError } from './errors.ts';
+import { openStorage } from './storage.ts';
 
 export interface RunningServer {
   readonly url: string;
@@ -26,8 +28,9 @@ const tickMs = 60_000;
 
 /** Opens the storage and serves both faces over HTTP. */
 export async function startServer({ config, log, clock, onStatement }: ServerOptions): Promise<RunningServer> {
-  const storage = openSqliteStorage(config.databasePath, { onStatement });
+  const storage = await openStorage(config.databasePath, { onStatement });
   const app = buildApp({ storage, clock, log, publicUrl: config.publicUrl, trustedProxies: config.trustedProxies });
+  const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {
       // A client that sends slowly holds a connection for this long and no longer.
@@ -36,7 +39,12 @@ export async function startServer({ config, log, clock, onStatement }: ServerOpt
       keepAliveTimeout: 65_000, // longer than the usual balancer keeps its own connections
       maxHeaderSize: 16 * 1024,
     },
-    (req, res) => void app.yoga(req, res),
+    (req, res) => {
+      unanswered.add(res);
+      res.once('close', () => unanswered.delete(res));
+      if (!server.listening) res.setHeader('Connection', 'close');
+      void app.yoga(req, res);
+    },
   );
   try {
     await listen(server, config);
@@ -55,7 +63,7 @@ export async function startServer({ config, log, clock, onStatement }: ServerOpt
     storage,
     async close() {
       clearInterval(ticking);
-      await drain(server, config.shutdownGraceMs);
+      await drain(server, unanswered, config.shutdownGraceMs);
       await app.close();
       await storage.close();
     },
@@ -64,17 +72,22 @@ export async function startServer({ config, log, clock, onStatement }: ServerOpt
 
 function listen(server: Server, { host, port }: Config): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
+    const onError = (error: Error): void => reject(listenError(error, { host, port }));
+    server.once('error', onError);
     server.listen(port, host, () => {
-      server.off('error', reject);
+      server.off('error', onError);
       resolve();
     });
   });
 }
 
-/** Resolves when every request has been answered, or when the grace time is over and the rest are cut off. */
-function drain(server: Server, graceMs: number): Promise<void> {
+/**
+ * Resolves when every request has been answered, or when the grace time is over and the rest are cut off.
+ * The answers say that the connection ends, so that a client does not send its next request into its closing.
+ */
+function drain(server: Server, unanswered: Iterable<ServerResponse>, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
+    for (const res of unanswered) if (!res.headersSent) res.setHeader('Connection', 'close');
     const cutOff = setTimeout(() => server.closeAllConnections(), graceMs);
     server.close(() => {
       clearTimeout(cutOff);

@@ -4,12 +4,13 @@ import { secrets } from '../access/secrets.ts';
 import { readConfig } from '../config.ts';
 import { createIds } from '../domain/ids.ts';
 import type { World } from '../domain/ports.ts';
-import { openSqliteStorage } from '../storage/sqlite/storage.ts';
+import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts';
 import { systemClock } from './clock.ts';
+import { OperatorError } from './errors.ts';
 
 /** Opens the configured storage for one command, beside a running server or not, and closes it after. */
 export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<T> {
-  const storage = openSqliteStorage(readConfig().databasePath);
+  const storage = await openStorage(readConfig().databasePath);
   try {
     const limiter = new RateLimiter({ storage, clock: systemClock });
     return await work({
@@ -22,4 +23,22 @@ export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<
   } finally {
     await storage.close();
   }
+}
+
+/** @throws OperatorError when the file cannot be opened as this program's database */
+export async function openStorage(path: string, options: SqliteOptions = {}): Promise<SqliteStorage> {
+  // Loaded only here, so that `--help` and a mistyped option answer at once.
+  const { openSqliteStorage } = await import('../storage/sqlite/storage.ts');
+  try {
+    return openSqliteStorage(path, options);
+  } catch (error) {
+    if (!(error instanceof Error) || isOurFault(error)) throw error;
+    throw new OperatorError(`The database ${path} cannot be opened: ${error.message.replace(/\.$/, '')}.`, error);
+  }
+}
+
+/** A statement that SQLite does not understand, or a slip of the program: what the operator can do nothing about. */
+function isOurFault(error: Error): boolean {
+  const code = 'code' in error ? error.code : undefined;
+  return error instanceof TypeError || code === 'SQLITE_ERROR' || code === 'SQLITE_MISUSE';
 }

@@ -77,14 +77,19 @@ export function operation<Schema extends z.ZodType, Output>(
   return self;
 }
 
-/** @throws VALIDATION_FAILED with every fault of the input, those found already included */
+/** More than a person mends at once: what a body of a megabyte can get wrong must not become an answer of forty. */
+export const maxFaults = 100;
+
+/** @throws VALIDATION_FAILED with every fault of the input up to a bound, those found already included */
 export function parseInput<Schema extends z.ZodType>(
   schema: Schema,
   input: unknown,
   others: readonly Fault[] = [],
 ): z.output<Schema> {
   const result = schema.safeParse(input, { reportInput: true });
-  if (!result.success) throw validationFailed([...others, ...result.error.issues.flatMap(faultsOf)]);
+  if (!result.success) {
+    throw validationFailed([...others, ...result.error.issues.flatMap(faultsOf)].slice(0, maxFaults));
+  }
   if (others.length > 0) throw validationFailed(others);
   return result.data;
 }

@@ -73,10 +73,15 @@ export function decodeCursor(
   const [cursorSort, ...parts] = readCursor(cursor) ?? [];
   if (typeof cursorSort !== 'string') throw fault('is not a cursor of this list');
   if (cursorSort !== sort) throw fault(`is a cursor of the sort \`${cursorSort}\`, not of \`${sort}\``);
-  if (parts.length !== shape.length || parts.some((part, index) => typeof part !== shape[index])) {
+  if (parts.length !== shape.length || parts.some((part, index) => !isPart(part, shape[index]))) {
     throw fault('is not a cursor of this list');
   }
   return parts as CursorPart[];
+}
+
+/** Every number in a cursor is a sequence or a time. */
+function isPart(part: unknown, kind: 'string' | 'number' | undefined): part is CursorPart {
+  return kind === 'number' ? Number.isSafeInteger(part) && Number(part) >= 0 : typeof part === kind;
 }
 
 /** The parts of a cursor that this service has made, or something much like one. */

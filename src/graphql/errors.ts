@@ -67,7 +67,7 @@ function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError
   }
   const theirs = error.extensions['code'];
   const status = (error.extensions['http'] as { status?: number } | undefined)?.status;
-  if (status === 405) return new DomainError('METHOD_NOT_ALLOWED', error.message, { allow: ['GET', 'POST'] });
+  if (status === 405) return new DomainError('METHOD_NOT_ALLOWED', error.message, { allow: ['POST'] });
   if (typeof theirs === 'string' && ownCodes[theirs] !== undefined)
     return new DomainError(ownCodes[theirs], error.message);
   if (error.originalError !== undefined || !requestFailed) {
@@ -90,7 +90,6 @@ function httpOf(known: DomainError, error: GraphQLError): HttpExtension {
         ...(known.facts.retryAfterSeconds === undefined
           ? {}
           : { 'Retry-After': String(known.facts.retryAfterSeconds) }),
-        ...(known.code === 'PAYLOAD_TOO_LARGE' ? { Connection: 'close' } : {}),
       },
     };
   }

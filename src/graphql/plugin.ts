@@ -1,30 +1,33 @@
 import {
+  type DocumentNode,
   type ExecutionArgs,
   execute,
   GraphQLError,
   type GraphQLSchema,
   getOperationAST,
   getVariableValues,
-  isInputType,
-  type OperationDefinitionNode,
   parse,
-  typeFromAST,
-  validateInputValue,
+  type ValidationRule,
+  validate,
 } from 'graphql';
-import type { GraphQLParams, Plugin } from 'graphql-yoga';
+import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
-import { readJson } from '../access/body.ts';
+import { endsConnection, readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import type { Caller } from '../domain/caller.ts';
-import { DomainError, type Fault, pointer } from '../domain/errors.ts';
+import { DomainError, validationFailed } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
 import { presentError } from './errors.ts';
+import { pointingErrors, variableFaults } from './input-faults.ts';
 import { maxBatch, maxTokens, refuseTooComplex } from './limits.ts';
 import { createLoaders } from './loaders.ts';
 
+const path = '/graphql';
 const allow = ['GET', 'POST', 'OPTIONS'];
+/** graphql-js quotes the document in each, so that they must be fewer than its default of 100. */
+const maxValidationErrors = 50;
 
 /** Yoga's context of one request, with who sent it once the door has let it in. */
 interface RequestContext extends ServerContext {
@@ -58,23 +61,33 @@ export function useGraphQL(
       setParseFn((source, options) => parseWithinLimits(source as string, options));
     },
 
-    async onRequest({ serverContext, endResponse, fetchAPI }) {
-      const { exchange } = serverContext;
-      if (exchange?.method !== 'OPTIONS') return;
-      const preflight = exchange.req.headers['access-control-request-method'] !== undefined;
-      endResponse(
-        new fetchAPI.Response(null, {
-          status: 204,
-          headers: preflight ? { Vary: 'Origin' } : { Allow: allow.join(', ') },
-        }),
+    onValidate({ setValidationFn }) {
+      setValidationFn((schema: GraphQLSchema, document: DocumentNode, rules?: readonly ValidationRule[]) =>
+        pointingErrors(document, validate(schema, document, rules, { maxErrors: maxValidationErrors })),
       );
     },
 
-    async onRequestParse({ serverContext, setRequestParser }) {
+    onRequest({ serverContext, endResponse, fetchAPI }) {
+      const { exchange } = serverContext;
+      if (exchange === undefined || !isPreflight(exchange)) return;
+      endResponse(new fetchAPI.Response(null, { status: 204, headers: { Vary: 'Origin' } }));
+    },
+
+    onResponse({ response, serverContext }) {
+      const { exchange } = serverContext;
+      if (exchange?.path !== path) return; // REST answers for itself
+      if (endsConnection(response.status, exchange.req)) response.headers.set('Connection', 'close');
+    },
+
+    async onRequestParse({ serverContext, setRequestParser, endResponse, fetchAPI }) {
       const { exchange } = serverContext;
       if (exchange === undefined) return;
       const caller = await exchange.admit(door);
       serverContext.caller = caller;
+      if (exchange.method === 'OPTIONS') {
+        endResponse(new fetchAPI.Response(null, { status: 204, headers: { Allow: allow.join(', ') } }));
+        return;
+      }
       if (exchange.method !== 'GET' && exchange.method !== 'POST') {
         throw new DomainError('METHOD_NOT_ALLOWED', 'GraphQL knows GET and POST.', { allow });
       }
@@ -101,7 +114,9 @@ export function useGraphQL(
       else setExecuteFn(execute);
     },
 
-    onResultProcess({ result, setResult, serverContext }) {
+    onResultProcess({ result, setResult, resultProcessor, setResultProcessor, serverContext }) {
+      // What has been done is told, in JSON, also to those who say that they would rather have something else.
+      if (resultProcessor === undefined) setResultProcessor(processRegularResult, 'application/json');
       const { exchange } = serverContext;
       const requestId = exchange?.requestId ?? '';
       const onUnexpected = (cause: unknown): void => log.error({ requestId, err: cause }, 'request failed');
@@ -138,16 +153,22 @@ function parseWithinLimits(source: string, options: object | undefined) {
   }
 }
 
+function isPreflight({ method, req: { headers } }: Exchange): boolean {
+  return method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
+}
+
 /** The parameters of a GET request. */
 function paramsOfQuery(query: string): GraphQLParams {
-  const parameters = new URLSearchParams(query);
-  const params: Record<string, unknown> = {};
-  for (const name of ['query', 'operationName', 'variables', 'extensions']) {
-    const value = parameters.get(name);
-    if (value === null || value === '') continue;
-    params[name] = name === 'variables' || name === 'extensions' ? parseParameter(name, value) : value;
+  const params = new Map<string, unknown>();
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (!['query', 'operationName', 'variables', 'extensions'].includes(name)) {
+      throw new DomainError('BAD_REQUEST', `Unexpected parameter \`${name}\`.`);
+    }
+    if (params.has(name)) throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is given more than once.`);
+    const isJson = name === 'variables' || name === 'extensions';
+    params.set(name, value === '' ? undefined : isJson ? parseParameter(name, value) : value);
   }
-  return params as GraphQLParams;
+  return Object.fromEntries(params);
 }
 
 function parseParameter(name: string, value: string): unknown {
@@ -167,43 +188,17 @@ function refusalsOf({
 }: ExecutionArgs & { schema: GraphQLSchema }): GraphQLError[] {
   const operation = getOperationAST(document, operationName);
   if (operation == null) return []; // graphql-js says what is wrong
-  const coerced = getVariableValues(schema, operation.variableDefinitions ?? [], variableValues ?? {});
-  if (coerced.errors !== undefined) return [variablesError(schema, operation, variableValues ?? {}, coerced.errors)];
+  const values = variableValues ?? {};
+  // Each error of graphql-js quotes the whole value: one is enough to know that there are some.
+  const { variableValues: coerced, errors } = getVariableValues(schema, operation.variableDefinitions ?? [], values, {
+    maxErrors: 1,
+  });
   try {
-    refuseTooComplex(schema, document, operation, coerced.variableValues.coerced);
+    if (errors !== undefined) throw validationFailed(variableFaults(schema, document, operation, values));
+    refuseTooComplex(schema, document, operation, coerced.coerced);
     return [];
   } catch (error) {
-    return [new GraphQLError('', { originalError: error as Error })];
+    const nodes = errors?.[0]?.nodes;
+    return [new GraphQLError('', { ...(nodes && { nodes }), originalError: error as Error })];
   }
-}
-
-/**
- * One VALIDATION_FAILED for all the faults of the variables, each pointing into the operation's input
- * as it does on REST: the name of the variable itself is the client's own and left out.
- */
-function variablesError(
-  schema: GraphQLSchema,
-  operation: OperationDefinitionNode,
-  values: Readonly<Record<string, unknown>>,
-  errors: readonly GraphQLError[],
-): GraphQLError {
-  const faults: Fault[] = [];
-  for (const definition of operation.variableDefinitions ?? []) {
-    const name = definition.variable.name.value;
-    const type = typeFromAST(schema, definition.type);
-    if (!isInputType(type) || (!Object.hasOwn(values, name) && definition.defaultValue !== undefined)) continue;
-    validateInputValue(values[name], type, (error, path) => {
-      faults.push({ pointer: pointer(path.length === 0 ? [name] : path), detail: inSentence(error.message) });
-    });
-  }
-  const message = errors.map((error) => error.message).join(' ');
-  const [first] = errors;
-  return new GraphQLError(message, {
-    ...(first?.nodes === undefined ? {} : { nodes: first.nodes }),
-    originalError: new DomainError('VALIDATION_FAILED', message, { faults }),
-  });
-}
-
-function inSentence(message: string): string {
-  return message.replace(/\.$/, '');
 }

@@ -1,4 +1,4 @@
-import { GraphQLError, valueFromASTUntyped } from 'graphql';
+import { GraphQLError, Kind, valueFromASTUntyped } from 'graphql';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import { builder } from './builder.ts';
 
@@ -11,11 +11,15 @@ builder.scalarType('DateTime', {
     if (typeof value !== 'string') throw new GraphQLError('must be a string');
     return value;
   },
+  parseLiteral: (ast) => {
+    if (ast.kind !== Kind.STRING) throw new GraphQLError('must be a string', { nodes: ast });
+    return ast.value;
+  },
 });
 
 builder.scalarType('Metadata', {
   description: 'A flat object of the client’s own strings, numbers and booleans: at most 50 keys and 8 KiB.',
   serialize: (value) => value,
   parseValue: (value) => value as MetadataPatch,
-  parseLiteral: (ast) => valueFromASTUntyped(ast) as MetadataPatch,
+  parseLiteral: (ast, variables) => valueFromASTUntyped(ast, variables) as MetadataPatch,
 });

@@ -43,16 +43,32 @@ function readQuery(
   faults: Fault[],
 ): void {
   const seen = new Set<string>();
-  for (const [name, value] of new URLSearchParams(query)) {
+  for (const pair of query.split('&')) {
+    if (pair === '') continue;
+    const mark = pair.indexOf('=');
+    const rawName = mark === -1 ? pair : pair.slice(0, mark);
+    const name = decode(rawName) ?? rawName;
+    const value = decode(pair.slice(rawName.length + 1));
     const field = fields.get(name);
     if (field === undefined) {
       if (!seen.has(name)) faults.push(parameterFault(name, 'is not a parameter of this request'));
     } else if (seen.has(name)) {
       faults.push(parameterFault(name, 'is given more than once'));
+    } else if (value === undefined) {
+      faults.push(parameterFault(name, 'is not UTF-8 in percent-encoding'));
     } else {
       input[name] = isNumber(field) && /^-?(0|[1-9]\d{0,15})$/.test(value) ? Number(value) : value;
     }
     seen.add(name);
+  }
+}
+
+/** Undefined for what is no percent-encoded UTF-8: URLSearchParams would put another text in its place. */
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    return undefined;
   }
 }
 

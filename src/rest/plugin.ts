@@ -2,7 +2,7 @@ import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Door } from '../access/admit.ts';
-import { readJson } from '../access/body.ts';
+import { endsConnection, readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
@@ -48,7 +48,8 @@ export function useRest(world: World, { door, log }: { door: Door; log: Logger }
   async function reply(exchange: Exchange): Promise<Reply> {
     if (isPreflight(exchange)) return { status: 204, headers: { Vary: 'Origin' } };
     const caller = await exchange.admit(door);
-    const match = findRoute(router, '', exchange.path, { params: true });
+    // The router would overlook a slash at the end, and a forgotten id would be answered with the list.
+    const match = exchange.path.endsWith('/') ? undefined : findRoute(router, '', exchange.path, { params: true });
     if (match === undefined) throw new DomainError('NOT_FOUND', 'There is nothing at this path.');
     const allow = [...match.data.keys(), 'OPTIONS'];
     if (exchange.method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
@@ -88,12 +89,10 @@ export function useRest(world: World, { door, log }: { door: Door; log: Logger }
       } catch (error) {
         result = problemReply(error, exchange);
       }
-      endResponse(
-        new fetchAPI.Response(exchange.method === 'HEAD' ? null : (result.body ?? null), {
-          status: result.status,
-          headers: result.headers,
-        }),
-      );
+      const { status, headers, body } = result;
+      if (endsConnection(status, exchange.req)) headers['Connection'] = 'close';
+      if (exchange.method === 'HEAD' && body !== undefined) headers['Content-Length'] = String(Buffer.byteLength(body));
+      endResponse(new fetchAPI.Response(exchange.method === 'HEAD' ? null : (body ?? null), { status, headers }));
     },
   };
 }
@@ -148,7 +147,6 @@ function replyOf(answer: Answer, exchange: Exchange): Reply {
   if (answer.body === undefined) return { status: answer.status, headers };
   const body = JSON.stringify(answer.body);
   headers['Content-Type'] = 'application/json; charset=utf-8';
-  if (exchange.method === 'HEAD') headers['Content-Length'] = String(Buffer.byteLength(body));
   return { status: answer.status, headers, body };
 }
 

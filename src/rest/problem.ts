@@ -42,9 +42,9 @@ export function problemOf(error: DomainError, { path, requestId }: { path: strin
 export function problemHeaders({ code, facts }: DomainError): Record<string, string> {
   return {
     'Content-Type': 'application/problem+json',
+    'Cache-Control': 'no-store',
     ...(code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
     ...(facts.allow === undefined ? {} : { Allow: facts.allow.join(', ') }),
     ...(facts.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(facts.retryAfterSeconds) }),
-    ...(code === 'PAYLOAD_TOO_LARGE' ? { Connection: 'close' } : {}),
   };
 }

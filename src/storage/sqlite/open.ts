@@ -15,6 +15,8 @@ export interface ConnectionOptions {
 type Verbose = Database.Options['verbose'];
 
 const migrationsFolder = fileURLToPath(new URL('../../../drizzle', import.meta.url));
+/** How long to wait for other processes while opening, when there is nobody yet whom waiting could block. */
+const openTimeoutMs = 5_000;
 /** Pages kept in memory by each connection, in KiB. */
 const cacheKiB = 16 * 1024;
 
@@ -26,8 +28,7 @@ const cacheKiB = 16 * 1024;
  */
 export function openWriter(path: string, { onStatement }: ConnectionOptions = {}): Connection {
   mkdirSync(dirname(path), { recursive: true });
-  // While opening there is nobody to block.
-  const connection = new Database(path, { timeout: 5_000, verbose: onStatement as Verbose });
+  const connection = new Database(path, { timeout: openTimeoutMs, verbose: onStatement as Verbose });
   connection.pragma('journal_mode = WAL');
   connection.pragma('synchronous = FULL');
   connection.pragma('foreign_keys = ON');
@@ -46,11 +47,12 @@ export function openReader(path: string, { onStatement }: ConnectionOptions = {}
   const connection = new Database(path, {
     readonly: true,
     fileMustExist: true,
-    timeout: 0,
+    timeout: openTimeoutMs,
     verbose: onStatement as Verbose,
   });
   connection.pragma(`cache_size = -${cacheKiB}`);
   connection.pragma('temp_store = MEMORY');
+  stopBlocking(connection);
   return connection;
 }
 

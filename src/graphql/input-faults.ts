@@ -1,0 +1,154 @@
+import {
+  type ASTNode,
+  type DocumentNode,
+  GraphQLError,
+  type GraphQLInputType,
+  type GraphQLLeafType,
+  type GraphQLSchema,
+  isEnumType,
+  isInputObjectType,
+  isInputType,
+  isListType,
+  isNonNullType,
+  isRequiredInputField,
+  Kind,
+  type OperationDefinitionNode,
+  typeFromAST,
+  type ValueNode,
+  visit,
+} from 'graphql';
+import { DomainError, type Fault, pointer } from '../domain/errors.ts';
+import { maxFaults } from '../domain/operation.ts';
+
+// What graphql-js finds wrong with values, told as the operations tell it: each fault by its own
+// pointer into the operation's input, as on REST. The messages of graphql-js quote the value each time.
+
+type Path = readonly PropertyKey[];
+
+/** An operation's input is the argument `input`, or else the arguments; a page's size is `limit` there. */
+function pathOfArgument(name: string): Path {
+  if (name === 'input') return [];
+  return name === 'first' || name === 'last' ? ['limit'] : [name];
+}
+
+/** Where the values that a document holds lie in the input of their operations. */
+function placesIn(document: DocumentNode): Map<ASTNode, Path> {
+  const places = new Map<ASTNode, Path>();
+  const note = (value: ValueNode, path: Path): void => {
+    places.set(value, path);
+    if (value.kind === Kind.LIST) for (const [index, item] of value.values.entries()) note(item, [...path, index]);
+    if (value.kind !== Kind.OBJECT) return;
+    for (const field of value.fields) {
+      places.set(field, [...path, field.name.value]);
+      note(field.value, [...path, field.name.value]);
+    }
+  };
+  visit(document, { Argument: ({ name, value }) => note(value, pathOfArgument(name.value)) });
+  return places;
+}
+
+/** All that is wrong with the variables of an operation, up to a bound. */
+export function variableFaults(
+  schema: GraphQLSchema,
+  document: DocumentNode,
+  operation: OperationDefinitionNode,
+  values: Readonly<Record<string, unknown>>,
+): Fault[] {
+  const places = [...placesIn(document)];
+  const faults = (operation.variableDefinitions ?? []).values().flatMap(function* (definition) {
+    const name = definition.variable.name.value;
+    const type = typeFromAST(schema, definition.type);
+    const value = Object.hasOwn(values, name) ? values[name] : undefined;
+    if (!isInputType(type) || (value === undefined && definition.defaultValue !== undefined)) return;
+    const place = places.find(([node]) => node.kind === Kind.VARIABLE && node.name.value === name);
+    yield* faultsOf(value, type, place?.[1] ?? [name]);
+  });
+  return faults.take(maxFaults).toArray();
+}
+
+function* faultsOf(value: unknown, type: GraphQLInputType, path: Path): Generator<Fault> {
+  if (isNonNullType(type)) {
+    if (value == null) yield fault(path, value === undefined ? 'is required' : 'must not be null');
+    else yield* faultsOf(value, type.ofType, path);
+  } else if (value == null) {
+    return;
+  } else if (isListType(type)) {
+    if (!Array.isArray(value)) yield* faultsOf(value, type.ofType, path);
+    else for (const [index, item] of value.entries()) yield* faultsOf(item, type.ofType, [...path, index]);
+  } else if (isInputObjectType(type)) {
+    if (typeof value !== 'object' || Array.isArray(value)) {
+      yield fault(path, 'must be an object');
+      return;
+    }
+    const given = new Map(Object.entries(value));
+    for (const field of Object.values(type.getFields())) {
+      const inner = given.get(field.name);
+      given.delete(field.name);
+      if (inner !== undefined || isRequiredInputField(field)) yield* faultsOf(inner, field.type, [...path, field.name]);
+    }
+    for (const name of given.keys()) yield fault([...path, name], 'is not known here');
+  } else {
+    const detail = leafFault(value, type);
+    if (detail !== undefined) yield fault(path, detail);
+  }
+}
+
+const ofScalar: Readonly<Record<string, string>> = {
+  String: 'must be a string',
+  ID: 'must be a string',
+  Int: 'must be an integer of at most 32 bits',
+  Float: 'must be a number',
+  Boolean: 'must be a boolean',
+};
+
+function leafFault(value: unknown, type: GraphQLLeafType): string | undefined {
+  try {
+    if (type.coerceInputValue(value) !== undefined) return undefined;
+  } catch (error) {
+    if (error instanceof GraphQLError && !isEnumType(type)) return ofScalar[type.name] ?? error.message;
+  }
+  if (!isEnumType(type)) return `must be a ${type.name}`;
+  return `must be one of ${type
+    .getValues()
+    .map(({ name }) => `\`${name}\``)
+    .join(', ')}`;
+}
+
+function fault(path: Path, detail: string): Fault {
+  return { pointer: pointer(path), detail };
+}
+
+/** What validation says of a document, each error with a pointer where it is about a value in it. */
+export function pointingErrors(document: DocumentNode, errors: readonly GraphQLError[]): GraphQLError[] {
+  const pointing: GraphQLError[] = [];
+  if (errors.length === 0) return pointing;
+  const places = placesIn(document);
+  // No `errors.map`: V8 keeps the receivers of a new error's call stack, so each would hold all the old ones.
+  for (const error of errors) pointing.push(pointingError(error, places));
+  return pointing;
+}
+
+function pointingError({ message: full, nodes }: GraphQLError, places: Map<ASTNode, Path>): GraphQLError {
+  if (full === 'Validation aborted.') {
+    const tooMuch = 'The query repeats its fields too often to be checked.';
+    return new GraphQLError(tooMuch, { originalError: new DomainError('QUERY_TOO_COMPLEX', tooMuch) });
+  }
+  const message = shorten(full);
+  const place = nodes?.map((node) => places.get(node)).find((path) => path !== undefined);
+  const missing = /required field "(\w+)"/.exec(full)?.[1];
+  const detail = missing === undefined ? message.replace(/\.$/, '') : 'is required';
+  const faults = place && [fault(missing === undefined ? place : [...place, missing], detail)];
+  return new GraphQLError(message, {
+    ...(nodes && { nodes }),
+    originalError: new DomainError('VALIDATION_FAILED', message, faults && { faults }),
+  });
+}
+
+const maxMessageLength = 500;
+
+/** What graphql-js says quotes the document, which may be a megabyte, once for each error. */
+function shorten(message: string): string {
+  if (message.length <= maxMessageLength) return message;
+  // Copied, since a slice would keep the whole message in memory for as long as the document is cached.
+  return `${Buffer.from(message.slice(0, maxMessageLength)).toString()}…`;
+}

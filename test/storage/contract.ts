@@ -1,0 +1,1076 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { StoredConversation } from '../../src/domain/conversation.ts';
+import {
+  type ConversationFilter,
+  type ConversationQuery,
+  type ConversationSort,
+  conversationSorts,
+} from '../../src/domain/conversations.ts';
+import { DomainError } from '../../src/domain/errors.ts';
+import type { NewEvent } from '../../src/domain/events.ts';
+import { statuses } from '../../src/domain/lifecycle.ts';
+import type { Message, MessageRange } from '../../src/domain/messages.ts';
+import type { RateWindow, Storage } from '../../src/domain/ports.ts';
+import { timestamp } from '../../src/domain/time.ts';
+import {
+  awkwardMetadata,
+  awkwardText,
+  ids,
+  sampleAccount,
+  sampleConversation,
+  sampleEvent,
+  sampleHash,
+  sampleKey,
+  sampleMessage,
+  start,
+  startMs,
+  storedAccount,
+} from './samples.ts';
+
+/** An event as the log keeps it. */
+export interface LoggedEvent extends NewEvent {
+  readonly sequence: number;
+}
+
+/** A storage of a test's own, empty at first and gone when the test has finished. */
+export interface OpenedStorage {
+  readonly storage: Storage;
+  /** Closes it and opens what it has left behind. */
+  reopen(): Promise<Storage>;
+  /** The account's log as it is kept, by sequence. */
+  log(accountId: string): Promise<readonly LoggedEvent[]>;
+}
+
+/** What every implementation of the port `Storage` promises, whatever it keeps things in. */
+export function storageContract(name: string, open: () => Promise<OpenedStorage>): void {
+  describe(`storage in ${name}`, () => {
+    describe('a work', () => {
+      test('is kept when its promise resolves, and after reopening', async () => {
+        const { storage, reopen } = await open();
+        const account = sampleAccount();
+        const conversation = sampleConversation();
+        const message = sampleMessage(conversation.id, 1);
+        await storage.write(async (tx) => {
+          await tx.accounts.insert(account);
+          await tx.conversations.insert(account.id, conversation);
+          await tx.messages.insert(account.id, message);
+        });
+        const expected = { conversation, messages: [message] };
+        expect(await storage.read.conversations.findWithMessages(account.id, conversation.id)).toEqual(expected);
+        const reopened = await reopen();
+        expect(await reopened.read.accounts.list()).toEqual([account]);
+        expect(await reopened.read.conversations.findWithMessages(account.id, conversation.id)).toEqual(expected);
+      });
+
+      test('returns its value to its caller', async () => {
+        const { storage } = await open();
+        const value = { anything: [undefined, awkwardText] };
+        expect(await storage.write(async () => value)).toBe(value);
+        expect(await storage.write(async () => undefined)).toBeUndefined();
+      });
+
+      test('that throws leaves nothing behind, and its neighbours are kept', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const conversations = Array.from({ length: 9 }, () => sampleConversation());
+        const fault = new DomainError('CONVERSATION_CLOSED', 'on purpose');
+        const results = await Promise.allSettled(
+          conversations.map((conversation, index) =>
+            storage.write(async (tx) => {
+              await tx.conversations.insert(accountId, conversation);
+              await tx.messages.insert(accountId, sampleMessage(conversation.id, 1));
+              await tx.events.append(accountId, [sampleEvent(conversation)]);
+              if (index % 3 === 1) throw fault;
+              return index;
+            }),
+          ),
+        );
+        for (const [index, result] of results.entries()) {
+          const conversation = conversations[index] as StoredConversation;
+          const found = await storage.read.conversations.findWithMessages(accountId, conversation.id);
+          if (index % 3 === 1) {
+            expect(result.status === 'rejected' && result.reason).toBe(fault);
+            expect(found).toBeUndefined();
+          } else {
+            expect(result).toEqual({ status: 'fulfilled', value: index });
+            expect(found?.messages).toHaveLength(1);
+          }
+        }
+        expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 6, eventSequence: 6 });
+      });
+
+      test('that throws before its first await, or not an Error, is undone and reported like any other', async () => {
+        const { storage } = await open();
+        const account = sampleAccount();
+        const write = storage.write((tx) => {
+          void tx.accounts.insert(account);
+          throw 'a string'; // nothing keeps a library from throwing one
+        });
+        await expect(write).rejects.toBe('a string');
+        expect(await storage.read.accounts.list()).toEqual([]);
+      });
+
+      test('that breaks a rule of the storage itself leaves nothing behind', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const conversation = sampleConversation();
+        await expect(
+          storage.write(async (tx) => {
+            await tx.conversations.insert(accountId, conversation);
+            await tx.messages.insert(accountId, sampleMessage(conversation.id, 1));
+            await tx.messages.insert(accountId, sampleMessage(conversation.id, 1));
+          }),
+        ).rejects.toThrow();
+        expect(await storage.read.conversations.find(accountId, conversation.id)).toBeUndefined();
+        expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 0 });
+      });
+
+      test('can go on after catching an error of the storage', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const [first, second] = [sampleConversation(), sampleConversation()];
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, first);
+          try {
+            await tx.conversations.insert(accountId, first);
+          } catch {
+            await tx.conversations.insert(accountId, second);
+          }
+        });
+        expect(await storage.read.conversations.count(accountId, {})).toBe(2);
+      });
+
+      test('sees what it has written itself', async () => {
+        const { storage } = await open();
+        const account = sampleAccount();
+        const conversation = sampleConversation();
+        const seen = await storage.write(async (tx) => {
+          await tx.accounts.insert(account);
+          await tx.conversations.insert(account.id, conversation);
+          await tx.events.append(account.id, [sampleEvent(conversation)]);
+          return [
+            await tx.accounts.find(account.id),
+            await tx.conversations.find(account.id, conversation.id),
+            (await tx.accounts.totals(account.id)).eventSequence,
+          ];
+        });
+        expect(seen).toEqual([account, conversation, 1]);
+      });
+
+      test('never loses the change of another that ran at the same time', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const conversation = sampleConversation();
+        await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+        const versions = await Promise.all(
+          Array.from({ length: 200 }, () =>
+            storage.write(async (tx) => {
+              const previous = (await tx.conversations.find(accountId, conversation.id)) as StoredConversation;
+              await tx.conversations.update(accountId, previous, { ...previous, version: previous.version + 1 });
+              return previous.version + 1;
+            }),
+          ),
+        );
+        expect(versions.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, index) => index + 2));
+        expect((await storage.read.conversations.find(accountId, conversation.id))?.version).toBe(201);
+      });
+    });
+
+    describe('a reader', () => {
+      test('sees nothing that is not committed', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const conversation = sampleConversation();
+        let during: Promise<unknown[]> | undefined;
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, conversation);
+          await tx.messages.insert(accountId, sampleMessage(conversation.id, 1));
+          during = Promise.all([
+            storage.read.conversations.find(accountId, conversation.id),
+            storage.read.conversations.count(accountId, {}),
+            storage.read.messages.ranges(accountId, [{ conversationId: conversation.id, from: 1, to: 9 }]),
+          ]);
+        });
+        expect(await during).toEqual([undefined, 0, [[]]]);
+        expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+      });
+
+      test('sees a conversation and its messages as they were at one moment', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const { id } = await storage.write(async (tx) => {
+          const conversation = sampleConversation();
+          await tx.conversations.insert(accountId, conversation);
+          return conversation;
+        });
+        const writing = Promise.all(Array.from({ length: 300 }, () => sendTo(storage, accountId, id)));
+        const seen = new Set<number>();
+        for (let written = false; !written; ) {
+          written = await Promise.race([writing.then(() => true), nextTurn(false)]);
+          const found = await storage.read.conversations.findWithMessages(accountId, id);
+          expect(found?.messages.map((message) => message.sequence)).toEqual(
+            Array.from({ length: found?.conversation.messageCount ?? -1 }, (_, index) => index + 1),
+          );
+          seen.add(found?.messages.length ?? -1);
+        }
+        expect(seen).toContain(300);
+      });
+    });
+
+    describe('accounts', () => {
+      test('come back as they were stored', async () => {
+        const { storage } = await open();
+        const plain = sampleAccount();
+        const full = sampleAccount({ name: awkwardText, plan: 'business', requestsPerHour: 1_000_000_000 });
+        await storage.write(async (tx) => {
+          await tx.accounts.insert(plain);
+          await tx.accounts.insert(full);
+        });
+        expect(await storage.read.accounts.find(plain.id)).toEqual(plain);
+        expect(await storage.read.accounts.find(full.id)).toEqual(full);
+        expect(await storage.read.accounts.find(ids.next('account', startMs))).toBeUndefined();
+      });
+
+      test('are listed oldest first', async () => {
+        const { storage } = await open();
+        const accounts = [5, 1, 4, 1, 3].map((minutes) => {
+          const createdMs = startMs + minutes * 60_000;
+          return sampleAccount({ id: ids.next('account', createdMs), createdAt: timestamp(createdMs) });
+        });
+        await storage.write(async (tx) => {
+          for (const account of accounts) await tx.accounts.insert(account);
+        });
+        expect(await storage.read.accounts.list()).toEqual(accounts.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+      });
+
+      test('change in name, plan and limit, each alone', async () => {
+        const { storage } = await open();
+        const [account, other] = [await storedAccount(storage), await storedAccount(storage)];
+        const changed = { ...account, name: 'Renamed', plan: 'trial', requestsPerHour: 7 } as const;
+        await storage.write(async (tx) => tx.accounts.update(changed));
+        expect(await storage.read.accounts.find(account.id)).toEqual(changed);
+        await storage.write(async (tx) => tx.accounts.update({ ...changed, requestsPerHour: null }));
+        expect(await storage.read.accounts.find(account.id)).toEqual({ ...changed, requestsPerHour: null });
+        expect(await storage.read.accounts.find(other.id)).toEqual(other);
+      });
+
+      test('start with all counters at zero', async () => {
+        const { storage } = await open();
+        const { id } = await storedAccount(storage);
+        expect(await storage.read.accounts.totals(id)).toMatchObject({
+          active: 0,
+          pending: 0,
+          closed: 0,
+          eventSequence: 0,
+        });
+      });
+    });
+
+    describe('API keys', () => {
+      test('come back as they were stored, by id and by secret, with their account', async () => {
+        const { storage } = await open();
+        const account = await storedAccount(storage);
+        const keys = [
+          sampleKey(),
+          sampleKey({
+            name: awkwardText,
+            scopes: [],
+            expiresAt: timestamp(startMs + 1),
+            lastUsedAt: timestamp(startMs + 2),
+            revokedAt: timestamp(startMs + 3),
+          }),
+        ].map((key) => ({ key, hash: sampleHash() }));
+        await storage.write(async (tx) => {
+          for (const { key, hash } of keys) await tx.apiKeys.insert(account.id, key, hash);
+        });
+        for (const { key, hash } of keys) {
+          expect(await storage.read.apiKeys.find(account.id, key.id)).toEqual(key);
+          expect(await storage.read.apiKeys.findBySecret(hash)).toEqual({ key, account });
+        }
+        expect(await storage.read.apiKeys.find(account.id, ids.next('apiKey', startMs))).toBeUndefined();
+        expect(await storage.read.apiKeys.findBySecret(sampleHash())).toBeUndefined();
+      });
+
+      test('change in lastUsedAt and revokedAt and nothing else', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const [key, other] = [sampleKey(), sampleKey()];
+        const used = { ...key, lastUsedAt: timestamp(startMs + 60_000) };
+        const revoked = { ...used, revokedAt: timestamp(startMs + 90_000) };
+        await storage.write(async (tx) => {
+          await tx.apiKeys.insert(accountId, key, sampleHash());
+          await tx.apiKeys.insert(accountId, other, sampleHash());
+          await tx.apiKeys.update(used);
+        });
+        expect(await storage.read.apiKeys.find(accountId, key.id)).toEqual(used);
+        await storage.write(async (tx) => tx.apiKeys.update({ ...revoked, name: 'ignored', scopes: [] }));
+        expect(await storage.read.apiKeys.find(accountId, key.id)).toEqual(revoked);
+        expect(await storage.read.apiKeys.find(accountId, other.id)).toEqual(other);
+      });
+
+      test('cannot share a secret', async () => {
+        const { storage } = await open();
+        const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+        const hash = sampleHash();
+        await storage.write(async (tx) => tx.apiKeys.insert(one.id, sampleKey(), hash));
+        await expect(storage.write(async (tx) => tx.apiKeys.insert(two.id, sampleKey(), hash))).rejects.toThrow();
+        expect((await storage.read.apiKeys.findBySecret(hash))?.account).toEqual(one);
+        expect(await storage.read.apiKeys.count(two.id)).toBe(0);
+      });
+
+      test('are paged newest first by offset and by cursor, and counted with and without the revoked', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const { id: otherId } = await storedAccount(storage);
+        const keys = [3, 9, 1, 9, 5, 7].map((minute) =>
+          sampleKey({
+            id: ids.next('apiKey', startMs + minute * 60_000),
+            createdAt: timestamp(startMs + minute * 60_000),
+            revokedAt: minute === 9 ? start : null,
+          }),
+        );
+        await storage.write(async (tx) => {
+          for (const key of keys) await tx.apiKeys.insert(accountId, key, sampleHash());
+          await tx.apiKeys.insert(otherId, sampleKey(), sampleHash());
+        });
+        const sorted = keys.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+        for (let limit = 1; limit <= 7; limit++) {
+          for (let offset = 0; offset <= 7; offset++) {
+            expect(await storage.read.apiKeys.page(accountId, { limit, offset })).toEqual({
+              items: sorted.slice(offset, offset + limit),
+              hasMore: sorted.length > offset + limit,
+            });
+          }
+          for (const [index, { id: after }] of sorted.entries()) {
+            expect(await storage.read.apiKeys.page(accountId, { limit, offset: 0, after })).toEqual({
+              items: sorted.slice(index + 1, index + 1 + limit),
+              hasMore: sorted.length > index + 1 + limit,
+            });
+          }
+        }
+        expect(await storage.read.apiKeys.count(accountId)).toBe(6);
+        expect(await storage.read.apiKeys.countLive(accountId)).toBe(4);
+      });
+    });
+
+    describe('conversations', () => {
+      test('come back as they were stored, with every field full and with every field empty', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const empty = sampleConversation();
+        const full = fullConversation();
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, empty);
+          await tx.conversations.insert(accountId, full);
+        });
+        expect(await storage.read.conversations.find(accountId, empty.id)).toEqual(empty);
+        const found = await storage.read.conversations.find(accountId, full.id);
+        expect(found).toEqual(full);
+        expect(Object.keys(found?.metadata ?? {})).toEqual(Object.keys(full.metadata));
+        expect(await storage.read.conversations.find(accountId, ids.next('conversation', startMs))).toBeUndefined();
+      });
+
+      test('keep any text and metadata that the domain lets in', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const codePoint = fc.oneof(
+          fc.integer({ min: 1, max: 0x7f }),
+          fc.integer({ min: 0x80, max: 0xd7ff }),
+          fc.integer({ min: 0xe000, max: 0x10ffff }),
+        );
+        const text = fc.array(codePoint, { maxLength: 20 }).map((points) => String.fromCodePoint(...points));
+        // JSON knows no −0; adding 0 makes it 0.
+        await fc.assert(
+          fc.asyncProperty(
+            fc.record({
+              subject: fc.option(text),
+              visitor: fc.option(fc.record({ id: fc.option(text), name: fc.option(text), email: fc.option(text) })),
+              metadata: fc.dictionary(
+                text.filter((key) => key !== '__proto__'),
+                fc.oneof(
+                  text,
+                  fc.boolean(),
+                  fc.double({ noNaN: true, noDefaultInfinity: true }).map((number) => number + 0),
+                ),
+                { maxKeys: 5, noNullPrototype: true },
+              ),
+            }),
+            async (facts) => {
+              const conversation = sampleConversation(facts);
+              await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+              expect(await storage.read.conversations.find(accountId, conversation.id)).toEqual(conversation);
+            },
+          ),
+          { numRuns: 50 },
+        );
+      });
+
+      test('change in every field but the id and the creation', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const bystander = sampleConversation();
+        const before = sampleConversation();
+        const { id, createdAt, ...changes } = fullConversation();
+        const after = { ...before, ...changes, version: 2 };
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, bystander);
+          await tx.conversations.insert(accountId, before);
+          await tx.conversations.update(accountId, before, after);
+        });
+        expect(await storage.read.conversations.find(accountId, before.id)).toEqual(after);
+        const back = { ...before, version: 3 };
+        await storage.write(async (tx) => tx.conversations.update(accountId, after, back));
+        expect(await storage.read.conversations.find(accountId, before.id)).toEqual(back);
+        expect(await storage.read.conversations.find(accountId, bystander.id)).toEqual(bystander);
+      });
+
+      test('are never overwritten on the ground of an old version', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const first = sampleConversation();
+        const second = { ...first, subject: 'second', version: 2 };
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, first);
+          await tx.conversations.update(accountId, first, second);
+        });
+        const stale = { ...first, status: 'closed', version: 2 } as const;
+        await expect(storage.write(async (tx) => tx.conversations.update(accountId, first, stale))).rejects.toThrow();
+        expect(await storage.read.conversations.find(accountId, first.id)).toEqual(second);
+        expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 1, closed: 0 });
+      });
+
+      test('are found many at once, in the order of the ids, also the same one twice', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const [a, b, c] = [sampleConversation(), sampleConversation(), sampleConversation()];
+        await storage.write(async (tx) => {
+          for (const conversation of [a, b, c]) await tx.conversations.insert(accountId, conversation);
+        });
+        const unknown = ids.next('conversation', startMs);
+        const asked = [c.id, unknown, a.id, c.id, 'no id at all', "'", b.id];
+        expect(await storage.read.conversations.findMany(accountId, asked)).toEqual([
+          c,
+          undefined,
+          a,
+          c,
+          undefined,
+          undefined,
+          b,
+        ]);
+        expect(await storage.read.conversations.findMany(accountId, [])).toEqual([]);
+      });
+
+      test('have an external id of their own in their account, which they can give up and take', async () => {
+        const { storage } = await open();
+        const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+        const externalId = awkwardText;
+        const first = sampleConversation({ externalId });
+        const elsewhere = sampleConversation({ externalId });
+        const second = sampleConversation();
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(one.id, first);
+          await tx.conversations.insert(two.id, elsewhere);
+          await tx.conversations.insert(one.id, second);
+          await tx.conversations.insert(one.id, sampleConversation()); // any number may have none
+        });
+        expect(await storage.read.conversations.idByExternalId(one.id, externalId)).toBe(first.id);
+        expect(await storage.read.conversations.idByExternalId(two.id, externalId)).toBe(elsewhere.id);
+        expect(await storage.read.conversations.idByExternalId(one.id, 'another')).toBeUndefined();
+
+        const taking = { ...second, externalId, version: 2 };
+        await expect(storage.write(async (tx) => tx.conversations.update(one.id, second, taking))).rejects.toThrow();
+        expect(await storage.read.conversations.find(one.id, second.id)).toEqual(second);
+        await storage.write(async (tx) => {
+          await tx.conversations.update(one.id, first, { ...first, externalId: null, version: 2 });
+          await tx.conversations.update(one.id, second, taking);
+        });
+        expect(await storage.read.conversations.idByExternalId(one.id, externalId)).toBe(second.id);
+      });
+
+      test('are paged as a plain sort would, for every sort, filter, offset and cursor', async () => {
+        const { storage } = await open();
+        await fc.assert(
+          fc.asyncProperty(
+            population(),
+            fc.array(queryOf(), { minLength: 10, maxLength: 30 }),
+            async (seeds, queries) => {
+              const { accountId, conversations } = await populate(storage, seeds);
+              for (const { filter, sort, limit, offset, cursor } of queries) {
+                const after = cursor === undefined ? undefined : conversations[cursor % conversations.length];
+                const rest = conversations
+                  .filter((conversation) => matches(conversation, filter))
+                  .sort(byPlace(sort))
+                  .filter((conversation) => after === undefined || byPlace(sort)(conversation, after) > 0);
+                const query: ConversationQuery = {
+                  filter,
+                  sort,
+                  limit,
+                  offset: after === undefined ? offset : 0,
+                  ...(after === undefined ? {} : { after: placeOf(after) }),
+                };
+                expect(await storage.read.conversations.page(accountId, query)).toEqual({
+                  items: rest.slice(query.offset, query.offset + limit),
+                  hasMore: rest.length > query.offset + limit,
+                });
+              }
+            },
+          ),
+          { numRuns: 40 },
+        );
+      });
+
+      test('are each seen once by whoever follows the cursors, and the last page says that it is the last', async () => {
+        const { storage } = await open();
+        await fc.assert(
+          fc.asyncProperty(
+            population(),
+            filterOf(),
+            fc.constantFrom(...conversationSorts),
+            fc.integer({ min: 1, max: 9 }),
+            async (seeds, filter, sort, limit) => {
+              const { accountId, conversations } = await populate(storage, seeds);
+              const seen: StoredConversation[] = [];
+              // A cursor that does not move on would go round for ever, and no timer would end it.
+              for (let hasMore = true; hasMore && seen.length <= conversations.length; ) {
+                const last = seen.at(-1);
+                const after = last === undefined ? undefined : placeOf(last);
+                const page = await storage.read.conversations.page(accountId, {
+                  filter,
+                  sort,
+                  limit,
+                  offset: 0,
+                  after,
+                });
+                seen.push(...page.items);
+                expect(page.items.length, 'only the last page is short').toBe(page.hasMore ? limit : page.items.length);
+                hasMore = page.hasMore;
+              }
+              expect(seen).toEqual(conversations.filter((one) => matches(one, filter)).sort(byPlace(sort)));
+            },
+          ),
+          { numRuns: 40 },
+        );
+      });
+
+      test('are counted as a recount would, after any inserts and changes of status', async () => {
+        const { storage } = await open();
+        const change = fc.record({ index: fc.nat(), status: fc.constantFrom(...statuses), fails: fc.boolean() });
+        await fc.assert(
+          fc.asyncProperty(
+            population(),
+            fc.array(change, { maxLength: 40 }),
+            fc.array(filterOf(), { minLength: 5, maxLength: 10 }),
+            async (seeds, changes, filters) => {
+              const { accountId, conversations } = await populate(storage, seeds);
+              await Promise.allSettled(
+                changes.map(({ index, status, fails }) => {
+                  const place = index % Math.max(1, conversations.length);
+                  const previous = conversations[place];
+                  if (previous === undefined) return undefined;
+                  const next = { ...previous, status, version: previous.version + 1 };
+                  if (!fails) conversations[place] = next;
+                  return storage.write(async (tx) => {
+                    await tx.conversations.update(accountId, previous, next);
+                    if (fails) throw new Error('on purpose');
+                  });
+                }),
+              );
+              for (const filter of [{}, ...statuses.map((status) => ({ status })), ...filters]) {
+                const count = conversations.filter((conversation) => matches(conversation, filter)).length;
+                expect(await storage.read.conversations.count(accountId, filter), JSON.stringify(filter)).toBe(count);
+              }
+              const countOf = (status: string) => conversations.filter((one) => one.status === status).length;
+              expect(await storage.read.accounts.totals(accountId)).toMatchObject({
+                active: countOf('active'),
+                pending: countOf('pending'),
+                closed: countOf('closed'),
+              });
+            },
+          ),
+          { numRuns: 40 },
+        );
+      });
+    });
+
+    describe('messages', () => {
+      test('come back as they were stored, with every field full and with every field empty', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const conversation = sampleConversation({ messageCount: 4 });
+        const messages = [
+          sampleMessage(conversation.id, 1),
+          sampleMessage(conversation.id, 2, {
+            sender: 'visitor',
+            content: `${awkwardText}\r\n\t${awkwardText}`,
+            author: { id: awkwardText, name: null },
+            metadata: awkwardMetadata,
+            createdAt: timestamp(startMs + 1),
+          }),
+          sampleMessage(conversation.id, 3, { sender: 'bot', author: { id: null, name: awkwardText } }),
+          sampleMessage(conversation.id, 4, { content: '👩‍👩‍👧‍👦'.repeat(2_340) }), // 16,380 code points
+        ];
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, conversation);
+          for (const message of messages) await tx.messages.insert(accountId, message);
+        });
+        expect(await storage.read.conversations.findWithMessages(accountId, conversation.id)).toEqual({
+          conversation,
+          messages,
+        });
+        expect(
+          await storage.read.messages.ranges(accountId, [{ conversationId: conversation.id, from: 1, to: 4 }]),
+        ).toEqual([messages]);
+        expect(
+          await storage.read.messages.findMany(
+            accountId,
+            messages.map((message) => message.id),
+          ),
+        ).toEqual(messages);
+      });
+
+      test('are found many at once, across conversations, in the order of the ids', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const [one, two] = [sampleConversation(), sampleConversation()];
+        const a = sampleMessage(one.id, 1);
+        const b = sampleMessage(two.id, 1);
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, one);
+          await tx.conversations.insert(accountId, two);
+          await tx.messages.insert(accountId, a);
+          await tx.messages.insert(accountId, b);
+        });
+        const unknown = ids.next('message', startMs);
+        expect(await storage.read.messages.findMany(accountId, [b.id, unknown, a.id, b.id])).toEqual([
+          b,
+          undefined,
+          a,
+          b,
+        ]);
+        expect(await storage.read.messages.findMany(accountId, [])).toEqual([]);
+      });
+
+      test('cannot be put into a conversation that does not exist, or into a place that is taken', async () => {
+        const { storage } = await open();
+        const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+        const conversation = sampleConversation();
+        const first = sampleMessage(conversation.id, 1);
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(one.id, conversation);
+          await tx.messages.insert(one.id, first);
+        });
+        const nowhere = sampleMessage(ids.next('conversation', startMs), 1);
+        const attempts: [string, Message][] = [
+          [one.id, nowhere],
+          [one.id, sampleMessage(conversation.id, 1)],
+          [one.id, { ...first, sequence: 2 }],
+          [two.id, sampleMessage(conversation.id, 2)],
+        ];
+        for (const [accountId, message] of attempts) {
+          await expect(storage.write(async (tx) => tx.messages.insert(accountId, message))).rejects.toThrow();
+        }
+        expect((await storage.read.conversations.findWithMessages(one.id, conversation.id))?.messages).toEqual([first]);
+      });
+
+      test('are read in ranges of many conversations at once, each by sequence, in the order asked', async () => {
+        const { storage } = await open();
+        const range = fc.record({ conversation: fc.nat(), from: fc.integer({ min: 1, max: 14 }), to: fc.nat(14) });
+        await fc.assert(
+          fc.asyncProperty(
+            fc.array(fc.nat(12), { minLength: 1, maxLength: 5 }),
+            fc.array(range, { maxLength: 12 }),
+            async (lengths, asked) => {
+              const { id: accountId } = await storedAccount(storage);
+              const conversations = lengths.map((messageCount) => sampleConversation({ messageCount }));
+              const messages = conversations.map(({ id, messageCount }) =>
+                Array.from({ length: messageCount }, (_, index) => sampleMessage(id, index + 1)),
+              );
+              await storage.write(async (tx) => {
+                for (const conversation of conversations) await tx.conversations.insert(accountId, conversation);
+                // Written the wrong way round and mixed: the order is to be the storage's doing.
+                for (let sequence = 12; sequence >= 1; sequence--) {
+                  for (const list of messages) {
+                    const message = list[sequence - 1];
+                    if (message !== undefined) await tx.messages.insert(accountId, message);
+                  }
+                }
+              });
+              const ranges: MessageRange[] = asked.map(({ conversation, from, to }) => ({
+                conversationId:
+                  conversations[conversation % (conversations.length + 1)]?.id ?? ids.next('conversation', startMs),
+                from,
+                to,
+              }));
+              expect(await storage.read.messages.ranges(accountId, ranges)).toEqual(
+                ranges.map(({ conversationId, from, to }) =>
+                  messages
+                    .flat()
+                    .filter(
+                      (one) => one.conversationId === conversationId && one.sequence >= from && one.sequence <= to,
+                    ),
+                ),
+              );
+            },
+          ),
+          { numRuns: 40 },
+        );
+      });
+    });
+
+    describe('events', () => {
+      test('are kept as they were appended', async () => {
+        const { storage, log } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const conversation = fullConversation();
+        const message = sampleMessage(conversation.id, 1, { content: awkwardText, metadata: awkwardMetadata });
+        const events = [
+          sampleEvent(conversation),
+          sampleEvent(conversation, {
+            type: 'message.received',
+            timestamp: timestamp(startMs + 1),
+            data: { message, conversation },
+          }),
+        ];
+        expect(await storage.write(async (tx) => tx.events.append(accountId, events))).toBe(2);
+        expect(await log(accountId)).toEqual(events.map((event, index) => ({ ...event, sequence: index + 1 })));
+      });
+
+      test('append nothing when there are none, and say where the log ends', async () => {
+        const { storage, log } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        expect(await storage.write(async (tx) => tx.events.append(accountId, []))).toBe(0);
+        await storage.write(async (tx) => tx.events.append(accountId, [sampleEvent(sampleConversation())]));
+        expect(await storage.write(async (tx) => tx.events.append(accountId, []))).toBe(1);
+        expect(await log(accountId)).toHaveLength(1);
+      });
+
+      test('get the sequences 1, 2, 3 … in each account, without gaps, whatever runs at once and whatever fails', async () => {
+        const { storage, log } = await open();
+        const work = fc.record({
+          account: fc.nat(2),
+          counts: fc.array(fc.nat(3), { maxLength: 3 }),
+          fails: fc.boolean(),
+          waits: fc.boolean(),
+        });
+        await fc.assert(
+          fc.asyncProperty(fc.array(work, { maxLength: 40 }), async (works) => {
+            const accounts = [await storedAccount(storage), await storedAccount(storage), await storedAccount(storage)];
+            const running: Promise<PromiseSettledResult<{ events: NewEvent[]; last: number }>>[] = [];
+            for (const { account, counts, fails, waits } of works) {
+              const accountId = accounts[account]?.id ?? '';
+              const write = storage.write(async (tx) => {
+                const events: NewEvent[] = [];
+                let last = -1;
+                for (const count of counts) {
+                  const added = Array.from({ length: count }, () => sampleEvent(sampleConversation()));
+                  last = await tx.events.append(accountId, added);
+                  events.push(...added);
+                }
+                if (fails) throw new Error('on purpose');
+                return { events, last };
+              });
+              running.push(settled(write));
+              if (waits) await nextTurn();
+            }
+            const results = await Promise.all(running);
+            for (const [index, { id: accountId }] of accounts.entries()) {
+              const logged = await log(accountId);
+              const kept = works.flatMap((one, place) => {
+                const result = results[place];
+                return one.account === index && result?.status === 'fulfilled' ? [result.value] : [];
+              });
+              expect(logged.map((event) => event.sequence)).toEqual(logged.map((_, place) => place + 1));
+              expect(new Set(logged.map((event) => event.id))).toEqual(
+                new Set(kept.flatMap(({ events }) => events.map((event) => event.id))),
+              );
+              for (const { events, last } of kept) {
+                if (events.length === 0) continue;
+                const mine = logged.slice(last - events.length, last);
+                expect(mine.map((event) => event.id)).toEqual(events.map((event) => event.id));
+              }
+              expect((await storage.read.accounts.totals(accountId)).eventSequence).toBe(logged.length);
+            }
+          }),
+          { numRuns: 40 },
+        );
+      });
+
+      test('cannot be appended to an account that does not exist', async () => {
+        const { storage } = await open();
+        const append = storage.write(async (tx) =>
+          tx.events.append(ids.next('account', startMs), [sampleEvent(sampleConversation())]),
+        );
+        await expect(append).rejects.toThrow();
+      });
+
+      test('belong to a log with a name of its own, which stays when it is reopened', async () => {
+        const { storage, reopen } = await open();
+        const epoch = await storage.read.events.epoch();
+        expect(epoch).toMatch(/^[0-9a-z]{8,}$/i);
+        expect(await storage.write(async (tx) => tx.events.epoch())).toBe(epoch);
+        expect(await (await reopen()).read.events.epoch()).toBe(epoch);
+        expect(await (await open()).storage.read.events.epoch()).not.toBe(epoch);
+      });
+    });
+
+    describe('rate windows', () => {
+      test('hold the sum of what was added to each minute, until they are pruned', async () => {
+        const { storage } = await open();
+        const minute = fc.integer({ min: 100, max: 108 });
+        const step = fc.oneof(
+          fc.record({ kind: fc.constant('add' as const), minute, count: fc.integer({ min: -5, max: 20 }) }),
+          fc.record({ kind: fc.constant('prune' as const), minute, count: fc.constant(0) }),
+        );
+        await fc.assert(
+          fc.asyncProperty(fc.array(step, { maxLength: 30 }), minute, async (steps, from) => {
+            const { id: accountId } = await storedAccount(storage);
+            const { id: otherId } = await storedAccount(storage);
+            const counts = new Map<number, number>();
+            await storage.write(async (tx) => tx.rateWindows.add(otherId, 99, 1));
+            await Promise.all(
+              steps.map((step) => {
+                if (step.kind === 'add') counts.set(step.minute, (counts.get(step.minute) ?? 0) + step.count);
+                else for (const key of [...counts.keys()]) if (key < step.minute) counts.delete(key);
+                return storage.write(async (tx) =>
+                  step.kind === 'add'
+                    ? tx.rateWindows.add(accountId, step.minute, step.count)
+                    : tx.rateWindows.prune(accountId, step.minute),
+                );
+              }),
+            );
+            const expected: RateWindow[] = [...counts]
+              .filter(([key, count]) => key >= from && count > 0)
+              .sort(([a], [b]) => a - b)
+              .map(([key, count]) => ({ minute: key, count }));
+            expect(await storage.read.rateWindows.since(accountId, from)).toEqual(expected);
+            expect(await storage.read.rateWindows.since(otherId, 0)).toEqual([{ minute: 99, count: 1 }]);
+          }),
+          { numRuns: 40 },
+        );
+      });
+
+      test('leave out a minute of which everything was given back', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        await storage.write(async (tx) => {
+          await tx.rateWindows.add(accountId, 10, 5);
+          await tx.rateWindows.add(accountId, 11, 5);
+          await tx.rateWindows.add(accountId, 10, -5);
+          await tx.rateWindows.add(accountId, 11, -2);
+        });
+        expect(await storage.read.rateWindows.since(accountId, 0)).toEqual([{ minute: 11, count: 3 }]);
+      });
+    });
+
+    describe('another account', () => {
+      test('finds nothing under any id of this one, reading or in a work', async () => {
+        const { storage } = await open();
+        const mine = await storedAccount(storage);
+        const theirs = await storedAccount(storage);
+        const key = sampleKey();
+        const conversation = sampleConversation({ externalId: 'order-1', messageCount: 1 });
+        const message = sampleMessage(conversation.id, 1);
+        await storage.write(async (tx) => {
+          await tx.apiKeys.insert(mine.id, key, sampleHash());
+          await tx.conversations.insert(mine.id, conversation);
+          await tx.messages.insert(mine.id, message);
+          await tx.events.append(mine.id, [sampleEvent(conversation)]);
+          await tx.rateWindows.add(mine.id, 10, 5);
+        });
+        const everything = async (reads: Storage['read'], accountId: string) => ({
+          key: await reads.apiKeys.find(accountId, key.id),
+          keys: await reads.apiKeys.page(accountId, { limit: 10, offset: 0 }),
+          keyCounts: [await reads.apiKeys.count(accountId), await reads.apiKeys.countLive(accountId)],
+          conversation: await reads.conversations.find(accountId, conversation.id),
+          many: await reads.conversations.findMany(accountId, [conversation.id]),
+          whole: await reads.conversations.findWithMessages(accountId, conversation.id),
+          byExternalId: await reads.conversations.idByExternalId(accountId, 'order-1'),
+          pages: await Promise.all(
+            conversationSorts.map((sort) =>
+              reads.conversations.page(accountId, { filter: {}, sort, limit: 10, offset: 0 }),
+            ),
+          ),
+          counts: [
+            await reads.conversations.count(accountId, {}),
+            await reads.conversations.count(accountId, { status: 'active' }),
+            await reads.conversations.count(accountId, { externalId: 'order-1' }),
+            await reads.conversations.count(accountId, { createdAfter: 0 }),
+          ],
+          messages: await reads.messages.findMany(accountId, [message.id]),
+          ranges: await reads.messages.ranges(accountId, [{ conversationId: conversation.id, from: 1, to: 9 }]),
+          totals: await reads.accounts.totals(accountId),
+          windows: await reads.rateWindows.since(accountId, 0),
+        });
+        const none = { items: [], hasMore: false };
+        const nothing: Awaited<ReturnType<typeof everything>> = {
+          key: undefined,
+          keys: none,
+          keyCounts: [0, 0],
+          conversation: undefined,
+          many: [undefined],
+          whole: undefined,
+          byExternalId: undefined,
+          pages: conversationSorts.map(() => none),
+          counts: [0, 0, 0, 0],
+          messages: [undefined],
+          ranges: [[]],
+          totals: expect.objectContaining({ active: 0, pending: 0, closed: 0, eventSequence: 0 }),
+          windows: [],
+        };
+        expect(await everything(storage.read, theirs.id)).toEqual(nothing);
+        expect(await storage.write((tx) => everything(tx, theirs.id))).toEqual(nothing);
+        // The same questions of the owner are all answered: the silence above is not a mistake of the questions.
+        const found = await everything(storage.read, mine.id);
+        expect(found).toMatchObject({
+          key,
+          conversation,
+          messages: [message],
+          ranges: [[message]],
+          counts: [1, 1, 1, 1],
+        });
+      });
+
+      test('cannot change a conversation of this one', async () => {
+        const { storage } = await open();
+        const [mine, theirs] = [await storedAccount(storage), await storedAccount(storage)];
+        const conversation = sampleConversation();
+        await storage.write(async (tx) => tx.conversations.insert(mine.id, conversation));
+        const change = storage.write(async (tx) =>
+          tx.conversations.update(theirs.id, conversation, { ...conversation, status: 'closed', version: 2 }),
+        );
+        await expect(change).rejects.toThrow();
+        expect(await storage.read.conversations.find(mine.id, conversation.id)).toEqual(conversation);
+        expect(await storage.read.accounts.totals(theirs.id)).toMatchObject({ active: 0, closed: 0 });
+      });
+    });
+  });
+}
+
+function fullConversation(): StoredConversation {
+  const time = (offset: number) => timestamp(startMs + offset);
+  return sampleConversation({
+    status: 'closed',
+    subject: awkwardText,
+    visitor: { id: awkwardText, name: null, email: 'zoë@例え.jp' },
+    externalId: awkwardText,
+    metadata: awkwardMetadata,
+    messageCount: 10_000,
+    contentBytes: 8 * 1024 * 1024,
+    lastActivityAt: time(1),
+    firstVisitorMessageAt: time(2),
+    firstResponseAt: time(3),
+    closedAt: time(4),
+    version: 7,
+    updatedAt: time(5),
+  });
+}
+
+/** A work as the domain does it: reads the conversation, adds a message, writes both. */
+function sendTo(storage: Storage, accountId: string, id: string): Promise<void> {
+  return storage.write(async (tx) => {
+    const previous = (await tx.conversations.find(accountId, id)) as StoredConversation;
+    const messageCount = previous.messageCount + 1;
+    await tx.messages.insert(accountId, sampleMessage(id, messageCount));
+    await tx.conversations.update(accountId, previous, { ...previous, messageCount, version: previous.version + 1 });
+  });
+}
+
+/** What becomes of a promise, for one that is looked at only later. */
+async function settled<T>(promise: Promise<T>): Promise<PromiseSettledResult<T>> {
+  const [result] = await Promise.allSettled([promise]);
+  return result;
+}
+
+// ── Random lists, and what a page of one has to be ──────────────────────────────────────────────
+
+interface Seed {
+  readonly createdMs: number;
+  readonly activityMs: number;
+  readonly status: StoredConversation['status'];
+  readonly named: boolean;
+}
+
+// A few milliseconds for many conversations: most of them tie, in creation as in activity.
+const spreadMs = 6;
+
+function population(): fc.Arbitrary<Seed[]> {
+  return fc.array(
+    fc.record({
+      createdMs: fc.nat(spreadMs),
+      activityMs: fc.nat(spreadMs),
+      status: fc.constantFrom(...statuses),
+      named: fc.boolean(),
+    }),
+    { maxLength: 40 },
+  );
+}
+
+function filterOf(): fc.Arbitrary<ConversationFilter> {
+  const time = fc.integer({ min: -1, max: spreadMs + 1 }).map((offset) => startMs + offset);
+  return fc.record(
+    {
+      status: fc.constantFrom(...statuses),
+      createdAfter: time,
+      createdBefore: time,
+      // Rarely, for it leaves one conversation at most.
+      externalId: fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, fc.nat(20).map(String)),
+    },
+    { requiredKeys: [] },
+  );
+}
+
+function queryOf() {
+  return fc.record({
+    filter: filterOf(),
+    sort: fc.constantFrom(...conversationSorts),
+    limit: fc.integer({ min: 1, max: 12 }),
+    offset: fc.oneof(fc.nat(45), fc.constant(2 ** 31 - 1)),
+    cursor: fc.option(fc.nat(), { nil: undefined }),
+  });
+}
+
+/** Stores conversations in an account of their own. */
+async function populate(
+  storage: Storage,
+  seeds: readonly Seed[],
+): Promise<{ accountId: string; conversations: StoredConversation[] }> {
+  const account = sampleAccount();
+  const conversations = seeds.map(({ createdMs, activityMs, status, named }, index) =>
+    sampleConversation(
+      { status, lastActivityAt: timestamp(startMs + activityMs), externalId: named ? String(index) : null },
+      startMs + createdMs,
+    ),
+  );
+  await storage.write(async (tx) => {
+    await tx.accounts.insert(account);
+    for (const conversation of conversations) await tx.conversations.insert(account.id, conversation);
+  });
+  return { accountId: account.id, conversations };
+}
+
+function matches(conversation: StoredConversation, filter: ConversationFilter): boolean {
+  const createdMs = Date.parse(conversation.createdAt);
+  return (
+    (filter.status === undefined || conversation.status === filter.status) &&
+    (filter.externalId === undefined || conversation.externalId === filter.externalId) &&
+    (filter.createdAfter === undefined || createdMs > filter.createdAfter) &&
+    (filter.createdBefore === undefined || createdMs < filter.createdBefore)
+  );
+}
+
+function byPlace(sort: ConversationSort): (a: StoredConversation, b: StoredConversation) => number {
+  const direction = sort.startsWith('-') ? -1 : 1;
+  const timeOf = ({ createdAt, lastActivityAt }: StoredConversation) =>
+    sort.endsWith('createdAt') ? createdAt : lastActivityAt;
+  return (a, b) => direction * (compare(timeOf(a), timeOf(b)) || compare(a.id, b.id));
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+function placeOf(conversation: StoredConversation): { id: string; lastActivityAtMs: number } {
+  return { id: conversation.id, lastActivityAtMs: Date.parse(conversation.lastActivityAt) };
+}

@@ -1,0 +1,118 @@
+import { randomFillSync } from 'node:crypto';
+import type { Account } from '../../src/domain/accounts.ts';
+import type { ApiKey } from '../../src/domain/api-keys.ts';
+import type { StoredConversation } from '../../src/domain/conversation.ts';
+import type { NewEvent } from '../../src/domain/events.ts';
+import { createIds } from '../../src/domain/ids.ts';
+import type { Message } from '../../src/domain/messages.ts';
+import type { Storage } from '../../src/domain/ports.ts';
+import { timestamp } from '../../src/domain/time.ts';
+
+// Things to store: right in form, with just as much in them as a test does not care about.
+
+export const ids = createIds((target) => randomFillSync(target));
+export const startMs = Date.parse('2026-11-21T06:12:00.000Z');
+export const start = timestamp(startMs);
+
+export function sampleAccount(facts: Partial<Account> = {}): Account {
+  return {
+    id: ids.next('account', startMs),
+    name: 'Shop',
+    plan: 'pro',
+    requestsPerHour: null,
+    createdAt: start,
+    ...facts,
+  };
+}
+
+/** An account that is stored already. */
+export async function storedAccount(storage: Storage): Promise<Account> {
+  const account = sampleAccount();
+  await storage.write(async (tx) => tx.accounts.insert(account));
+  return account;
+}
+
+export function sampleKey(facts: Partial<ApiKey> = {}): ApiKey {
+  return {
+    id: ids.next('apiKey', startMs),
+    name: 'server',
+    prefix: 'cs_abcde',
+    scopes: ['conversations:read', 'keys:manage'],
+    expiresAt: null,
+    lastUsedAt: null,
+    createdAt: start,
+    revokedAt: null,
+    ...facts,
+  };
+}
+
+export function sampleHash(): Uint8Array {
+  return randomFillSync(new Uint8Array(32));
+}
+
+/** @param createdMs the time that its id carries too */
+export function sampleConversation(
+  facts: Partial<Omit<StoredConversation, 'id' | 'createdAt'>> = {},
+  createdMs = startMs,
+): StoredConversation {
+  const createdAt = timestamp(createdMs);
+  return {
+    id: ids.next('conversation', createdMs),
+    status: 'active',
+    subject: null,
+    visitor: null,
+    externalId: null,
+    metadata: {},
+    messageCount: 0,
+    contentBytes: 0,
+    lastActivityAt: createdAt,
+    firstVisitorMessageAt: null,
+    firstResponseAt: null,
+    closedAt: null,
+    version: 1,
+    createdAt,
+    updatedAt: createdAt,
+    ...facts,
+  };
+}
+
+export function sampleMessage(conversationId: string, sequence: number, facts: Partial<Message> = {}): Message {
+  return {
+    id: ids.next('message', startMs),
+    conversationId,
+    sequence,
+    sender: 'agent',
+    content: `message ${sequence}`,
+    author: null,
+    metadata: {},
+    createdAt: start,
+    ...facts,
+  };
+}
+
+export function sampleEvent(conversation: StoredConversation, facts: Partial<NewEvent> = {}): NewEvent {
+  return {
+    id: ids.next('event', startMs),
+    type: 'conversation.started',
+    timestamp: start,
+    conversationId: conversation.id,
+    data: { conversation },
+    ...facts,
+  };
+}
+
+/** Text and values that encodings like to break. */
+export const awkwardText = "Zoë “quoted” 'it's' \\ null 👩‍👩‍👧‍👦 \u2028 日本語 \u{10ffff}";
+export const awkwardMetadata = {
+  [awkwardText]: awkwardText,
+  '': 'an empty name',
+  null: 'null',
+  'a.b[0]': 0.1,
+  huge: 1e21,
+  tiny: Number.MIN_VALUE,
+  exact: Number.MAX_SAFE_INTEGER,
+  yes: true,
+  no: false,
+  zero: 0,
+  empty: '',
+};

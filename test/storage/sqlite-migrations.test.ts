@@ -1,0 +1,232 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import Database from 'better-sqlite3';
+import { is } from 'drizzle-orm';
+import { getTableConfig, SQLiteTable } from 'drizzle-orm/sqlite-core';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import * as declared from '../../src/storage/sqlite/tables.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { storedAccount } from './samples.ts';
+
+const repository = join(import.meta.dirname, '../..');
+
+/** A file that was migrated and let go of. */
+async function migratedFile(): Promise<string> {
+  const path = join(temporaryFolder(), 'test.db');
+  await openSqliteStorage(path).close();
+  return path;
+}
+
+function query<Row>(path: string, sql: string): Row[] {
+  const connection = new Database(path, { readonly: true });
+  const rows = connection.prepare<[], Row>(sql).all();
+  connection.close();
+  return rows;
+}
+
+async function migrateInAProcess(path: string): Promise<{ applied: number; total: number }> {
+  const { stdout } = await promisify(execFile)(process.execPath, ['src/main.ts', 'migrate', '--json'], {
+    cwd: repository,
+    env: { ...process.env, DATABASE_URL: `file:${path}` },
+  });
+  return JSON.parse(stdout);
+}
+
+describe('opening', () => {
+  test('makes a file that is not there yet, with its folder, and migrates it', async () => {
+    const path = join(temporaryFolder(), 'some', 'where', 'new.db');
+    const storage = openSqliteStorage(path);
+    onTestFinished(() => storage.close());
+    expect(storage.migrations.total).toBeGreaterThan(0);
+    expect(storage.migrations.applied).toBe(storage.migrations.total);
+    const account = await storedAccount(storage);
+    expect(await storage.read.accounts.list()).toEqual([account]);
+  });
+
+  test('migrates an empty file as if it were new', () => {
+    const path = join(temporaryFolder(), 'empty.db');
+    new Database(path).close();
+    const storage = openSqliteStorage(path);
+    onTestFinished(() => storage.close());
+    expect(storage.migrations.applied).toBe(storage.migrations.total);
+  });
+
+  test('applies nothing the second time, and touches nothing', async () => {
+    const path = await migratedFile();
+    const schema = 'SELECT type, name, sql FROM sqlite_schema ORDER BY name';
+    const before = [
+      query(path, schema),
+      query(path, 'SELECT * FROM __drizzle_migrations'),
+      query(path, 'SELECT * FROM meta'),
+    ];
+    const storage = openSqliteStorage(path);
+    expect(storage.migrations).toEqual({ applied: 0, total: storage.migrations.total });
+    await storage.close();
+    expect([
+      query(path, schema),
+      query(path, 'SELECT * FROM __drizzle_migrations'),
+      query(path, 'SELECT * FROM meta'),
+    ]).toEqual(before);
+  });
+
+  test('at once from two processes migrates once, and both succeed', async () => {
+    const path = join(temporaryFolder(), 'new.db');
+    const reports = await Promise.all([migrateInAProcess(path), migrateInAProcess(path)]);
+    const total = reports[0].total;
+    expect(total).toBeGreaterThan(0);
+    expect(reports.map(({ applied }) => applied).sort()).toEqual([0, total].sort());
+    expect(query(path, 'SELECT * FROM __drizzle_migrations')).toHaveLength(total);
+  });
+
+  test('refuses a file that a newer version has migrated, says so, and leaves it as it is', async () => {
+    const path = await migratedFile();
+    const newer = new Database(path);
+    newer.exec(`INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9e12)`);
+    newer.close();
+    const before = readFileSync(path);
+    expect(() => openSqliteStorage(path)).toThrow(/migrated by a newer version .* restore a backup/);
+    expect(readFileSync(path).equals(before)).toBe(true);
+    expect([existsSync(`${path}-wal`), existsSync(`${path}-shm`)], 'it has let go of the file').toEqual([false, false]);
+  });
+
+  test('refuses a file that is no database, and leaves it as it is', () => {
+    const path = join(temporaryFolder(), 'notes.txt');
+    const text = 'Not a database, but somebody needs it. '.repeat(100);
+    writeFileSync(path, text);
+    expect(() => openSqliteStorage(path)).toThrow(/not a database/);
+    expect(readFileSync(path, 'utf8')).toBe(text);
+  });
+
+  test('undoes a migration that fails halfway, and the next attempt starts afresh', async () => {
+    const path = join(temporaryFolder(), 'test.db');
+    const other = new Database(path);
+    other.exec('CREATE TABLE rate_windows (mine TEXT)'); // in the way of a late statement of the first migration
+    expect(() => openSqliteStorage(path)).toThrow(/rate_windows/);
+    expect(query<{ name: string }>(path, 'SELECT name FROM sqlite_schema')).toEqual([{ name: 'rate_windows' }]);
+    other.exec('DROP TABLE rate_windows');
+    other.close();
+    const storage = openSqliteStorage(path);
+    onTestFinished(() => storage.close());
+    expect(storage.migrations.applied).toBe(storage.migrations.total);
+  });
+});
+
+describe('the migrated tables', () => {
+  const tables = Object.values(declared)
+    .filter((value) => is(value, SQLiteTable))
+    .map((table) => getTableConfig(table));
+
+  test('are those that are declared, and no others', async () => {
+    const path = await migratedFile();
+    const names = query<{ name: string }>(
+      path,
+      `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> '__drizzle_migrations'`,
+    ).map(({ name }) => name);
+    expect(names.sort()).toEqual(tables.map(({ name }) => name).sort());
+  });
+
+  test('have the columns, keys and indexes that are declared', async () => {
+    const path = await migratedFile();
+    for (const table of tables) {
+      expect({ name: table.name, ...storedForm(path, table.name) }).toEqual({
+        name: table.name,
+        ...declaredForm(table),
+      });
+    }
+  });
+
+  test('that are read in the order of their keys have no row ids', async () => {
+    const path = await migratedFile();
+    const withoutRowIds = query<{ name: string }>(
+      path,
+      `SELECT name FROM pragma_table_list WHERE wr = 1 ORDER BY name`,
+    );
+    expect(withoutRowIds.map(({ name }) => name)).toEqual(['events', 'messages', 'rate_windows']);
+  });
+
+  test('are whole', async () => {
+    const path = await migratedFile();
+    expect(query(path, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
+    expect(query(path, 'PRAGMA foreign_key_check')).toEqual([]);
+  });
+});
+
+interface Form {
+  readonly columns: readonly { name: string; type: string; notNull: boolean; default: string | null }[];
+  readonly primaryKey: readonly string[];
+  readonly foreignKeys: readonly string[];
+  readonly indexes: readonly { name: string; unique: boolean; partial: boolean; columns: string[] }[];
+}
+
+const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : 1);
+
+function declaredForm(table: ReturnType<typeof getTableConfig>): Form {
+  const keyOfColumn = table.columns.filter((column) => column.primary).map((column) => column.name);
+  const [key] = table.primaryKeys;
+  return {
+    columns: table.columns
+      .map((column) => ({
+        name: column.name,
+        type: column.getSQLType(),
+        notNull: column.notNull || column.primary,
+        default: column.default === undefined ? null : String(column.default),
+      }))
+      .sort(byName),
+    primaryKey: key === undefined ? keyOfColumn : key.columns.map((column) => column.name),
+    foreignKeys: table.foreignKeys
+      .map((foreignKey) => foreignKey.reference())
+      .map(
+        ({ columns, foreignColumns, foreignTable }) =>
+          `${columns.map(({ name }) => name)} → ${getTableConfig(foreignTable).name}.${foreignColumns.map(({ name }) => name)}`,
+      )
+      .sort(),
+    indexes: table.indexes
+      .map(({ config }) => ({
+        name: config.name,
+        unique: config.unique,
+        partial: config.where !== undefined,
+        columns: config.columns.map((column) => ('name' in column ? column.name : 'an expression')),
+      }))
+      .sort(byName),
+  };
+}
+
+function storedForm(path: string, table: string): Form {
+  const columns = query<{ name: string; type: string; notnull: number; dflt_value: string | null; pk: number }>(
+    path,
+    `PRAGMA table_info(${table})`,
+  );
+  const indexes = query<{ name: string; unique: number; origin: string; partial: number }>(
+    path,
+    `PRAGMA index_list(${table})`,
+  );
+  return {
+    columns: columns
+      .map((column) => ({
+        name: column.name,
+        type: column.type.toLowerCase(),
+        notNull: column.notnull === 1,
+        default: column.dflt_value,
+      }))
+      .sort(byName),
+    primaryKey: columns
+      .filter((column) => column.pk > 0)
+      .sort((a, b) => a.pk - b.pk)
+      .map((column) => column.name),
+    foreignKeys: query<{ from: string; table: string; to: string }>(path, `PRAGMA foreign_key_list(${table})`)
+      .map((foreignKey) => `${foreignKey.from} → ${foreignKey.table}.${foreignKey.to}`)
+      .sort(),
+    indexes: indexes
+      .filter((index) => index.origin === 'c') // not those that a key made by itself
+      .map((index) => ({
+        name: index.name,
+        unique: index.unique === 1,
+        partial: index.partial === 1,
+        columns: query<{ name: string }>(path, `PRAGMA index_info(${index.name})`).map(({ name }) => name),
+      }))
+      .sort(byName),
+  };
+}

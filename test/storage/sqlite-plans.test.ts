@@ -1,0 +1,211 @@
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
+import type { Reads, Transaction } from '../../src/domain/ports.ts';
+import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { temporaryFolder } from '../support/files.ts';
+import {
+  sampleAccount,
+  sampleConversation,
+  sampleEvent,
+  sampleHash,
+  sampleKey,
+  sampleMessage,
+  start,
+  startMs,
+} from './samples.ts';
+
+// Every statement that the storage runs is explained by SQLite itself. One that reads all of a table or
+// an account, or that sorts what it has found, is quick in every test and slow in the first large account.
+
+interface Explained {
+  readonly sql: string;
+  /** What SQLite says of each step. */
+  readonly plan: readonly string[];
+}
+
+/** Runs something on a fresh storage, and returns the queries that it led to with their plans. */
+async function explain(run: (storage: SqliteStorage) => unknown): Promise<Explained[]> {
+  const path = join(temporaryFolder(), 'test.db');
+  const statements = new Set<string>();
+  const storage = openSqliteStorage(path, { onStatement: (sql) => void statements.add(sql) });
+  statements.clear();
+  await run(storage);
+  const queries = [...statements].filter((sql) => /^(select|insert|update|delete|with)\b/i.test(sql));
+  await storage.close();
+  const connection = new Database(path, { readonly: true });
+  const explained = queries.map((sql) => ({
+    sql,
+    plan: connection
+      .prepare<[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map(({ detail }) => detail),
+  }));
+  connection.close();
+  return explained;
+}
+
+/** Steps that take the longer, the more there is beside what was asked for. */
+function slowSteps({ sql, plan }: Explained): string[] {
+  const bounded = /\blimit\b/i.test(sql);
+  return plan.filter(
+    (step) =>
+      /^USE TEMP B-TREE/.test(step) ||
+      (/^SCAN /.test(step) && !/VIRTUAL TABLE|CONSTANT ROW/.test(step)) ||
+      // An index that is entered by the account alone gives all that the account has.
+      (!bounded && /^SEARCH (conversations|messages|events) .*\(account_id=\?\)$/.test(step)),
+  );
+}
+
+const account = sampleAccount();
+const key = sampleKey();
+const hash = sampleHash();
+const conversation = sampleConversation({ externalId: 'order-1' });
+const message = sampleMessage(conversation.id, 1);
+
+/** Every combination of the filters of a list of conversations. */
+const filters = (
+  [
+    ['status', 'active'],
+    ['externalId', 'order-1'],
+    ['createdAfter', startMs - 10],
+    ['createdBefore', startMs + 10],
+  ] as const
+).reduce<ConversationFilter[]>(
+  (made, [name, value]) => made.flatMap((filter) => [filter, { ...filter, [name]: value }]),
+  [{}],
+);
+
+const places = [undefined, { id: conversation.id, lastActivityAtMs: startMs }];
+
+type Calls<Sections> = {
+  readonly [Section in keyof Sections]: {
+    readonly [Method in keyof Sections[Section]]: (section: Sections[Section]) => unknown;
+  };
+};
+
+// The type asks for each method of each section: a new query cannot be left out.
+const reads: Calls<Reads> = {
+  accounts: {
+    find: (accounts) => accounts.find(account.id),
+    list: () => {}, // for the operator, who does want all: see below
+    totals: (accounts) => accounts.totals(account.id),
+  },
+  apiKeys: {
+    findBySecret: (apiKeys) => apiKeys.findBySecret(hash),
+    find: (apiKeys) => apiKeys.find(account.id, key.id),
+    page: (apiKeys) => [
+      apiKeys.page(account.id, { limit: 10, offset: 5 }),
+      apiKeys.page(account.id, { limit: 10, offset: 0, after: key.id }),
+    ],
+    count: (apiKeys) => apiKeys.count(account.id),
+    countLive: (apiKeys) => apiKeys.countLive(account.id),
+  },
+  conversations: {
+    find: (conversations) => conversations.find(account.id, conversation.id),
+    findMany: (conversations) => conversations.findMany(account.id, [conversation.id, conversation.id]),
+    findWithMessages: (conversations) => conversations.findWithMessages(account.id, conversation.id),
+    idByExternalId: (conversations) => conversations.idByExternalId(account.id, 'order-1'),
+    page: (conversations) =>
+      filters.flatMap((filter) =>
+        conversationSorts.flatMap((sort) =>
+          places.map((after) => conversations.page(account.id, { filter, sort, limit: 20, offset: 0, after })),
+        ),
+      ),
+    count: (conversations) => filters.map((filter) => conversations.count(account.id, filter)),
+  },
+  messages: {
+    findMany: (messages) => messages.findMany(account.id, [message.id, message.id]),
+    ranges: (messages) => messages.ranges(account.id, [{ conversationId: conversation.id, from: 1, to: 5 }]),
+  },
+  events: {
+    epoch: (events) => events.epoch(),
+  },
+  rateWindows: {
+    since: (rateWindows) => rateWindows.since(account.id, 5),
+  },
+};
+
+type Writes = { readonly [Section in keyof Reads]: Omit<Transaction[Section], keyof Reads[Section]> };
+
+// In an order in which each finds what it needs.
+const writes: Calls<Writes> = {
+  accounts: {
+    insert: (accounts) => accounts.insert(account),
+    update: (accounts) => accounts.update({ ...account, name: 'Renamed' }),
+  },
+  apiKeys: {
+    insert: (apiKeys) => apiKeys.insert(account.id, key, hash),
+    update: (apiKeys) => apiKeys.update({ ...key, revokedAt: start }),
+  },
+  conversations: {
+    insert: (conversations) => conversations.insert(account.id, conversation),
+    update: (conversations) =>
+      conversations.update(account.id, conversation, { ...conversation, status: 'closed', version: 2 }),
+  },
+  messages: {
+    insert: (messages) => messages.insert(account.id, message),
+  },
+  events: {
+    append: (events) => events.append(account.id, [sampleEvent(conversation)]),
+  },
+  rateWindows: {
+    add: (rateWindows) => rateWindows.add(account.id, 7, 1),
+    prune: (rateWindows) => rateWindows.prune(account.id, 5),
+  },
+};
+
+async function callAll<Sections extends object>(calls: Calls<Sections>, sections: Sections): Promise<void> {
+  for (const name of Object.keys(calls) as (keyof Sections)[]) {
+    for (const call of Object.values<(section: Sections[typeof name]) => unknown>(calls[name])) {
+      await call(sections[name]);
+    }
+  }
+}
+
+describe('the queries', () => {
+  test('of every read go straight to what was asked for, and find it in order', async () => {
+    const explained = await explain(({ read }) => callAll(reads, read));
+    expect(explained.length).toBeGreaterThan(100);
+    for (const query of explained) expect({ ...query, slow: slowSteps(query) }).toEqual({ ...query, slow: [] });
+  });
+
+  test('of every write do too', async () => {
+    const explained = await explain((storage) => storage.write((tx) => callAll<Writes>(writes, tx)));
+    expect(explained.length).toBeGreaterThan(10);
+    for (const query of explained) expect({ ...query, slow: slowSteps(query) }).toEqual({ ...query, slow: [] });
+  });
+
+  test('of all accounts read them in order', async () => {
+    const [list] = await explain(({ read }) => read.accounts.list());
+    expect(list?.plan).toEqual([expect.stringMatching(/^SCAN accounts USING INDEX/)]);
+  });
+
+  test('of a page after a cursor begin at the cursor, whatever the filter', async () => {
+    // In the index: the last of the columns that it is entered by, and the direction from there.
+    const entries: Record<ConversationSort, RegExp> = {
+      createdAt: /\bid>\?/,
+      '-createdAt': /\bid<\?/,
+      lastActivityAt: /\(last_activity_at,id\)>\(\?,\?\)/,
+      '-lastActivityAt': /\(last_activity_at,id\)<\(\?,\?\)/,
+    };
+    const after = { id: conversation.id, lastActivityAtMs: startMs };
+    for (const sort of conversationSorts) {
+      // An external id leaves one row at most: there is nothing to begin in.
+      const pages = await explain(async ({ read }) => {
+        for (const filter of filters.filter(({ externalId }) => externalId === undefined)) {
+          await read.conversations.page(account.id, { filter, sort, limit: 20, offset: 0, after });
+        }
+      });
+      // The cursor takes the place of the bound on its side, so half of them become the same.
+      expect(pages).toHaveLength(sort.endsWith('createdAt') ? 4 : 8);
+      for (const { sql, plan } of pages) {
+        expect({ sql, plan }).toEqual({ sql, plan: [expect.stringMatching(entries[sort])] });
+        // Of two bounds on one side SQLite would begin at either, and walk over all up to the other.
+        expect(sql.split(`"id" >`).length - 1, sql).toBeLessThanOrEqual(1);
+        expect(sql.split(`"id" <`).length - 1, sql).toBeLessThanOrEqual(1);
+      }
+    }
+  });
+});

@@ -1,0 +1,672 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { DomainError } from '../../src/domain/errors.ts';
+import type { Transaction } from '../../src/domain/ports.ts';
+import { leased, patient } from '../../src/storage/sqlite/guard.ts';
+import { openReader, openWriter, stopBlocking } from '../../src/storage/sqlite/open.ts';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { Writer } from '../../src/storage/sqlite/writer.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { ids, sampleAccount, sampleConversation, startMs, storedAccount } from './samples.ts';
+
+// The writer on a real file, with a transaction small enough to break in every way that SQLite knows.
+
+interface Notes {
+  /** Writes a note; each text can be written once. */
+  add(text: string): void;
+  /** Any statement, to do what no query of the storage would. */
+  exec(sql: string): void;
+}
+
+function openNotes({ busyTimeoutMs = 5_000 } = {}) {
+  const path = join(temporaryFolder(), 'notes.db');
+  const statements: string[] = [];
+  const tools = { onStatement: (_sql: string): void => {} };
+  const connection = openWriter(path, {
+    onStatement(sql) {
+      statements.push(sql);
+      tools.onStatement(sql);
+    },
+  });
+  connection.exec(`CREATE TABLE notes (text TEXT PRIMARY KEY, parent TEXT REFERENCES notes (text)) WITHOUT ROWID`);
+  stopBlocking(connection);
+  const insert = connection.prepare('INSERT INTO notes (text) VALUES (?)');
+  const notes: Notes = {
+    add: (text) => void insert.run(text),
+    exec: (sql) => void connection.exec(sql),
+  };
+  const writer = new Writer<Notes>(connection, leased(notes, connection), { busyTimeoutMs });
+  const reader = openReader(path);
+  const kept = reader.prepare<[], string>('SELECT text FROM notes ORDER BY text').pluck();
+  onTestFinished(async () => {
+    await writer.close();
+    reader.close();
+    connection.close();
+  });
+  statements.length = 0;
+  return Object.assign(tools, {
+    path,
+    connection,
+    writer,
+    /** What was run on the writing connection, in order. */
+    statements,
+    /** What a reader finds. */
+    kept: () => kept.all(),
+    add: (text: string) => writer.write(async (tx) => tx.add(text)),
+  });
+}
+
+/** Another connection with the write lock in its hands. */
+function lockedElsewhere(path: string): { release(): void } {
+  const other = new Database(path);
+  other.exec('BEGIN IMMEDIATE');
+  onTestFinished(() => void other.close());
+  return { release: () => void other.exec('COMMIT') };
+}
+
+function codesOf(results: readonly PromiseSettledResult<unknown>[]): string[] {
+  return results.map((result) => {
+    if (result.status === 'fulfilled') return 'kept';
+    return result.reason instanceof DomainError ? result.reason.code : String(result.reason);
+  });
+}
+
+const count = (statements: readonly string[], statement: string) =>
+  statements.filter((sql) => sql === statement).length;
+const unavailable = expect.objectContaining({
+  code: 'UNAVAILABLE',
+  facts: expect.objectContaining({ retryAfterSeconds: 1 }),
+});
+
+describe('a transaction that has ended', () => {
+  test('cannot be used: what a work has left floating throws and is not written', async () => {
+    const { writer, kept, add } = openNotes();
+    let floating: Promise<unknown> | undefined;
+    const leave = writer.write(async (tx) => {
+      tx.add('meant');
+      floating = (async () => {
+        await nextTurn();
+        tx.add('floating');
+      })();
+      floating.catch(() => {});
+    });
+    await Promise.all([leave, add('neighbour')]);
+    await expect(floating).rejects.toThrow(/used after it had ended/);
+    expect(kept()).toEqual(['meant', 'neighbour']);
+  });
+
+  test('cannot be used by what floats on in microtasks while the works after it run', async () => {
+    const { writer, kept, add } = openNotes();
+    let floating: Promise<unknown> | undefined;
+    const leave = writer.write(async (tx) => {
+      floating = (async () => {
+        for (let hop = 0; hop < 20; hop++) await null;
+        tx.add('floating');
+      })();
+      floating.catch(() => {});
+    });
+    await Promise.all([leave, ...Array.from({ length: 20 }, (_, index) => add(`neighbour ${index}`))]);
+    await expect(floating).rejects.toThrow(/used after it had ended/);
+    expect(kept()).toHaveLength(20);
+  });
+
+  test('cannot be used when its work has thrown', async () => {
+    const { writer, kept } = openNotes();
+    let escaped: Notes | undefined;
+    const failing = writer.write(async (tx) => {
+      escaped = tx;
+      throw new Error('on purpose');
+    });
+    await expect(failing).rejects.toThrow('on purpose');
+    expect(() => escaped?.add('late')).toThrow(/used after it had ended/);
+    expect(kept()).toEqual([]);
+  });
+
+  test('is dead in every method that the storage has', async () => {
+    const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
+    onTestFinished(() => storage.close());
+    let escaped: Transaction | undefined;
+    await storage.write(async (tx) => {
+      escaped = tx;
+    });
+    const methods = Object.values(escaped as Transaction).flatMap((section: object) =>
+      Object.getOwnPropertyNames(Object.getPrototypeOf(section))
+        .filter((name) => name !== 'constructor')
+        .map((name) => () => Reflect.get(section, name).call(section)),
+    );
+    expect(methods.length).toBeGreaterThan(25);
+    for (const method of methods) expect(method).toThrow(/used after it had ended/);
+  });
+});
+
+describe('a work that awaits something other than its transaction', () => {
+  const waits: Record<string, (tools: ReturnType<typeof openNotes>) => Promise<unknown>> = {
+    'a timer': () => sleep(1),
+    // Were the guard an immediate, this timer would come first.
+    'a timer that is due at once': () => {
+      const due = sleep(1);
+      const until = performance.now() + 5;
+      while (performance.now() < until);
+      return due;
+    },
+    'an immediate': () => nextTurn(),
+    'a tick': () => new Promise<void>((resolve) => process.nextTick(resolve)),
+    'a file': () => readFile(import.meta.filename),
+    'another write': ({ add }) => add('inner'),
+    'nothing that will ever come': () => new Promise(() => {}),
+  };
+
+  test.each(Object.keys(waits))('is failed and undone, loudly, and its neighbours are kept: %s', async (name) => {
+    const tools = openNotes();
+    const { writer, connection, kept, add } = tools;
+    let afterwards: unknown;
+    const results = await Promise.allSettled([
+      add('before'),
+      writer.write(async (tx) => {
+        tx.add('undone');
+        await waits[name]?.(tools);
+        try {
+          tx.add('afterwards');
+        } catch (error) {
+          afterwards = error;
+        }
+      }),
+      add('after'),
+    ]);
+    expect(codesOf(results)).toEqual([
+      'kept',
+      'Error: A storage work awaited something other than its transaction',
+      'kept',
+    ]);
+    await expect(add('later')).resolves.toBeUndefined();
+    const inner = name === 'another write' ? ['inner'] : [];
+    expect(kept()).toEqual(['after', 'before', ...inner, 'later']);
+    if (!name.startsWith('nothing')) {
+      await expect.poll(() => afterwards).toMatchObject({ message: expect.stringMatching(/used after it had ended/) });
+    }
+    expect(kept()).not.toContain('afterwards');
+    expect(connection.inTransaction).toBe(false);
+  });
+});
+
+test('a work that was failed for waiting may fail again later: nobody is told twice', async () => {
+  const { writer } = openNotes();
+  const unhandled: unknown[] = [];
+  const listen = (reason: unknown) => void unhandled.push(reason);
+  process.on('unhandledRejection', listen); // it would end the program
+  onTestFinished(() => void process.off('unhandledRejection', listen));
+  const { promise: resumed, resolve: resume } = Promise.withResolvers<void>();
+  const write = writer.write(async (tx) => {
+    await nextTurn();
+    resume();
+    tx.add('late');
+  });
+  await expect(write).rejects.toThrow(/awaited something other/);
+  await resumed;
+  await nextTurn();
+  expect(unhandled).toEqual([]);
+});
+
+describe('works that await only their transaction', () => {
+  test('finish before the event loop turns, 64 in a row with many calls and Promise.all', async () => {
+    const { writer, kept, statements } = openNotes();
+    let turned = false;
+    const results = await Promise.allSettled(
+      Array.from({ length: 64 }, (_, index) =>
+        writer.write(async (tx) => {
+          // The group's time may run out between two works, but never within one.
+          turned = false;
+          setImmediate(() => {
+            turned = true;
+          });
+          for (let call = 0; call < 10; call++) await tx.add(`${index} in a row ${call}`);
+          await Promise.all(Array.from({ length: 10 }, async (_, call) => await tx.add(`${index} at once ${call}`)));
+          expect(turned).toBe(false);
+          if (index % 8 === 7) throw new Error('on purpose');
+        }),
+      ),
+    );
+    expect(codesOf(results)).toEqual(results.map((_, index) => (index % 8 === 7 ? 'Error: on purpose' : 'kept')));
+    expect(kept()).toHaveLength(56 * 20);
+    expect(count(statements, 'SAVEPOINT work'), 'none had to be run twice').toBe(64);
+  });
+
+  test('of one turn are one commit, and none of them is acknowledged before it', async () => {
+    const { writer, statements } = openNotes();
+    await Promise.all(
+      Array.from({ length: 40 }, async (_, index) => {
+        await writer.write(async (tx) => tx.add(String(index)));
+        statements.push('acknowledged');
+      }),
+    );
+    expect(count(statements, 'BEGIN IMMEDIATE')).toBe(1);
+    expect(count(statements, 'COMMIT')).toBe(1);
+    expect(statements.indexOf('acknowledged')).toBeGreaterThan(statements.indexOf('COMMIT'));
+    expect(count(statements, 'acknowledged')).toBe(40);
+  });
+
+  test('that fail are told so only when what they may have read is committed', async () => {
+    const { writer, statements, add } = openNotes();
+    const failing = writer.write(async () => {
+      throw new Error('on purpose');
+    });
+    await Promise.all([add('kept'), failing.catch(() => statements.push('told'))]);
+    expect(statements.indexOf('told')).toBeGreaterThan(statements.indexOf('COMMIT'));
+  });
+
+  test('run in the order of their coming', async () => {
+    const { writer } = openNotes();
+    const order: number[] = [];
+    await Promise.all(Array.from({ length: 500 }, (_, index) => writer.write(async () => void order.push(index))));
+    expect(order).toEqual(Array.from({ length: 500 }, (_, index) => index));
+  });
+});
+
+describe('the event loop', () => {
+  test('turns between groups, however much waits, and a slow group is cut short', async () => {
+    const { writer, statements } = openNotes();
+    let turns = 0;
+    let ticking = setImmediate(function tick() {
+      turns++;
+      ticking = setImmediate(tick);
+    });
+    onTestFinished(() => clearImmediate(ticking));
+    const slowMs = 1;
+    const works = 200;
+    await Promise.all(
+      Array.from({ length: works }, (_, index) =>
+        writer.write(async (tx) => {
+          tx.add(String(index));
+          const until = performance.now() + slowMs;
+          while (performance.now() < until);
+        }),
+      ),
+    );
+    // No more than 11 works of a millisecond go into the 10 ms of a group; by number 128 would.
+    const groups = count(statements, 'COMMIT');
+    expect(groups).toBeGreaterThanOrEqual(works / 11);
+    expect(turns).toBeGreaterThanOrEqual(groups - 1);
+  });
+
+  test('turns while 5,000 quick works are written', async () => {
+    const { kept, add, statements } = openNotes();
+    let turns = 0;
+    let ticking = setImmediate(function tick() {
+      turns++;
+      ticking = setImmediate(tick);
+    });
+    onTestFinished(() => clearImmediate(ticking));
+    await Promise.all(Array.from({ length: 5_000 }, (_, index) => add(String(index))));
+    expect(kept()).toHaveLength(5_000);
+    expect(count(statements, 'COMMIT')).toBeGreaterThanOrEqual(5_000 / 128);
+    expect(turns).toBeGreaterThanOrEqual(count(statements, 'COMMIT') - 1);
+  });
+});
+
+/** Ways in which SQLite ends a transaction by itself, savepoints and all. */
+const losses: Record<string, (tx: Notes) => void> = {
+  'a constraint that rolls back': (tx) => {
+    tx.exec(`INSERT INTO notes (text) VALUES ('twin')`);
+    tx.exec(`INSERT OR ROLLBACK INTO notes (text) VALUES ('twin')`);
+  },
+  'a full disk': (tx) => {
+    tx.exec('PRAGMA max_page_count = 1'); // less than it has: not a page more
+    for (let index = 0; index < 100; index++) tx.add(`${index} ${'x'.repeat(10_000)}`);
+  },
+};
+
+describe('a transaction that SQLite has ended by itself', () => {
+  test.each(Object.keys(losses))('fails the work that lost it, and the others run again alone: %s', async (loss) => {
+    const { writer, connection, statements, kept, add } = openNotes();
+    const runs = { before: 0, after: 0 };
+    const own = new DomainError('NOT_FOUND', 'of its own');
+    const results = await Promise.allSettled([
+      writer.write(async (tx) => {
+        runs.before++;
+        tx.add('before');
+      }),
+      writer.write(async (tx) => {
+        tx.add('failing');
+        throw own;
+      }),
+      writer.write(async (tx) => {
+        tx.add('losing');
+        losses[loss]?.(tx);
+      }),
+      writer.write(async (tx) => {
+        runs.after++;
+        tx.add('after');
+      }),
+    ]);
+    expect(codesOf(results)).toEqual(['kept', 'NOT_FOUND', 'UNAVAILABLE', 'kept']);
+    expect(results[1]).toMatchObject({ reason: own });
+    expect(results[2]).toMatchObject({ reason: unavailable });
+    expect(kept()).toEqual(['after', 'before']);
+    expect(runs).toEqual({ before: 2, after: 1 }); // the one behind had not begun
+    expect(count(statements, 'BEGIN IMMEDIATE'), 'the group, then each alone').toBe(1 + 4);
+    expect(connection.inTransaction).toBe(false);
+    connection.pragma('max_page_count = 1000000');
+    await expect(add('later')).resolves.toBeUndefined();
+  });
+
+  test('fails with UNAVAILABLE those that cannot run again because another process has taken the lock', async () => {
+    const tools = openNotes();
+    const { path, writer, kept, add } = tools;
+    let lock: ReturnType<typeof lockedElsewhere> | undefined;
+    const results = await Promise.allSettled([
+      add('before'),
+      writer.write(async (tx) => {
+        tools.onStatement = (sql) => {
+          if (sql === 'BEGIN IMMEDIATE') lock ??= lockedElsewhere(path);
+        };
+        losses['a constraint that rolls back']?.(tx);
+      }),
+      add('after'),
+    ]);
+    expect(codesOf(results)).toEqual(['UNAVAILABLE', 'UNAVAILABLE', 'UNAVAILABLE']);
+    lock?.release();
+    await add('later');
+    expect(kept()).toEqual(['later']);
+  });
+
+  test('costs a work nothing when it is not lost again', async () => {
+    const { writer, kept } = openNotes();
+    let lost = false;
+    const results = await Promise.allSettled([
+      writer.write(async (tx) => {
+        tx.add('unlucky');
+        if (!lost) {
+          lost = true;
+          tx.exec(`INSERT OR ROLLBACK INTO notes (text) VALUES ('unlucky')`);
+        }
+        return 'value';
+      }),
+      writer.write(async (tx) => tx.add('neighbour')),
+    ]);
+    expect(results[0]).toEqual({ status: 'fulfilled', value: 'value' });
+    expect(kept()).toEqual(['neighbour', 'unlucky']);
+  });
+
+  test.each(Object.keys(losses))('cannot be written outside of by a work that goes on: %s', async (loss) => {
+    const { writer, kept, add } = openNotes();
+    const errors: unknown[] = [];
+    const carefree = writer.write(async (tx) => {
+      const attempt = (step: () => void) => {
+        try {
+          step();
+        } catch (error) {
+          errors.push(error);
+        }
+      };
+      attempt(() => losses[loss]?.(tx));
+      await null;
+      // Each of these would be a transaction of its own, durable at once.
+      attempt(() => tx.add('outside'));
+      attempt(() => tx.add('outside too'));
+      return 'all is well';
+    });
+    const results = await Promise.allSettled([add('before'), carefree, add('after')]);
+    expect(codesOf(results)).toEqual(['kept', 'UNAVAILABLE', 'kept']);
+    expect(kept()).toEqual(['after', 'before']);
+    expect(errors.at(-1)).toMatchObject({ message: expect.stringMatching(/used after it had ended/) });
+  });
+});
+
+describe('a COMMIT that fails', () => {
+  const orphan = (tx: Notes) => {
+    tx.exec('PRAGMA defer_foreign_keys = ON');
+    tx.exec(`INSERT INTO notes (text, parent) VALUES ('orphan', 'nobody')`);
+  };
+
+  test('fails every work of the group, and nothing of any of them is there', async () => {
+    const { writer, connection, kept, statements, add } = openNotes();
+    const results = await Promise.allSettled([
+      add('before'),
+      writer.write(async (tx) => orphan(tx)),
+      writer.write(async () => {
+        throw new Error('on purpose');
+      }),
+      add('after'),
+    ]);
+    expect(codesOf(results)).toEqual(Array(4).fill('UNAVAILABLE'));
+    expect(results[0]).toMatchObject({ reason: unavailable });
+    expect(results[0]).toMatchObject({
+      reason: { cause: expect.objectContaining({ code: 'SQLITE_CONSTRAINT_FOREIGNKEY' }) },
+    });
+    expect(kept()).toEqual([]);
+    expect(count(statements, 'COMMIT')).toBe(1);
+    expect(connection.inTransaction).toBe(false);
+  });
+
+  test('does not keep later works from being written', async () => {
+    const { writer, kept, add } = openNotes();
+    await expect(writer.write(async (tx) => orphan(tx))).rejects.toEqual(unavailable);
+    await Promise.all([add('one'), add('two')]);
+    expect(kept()).toEqual(['one', 'two']);
+  });
+});
+
+test('whatever goes wrong, all that was acknowledged is there and nothing that was refused is', async () => {
+  const { writer, connection, kept } = openNotes();
+  const deeds = {
+    write: async () => {},
+    throw: async () => {
+      throw new Error('on purpose');
+    },
+    breakRule: async (tx: Notes) => {
+      tx.add('twin');
+      tx.add('twin');
+    },
+    lose: async (tx: Notes) => losses['a constraint that rolls back']?.(tx),
+    loseAndGoOn: async (tx: Notes) => {
+      try {
+        losses['a constraint that rolls back']?.(tx);
+      } catch {
+        await null;
+      }
+    },
+    wait: async () => void (await nextTurn()),
+    orphan: async (tx: Notes) => {
+      tx.exec('PRAGMA defer_foreign_keys = ON');
+      tx.exec(`INSERT INTO notes (text, parent) VALUES ('orphan', 'nobody')`);
+    },
+  } satisfies Record<string, (tx: Notes) => Promise<void>>;
+  const names = Object.keys(deeds) as (keyof typeof deeds)[];
+  let serial = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.record({ deed: fc.constantFrom(...names), waits: fc.nat(9).map((n) => n === 0) }), { maxLength: 25 }),
+      async (works) => {
+        const before = new Set(kept());
+        const running: Promise<string[]>[] = [];
+        for (const { deed, waits } of works) {
+          const texts = [`${++serial} first`, `${serial} last`];
+          const write = writer.write(async (tx) => {
+            tx.add(texts[0] as string);
+            await deeds[deed](tx);
+            try {
+              tx.add(texts[1] as string);
+            } catch (error) {
+              // A careless work, that takes the loss of its transaction for nothing.
+              if (deed !== 'loseAndGoOn') throw error;
+            }
+            return texts;
+          });
+          running.push(write.catch(() => []));
+          if (waits) await nextTurn();
+        }
+        const acknowledged = (await Promise.all(running)).flat();
+        expect(kept().filter((text) => !before.has(text))).toEqual(acknowledged.sort());
+        expect(connection.inTransaction).toBe(false);
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
+describe('a lock that another process holds', () => {
+  test('is waited for without stopping the event loop, and the work is written when it is released', async () => {
+    const { path, add, kept } = openNotes();
+    const lock = lockedElsewhere(path);
+    let done = false;
+    const write = add('patient').then(() => {
+      done = true;
+    });
+    // Waiting inside SQLite would block this very thread: these timers would never come to release the lock.
+    for (let tick = 0; tick < 20; tick++) {
+      await sleep(5);
+      expect(done).toBe(false);
+    }
+    lock.release();
+    await write;
+    expect(kept()).toEqual(['patient']);
+  });
+
+  test('is given up on with UNAVAILABLE after the busy timeout, and later works pass', async () => {
+    const { path, add, kept, statements } = openNotes({ busyTimeoutMs: 60 });
+    const lock = lockedElsewhere(path);
+    const startedMs = performance.now();
+    const results = await Promise.allSettled([add('one'), add('two')]);
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(60);
+    expect(codesOf(results)).toEqual(['UNAVAILABLE', 'UNAVAILABLE']);
+    expect(results[0]).toMatchObject({ reason: unavailable });
+    expect(count(statements, 'BEGIN IMMEDIATE'), 'it tried more than once').toBeGreaterThan(1);
+    lock.release();
+    await add('three');
+    expect(kept()).toEqual(['three']);
+  });
+
+  test('is waited for by each work for as long as it would alone', async () => {
+    const { path, add, kept } = openNotes({ busyTimeoutMs: 500 });
+    const lock = lockedElsewhere(path);
+    const first = add('first');
+    await sleep(450);
+    const second = add('second');
+    await expect(first).rejects.toEqual(unavailable);
+    lock.release();
+    await second;
+    expect(kept()).toEqual(['second']);
+  });
+
+  test('does not keep readers from reading', async () => {
+    const { path, kept, add } = openNotes();
+    await add('one');
+    const lock = lockedElsewhere(path);
+    expect(kept()).toEqual(['one']);
+    lock.release();
+  });
+
+  test('keeps a reader waiting by a timer where it does concern it, for as long as the busy timeout', async () => {
+    // In a write-ahead log readers are hardly ever locked out; a rollback journal makes it happen at will.
+    const path = join(temporaryFolder(), 'journal.db');
+    const other = new Database(path);
+    other.exec(`CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('one')`);
+    const reader = openReader(path);
+    other.exec('BEGIN EXCLUSIVE');
+    onTestFinished(() => {
+      reader.close();
+      other.close();
+    });
+    const all = () => reader.prepare('SELECT text FROM notes').pluck().all();
+    await expect(patient({ all }, 30).all()).rejects.toEqual(unavailable);
+    const reading = patient({ all }, 5_000).all();
+    await sleep(20);
+    other.exec('COMMIT');
+    expect(await reading).toEqual(['one']);
+  });
+});
+
+describe('closing', () => {
+  test('finishes the writes that wait and refuses later ones', async () => {
+    const { writer, kept, add } = openNotes();
+    const settled: number[] = [];
+    const waiting = Array.from({ length: 300 }, async (_, index) => {
+      await add(String(index));
+      settled.push(index);
+    });
+    const closing = writer.close();
+    await expect(add('late')).rejects.toEqual(unavailable);
+    await closing;
+    expect(settled).toHaveLength(300);
+    await Promise.all(waiting);
+    expect(kept()).toHaveLength(300);
+    await writer.close(); // a second time does no harm
+    await expect(add('later still')).rejects.toEqual(unavailable);
+  });
+
+  test('waits for a lock of another process as long as the works do', async () => {
+    const { path, writer, kept, add } = openNotes();
+    const lock = lockedElsewhere(path);
+    const write = add('patient');
+    const closing = writer.close();
+    await sleep(20);
+    lock.release();
+    await Promise.all([write, closing]);
+    expect(kept()).toEqual(['patient']);
+  });
+
+  test('leaves one file with everything in it', async () => {
+    const path = join(temporaryFolder(), 'test.db');
+    const storage = openSqliteStorage(path);
+    const account = sampleAccount();
+    const write = storage.write(async (tx) => tx.accounts.insert(account));
+    await storage.close();
+    await write;
+    expect([existsSync(path), existsSync(`${path}-wal`), existsSync(`${path}-shm`)]).toEqual([true, false, false]);
+    const reader = openReader(path);
+    expect(reader.prepare('SELECT id FROM accounts').pluck().all()).toEqual([account.id]);
+    reader.close();
+    await expect(storage.write(async () => {})).rejects.toEqual(unavailable);
+    await storage.close();
+  });
+});
+
+describe('the connections', () => {
+  test('write to a write-ahead log, durably at each commit, with foreign keys enforced', () => {
+    const { connection } = openNotes();
+    expect(connection.pragma('journal_mode', { simple: true })).toBe('wal');
+    expect(connection.pragma('synchronous', { simple: true })).toBe(2); // FULL
+    expect(connection.pragma('foreign_keys', { simple: true })).toBe(1);
+    expect(connection.pragma('busy_timeout', { simple: true })).toBe(0);
+  });
+
+  test('refuse a row that points at nothing', async () => {
+    const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
+    onTestFinished(() => storage.close());
+    const nobody = ids.next('account', startMs);
+    await expect(
+      storage.write(async (tx) => tx.conversations.insert(nobody, sampleConversation())),
+    ).rejects.toMatchObject({ code: 'SQLITE_CONSTRAINT_FOREIGNKEY' });
+    expect(await storage.read.conversations.count(nobody, {})).toBe(0);
+  });
+
+  test('for reading cannot write', async () => {
+    const { path, add } = openNotes();
+    await add('one');
+    const reader = openReader(path);
+    onTestFinished(() => void reader.close());
+    expect(() => reader.exec(`INSERT INTO notes (text) VALUES ('two')`)).toThrow(/readonly/);
+    expect(() => reader.exec('DELETE FROM notes')).toThrow(/readonly/);
+    expect(reader.pragma('busy_timeout', { simple: true })).toBe(0);
+  });
+
+  test('show their statements to whoever asks, each as it runs', async () => {
+    const statements: string[] = [];
+    const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'), {
+      onStatement: (sql) => void statements.push(sql),
+    });
+    onTestFinished(() => storage.close());
+    statements.length = 0;
+    const { id } = await storedAccount(storage);
+    expect(statements.at(0)).toBe('BEGIN IMMEDIATE');
+    expect(statements.at(-1)).toBe('COMMIT');
+    statements.length = 0;
+    await storage.read.accounts.find(id);
+    expect(statements).toEqual([expect.stringContaining(`= '${id}'`)]);
+  });
+});

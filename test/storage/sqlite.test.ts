@@ -1,0 +1,74 @@
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { expect, onTestFinished, test } from 'vitest';
+import type { EventType } from '../../src/domain/events.ts';
+import { timestamp } from '../../src/domain/time.ts';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { storageContract } from './contract.ts';
+import { sampleConversation, sampleMessage, storedAccount } from './samples.ts';
+
+interface EventRow {
+  readonly sequence: number;
+  readonly id: string;
+  readonly type: EventType;
+  readonly conversation_id: string;
+  readonly timestamp: number;
+  readonly data: string;
+}
+
+storageContract('SQLite', async () => {
+  const path = join(temporaryFolder(), 'contract.db');
+  let storage = openSqliteStorage(path);
+  onTestFinished(() => storage.close());
+  return {
+    storage,
+    async reopen() {
+      await storage.close();
+      storage = openSqliteStorage(path);
+      return storage;
+    },
+    async log(accountId) {
+      const connection = new Database(path, { readonly: true });
+      const rows = connection
+        .prepare<[string], EventRow>('SELECT * FROM events WHERE account_id = ? ORDER BY sequence')
+        .all(accountId);
+      connection.close();
+      return rows.map((row) => ({
+        sequence: row.sequence,
+        id: row.id,
+        type: row.type,
+        timestamp: timestamp(row.timestamp),
+        conversationId: row.conversation_id,
+        data: JSON.parse(row.data),
+      }));
+    },
+  };
+});
+
+test('a conversation is read as it was at one moment, even if another process writes between two statements', async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  let meanwhile = (_sql: string): void => {};
+  const storage = openSqliteStorage(path, { onStatement: (sql) => meanwhile(sql) });
+  onTestFinished(() => storage.close());
+  const { id: accountId } = await storedAccount(storage);
+  const conversation = sampleConversation({ messageCount: 1 });
+  const message = sampleMessage(conversation.id, 1);
+  await storage.write(async (tx) => {
+    await tx.conversations.insert(accountId, conversation);
+    await tx.messages.insert(accountId, message);
+  });
+  const connection = new Database(path);
+  onTestFinished(() => void connection.close());
+  let written = false;
+  meanwhile = (sql) => {
+    if (written || !sql.includes('from "messages"')) return;
+    written = true;
+    connection.exec(`UPDATE messages SET content = 'changed'; UPDATE conversations SET subject = 'changed'`);
+  };
+  const found = await storage.read.conversations.findWithMessages(accountId, conversation.id);
+  expect(written).toBe(true);
+  expect(found).toEqual({ conversation, messages: [message] });
+  const again = await storage.read.conversations.findWithMessages(accountId, conversation.id);
+  expect(again).toMatchObject({ conversation: { subject: 'changed' }, messages: [{ content: 'changed' }] });
+});

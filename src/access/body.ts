@@ -31,6 +31,31 @@ export function endsConnection(status: number, { complete, headers }: IncomingMe
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxBodyBytes;
 }
 
+const lingerBytes = 16 * maxBodyBytes;
+const lingerMs = 5_000;
+
+/**
+ * Makes an answer that ends the connection be followed by a lingering close (RFC 9112, 9.6): what the client is
+ * still sending is thrown away for a while. Closed at once, the connection would be reset, and the answer lost.
+ */
+export function linger(req: IncomingMessage): void {
+  const { socket } = req;
+  const hangUp = (): void => void socket.destroy();
+  // Node calls this when the answer is written.
+  socket.destroySoon = () => {
+    socket.end();
+    const timer = setTimeout(hangUp, lingerMs);
+    socket.once('close', () => clearTimeout(timer));
+    let left = lingerBytes;
+    req.on('data', (chunk: Buffer) => {
+      left -= chunk.length;
+      if (left < 0) hangUp();
+    });
+    if (req.readableEnded) hangUp();
+    else req.once('end', hangUp).resume();
+  };
+}
+
 function requireJson({ headers }: IncomingMessage): void {
   const type = headers['content-type'];
   if (type === undefined || !/^application\/json *(;.*)?$/i.test(type)) {

@@ -69,7 +69,7 @@ export function clientAddress(peer: string | undefined, forwardedFor: string | u
   const hops = proxies > 0 && forwardedFor !== undefined ? forwardedFor.split(',') : [];
   const hop = hops.at(-proxies) ?? hops[0];
   // What is no address names nobody, and could be as long as its sender likes.
-  return (hop && addressOf(hop.trim())) ?? peer ?? 'unknown';
+  return (hop === undefined ? undefined : addressOf(hop.trim())) ?? peer ?? 'unknown';
 }
 
 /** The address in a hop: some proxies write its port beside it, and IPv6 in brackets then. */

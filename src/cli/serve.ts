@@ -18,8 +18,9 @@ export function addServe(program: Command): void {
       const stopping = untilAskedToStop();
       log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
       await stopping;
-      log.info('stopping');
-      await server.close();
+      const closed = server.close();
+      log.info('stopping'); // from here on no connection is taken
+      await closed;
       log.info('stopped');
     });
 }

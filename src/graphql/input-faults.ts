@@ -1,5 +1,4 @@
 import {
-  type ASTNode,
   type DocumentNode,
   GraphQLError,
   type GraphQLInputType,
@@ -12,6 +11,7 @@ import {
   isNonNullType,
   isRequiredInputField,
   Kind,
+  type ObjectFieldNode,
   type OperationDefinitionNode,
   typeFromAST,
   type ValueNode,
@@ -31,20 +31,26 @@ function pathOfArgument(name: string): Path {
   return name === 'first' || name === 'last' ? ['limit'] : [name];
 }
 
-/** Where the values that a document holds lie in the input of their operations. */
-function placesIn(document: DocumentNode): Map<ASTNode, Path> {
-  const places = new Map<ASTNode, Path>();
-  const note = (value: ValueNode, path: Path): void => {
-    places.set(value, path);
-    if (value.kind === Kind.LIST) for (const [index, item] of value.values.entries()) note(item, [...path, index]);
-    if (value.kind !== Kind.OBJECT) return;
-    for (const field of value.fields) {
-      places.set(field, [...path, field.name.value]);
-      note(field.value, [...path, field.name.value]);
-    }
+/** Where the values in a document lie in the input of their operations. */
+interface Places {
+  /** By the offset at which the value, or the field that holds it, starts: graphql-js tells of copies of its nodes. */
+  readonly byStart: ReadonlyMap<number, Path>;
+  /** Where each variable is used first. */
+  readonly byVariable: ReadonlyMap<string, Path>;
+}
+
+function placesIn(document: DocumentNode): Places {
+  const byStart = new Map<number, Path>();
+  const byVariable = new Map<string, Path>();
+  const note = (node: ValueNode | ObjectFieldNode, path: Path): void => {
+    if (node.loc !== undefined) byStart.set(node.loc.start, path);
+    if (node.kind === Kind.VARIABLE && !byVariable.has(node.name.value)) byVariable.set(node.name.value, path);
+    if (node.kind === Kind.LIST) for (const [index, item] of node.values.entries()) note(item, [...path, index]);
+    if (node.kind === Kind.OBJECT) for (const field of node.fields) note(field, [...path, field.name.value]);
+    if (node.kind === Kind.OBJECT_FIELD) note(node.value, path);
   };
   visit(document, { Argument: ({ name, value }) => note(value, pathOfArgument(name.value)) });
-  return places;
+  return { byStart, byVariable };
 }
 
 /** All that is wrong with the variables of an operation, up to a bound. */
@@ -54,14 +60,13 @@ export function variableFaults(
   operation: OperationDefinitionNode,
   values: Readonly<Record<string, unknown>>,
 ): Fault[] {
-  const places = [...placesIn(document)];
+  const { byVariable } = placesIn(document);
   const faults = (operation.variableDefinitions ?? []).values().flatMap(function* (definition) {
     const name = definition.variable.name.value;
     const type = typeFromAST(schema, definition.type);
     const value = Object.hasOwn(values, name) ? values[name] : undefined;
     if (!isInputType(type) || (value === undefined && definition.defaultValue !== undefined)) return;
-    const place = places.find(([node]) => node.kind === Kind.VARIABLE && node.name.value === name);
-    yield* faultsOf(value, type, place?.[1] ?? [name]);
+    yield* faultsOf(value, type, byVariable.get(name) ?? [name]);
   });
   return faults.take(maxFaults).toArray();
 }
@@ -128,13 +133,13 @@ export function pointingErrors(document: DocumentNode, errors: readonly GraphQLE
   return pointing;
 }
 
-function pointingError({ message: full, nodes }: GraphQLError, places: Map<ASTNode, Path>): GraphQLError {
+function pointingError({ message: full, nodes }: GraphQLError, { byStart }: Places): GraphQLError {
   if (full === 'Validation aborted.') {
     const tooMuch = 'The query repeats its fields too often to be checked.';
     return new GraphQLError(tooMuch, { originalError: new DomainError('QUERY_TOO_COMPLEX', tooMuch) });
   }
   const message = shorten(full);
-  const place = nodes?.map((node) => places.get(node)).find((path) => path !== undefined);
+  const place = nodes?.map(({ loc }) => loc && byStart.get(loc.start)).find((path) => path !== undefined);
   const missing = /required field "(\w+)"/.exec(full)?.[1];
   const detail = missing === undefined ? message.replace(/\.$/, '') : 'is required';
   const faults = place && [fault(missing === undefined ? place : [...place, missing], detail)];

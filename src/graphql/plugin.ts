@@ -13,7 +13,7 @@ import {
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
-import { endsConnection, readJson } from '../access/body.ts';
+import { endsConnection, linger, readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError, validationFailed } from '../domain/errors.ts';
@@ -76,7 +76,9 @@ export function useGraphQL(
     onResponse({ response, serverContext }) {
       const { exchange } = serverContext;
       if (exchange?.path !== path) return; // REST answers for itself
-      if (endsConnection(response.status, exchange.req)) response.headers.set('Connection', 'close');
+      if (!endsConnection(response.status, exchange.req)) return;
+      response.headers.set('Connection', 'close');
+      linger(exchange.req);
     },
 
     async onRequestParse({ serverContext, setRequestParser, endResponse, fetchAPI }) {

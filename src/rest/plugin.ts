@@ -2,7 +2,7 @@ import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Door } from '../access/admit.ts';
-import { endsConnection, readJson } from '../access/body.ts';
+import { endsConnection, linger, readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
@@ -90,7 +90,10 @@ export function useRest(world: World, { door, log }: { door: Door; log: Logger }
         result = problemReply(error, exchange);
       }
       const { status, headers, body } = result;
-      if (endsConnection(status, exchange.req)) headers['Connection'] = 'close';
+      if (endsConnection(status, exchange.req)) {
+        headers['Connection'] = 'close';
+        linger(exchange.req);
+      }
       if (exchange.method === 'HEAD' && body !== undefined) headers['Content-Length'] = String(Buffer.byteLength(body));
       endResponse(new fetchAPI.Response(exchange.method === 'HEAD' ? null : (body ?? null), { status, headers }));
     },

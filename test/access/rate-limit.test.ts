@@ -1,0 +1,709 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import Database from 'better-sqlite3';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Admission, RateLimiter } from '../../src/access/rate-limit.ts';
+import type { Account } from '../../src/domain/accounts.ts';
+import { DomainError } from '../../src/domain/errors.ts';
+import type { RateLimit } from '../../src/domain/ports.ts';
+import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { TestClock } from '../support/clock.ts';
+
+const secondMs = 1_000;
+const minuteMs = 60 * secondMs;
+const hourMs = 60 * minuteMs;
+
+let folder: string;
+/** Two storages on one file, as two processes would have them. */
+let storages: readonly [SqliteStorage, SqliteStorage];
+let observer: Database.Database;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
+  const path = join(folder, 'test.db');
+  storages = [openSqliteStorage(path), openSqliteStorage(path)];
+  observer = new Database(path, { readonly: true });
+});
+afterAll(async () => {
+  observer.close();
+  for (const storage of storages) await storage.close();
+  rmSync(folder, { recursive: true });
+});
+
+let accounts = 0;
+
+/** An account of its own for each test: the limiter needs no more of it than its id and its limit. */
+function accountWith(requestsPerHour: number, id = `acct_${++accounts}`): Account {
+  return { id, name: 'test', plan: 'trial', requestsPerHour, createdAt: '2026-11-21T06:12:00.000Z' };
+}
+
+function limiterOn(clock: TestClock, which: 0 | 1 = 0): RateLimiter {
+  return new RateLimiter({ storage: storages[which], clock });
+}
+
+/** It changes whenever anything is committed to the file. */
+function dataVersion(): unknown {
+  return observer.pragma('data_version', { simple: true });
+}
+
+/** What is counted against an account in the file, spent or reserved. */
+function countedOf({ id }: Account): number {
+  return observer
+    .prepare('SELECT coalesce(sum(count), 0) FROM rate_windows WHERE account_id = ?')
+    .pluck()
+    .get(id) as number;
+}
+
+type Outcome = { readonly admission: Admission } | { readonly refusal: DomainError };
+
+async function attempt(limiter: RateLimiter, account: Account, units = 1): Promise<Outcome> {
+  try {
+    return { admission: await limiter.admit(account, units) };
+  } catch (error) {
+    if (error instanceof DomainError && error.code === 'RATE_LIMITED') return { refusal: error };
+    throw error;
+  }
+}
+
+function isAdmitted(outcome: Outcome): boolean {
+  return 'admission' in outcome;
+}
+
+/** How many single requests are admitted until one is refused. */
+async function admitUntilRefused(limiter: RateLimiter, account: Account): Promise<number> {
+  for (let count = 0; ; count++) if (!isAdmitted(await attempt(limiter, account))) return count;
+}
+
+async function refusalOf(limiter: RateLimiter, account: Account, units = 1): Promise<DomainError> {
+  const outcome = await attempt(limiter, account, units);
+  if ('refusal' in outcome) return outcome.refusal;
+  throw new Error('It was admitted');
+}
+
+function minuteOf(ms: number): number {
+  return Math.floor(ms / minuteMs);
+}
+
+/** The contract word for word, without a thought for speed: a list of what was admitted, and when. */
+class Model {
+  readonly admitted: { readonly atMs: number; readonly units: number }[] = [];
+  limit: number;
+
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  /** What the current minute and the 60 before it hold. */
+  usedAt(nowMs: number): number {
+    const first = minuteOf(nowMs) - 60;
+    return this.admitted.reduce((sum, { atMs, units }) => (minuteOf(atMs) >= first ? sum + units : sum), 0);
+  }
+
+  remainingAt(nowMs: number): number {
+    return Math.max(0, this.limit - this.usedAt(nowMs));
+  }
+
+  /** When so many units are free if nothing else is admitted; undefined if they never are. */
+  freeAt(nowMs: number, units: number): number | undefined {
+    if (units > this.limit) return undefined;
+    let at = nowMs;
+    while (this.remainingAt(at) < units) at = (minuteOf(at) + 1) * minuteMs;
+    return at;
+  }
+
+  stateAt(nowMs: number): RateLimit {
+    const remaining = this.remainingAt(nowMs);
+    const resetAtMs = this.freeAt(nowMs, Math.min(remaining + 1, this.limit)) ?? nowMs;
+    return { limit: this.limit, remaining, resetAtMs };
+  }
+
+  admit(nowMs: number, units: number): boolean {
+    if (this.remainingAt(nowMs) < units) return false;
+    this.admitted.push({ atMs: nowMs, units });
+    return true;
+  }
+
+  takeBack(atMs: number): void {
+    this.admitted.splice(
+      this.admitted.findIndex((admission) => admission.atMs === atMs && admission.units === 1),
+      1,
+    );
+  }
+}
+
+const units = fc.integer({ min: 1, max: 10 });
+const burst = fc.array(fc.oneof({ weight: 3, arbitrary: fc.constant(1) }, units), { minLength: 2, maxLength: 40 });
+const meanwhile = fc.array(units, { maxLength: 2 });
+const limits = fc.constantFrom(1, 3, 10, 64, 100, 150, 1_000);
+/** Milliseconds, seconds, minutes, hours; and `toMinute`: to the next full minute, just before or just after it. */
+const step = fc.oneof(
+  fc.record({ ms: fc.integer({ min: 1, max: 1_500 }) }),
+  fc.record({ ms: fc.integer({ min: 1, max: 60 }).map((seconds) => seconds * secondMs) }),
+  fc.record({ ms: fc.integer({ min: 1, max: 62 }).map((minutes) => minutes * minuteMs) }),
+  fc.record({ ms: fc.integer({ min: 1, max: 3 }).map((hours) => hours * hourMs + 1) }),
+  fc.record({ toMinute: fc.constantFrom(-1, 0, 1) }),
+);
+
+function advance(clock: TestClock, by: { ms: number } | { toMinute: number }): number {
+  const before = clock.nowMs;
+  const target = 'ms' in by ? before + by.ms : (minuteOf(before) + 1) * minuteMs + by.toMinute;
+  clock.nowMs = Math.max(before, target);
+  return clock.nowMs - before;
+}
+
+const action = fc.oneof(
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant('admit' as const), units }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('burst' as const), burst }) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant('advance' as const), step }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('batch' as const), units, step, meanwhile }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('tick' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('restart' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('limit' as const), limit: limits }) },
+);
+
+const start = fc.integer({ min: 0, max: hourMs }).map((ms) => Date.parse('2026-11-21T06:00:00.000Z') + ms);
+
+describe('one limiter, never killed, with a clock that never goes back', () => {
+  /** Does the next thing to a limiter and to the model, and compares what they say. */
+  class Pair {
+    readonly clock: TestClock;
+    readonly model: Model;
+    #account: Account;
+    #limiter: RateLimiter;
+
+    constructor(startMs: number, limit: number) {
+      this.clock = new TestClock();
+      this.clock.nowMs = startMs;
+      this.model = new Model(limit);
+      this.#account = accountWith(limit);
+      this.#limiter = limiterOn(this.clock);
+    }
+
+    async admitAll(requests: readonly number[]): Promise<void> {
+      const now = this.clock.now();
+      const outcomes = await Promise.all(requests.map((each) => attempt(this.#limiter, this.#account, each)));
+      for (const [index, each] of requests.entries()) {
+        const outcome = outcomes[index] as Outcome;
+        const admitted = this.model.admit(now, each);
+        expect(isAdmitted(outcome), `${each} units, ${this.model.remainingAt(now)} remaining`).toBe(admitted);
+        if ('admission' in outcome) {
+          expect(outcome.admission).toEqual({ ...this.model.stateAt(now), minute: minuteOf(now) });
+        } else {
+          const freeAtMs = this.model.freeAt(now, each);
+          expect(outcome.refusal.facts.retryAfterSeconds).toBe(
+            freeAtMs === undefined ? undefined : Math.ceil((freeAtMs - now) / secondMs),
+          );
+        }
+      }
+      // A refusal in the midst of a burst sees what those behind it take, so only its last word is compared.
+      const last = outcomes.at(-1);
+      if (last !== undefined && 'refusal' in last)
+        expect(last.refusal.facts.rateLimit).toEqual(this.model.stateAt(now));
+    }
+
+    /** What a batch does: one unit at the door, and when its body has come all of it or nothing. */
+    async batch(
+      size: number,
+      wait: { ms: number } | { toMinute: number },
+      meanwhile: readonly number[],
+    ): Promise<void> {
+      const atMs = this.clock.now();
+      const outcome = await attempt(this.#limiter, this.#account);
+      expect(isAdmitted(outcome)).toBe(this.model.admit(atMs, 1));
+      if (!('admission' in outcome)) return;
+      advance(this.clock, wait);
+      await this.admitAll(meanwhile);
+      await this.#limiter.refund(this.#account, outcome.admission, 1);
+      this.model.takeBack(atMs);
+      await this.admitAll([size]);
+    }
+
+    async restart(): Promise<void> {
+      await this.#limiter.handBack({ all: true });
+      this.#limiter = limiterOn(this.clock);
+    }
+
+    async tick(): Promise<void> {
+      await this.#limiter.handBack();
+    }
+
+    changeLimit(limit: number): void {
+      this.model.limit = limit;
+      this.#account = accountWith(limit, this.#account.id);
+    }
+
+    async comparePeek(): Promise<void> {
+      expect(await this.#limiter.peek(this.#account)).toEqual(this.model.stateAt(this.clock.now()));
+    }
+  }
+
+  test('decides, and tells what is left and when there is more, exactly as the contract counts', async () => {
+    await fc.assert(
+      fc.asyncProperty(start, limits, fc.array(action, { minLength: 5, maxLength: 40 }), async (at, limit, actions) => {
+        const pair = new Pair(at, limit);
+        for (const next of actions) {
+          if (next.kind === 'admit') await pair.admitAll([next.units]);
+          else if (next.kind === 'burst') await pair.admitAll(next.burst);
+          else if (next.kind === 'advance') advance(pair.clock, next.step);
+          else if (next.kind === 'batch') await pair.batch(next.units, next.step, next.meanwhile);
+          else if (next.kind === 'tick') await pair.tick();
+          else if (next.kind === 'restart') await pair.restart();
+          else pair.changeLimit(next.limit);
+          await pair.comparePeek();
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe('whatever happens', () => {
+  const who = fc.constantFrom(0 as const, 1 as const);
+  const disaster = fc.oneof(
+    { weight: 10, arbitrary: fc.tuple(who, action) },
+    { weight: 2, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('crash' as const) })) },
+    { weight: 2, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('both' as const), burst })) },
+    { weight: 2, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('clockBack' as const), step })) },
+    { weight: 1, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('clockCorrected' as const) })) },
+  );
+
+  /** Two processes on one file, and the time that has really passed, whatever their clock says of it. */
+  class World {
+    readonly clock = new TestClock();
+    #limit: number;
+    #account: Account;
+    readonly #limiters: RateLimiter[];
+    readonly #admitted: { readonly elapsedMs: number; readonly units: number }[] = [];
+    readonly #model: Model;
+    #elapsedMs = 0;
+    /** The clock's highest reading at which anything was let in. */
+    #latestMs = 0;
+    #wentBack = false;
+
+    constructor(startMs: number, limit: number) {
+      this.clock.nowMs = startMs;
+      this.#limit = limit;
+      this.#model = new Model(limit);
+      this.#account = accountWith(limit);
+      this.#limiters = [limiterOn(this.clock, 0), limiterOn(this.clock, 1)];
+    }
+
+    limiter(index: 0 | 1): RateLimiter {
+      return this.#limiters[index] as RateLimiter;
+    }
+
+    async admitAll(requests: readonly { readonly by: 0 | 1; readonly units: number }[]): Promise<void> {
+      const now = this.clock.now();
+      const outcomes = await Promise.all(
+        requests.map(({ by, units }) => attempt(this.limiter(by), this.#account, units)),
+      );
+      for (const [index, { units }] of requests.entries()) {
+        if (!isAdmitted(outcomes[index] as Outcome)) continue;
+        const inTheHour = this.#admitted
+          .filter(({ elapsedMs }) => elapsedMs > this.#elapsedMs - hourMs)
+          .reduce((sum, each) => sum + each.units, units);
+        expect(inTheHour, 'in the 60 minutes up to now').toBeLessThanOrEqual(this.#limit);
+        // A clock that goes back takes the model's minutes with it; time that has passed stays passed.
+        expect(this.#wentBack || this.#model.admit(now, units), 'admitted with nothing left').toBe(true);
+        this.#admitted.push({ elapsedMs: this.#elapsedMs, units });
+        this.#latestMs = Math.max(this.#latestMs, now);
+      }
+    }
+
+    async batch(by: 0 | 1, units: number, wait: { ms: number } | { toMinute: number }): Promise<void> {
+      const atMs = this.clock.now();
+      const outcome = await attempt(this.limiter(by), this.#account);
+      if (!('admission' in outcome)) return;
+      this.advance(wait);
+      await this.limiter(by).refund(this.#account, outcome.admission, 1);
+      expect(outcome.admission.minute).toBeGreaterThanOrEqual(minuteOf(atMs));
+      await this.admitAll([{ by, units }]);
+    }
+
+    advance(by: { ms: number } | { toMinute: number }): void {
+      this.#elapsedMs += advance(this.clock, by);
+    }
+
+    setBack(by: { ms: number } | { toMinute: number }): void {
+      this.clock.nowMs -= 'ms' in by ? by.ms : minuteMs;
+      this.#wentBack = true;
+    }
+
+    /** The clock had been right before it went back, and is set right again. */
+    correct(): void {
+      this.clock.nowMs = Math.max(this.clock.nowMs, this.#latestMs);
+    }
+
+    async restart(index: 0 | 1): Promise<void> {
+      await this.limiter(index).handBack({ all: true });
+      this.crash(index);
+    }
+
+    crash(index: 0 | 1): void {
+      this.#limiters[index] = limiterOn(this.clock, index);
+    }
+
+    changeLimit(limit: number): void {
+      this.#limit = limit;
+      this.#model.limit = limit;
+      this.#account = accountWith(limit, this.#account.id);
+    }
+  }
+
+  test('no 60 minutes see more than the limit: crashes, two processes, a clock that goes back', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        start,
+        limits,
+        fc.array(disaster, { minLength: 5, maxLength: 40 }),
+        async (at, limit, actions) => {
+          const world = new World(at, limit);
+          for (const [by, next] of actions) {
+            if (next.kind === 'admit') await world.admitAll([{ by, units: next.units }]);
+            else if (next.kind === 'burst') await world.admitAll(next.burst.map((units) => ({ by, units })));
+            else if (next.kind === 'both') {
+              await world.admitAll(next.burst.map((units, index) => ({ by: index % 2 === 0 ? 0 : 1, units })));
+            } else if (next.kind === 'advance') world.advance(next.step);
+            else if (next.kind === 'batch') await world.batch(by, next.units, next.step);
+            else if (next.kind === 'tick') await world.limiter(by).handBack();
+            else if (next.kind === 'restart') await world.restart(by);
+            else if (next.kind === 'crash') world.crash(by);
+            else if (next.kind === 'clockBack') world.setBack(next.step);
+            else if (next.kind === 'clockCorrected') world.correct();
+            else world.changeLimit(next.limit);
+          }
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe('one process alone', () => {
+  test.each([1, 3, 100, 1_000])('admits exactly its limit of %i, then refuses', async (limit) => {
+    const account = accountWith(limit);
+    const limiter = limiterOn(new TestClock());
+    expect(await admitUntilRefused(limiter, account)).toBe(limit);
+    expect((await limiter.peek(account)).remaining).toBe(0);
+  });
+
+  test.each([64, 100, 101, 300])('admits exactly 100 of %i that come at once', async (count) => {
+    const account = accountWith(100);
+    const limiter = limiterOn(new TestClock());
+    const outcomes = await Promise.all(Array.from({ length: count }, () => attempt(limiter, account)));
+    expect(outcomes.filter(isAdmitted)).toHaveLength(Math.min(count, 100));
+    expect(countedOf(account)).toBe(Math.min(count, 100));
+  });
+
+  test('admits a batch as a whole or not at all, and a refused one costs nothing', async () => {
+    const account = accountWith(10);
+    const limiter = limiterOn(new TestClock());
+    await limiter.admit(account, 8);
+    await refusalOf(limiter, account, 3);
+    expect(countedOf(account)).toBe(8);
+    await limiter.admit(account, 2);
+    await refusalOf(limiter, account);
+  });
+
+  test('says of a batch above the limit that no wait will do', async () => {
+    const account = accountWith(4);
+    const { facts } = await refusalOf(limiterOn(new TestClock()), account, 5);
+    expect(facts.retryAfterSeconds).toBeUndefined();
+    expect(facts.rateLimit).toMatchObject({ limit: 4, remaining: 4 });
+  });
+
+  test.each([
+    [1, 0],
+    [1, 250],
+    [2, 0],
+    [5, 59_999],
+  ])('admits %i units exactly Retry-After later, and not a moment before they are free', async (units, startMs) => {
+    const clock = new TestClock();
+    clock.advance(startMs);
+    const account = accountWith(6);
+    const limiter = limiterOn(clock);
+    for (let minute = 0; minute < 6; minute++) {
+      await limiter.admit(account);
+      clock.advance(minuteMs);
+    }
+    const refusedAtMs = clock.now();
+    const { retryAfterSeconds = 0 } = (await refusalOf(limiter, account, units)).facts;
+    // The first unit leaves the window 61 minutes after the minute that it came in, then one a minute.
+    const freeAtMs = Math.floor((refusedAtMs - 6 * minuteMs) / minuteMs + 60 + units) * minuteMs;
+    expect(retryAfterSeconds).toBe(Math.ceil((freeAtMs - refusedAtMs) / secondMs));
+    for (const early of [refusedAtMs + (retryAfterSeconds - 1) * secondMs, freeAtMs - 1]) {
+      clock.nowMs = early;
+      await refusalOf(limiter, account, units);
+    }
+    clock.nowMs = refusedAtMs + retryAfterSeconds * secondMs;
+    expect(isAdmitted(await attempt(limiter, account, units))).toBe(true);
+  });
+
+  test('has more left exactly at resetAtMs, and not 1 ms before', async () => {
+    const clock = new TestClock();
+    const account = accountWith(5);
+    const limiter = limiterOn(clock);
+    clock.advance(12_345);
+    await limiter.admit(account, 2);
+    clock.advance(3 * minuteMs);
+    const { remaining, resetAtMs } = await limiter.admit(account);
+    expect(remaining).toBe(2);
+    clock.nowMs = resetAtMs - 1;
+    expect(await limiter.peek(account)).toMatchObject({ remaining: 2, resetAtMs });
+    clock.nowMs = resetAtMs;
+    expect(await limiter.peek(account)).toMatchObject({ remaining: 4 });
+  });
+
+  test('takes a new limit of the account at once', async () => {
+    const account = accountWith(100);
+    const limiter = limiterOn(new TestClock());
+    for (let sent = 0; sent < 40; sent++) await limiter.admit(account);
+    const lowered = accountWith(30, account.id);
+    expect((await refusalOf(limiter, lowered)).facts.rateLimit).toMatchObject({ limit: 30, remaining: 0 });
+    const raised = accountWith(50, account.id);
+    expect(await admitUntilRefused(limiter, raised)).toBe(10);
+  });
+
+  test('holds those that wait together to the limit that was read last', async () => {
+    const account = accountWith(6_400);
+    const limiter = limiterOn(new TestClock());
+    const first = attempt(limiter, account);
+    const second = attempt(limiter, accountWith(1, account.id));
+    expect(isAdmitted(await first)).toBe(true);
+    expect(isAdmitted(await second)).toBe(false);
+  });
+
+  test('spends a block in its own minute only, also when that has passed before the block was written', async () => {
+    const clock = new TestClock();
+    const account = accountWith(1);
+    const [storage] = storages;
+    const write: typeof storage.write = async (work) => {
+      const result = await storage.write(work);
+      if (clock.now() === slowAtMs) clock.advance(minuteMs);
+      return result;
+    };
+    const slowAtMs = clock.now();
+    await new RateLimiter({ storage: { ...storage, write }, clock }).admit(account);
+    const admittedAtMs = clock.now();
+    expect(admittedAtMs).toBe(slowAtMs + minuteMs);
+    clock.nowMs = admittedAtMs + hourMs;
+    await refusalOf(limiterOn(clock), account);
+    clock.advance(minuteMs);
+    await limiterOn(clock).admit(account);
+  });
+
+  test('knows of what is left of its block when the minute of it has passed', async () => {
+    const clock = new TestClock();
+    const account = accountWith(6_400);
+    const limiter = limiterOn(clock);
+    await limiter.admit(account);
+    clock.advance(minuteMs);
+    expect((await limiter.peek(account)).remaining).toBe(6_399);
+  });
+});
+
+describe('a unit that is given back', () => {
+  test('goes back to the minute that it was counted in', async () => {
+    const clock = new TestClock();
+    const account = accountWith(10);
+    const limiter = limiterOn(clock);
+    clock.advance(59_000);
+    const admission = await limiter.admit(account);
+    clock.advance(1_000);
+    await limiter.admit(account);
+    await limiter.refund(account, admission, 1);
+    expect(await admitUntilRefused(limiter, account)).toBe(9);
+    // As the first minute leaves the window, nothing leaves with it: its one unit was given back.
+    clock.advance(60 * minuteMs);
+    await refusalOf(limiter, account);
+    clock.advance(minuteMs);
+    expect(await admitUntilRefused(limiter, account)).toBe(10);
+  });
+
+  test('is not lost while others wait for a block', async () => {
+    const account = accountWith(3);
+    const limiter = limiterOn(new TestClock());
+    const admission = await limiter.admit(account);
+    const waiting = attempt(limiter, account);
+    await limiter.refund(account, admission, 1);
+    expect(isAdmitted(await waiting)).toBe(true);
+    expect(await admitUntilRefused(limiter, account)).toBe(2);
+  });
+});
+
+describe('what it costs', () => {
+  test('an admission from a block writes nothing', async () => {
+    const account = accountWith(10_000);
+    const limiter = limiterOn(new TestClock());
+    await limiter.admit(account); // reserves ⌊10,000 / 64⌋ = 156
+    expect(countedOf(account)).toBe(156);
+    const before = dataVersion();
+    for (let sent = 1; sent < 156; sent++) await limiter.admit(account);
+    expect(dataVersion()).toBe(before);
+    await limiter.admit(account); // the next block: ⌊9,844 / 64⌋
+    expect(dataVersion()).not.toBe(before);
+    expect(countedOf(account)).toBe(156 + 153);
+  });
+
+  test('those that come while a block is being reserved are served from it', async () => {
+    const account = accountWith(10_000);
+    const [storage] = storages;
+    let commits = 0;
+    const write: typeof storage.write = (work) => {
+      commits++;
+      return storage.write(work);
+    };
+    const limiter = new RateLimiter({ storage: { ...storage, write }, clock: new TestClock() });
+    await Promise.all(Array.from({ length: 156 }, () => limiter.admit(account)));
+    expect(commits).toBe(1);
+  });
+
+  test('a flood of refused requests writes nothing', async () => {
+    const clock = new TestClock();
+    const account = accountWith(5);
+    const limiter = limiterOn(clock);
+    await limiter.admit(account, 4);
+    await refusalOf(limiter, account, 2);
+    const before = dataVersion();
+    for (let sent = 0; sent < 1_000; sent++) {
+      await refusalOf(limiter, account, 2);
+      clock.advance(10);
+    }
+    expect(dataVersion()).toBe(before);
+    await limiter.admit(account);
+    const full = dataVersion();
+    for (let sent = 0; sent < 1_000; sent++) {
+      await refusalOf(limiter, account);
+      clock.advance(10);
+    }
+    expect(dataVersion()).toBe(full);
+  });
+
+  test('an account that was quiet for a minute costs no memory', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const heapUsed = (): number => {
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    const clock = new TestClock();
+    const limiter = limiterOn(clock);
+    const useOnce = (): Promise<unknown> =>
+      Promise.all(Array.from({ length: 5_000 }, () => limiter.admit(accountWith(640))));
+    const quietMinute = async (): Promise<void> => {
+      clock.advance(minuteMs);
+      await limiter.handBack();
+    };
+    await useOnce(); // what is made once and kept is no leak
+    await quietMinute();
+    const before = heapUsed();
+    await useOnce();
+    const busy = heapUsed() - before;
+    await quietMinute();
+    const quiet = heapUsed() - before;
+    expect(quiet).toBeLessThan(busy / 2);
+  });
+});
+
+describe('several processes and restarts', () => {
+  test('a clean stop hands back all that was not spent', async () => {
+    const clock = new TestClock();
+    const account = accountWith(1_000);
+    let total = 0;
+    for (let run = 0; run < 7; run++) {
+      const limiter = limiterOn(clock);
+      for (let sent = 0; sent < 3; sent++) await limiter.admit(account);
+      total += 3;
+      await limiter.handBack({ all: true });
+      expect(countedOf(account)).toBe(total);
+    }
+    expect(await admitUntilRefused(limiterOn(clock), account)).toBe(1_000 - total);
+  });
+
+  test('a stop while a block is being replaced hands nothing back twice', async () => {
+    const account = accountWith(640);
+    const limiter = limiterOn(new TestClock());
+    await limiter.admit(account); // nine are left of its block
+    const [outcome] = await Promise.all([attempt(limiter, account, 10), limiter.handBack({ all: true })]);
+    expect(isAdmitted(outcome)).toBe(true);
+    expect(countedOf(account)).toBeGreaterThanOrEqual(11);
+  });
+
+  test('after a crash a block counts as spent, and no more than a block', async () => {
+    const clock = new TestClock();
+    const account = accountWith(1_000);
+    await limiterOn(clock).admit(account); // ⌊1,000 / 64⌋ = 15 reserved, one of them spent
+    expect(await admitUntilRefused(limiterOn(clock), account)).toBe(1_000 - 15);
+  });
+
+  test('a batch that was refused reserves nothing that a crash could lose', async () => {
+    const clock = new TestClock();
+    const account = accountWith(10);
+    const limiter = limiterOn(clock);
+    await limiter.admit(account);
+    clock.advance(secondMs);
+    await refusalOf(limiter, account, 10);
+    expect(countedOf(account)).toBe(1);
+  });
+
+  test('two processes admit exactly the 100 of a trial between them', async () => {
+    const clock = new TestClock();
+    const account = accountWith(100);
+    const limiters = [limiterOn(clock, 0), limiterOn(clock, 1)] as const;
+    const outcomes = await Promise.all(
+      Array.from({ length: 150 }, (_, index) => attempt(limiters[index % 2 === 0 ? 0 : 1], account)),
+    );
+    expect(outcomes.filter(isAdmitted)).toHaveLength(100);
+  });
+
+  test('what one process hands back another can use within a second', async () => {
+    const clock = new TestClock();
+    const account = accountWith(1_000);
+    const [one, other] = [limiterOn(clock, 0), limiterOn(clock, 1)];
+    await one.admit(account);
+    expect(await admitUntilRefused(other, account)).toBe(985);
+    await one.handBack({ all: true });
+    clock.advance(secondMs);
+    expect(await admitUntilRefused(other, account)).toBe(14);
+  });
+
+  test('a clock that goes back and is set right again opens no window twice', async () => {
+    const clock = new TestClock();
+    const account = accountWith(10);
+    const limiter = limiterOn(clock);
+    await limiter.admit(account);
+    clock.advance(-3 * hourMs);
+    expect(await admitUntilRefused(limiter, account)).toBe(9);
+    expect(await admitUntilRefused(limiterOn(clock, 1), account)).toBe(0);
+    clock.advance(3 * hourMs);
+    expect(await admitUntilRefused(limiter, account)).toBe(0);
+  });
+
+  test('a clock that went back does not make a refusal last', async () => {
+    const clock = new TestClock();
+    const account = accountWith(1_000);
+    const [one, other] = [limiterOn(clock, 0), limiterOn(clock, 1)];
+    await one.admit(account);
+    await admitUntilRefused(other, account);
+    clock.advance(-5 * minuteMs);
+    await one.handBack({ all: true });
+    expect(await admitUntilRefused(other, account)).toBe(14);
+  });
+
+  test('a block whose minute was long forgotten is not handed back to it', async () => {
+    const clock = new TestClock();
+    const account = accountWith(1_000);
+    const [one, other] = [limiterOn(clock, 0), limiterOn(clock, 1)];
+    await one.admit(account);
+    clock.advance(2 * hourMs);
+    await other.admit(account);
+    await one.handBack();
+    expect(
+      observer.prepare('SELECT min(count) FROM rate_windows WHERE account_id = ?').pluck().get(account.id),
+    ).toBeGreaterThan(0);
+  });
+});

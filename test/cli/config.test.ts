@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest';
+import { ConfigError, readConfig } from '../../src/config.ts';
+
+test('nothing has to be set', () => {
+  expect(readConfig({})).toEqual({
+    host: '127.0.0.1',
+    port: 4000,
+    databasePath: 'data/conversations.db',
+    publicUrl: undefined,
+    logLevel: 'info',
+    trustedProxies: 0,
+    shutdownGraceMs: 10_000,
+    production: false,
+  });
+});
+
+describe('what is set', () => {
+  test.each([
+    [{ HOST: '0.0.0.0' }, { host: '0.0.0.0' }],
+    [{ HOST: '::1' }, { host: '::1' }],
+    [{ PORT: '0' }, { port: 0 }],
+    [{ PORT: '65535' }, { port: 65_535 }],
+    [{ PORT: '' }, { port: 4000 }],
+    [{ DATABASE_URL: 'file:a.db' }, { databasePath: 'a.db' }],
+    [{ DATABASE_URL: 'file:/var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
+    [{ DATABASE_URL: 'file:///var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
+    [{ PUBLIC_URL: 'https://chat.example.com' }, { publicUrl: 'https://chat.example.com' }],
+    [{ LOG_LEVEL: 'silent' }, { logLevel: 'silent' }],
+    [{ TRUST_PROXY: '2' }, { trustedProxies: 2 }],
+    [{ SHUTDOWN_GRACE_SECONDS: '25' }, { shutdownGraceMs: 25_000 }],
+    [{ NODE_ENV: 'production' }, { production: true }],
+    [{ NODE_ENV: 'staging' }, { production: false }],
+    [{ SOMETHING_ELSE: 'x' }, {}],
+  ])('%j', (environment, expected) => {
+    expect(readConfig(environment)).toEqual({ ...readConfig({}), ...expected });
+  });
+});
+
+describe('what is refused', () => {
+  test.each([
+    [{ PORT: 'abc' }, 'PORT must be a whole number from 0 to 65535'],
+    [{ PORT: '65536' }, 'PORT must be a whole number from 0 to 65535'],
+    [{ PORT: '-1' }, 'PORT must be a whole number from 0 to 65535'],
+    [{ PORT: '1e3' }, 'PORT must be a whole number from 0 to 65535'],
+    [{ PORT: ' 80' }, 'PORT must be a whole number from 0 to 65535'],
+    [{ PORT: '80.5' }, 'PORT must be a whole number from 0 to 65535'],
+    [{ DATABASE_URL: 'postgres://x' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
+    [{ DATABASE_URL: 'file:' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
+    [{ DATABASE_URL: 'a.db' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
+    [{ PUBLIC_URL: 'chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
+    [{ PUBLIC_URL: 'ftp://chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
+    [{ LOG_LEVEL: 'INFO' }, 'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent'],
+    [{ TRUST_PROXY: 'true' }, 'TRUST_PROXY must be a whole number from 0 to 10'],
+    [{ SHUTDOWN_GRACE_SECONDS: '3601' }, 'SHUTDOWN_GRACE_SECONDS must be a whole number from 0 to 3600'],
+  ])('%j', (environment, message) => {
+    expect(() => readConfig(environment)).toThrow(new ConfigError(message));
+  });
+
+  test('all of it at once', () => {
+    expect(() => readConfig({ PORT: 'x', TRUST_PROXY: 'y', PUBLIC_URL: 'z' })).toThrow(
+      /^PORT .*\nPUBLIC_URL .*\nTRUST_PROXY .*$/,
+    );
+  });
+});

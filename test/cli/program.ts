@@ -1,0 +1,83 @@
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+
+// The program as its operator runs it: a process of its own, seen from outside only.
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Running {
+  readonly ended: Promise<Ended>;
+  readonly signal: (name: NodeJS.Signals) => void;
+  /** Resolves with all that was printed once it holds the text; rejects if the program ends before. */
+  printed(text: string): Promise<string>;
+}
+
+interface Options {
+  /** Beside the PATH, all that the program gets of an environment. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Another Node than the one that the tests run on. */
+  readonly node?: string;
+}
+
+/** Starts the program. Whatever a test leaves running is ended with the test. */
+export function start(args: readonly string[], { environment = {}, node = process.execPath }: Options = {}): Running {
+  const child = spawn(node, [main, ...args], {
+    env: { PATH: process.env['PATH'], ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const watchers = new Set<() => void>();
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+    for (const look of watchers) look();
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, stdout, stderr }));
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return {
+    ended,
+    signal: (name) => void child.kill(name),
+    printed: (text) =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          if (stdout.includes(text)) resolve(stdout);
+        };
+        watchers.add(look);
+        look();
+        void ended.then((end) => reject(new Error(`It ended without printing ${text}: ${JSON.stringify(end)}`)));
+      }),
+  };
+}
+
+/** Runs the program to its end. */
+export function run(args: readonly string[], options: Options = {}): Promise<Ended> {
+  return start(args, options).ended;
+}
+
+/** A command line on one database. */
+export function commandLine(databasePath: string): {
+  run(...args: string[]): Promise<Ended>;
+  /** Runs with `--json`, and returns what it printed, parsed. */
+  json<T>(...args: string[]): Promise<T>;
+} {
+  const environment = { DATABASE_URL: `file:${databasePath}` };
+  return {
+    run: (...args) => run(args, { environment }),
+    async json<T>(...args: string[]) {
+      const { code, stdout, stderr } = await run([...args, '--json'], { environment });
+      if (code !== 0 || stderr !== '') throw new Error(`${args.join(' ')}: ${code}, ${stderr}`);
+      return JSON.parse(stdout) as T;
+    },
+  };
+}

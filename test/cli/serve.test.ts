@@ -1,0 +1,166 @@
+import { existsSync, statSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Account } from '../../src/domain/accounts.ts';
+import { clientOf } from '../support/client.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { startTestServer } from '../support/server.ts';
+import { commandLine, type Running, run, start } from './program.ts';
+
+const secretPattern = /cs_[A-Za-z0-9_-]{43}/g;
+
+interface Serving extends Running {
+  readonly url: string;
+  /** What it printed until it listened. */
+  readonly greeting: string;
+}
+
+async function serve(databasePath: string, environment: Record<string, string> = {}): Promise<Serving> {
+  const running = start(['serve'], {
+    environment: { PORT: '0', DATABASE_URL: `file:${databasePath}`, ...environment },
+  });
+  const greeting = await running.printed('"msg":"listening"');
+  return { ...running, greeting, url: /"url":"([^"]+)"/.exec(greeting)?.[1] ?? '' };
+}
+
+describe('the first account', () => {
+  test('is made in an empty database, and its key shown once', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const first = await serve(path);
+    const [secret] = first.greeting.match(secretPattern) ?? [];
+    expect(new Set(first.greeting.match(secretPattern)), 'one key, once to copy and once in the example').toHaveLength(
+      1,
+    );
+    const client = clientOf(first.url, secret);
+    expect((await client.rest('GET', '/account')).body).toMatchObject({ name: 'demo', plan: 'business' });
+    await client.rest('POST', '/conversations', { body: { message: { sender: 'visitor', content: 'psst' } } });
+    first.signal('SIGTERM');
+    const { code, stdout, stderr } = await first.ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const log = stdout.split('\n').filter((line) => line.startsWith('{'));
+    expect(log.length).toBeGreaterThan(3);
+    expect(log.join('\n')).not.toMatch(/cs_|psst/);
+
+    const second = await serve(path);
+    expect(second.greeting).not.toMatch(secretPattern);
+    expect((await clientOf(second.url, secret).rest('GET', '/conversations')).body.pagination.total).toBe(1);
+  });
+
+  test('is not made in production', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const { greeting } = await serve(path, { NODE_ENV: 'production' });
+    expect(greeting).not.toMatch(secretPattern);
+    expect(await commandLine(path).json<Account[]>('account', 'list')).toEqual([]);
+  });
+});
+
+describe('SIGTERM', () => {
+  test('lets the request in flight finish, then closes the database and ends with 0', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const { url, greeting, signal, printed, ended } = await serve(path);
+    const secret = greeting.match(secretPattern)?.[0] ?? '';
+    const body = JSON.stringify({ subject: 'sent while it was stopping' });
+    const { socket, answered } = await sendHead(url, secret, body.length);
+
+    signal('SIGTERM');
+    signal('SIGTERM'); // npm passes on the signal that its whole group was sent
+    await printed('"msg":"stopping"');
+    await expect(connectTo(url)).rejects.toThrow('ECONNREFUSED');
+    socket.write(body);
+
+    const answer = await answered;
+    expect(answer).toMatch(/^HTTP\/1\.1 201 /m);
+    expect(answer).toMatch(/^connection: close\r$/im);
+    expect(await ended).toMatchObject({ code: 0, stdout: expect.stringContaining('"msg":"stopped"'), stderr: '' });
+    expect(existsSync(`${path}-wal`) && statSync(`${path}-wal`).size > 0, 'all is in the one file').toBe(false);
+
+    const again = await startTestServer({ databasePath: path });
+    onTestFinished(() => again.close());
+    const { body: list } = await clientOf(again.url, secret).rest('GET', '/conversations');
+    expect(list.data).toMatchObject([{ subject: 'sent while it was stopping' }]);
+  });
+
+  test('cuts off what is not finished within the grace time', async () => {
+    const { url, greeting, signal, ended } = await serve(join(temporaryFolder(), 'a.db'), {
+      SHUTDOWN_GRACE_SECONDS: '0',
+    });
+    const { answered } = await sendHead(url, greeting.match(secretPattern)?.[0] ?? '', 100);
+    signal('SIGINT');
+    expect(await ended).toMatchObject({ code: 0, stdout: expect.stringContaining('"msg":"stopped"') });
+    expect(await answered).not.toMatch(/^HTTP\/1\.1 2/m);
+  });
+});
+
+async function connectTo(url: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  return await new Promise((resolve, reject) => {
+    const socket = connect({ host: hostname, port: Number(port) }, () => resolve(socket));
+    socket.once('error', reject);
+  });
+}
+
+/** Sends a request up to its body, and resolves once the server has begun to serve it: it says so. */
+async function sendHead(
+  url: string,
+  secret: string,
+  length: number,
+): Promise<{ socket: Socket; answered: Promise<string> }> {
+  const socket = await connectTo(url);
+  socket.setEncoding('utf8');
+  socket.write(
+    `POST /v1/conversations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${secret}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${length}\r\nExpect: 100-continue\r\n\r\n`,
+  );
+  await new Promise<void>((resolve, reject) => {
+    socket.once('error', reject);
+    socket.once('data', (text) => {
+      if (String(text).startsWith('HTTP/1.1 100 ')) resolve();
+      else reject(new Error(String(text)));
+    });
+  });
+  let answer = '';
+  socket.on('data', (text) => (answer += text));
+  return { socket, answered: new Promise((resolve) => socket.once('close', () => resolve(answer))) };
+}
+
+describe('what keeps it from starting is told in a sentence', () => {
+  test('a port that is in use', async () => {
+    const other = createServer();
+    const port = await new Promise<number>((resolve) =>
+      other.listen(0, '127.0.0.1', () => resolve((other.address() as AddressInfo).port)),
+    );
+    onTestFinished(() => void other.close());
+    const databaseUrl = `file:${join(temporaryFolder(), 'a.db')}`;
+    expect(await run(['serve'], { environment: { PORT: String(port), DATABASE_URL: databaseUrl } })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `The port ${port} is in use already; set PORT to another one.\n`,
+    });
+  });
+
+  test('an address that is not this machine’s', async () => {
+    const environment = { HOST: '192.0.2.1', PORT: '0', DATABASE_URL: `file:${join(temporaryFolder(), 'a.db')}` };
+    expect(await run(['serve'], { environment })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'HOST is 192.0.2.1, which is no address of this machine.\n',
+    });
+  });
+
+  test('every fault of the configuration at once', async () => {
+    const environment = { PORT: 'abc', LOG_LEVEL: 'loud', DATABASE_URL: 'postgres://x' };
+    expect(await run(['serve'], { environment })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: [
+        'The configuration is not valid:',
+        '  PORT must be a whole number from 0 to 65535',
+        '  DATABASE_URL must be a file, such as file:data/conversations.db',
+        '  LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent',
+        '',
+      ].join('\n'),
+    });
+  });
+});

@@ -1,0 +1,91 @@
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { temporaryFolder } from '../support/files.ts';
+import { commandLine, run } from './program.ts';
+
+describe('--help', () => {
+  test.each([
+    ['', ['serve', 'account', 'key', 'migrate']],
+    ['serve', []],
+    ['account', ['create', 'list', 'update']],
+    ['account create', ['--name <name>', '--plan <plan>', '--requests-per-hour <number>', '--json']],
+    ['account list', ['--json']],
+    ['account update', ['id', '--name <name>', '--plan <plan>', '--requests-per-hour <number>', '--json']],
+    ['key', ['create', 'list', 'revoke']],
+    ['key create', ['--account <id>', '--name <name>', '--scopes <scope...>', '--expires-at <time>', '--json']],
+    ['key list', ['--account <id>', '--json']],
+    ['key revoke', ['id', '--account <id>', '--json']],
+    ['migrate', ['--json']],
+  ])('of `%s` shows what it takes', async (command, parts) => {
+    const { code, stdout, stderr } = await run([...command.split(' ').filter(Boolean), '--help']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(new RegExp(`^Usage: conversation-service ${command}`));
+    for (const part of parts) expect(stdout).toContain(`  ${part}`);
+  });
+});
+
+describe('a command line that makes no sense is refused in one line, and does nothing', () => {
+  test.each([
+    ['serv', "Unknown command 'serv' (did you mean serve?). See --help."],
+    ['account make', "Unknown command 'make'. See --help."],
+    ['serve --port 1', "Unknown option '--port'. See --help."],
+    ['account list --jsn', "Unknown option '--jsn' (did you mean --json?). See --help."],
+    ['migrate now', /^Too many arguments for 'migrate'\./],
+    ['account create --plan pro', "Required option '--name <name>' not specified. See --help."],
+    ['account create --name x --plan gold', /'gold' is invalid\. Allowed choices are trial, pro, business\./],
+    ['account update', "Missing required argument 'id'. See --help."],
+    ['key create --name x', "Required option '--account <id>' not specified. See --help."],
+    ['key create --account a --name x --scopes all', /'all' is invalid\. Allowed choices are conversations:read, /],
+  ])('%s', async (line, expected) => {
+    const folder = temporaryFolder();
+    const { code, stdout, stderr } = await run(line.split(' '), {
+      environment: { DATABASE_URL: `file:${join(folder, 'a.db')}` },
+    });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(/^[^\n]+\n$/);
+    if (typeof expected === 'string') expect(stderr.trimEnd()).toBe(expected);
+    else expect(stderr).toMatch(expected);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});
+
+test('without a command it shows what there is, and fails', async () => {
+  const { code, stdout, stderr } = await run([]);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr).toMatch(/^Usage: conversation-service/);
+});
+
+describe('migrate', () => {
+  test('makes the file and its folder, and says how much it did', async () => {
+    const cli = commandLine(join(temporaryFolder(), 'deep/er/a.db'));
+    const { applied, total } = await cli.json<{ applied: number; total: number }>('migrate');
+    expect(applied).toBe(total);
+    expect(total).toBeGreaterThan(0);
+    expect(await cli.run('migrate')).toEqual({ code: 0, stdout: 'The database is up to date.\n', stderr: '' });
+  });
+});
+
+describe('a database that cannot be opened is told in one sentence', () => {
+  test.each([
+    ['a folder', (path: string) => mkdirSync(path), 'unable to open database file'],
+    ['another kind of file', (path: string) => writeFileSync(path, 'x'.repeat(4_096)), 'file is not a database'],
+    ['of a newer version', makeNewer, 'The database was migrated by a newer version of this program; run that'],
+  ])('%s', async (_, make, reason) => {
+    const path = join(temporaryFolder(), 'a.db');
+    make(path);
+    const { code, stdout, stderr } = await commandLine(path).run('account', 'list');
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(/^[^\n]+\.\n$/);
+    expect(stderr).toContain(`The database ${path} cannot be opened: ${reason}`);
+  });
+});
+
+/** A file that a later version has migrated further. */
+function makeNewer(path: string): void {
+  const database = new Database(path);
+  database.exec('CREATE TABLE __drizzle_migrations (id INTEGER PRIMARY KEY, hash text NOT NULL, created_at numeric)');
+  database.prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)').run('later', 9e12);
+  database.close();
+}

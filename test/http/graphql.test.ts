@@ -1,0 +1,648 @@
+import Database from 'better-sqlite3';
+import { getIntrospectionQuery } from 'graphql';
+import { serverAudits } from 'graphql-http';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Json, RestResponse } from '../support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { openWire, requestText } from './wire.ts';
+
+let server: TestServer;
+let client: TestAccount;
+let conversation: Json;
+
+beforeAll(async () => {
+  server = await startTestServer();
+  client = await server.account();
+  const message = { content: 'Hello', sender: 'visitor' };
+  conversation = (await client.rest('POST', '/conversations', { body: { message } })).body;
+});
+afterAll(() => server.close());
+
+const asGraphQL = { accept: 'application/graphql-response+json' };
+const asJson = { accept: 'application/json' };
+
+const send = (query: unknown, variables?: object, headers: Record<string, string> = {}): Promise<RestResponse> =>
+  client.post({ query, variables }, { headers });
+
+async function get(parameters: string, headers: Record<string, string> = {}): Promise<RestResponse> {
+  const wire = openWire(server.url);
+  await wire.send(
+    requestText('GET', `/graphql?${parameters}`, {
+      headers: { Authorization: `Bearer ${client.secret}`, ...headers, Connection: 'close' },
+    }),
+  );
+  const { status, headers: answered, body } = await wire.response();
+  return { status, headers: { ...answered }, body: JSON.parse(body) };
+}
+
+const codes = ({ body }: RestResponse): string[] => (body.errors ?? []).map((error: Json) => error.extensions.code);
+
+describe('GraphQL over HTTP, as the audits of graphql-http have it', () => {
+  // The address is not known yet when the tests are listed.
+  const audits = serverAudits({
+    url: 'http://service/graphql',
+    fetchFn: (url: string, init: RequestInit = {}) => {
+      const headers = new Headers(init.headers);
+      headers.set('authorization', `Bearer ${client.secret}`);
+      return fetch(url.replace('http://service', server.url), { ...init, headers });
+    },
+  });
+
+  test('there are audits', () => expect(audits.length).toBeGreaterThan(50));
+
+  test.each(audits)('$id $name', async (audit) => {
+    const result = await audit.fn();
+    if ('response' in result) await result.response.body?.cancel();
+    expect({ status: result.status, reason: 'reason' in result ? result.reason : undefined }).toEqual({ status: 'ok' });
+  });
+});
+
+describe('a request that fails as a whole', () => {
+  const tokens = `{ ${'__typename '.repeat(2_001)} }`;
+  const failing: [name: string, body: object, code: string][] = [
+    ['a fault of syntax', { query: '{' }, 'BAD_REQUEST'],
+    ['an empty document', { query: '' }, 'BAD_REQUEST'],
+    ['an unknown field', { query: '{ nothing }' }, 'VALIDATION_FAILED'],
+    ['an unknown type', { query: 'query ($a: Nothing) { node(id: $a) { id } }' }, 'VALIDATION_FAILED'],
+    ['an unknown argument', { query: '{ account(id: 1) { id } }' }, 'VALIDATION_FAILED'],
+    ['an unknown directive', { query: '{ account @nothing { id } }' }, 'VALIDATION_FAILED'],
+    ['no selection', { query: '{ account }' }, 'VALIDATION_FAILED'],
+    ['a missing argument', { query: '{ conversation { id } }' }, 'VALIDATION_FAILED'],
+    [
+      'fragments that go round',
+      { query: '{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }' },
+      'VALIDATION_FAILED',
+    ],
+    ['a fragment of itself', { query: '{ ...A } fragment A on Query { account { id } ...A }' }, 'VALIDATION_FAILED'],
+    ['fields in conflict', { query: '{ a: account { id } a: conversations { totalCount } }' }, 'VALIDATION_FAILED'],
+    [
+      'introspection without end',
+      { query: `{ __schema { types { ${'fields { type { '.repeat(5)} name ${'} }'.repeat(5)} } } }` },
+      'VALIDATION_FAILED',
+    ],
+    [
+      'a variable of a wrong type',
+      { query: 'query ($n: Int) { conversations(first: $n) { totalCount } }', variables: { n: 'x' } },
+      'VALIDATION_FAILED',
+    ],
+    ['a variable that is missing', { query: 'query ($id: ID!) { conversation(id: $id) { id } }' }, 'VALIDATION_FAILED'],
+    ['too many tokens', { query: tokens }, 'QUERY_TOO_COMPLEX'],
+    [
+      'a subscription, of which there are none',
+      { query: 'subscription { conversationStarted { id } }' },
+      'VALIDATION_FAILED',
+    ],
+  ];
+
+  test.each(failing)('%s has one error, and the status that the client’s Accept asks for', async (_, body, code) => {
+    // Twice, since Yoga keeps documents: what comes from its cache is told in the same way.
+    for (const [headers, status] of [
+      [asJson, 200],
+      [asGraphQL, 400],
+      [asJson, 200],
+      [asGraphQL, 400],
+      [{}, 200],
+    ] as const) {
+      const response = await client.post(body, { headers });
+      expect(response.status).toBe(status);
+      expect(response.headers['content-type']).toContain('accept' in headers ? headers.accept : 'application/json');
+      expect(codes(response)).toEqual([code]);
+      expect(response.body).not.toHaveProperty('data');
+      const [error] = response.body.errors;
+      expect(error.extensions.requestId).toBe(response.headers['x-request-id']);
+      expect(error.message).toMatch(/\w/);
+      expect(Object.keys(error).every((key) => ['message', 'locations', 'extensions'].includes(key))).toBe(true);
+    }
+  });
+
+  const unreadable: [name: string, body: unknown][] = [
+    ['no query', {}],
+    ['a query of null', { query: null }],
+    ['a query that is no text', { query: 5 }],
+    ['a document without an operation', { query: 'fragment A on Query { __typename }' }],
+    ['a document of types', { query: 'type A { a: Int }' }],
+    ['an operation name that is not there', { query: 'query A { __typename }', operationName: 'B' }],
+    ['two operations, and no name', { query: 'query A { __typename } query B { __typename }' }],
+    ['an operation name that is no text', { query: 'query A { __typename }', operationName: 5 }],
+    ['variables that are no object', { query: '{ __typename }', variables: 'x' }],
+    ['extensions that are no object', { query: '{ __typename }', extensions: [] }],
+    ['an unknown field beside the query', { query: '{ __typename }', variable: {} }],
+    ['a persisted query, which nobody has stored', { extensions: { persistedQuery: { version: 1, sha256Hash: 'x' } } }],
+    ['no object', '5'],
+    ['no JSON', '{'],
+    ['an empty batch', '[]'],
+  ];
+  test.each(unreadable)('%s is BAD_REQUEST with 400 for every client', async (_, body) => {
+    for (const headers of [asJson, asGraphQL, {}]) {
+      const response = await client.post(body, { headers });
+      expect(response.status).toBe(400);
+      expect(codes(response)).toEqual(['BAD_REQUEST']);
+      expect(response.body.errors[0].extensions.requestId).toBe(response.headers['x-request-id']);
+    }
+  });
+
+  test('an unknown credential is told with its status, whatever is accepted', async () => {
+    for (const accept of ['application/json', 'application/graphql-response+json', '*/*', 'image/png']) {
+      const headers = { accept, authorization: 'Bearer cs_unknown' };
+      const response = await client.post({ query: '{ __typename }' }, { headers });
+      expect(response.status).toBe(401);
+      expect(response.headers['www-authenticate']).toBe('Bearer');
+      expect(codes(response)).toEqual(['UNAUTHENTICATED']);
+    }
+  });
+
+  test('a subscription over SSE, of which there are none, ends with a clear error', async () => {
+    const headers = { accept: 'text/event-stream' };
+    const { headers: answered, body } = await client.post({ query: 'subscription { nothing }' }, { headers });
+    expect(answered['content-type']).toContain('text/event-stream');
+    expect(body).toContain('"code":"VALIDATION_FAILED"');
+    expect(body).toMatch(/event: complete/);
+  });
+});
+
+describe('what is accepted', () => {
+  const query = 'mutation { createConversation(input: {}) { conversation { status } } }';
+  const answer = { data: { createConversation: { conversation: { status: 'ACTIVE' } } } };
+
+  test.each([
+    'image/png',
+    'text/plain',
+    'application/xml',
+    'application/json; charset=latin1',
+    ';;;',
+    'nonsense',
+    'text/html',
+  ])('a client that accepts only %s is told in JSON what it has done', async (accept) => {
+    const { status, headers, body } = await send(query, undefined, { accept });
+    expect(status).toBe(200);
+    expect(headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(body).toEqual(answer);
+  });
+
+  test.each([
+    ['application/graphql-response+json', 'application/graphql-response+json'],
+    ['application/json', 'application/json'],
+    ['application/graphql-response+json, application/json', 'application/graphql-response+json'],
+    [
+      'multipart/mixed;deferSpec=20220824, application/graphql-response+json, application/json',
+      'application/graphql-response+json',
+    ],
+  ])('%s is answered with %s', async (accept, type) => {
+    const { headers, body } = await send(query, undefined, { accept });
+    expect(headers['content-type']).toBe(`${type}; charset=utf-8`);
+    expect(body).toEqual(answer);
+  });
+});
+
+describe('GET', () => {
+  const encoded = (text: string): string => encodeURIComponent(text);
+
+  test('runs a query, with its variables and its name', async () => {
+    const query = encoded('query A { nothing: __typename } query B ($id: ID!) { conversation(id: $id) { status } }');
+    const variables = encoded(JSON.stringify({ id: conversation.id }));
+    const { status, body } = await get(`query=${query}&variables=${variables}&operationName=B`);
+    expect(status).toBe(200);
+    expect(body).toEqual({ data: { conversation: { status: 'PENDING' } } });
+  });
+
+  test.each([
+    ['a mutation', 'mutation { createConversation(input: {}) { eventCursor } }'],
+    [
+      'a mutation beside a query',
+      'query A { __typename } mutation B { createConversation(input: {}) { eventCursor } }&operationName=B',
+    ],
+  ])('does not run %s: METHOD_NOT_ALLOWED', async (_, document) => {
+    const before = (await client.graphql('{ conversations { totalCount } account { eventCursor } }')).data;
+    const [query = '', name] = document.split('&');
+    for (const headers of [asJson, asGraphQL]) {
+      const response = await get(`query=${encoded(query)}${name === undefined ? '' : `&${name}`}`, headers);
+      expect(response.status).toBe(405);
+      expect(response.headers['allow']).toBe('POST');
+      expect(codes(response)).toEqual(['METHOD_NOT_ALLOWED']);
+    }
+    expect((await client.graphql('{ conversations { totalCount } account { eventCursor } }')).data).toEqual(before);
+  });
+
+  test.each([
+    ['nothing', ''],
+    ['an empty query', 'query='],
+    ['variables that are no JSON', 'query=%7B__typename%7D&variables=%7B'],
+    ['variables that are no object', 'query=%7B__typename%7D&variables=%5B%5D'],
+    ['extensions that are no JSON', 'query=%7B__typename%7D&extensions=x'],
+    ['a query twice', 'query=%7B__typename%7D&query=%7Baccount%7Bid%7D%7D'],
+    ['a parameter that is mistyped', 'query=%7B__typename%7D&variable=%7B%7D'],
+    ['__proto__', 'query=%7B__typename%7D&__proto__=x'],
+  ])('with %s is BAD_REQUEST', async (_, parameters) => {
+    const response = await get(parameters);
+    expect(response.status).toBe(400);
+    expect(codes(response)).toEqual(['BAD_REQUEST']);
+  });
+});
+
+describe('other media types than JSON', () => {
+  test.each([
+    [
+      'application/x-www-form-urlencoded',
+      `query=${encodeURIComponent('mutation { createConversation(input: {}) { eventCursor } }')}`,
+    ],
+    [
+      'multipart/form-data; boundary=x',
+      '--x\r\nContent-Disposition: form-data; name="operations"\r\n\r\n{"query":"mutation { createConversation(input: {}) { eventCursor } }"}\r\n--x--\r\n',
+    ],
+    ['application/graphql', 'mutation { createConversation(input: {}) { eventCursor } }'],
+    ['text/plain', '{"query":"mutation { createConversation(input: {}) { eventCursor } }"}'],
+  ])('%s, which a page could send without a preflight, runs nothing', async (type, body) => {
+    const before = (await client.graphql('{ conversations { totalCount } }')).data;
+    const response = await client.post(body, { headers: { 'content-type': type } });
+    expect(response.status).toBe(415);
+    expect(codes(response)).toEqual(['UNSUPPORTED_MEDIA_TYPE']);
+    expect((await client.graphql('{ conversations { totalCount } }')).data).toEqual(before);
+  });
+});
+
+describe('a batch', () => {
+  const batch = (count: number): object[] => Array.from({ length: count }, () => ({ query: '{ __typename }' }));
+
+  test('of ten operations is answered in order, and costs ten requests', async () => {
+    const operations = batch(10).map((_, index) => ({ query: `{ n${index}: __typename }` }));
+    const before = Number((await client.rest('GET', '/account')).headers['x-ratelimit-remaining']);
+    const { status, headers, body } = await client.post(operations);
+    expect(status).toBe(200);
+    expect(body).toEqual(operations.map((_, index) => ({ data: { [`n${index}`]: 'Query' } })));
+    expect(Number(headers['x-ratelimit-remaining'])).toBe(before - 10);
+  });
+
+  test.each([11, 1_000])('of %d is QUERY_TOO_COMPLEX, and nothing of it runs', async (count) => {
+    const before = (await client.graphql('{ conversations { totalCount } }')).data;
+    const mutation = { query: 'mutation { createConversation(input: {}) { eventCursor } }' };
+    const response = await client.post([...batch(count - 1), mutation], { headers: asGraphQL });
+    expect(response.status).toBe(400);
+    expect(codes(response)).toEqual(['QUERY_TOO_COMPLEX']);
+    expect((await client.graphql('{ conversations { totalCount } }')).data).toEqual(before);
+  });
+
+  test('with junk in it: each part has its own answer, and the others theirs', async () => {
+    const junk = [1, null, 'x', true, [], [[]], {}, { query: '{' }, { query: '{ nothing }' }];
+    const response = await client.post([{ query: '{ account { name } }' }, ...junk]);
+    expect(response.status).toBe(200);
+    const [good, ...bad] = response.body;
+    expect(good).toEqual({ data: { account: { name: 'test' } } });
+    expect(bad.map((one: Json) => one.errors.map((error: Json) => error.extensions.code))).toEqual([
+      ...Array.from({ length: 8 }, () => ['BAD_REQUEST']),
+      ['VALIDATION_FAILED'],
+    ]);
+    for (const one of bad) expect(one.errors[0].extensions.requestId).toBe(response.headers['x-request-id']);
+  });
+
+  test('of one is answered as a list of one', async () => {
+    expect((await client.post(batch(1))).body).toEqual([{ data: { __typename: 'Query' } }]);
+  });
+
+  test('that is nested, or deep, is no batch of batches', async () => {
+    const response = await client.post(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
+    expect(response.body).toEqual([
+      { errors: [expect.objectContaining({ extensions: expect.objectContaining({ code: 'BAD_REQUEST' }) })] },
+    ]);
+  });
+});
+
+describe('the size of a query', () => {
+  const refused = async (query: string, variables?: object): Promise<void> => {
+    const response = await send(query, variables, asGraphQL);
+    expect(codes(response)).toEqual(['QUERY_TOO_COMPLEX']);
+    expect(response.status).toBe(400);
+  };
+  const allowed = async (query: string, variables?: object): Promise<void> => {
+    const response = await send(query, variables, asGraphQL);
+    expect(response.body.errors).toBeUndefined();
+    expect(response.status).toBe(200);
+  };
+
+  /** Twelve levels, or thirteen: a conversation, its messages, their conversation … */
+  const round = (inner: string): string => `messages(first: 1) { nodes { conversation { ${inner} } } }`;
+  const twelve = round(round(round('messages(first: 1) { totalCount }')));
+  const thirteen = round(round(round('messages(first: 1) { nodes { id } }')));
+  const wrappings: [name: string, wrap: (inner: string) => string][] = [
+    ['plainly', (inner) => `query ($id: ID!) { conversation(id: $id) { ${inner} } }`],
+    ['under an alias', (inner) => `query ($id: ID!) { a: conversation(id: $id) { ${inner} } }`],
+    [
+      'by inline fragments',
+      (inner) =>
+        `query ($id: ID!) { ... { ... on Query { conversation(id: $id) { ... on Conversation { ... { ${inner} } } } } } }`,
+    ],
+    [
+      'by fragments',
+      (inner) =>
+        `query ($id: ID!) { ...A } fragment A on Query { conversation(id: $id) { ...B } } fragment B on Conversation { ...C } fragment C on Conversation { ${inner} }`,
+    ],
+    ['through an interface', (inner) => `query ($id: ID!) { node(id: $id) { ... on Conversation { ${inner} } } }`],
+    ['behind a condition', (inner) => `query ($id: ID!) { conversation(id: $id) @include(if: true) { ${inner} } }`],
+  ];
+
+  test.each(wrappings)('twelve levels are allowed, thirteen are not: %s', async (_, wrap) => {
+    await allowed(wrap(twelve), { id: conversation.id });
+    await refused(wrap(thirteen), { id: conversation.id });
+  });
+
+  test('a deep operation that is not run does not count', async () => {
+    const query = `query A { account { name } } query B { conversation(id: "x") { ${thirteen} } }`;
+    expect((await client.post({ query, operationName: 'A' })).body).toEqual({ data: { account: { name: 'test' } } });
+    expect(codes(await client.post({ query, operationName: 'B' }))).toEqual(['QUERY_TOO_COMPLEX']);
+  });
+
+  test('introspection has its own depth: the standard query passes, with all that it can ask', async () => {
+    await allowed(getIntrospectionQuery());
+    await allowed(
+      getIntrospectionQuery({
+        specifiedByUrl: true,
+        directiveIsRepeatable: true,
+        schemaDescription: true,
+        inputValueDeprecation: true,
+        oneOf: true,
+      }),
+    );
+  });
+
+  const page = (first: string, inner: string): string =>
+    `conversations(${first}) { nodes { messages(${first}) { nodes { ${inner} } } } }`;
+  const tooMany: [name: string, query: string, variables?: object][] = [
+    ['by literals', `{ ${page('first: 100', 'conversation { messages(first: 100) { nodes { id } } }')} }`],
+    [
+      'by the last of each',
+      '{ conversations(first: 100) { nodes { messages(last: 100) { nodes { conversation { messages(last: 100) { nodes { id } } } } } } } }',
+    ],
+    [
+      'through edges',
+      '{ conversations(first: 100) { edges { node { messages(first: 100) { edges { node { conversation { messages(first: 100) { edges { cursor } } } } } } } } } }',
+    ],
+    [
+      'by variables',
+      `query ($n: Int) { ${page('first: $n', 'conversation { messages(first: $n) { nodes { id } } }')} }`,
+      { n: 100 },
+    ],
+    [
+      'by the defaults of variables',
+      `query ($n: Int = 100) { ${page('first: $n', 'conversation { messages(first: $n) { nodes { id } } }')} }`,
+    ],
+    [
+      'by the default page size',
+      '{ conversations { nodes { messages { nodes { conversation { messages { nodes { conversation { messages { nodes { id } } } } } } } } } } }',
+    ],
+    [
+      'by fragments',
+      `{ conversations(first: 100) { nodes { ...A } } } fragment A on Conversation { messages(first: 100) { nodes { conversation { ...B } } } } fragment B on Conversation { messages(first: 100) { nodes { id } } }`,
+    ],
+    [
+      'by aliases',
+      `{ ${Array.from({ length: 6 }, (_, index) => `a${index}: ${page('first: 100', 'id')}`).join(' ')} }`,
+    ],
+    [
+      'by a fragment used often',
+      `{ ${Array.from({ length: 6 }, (_, index) => `a${index}: conversations(first: 100) { ...A }`).join(' ')} } fragment A on ConversationConnection { nodes { messages(first: 100) { nodes { id } } } }`,
+    ],
+    ['by a list of ids', 'query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids: Array(100_001).fill('x') }],
+    [
+      'in a mutation',
+      `mutation { createConversation(input: {}) { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { id } } } } } } } } } } }`,
+    ],
+  ];
+  test.each(tooMany)('more than 100,000 objects by the page sizes are refused: %s', async (_, query, variables) => {
+    const before = (await client.graphql('{ conversations { totalCount } }')).data;
+    await refused(query, variables);
+    expect((await client.graphql('{ conversations { totalCount } }')).data).toEqual(before);
+  });
+
+  test('what can return fewer is not', async () => {
+    await allowed(`{ ${page('first: 100', 'id conversation { id }')} }`);
+    await allowed(
+      `query ($n: Int = 100) { ${page('first: $n', 'conversation { messages(first: $n) { nodes { id } } }')} }`,
+      { n: 10 },
+    );
+    await allowed(`{ ${Array.from({ length: 4 }, (_, index) => `a${index}: ${page('first: 100', 'id')}`).join(' ')} }`);
+  });
+
+  test('2,000 tokens are allowed, 2,001 are not', async () => {
+    await allowed(`{ ${'__typename '.repeat(100)} }`);
+    const names = (count: number): string =>
+      Array.from({ length: count }, (_, index) => `a${index}:__typename`).join(' ');
+    await allowed(`{ ${names(666)} }`); // two braces and three tokens each
+    await refused(`{ ${names(667)} }`);
+  });
+
+  // Each of these doubles with each line if it is walked as it is written.
+  const chain = (count: number, link: (index: number) => string): string =>
+    Array.from({ length: count }, (_, index) => link(index)).join(' ');
+  const bombs: [name: string, query: string][] = [
+    [
+      'fragments that double',
+      `{ ...F0 } ${chain(80, (i) => `fragment F${i} on Query { ...F${i + 1} a${i}: account { id } ...F${i + 1} }`)} fragment F80 on Query { account { id } }`,
+    ],
+    [
+      'fragments that double under aliases',
+      `{ conversations { nodes { ...F0 } } } ${chain(40, (i) => `fragment F${i} on Conversation { a: messages { nodes { conversation { ...F${i + 1} } } } b: messages { nodes { conversation { ...F${i + 1} } } } }`)} fragment F40 on Conversation { id }`,
+    ],
+    [
+      'fragments that double under one name',
+      `{ conversations { nodes { ...F0 } } } ${chain(40, (i) => `fragment F${i} on Conversation { messages { nodes { conversation { ...F${i + 1} } } } messages { nodes { conversation { ...F${i + 1} } } } }`)} fragment F40 on Conversation { id }`,
+    ],
+    ['one field very often', `{ ${'account { id } '.repeat(490)} }`],
+    ['one list very often', `{ conversations { ${'nodes { id } '.repeat(490)} } }`],
+    [
+      'introspection that multiplies',
+      `{ __schema { types { ${'possibleTypes { interfaces { '.repeat(6)} name ${'} }'.repeat(6)} } } }`,
+    ],
+    [
+      'a deep list',
+      `mutation { createConversation(input: {subject: ${'['.repeat(980)}${']'.repeat(980)}}) { eventCursor } }`,
+    ],
+    ['a deep type', `query ($a: ${'['.repeat(980)}Int${']'.repeat(980)}) { conversations(first: $a) { totalCount } }`],
+    ['many variables', `query (${chain(400, (i) => `$v${i}: Int`)}) { __typename }`],
+    ['many directives', `{ __typename ${'@skip(if: false) '.repeat(280)} }`],
+    ['a long name', `{ ${'a'.repeat(1_000_000)} }`],
+    ['a long comment', `{ nothing } #${'a'.repeat(1_000_000)}`],
+  ];
+  test.each(bombs)('a bomb is refused soon: %s', async (_, query) => {
+    const started = performance.now();
+    const response = await send(query);
+    expect(['QUERY_TOO_COMPLEX', 'VALIDATION_FAILED']).toContain(codes(response)[0]);
+    expect(performance.now() - started).toBeLessThan(10_000); // the slowest takes a fiftieth of it
+    expect(JSON.stringify(response.body).length).toBeLessThan(200_000);
+  });
+});
+
+describe('partial results', () => {
+  test('a field that is FORBIDDEN is null beside its neighbours', async () => {
+    const reader = await client.withScopes('conversations:read');
+    for (const headers of [asJson, asGraphQL]) {
+      const response = await reader.post(
+        { query: '{ account { name } apiKeys { totalCount } conversations { totalCount } }' },
+        { headers },
+      );
+      expect(response.status).toBe(200);
+      expect(response.body.data).toEqual({
+        account: { name: 'test' },
+        apiKeys: null,
+        conversations: { totalCount: expect.any(Number) },
+      });
+      expect(response.body.errors).toEqual([
+        {
+          message: expect.stringContaining('`keys:manage`'),
+          path: ['apiKeys'],
+          locations: [expect.anything()],
+          extensions: { code: 'FORBIDDEN', requestId: response.headers['x-request-id'] },
+        },
+      ]);
+    }
+  });
+
+  test('an unknown id is null and NOT_FOUND beside its neighbours', async () => {
+    const query = `{ found: conversation(id: "${conversation.id}") { id } lost: conversation(id: "conv_x") { id } }`;
+    const response = await send(query);
+    expect(response.status).toBe(200);
+    expect(response.body.data).toEqual({ found: { id: conversation.id }, lost: null });
+    expect(response.body.errors).toMatchObject([{ path: ['lost'], extensions: { code: 'NOT_FOUND' } }]);
+  });
+
+  test('one mutation of several can fail, and the others are done', async () => {
+    const { data, errors } = await client.graphql(`mutation {
+      a: createConversation(input: {subject: "a"}) { conversation { subject } }
+      b: createConversation(input: {subject: ""  status: CLOSED}) { conversation { subject } }
+      c: createConversation(input: {subject: "c"}) { conversation { subject } }
+    }`);
+    expect(data).toEqual({ a: { conversation: { subject: 'a' } }, b: null, c: { conversation: { subject: 'c' } } });
+    expect(errors).toMatchObject([{ path: ['b'], extensions: { code: 'INVALID_TRANSITION' } }]);
+  });
+
+  test('a nested field that is refused is null in its place', async () => {
+    const { data, errors } = await client.graphql(
+      `{ conversation(id: "${conversation.id}") { id good: messages(first: 1) { totalCount } bad: messages(first: 0) { totalCount } } }`,
+    );
+    expect(data.conversation).toEqual({ id: conversation.id, good: { totalCount: 1 }, bad: null });
+    expect(errors).toMatchObject([
+      { path: ['conversation', 'bad'], extensions: { code: 'VALIDATION_FAILED', errors: [{ pointer: '/limit' }] } },
+    ]);
+  });
+});
+
+describe('node and nodes', () => {
+  const strangers = async (): Promise<string[]> => {
+    const other = await server.account();
+    const foreign = (
+      await other.rest('POST', '/conversations', { body: { message: { content: 'x', sender: 'agent' } } })
+    ).body;
+    const key = (await client.rest('GET', '/api-keys')).body.data[0];
+    return [
+      '',
+      'x',
+      'conv_x',
+      'conv_01m7yzcf3tfz1aan3df712nas7',
+      conversation.id.toUpperCase(),
+      `${conversation.id}\0`,
+      'x'.repeat(10_000),
+      Buffer.from(`Conversation:${conversation.id}`).toString('base64'),
+      foreign.id,
+      foreign.messages[0].id,
+      key.id,
+      client.account.id,
+    ];
+  };
+
+  test('find what there is by its id alone', async () => {
+    const [{ id: messageId }] = conversation.messages;
+    const { data, errors } = await client.graphql(
+      'query ($ids: [ID!]!) { nodes(ids: $ids) { __typename id ... on Conversation { status } ... on Message { content } } }',
+      { ids: [messageId, conversation.id, messageId] },
+    );
+    expect(errors).toBeUndefined();
+    const message = { __typename: 'Message', id: messageId, content: 'Hello' };
+    expect(data.nodes).toEqual([
+      message,
+      { __typename: 'Conversation', id: conversation.id, status: 'PENDING' },
+      message,
+    ]);
+  });
+
+  test('are null, without an error, for what there is not, is another’s, has no node, or is no id', async () => {
+    const ids = await strangers();
+    const { data, errors } = await client.graphql('query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids });
+    expect(errors).toBeUndefined();
+    expect(data.nodes).toEqual(ids.map(() => null));
+    for (const id of ids) {
+      expect(
+        (await client.post({ query: 'query ($id: ID!) { node(id: $id) { id } }', variables: { id } })).body,
+      ).toEqual({ data: { node: null } });
+    }
+  });
+
+  test('one id that names nothing takes nothing from the others', async () => {
+    const ids = (await strangers()).flatMap((id) => [id, conversation.id]);
+    const { data } = await client.graphql('query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids });
+    expect(data.nodes).toEqual(ids.map((id) => (id === conversation.id ? { id } : null)));
+  });
+
+  test('take a hundred ids, and no more', async () => {
+    const query = 'query ($ids: [ID!]!) { nodes(ids: $ids) { id } account { name } }';
+    expect((await client.graphql(query, { ids: Array(100).fill('x') })).data.nodes).toHaveLength(100);
+    const { data, errors } = await client.graphql(query, { ids: Array(101).fill('x') });
+    expect(data).toEqual({ nodes: null, account: { name: 'test' } });
+    expect(errors).toMatchObject([
+      { path: ['nodes'], extensions: { code: 'VALIDATION_FAILED', errors: [{ pointer: '/ids' }] } },
+    ]);
+  });
+});
+
+describe('an error that nobody meant to give', () => {
+  let broken: TestServer;
+  let owner: TestAccount;
+  let id: string;
+
+  beforeAll(async () => {
+    broken = await startTestServer();
+    owner = await broken.account();
+    ({ id } = (
+      await owner.rest('POST', '/conversations', { body: { message: { content: 'x', sender: 'agent' } } })
+    ).body);
+    // Somebody has been at the database: no reading of messages can succeed.
+    const database = new Database(broken.databasePath);
+    database.exec('ALTER TABLE messages RENAME TO elsewhere');
+    database.close();
+  });
+  afterAll(() => broken.close());
+
+  const inside = /elsewhere|no such|messages\b(?! )|sqlite|select|\.ts\b|node_modules|\n\s+at /i;
+
+  test('is INTERNAL in GraphQL beside what could be answered, and says nothing of its cause', async () => {
+    const query = `{ conversation(id: "${id}") { id messages { nodes { id } } } account { name } }`;
+    const { status, headers, body } = await owner.post({ query });
+    expect(status).toBe(200);
+    expect(body.data).toEqual({ conversation: { id, messages: null }, account: { name: 'test' } });
+    expect(body.errors).toHaveLength(1);
+    const [{ message, path, extensions }] = body.errors;
+    expect(extensions).toEqual({ code: 'INTERNAL', requestId: headers['x-request-id'] });
+    expect(path).toEqual(['conversation', 'messages']);
+    expect(message).not.toMatch(inside);
+  });
+
+  test('is INTERNAL in REST, and says nothing of its cause', async () => {
+    const { status, headers, body } = await owner.rest('GET', `/conversations/${id}`);
+    expect(status).toBe(500);
+    expect(body).toMatchObject({ code: 'INTERNAL', requestId: headers['x-request-id'] });
+    expect(body.detail).not.toMatch(inside);
+  });
+
+  test('is in the log under the request’s id', async () => {
+    for (const answer of [
+      await owner.rest('GET', `/conversations/${id}`),
+      await owner.post({ query: `{ conversation(id: "${id}") { messages { nodes { id } } } }` }),
+    ]) {
+      const line = broken.logLines.find(
+        ({ level, requestId }) => level === 'error' && requestId === answer.headers['x-request-id'],
+      );
+      expect(JSON.stringify(line)).toContain('no such table');
+    }
+  });
+});
+
+test('nothing else of all this was an error of the server’s own', () => {
+  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
+});

@@ -1,0 +1,224 @@
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+import { variables } from '../src/config.ts';
+import { temporaryFolder } from './support/files.ts';
+
+// Does what the README says, as somebody would who has just cloned the repository.
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+
+const startCommand = 'npm ci && npm start';
+/** Is not run here: it is the very run that this test is in. `.ci/run` does it. */
+const testCommand = 'npm ci && npm test';
+
+interface Block {
+  readonly language: string;
+  readonly text: string;
+}
+
+interface Step {
+  readonly command: string;
+  /** What it prints, if the README shows it right after the command. */
+  readonly shown?: Block;
+}
+
+/** The commands of the README in their order, each with the output that is shown after it. */
+function stepsOf(markdown: string): Step[] {
+  const blocks = [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```\n/gm)];
+  return blocks.flatMap(([whole, language, text = ''], index) => {
+    if (language !== 'sh') return [];
+    const start = (blocks[index]?.index ?? 0) + whole.length;
+    const next = blocks[index + 1];
+    const adjacent = next !== undefined && next[1] !== 'sh' && markdown.slice(start, next.index).trim() === '';
+    const command = text.trim();
+    return [adjacent ? { command, shown: { language: next[1] ?? '', text: next[2] ?? '' } } : { command }];
+  });
+}
+
+/** The environment of somebody who runs npm by hand: nothing of this run of it, and nothing of ours. */
+function strangersEnvironment(): Record<string, string> {
+  const own = new Set(['INIT_CWD', 'NODE', 'NODE_ENV', 'NODE_OPTIONS', 'CI', 'TEST', 'DEV', 'PROD', 'MODE']);
+  const kept = Object.entries(process.env).filter(
+    (entry): entry is [string, string] =>
+      entry[1] !== undefined &&
+      !own.has(entry[0]) &&
+      !(entry[0] in variables.shape) &&
+      !/^(VITEST|npm_(?!config_)|npm_config_(local_)?prefix$)/i.test(entry[0]),
+  );
+  const path = (process.env['PATH'] ?? '')
+    .split(delimiter)
+    .filter((folder) => !/[\\/](node_modules[\\/]\.bin|node-gyp-bin)[\\/]?$/.test(folder));
+  return {
+    ...Object.fromEntries(kept),
+    PATH: path.join(delimiter),
+    npm_config_prefer_offline: 'true',
+    npm_config_audit: 'false',
+    npm_config_fund: 'false',
+  };
+}
+
+function freshCopy(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
+  // A whole node_modules is slow to remove.
+  onTestFinished(() => rm(folder, { recursive: true, force: true }), 60_000);
+  const files = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
+  for (const file of files.split('\0')) {
+    if (file !== '' && existsSync(join(root, file))) cpSync(join(root, file), join(folder, file));
+  }
+  return folder;
+}
+
+interface Service {
+  readonly url: string;
+  readonly key: string;
+  /** Asks it to stop and resolves with all that it printed, once nothing of it is left. */
+  stop(): Promise<string>;
+}
+
+/** Runs the README's first command and waits until it listens. */
+async function startService(folder: string, environment: Record<string, string>): Promise<Service> {
+  // In a process group of its own, since npm, its shell and the program are three processes.
+  const child: ChildProcessByStdio<null, Readable, Readable> = spawn('sh', ['-c', startCommand], {
+    cwd: folder,
+    env: { ...environment, PORT: '0' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const signal = (name: NodeJS.Signals): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, name);
+    } catch {
+      // It is gone already.
+    }
+  };
+  onTestFinished(() => signal('SIGKILL'));
+  let printed = '';
+  const ended = new Promise<string>((resolve) => child.on('close', () => resolve(printed)));
+  const url = await new Promise<string>((resolve, reject) => {
+    const onPrint = (text: string): void => {
+      printed += text;
+      const listening = /"url":"([^"]+)".*"msg":"listening"/.exec(printed)?.[1];
+      if (listening !== undefined) resolve(listening);
+    };
+    child.stdout.setEncoding('utf8').on('data', onPrint);
+    child.stderr.setEncoding('utf8').on('data', onPrint);
+    child.on('error', reject);
+    void ended.then(() => reject(new Error(`\`${startCommand}\` ended:\n${printed}`)));
+  });
+  const key = /^ +(cs_\S{43})$/m.exec(printed)?.[1] ?? '';
+  return {
+    url,
+    key,
+    stop() {
+      signal('SIGTERM');
+      return ended;
+    },
+  };
+}
+
+const mark = '\u001e';
+
+/** Runs commands one after the other in one shell, which stops at the first that fails, and returns what each printed. */
+async function runInShell(
+  commands: readonly string[],
+  folder: string,
+  environment: Record<string, string>,
+): Promise<string[]> {
+  const script = join(temporaryFolder(), 'commands.sh');
+  writeFileSync(script, commands.map((command) => `printf '${mark}'\n${command}\n`).join(''));
+  const child = spawn('sh', ['-eu', script], { cwd: folder, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  let errors = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
+  const code = await new Promise((resolve) => child.on('close', resolve));
+  const outputs = output.split(mark).slice(1);
+  expect(code, `failed at:\n${commands[outputs.length - 1]}\n${outputs.at(-1)}\n${errors}`).toBe(0);
+  return outputs;
+}
+
+/** What differs from one run to the next is compared by its form only. */
+function form(text: string): string {
+  return text
+    .replace(/^([a-z]+)_[0-7][0-9a-hjkmnp-tv-z]{25}$/, '$1_<id>')
+    .replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, '<time>')
+    .replace(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, '<uuid>');
+}
+
+/** Where a real answer is not what the README shows of it. It may hold more than is shown. */
+function differences(shown: unknown, real: unknown, at = ''): string[] {
+  const difference = [`${at}: ${JSON.stringify(real)} is not as shown, ${JSON.stringify(shown)}`];
+  if (typeof shown === 'string' && typeof real === 'string') {
+    const same = shown.endsWith('…') ? real.startsWith(shown.slice(0, -1)) : form(real) === form(shown);
+    return same ? [] : difference;
+  }
+  if (Array.isArray(shown) && Array.isArray(real)) {
+    if (shown.length !== real.length) return difference;
+    return shown.flatMap((item, index) => differences(item, real[index], `${at}/${index}`));
+  }
+  if (typeof shown === 'object' && shown !== null && typeof real === 'object' && real !== null) {
+    return Object.entries(shown).flatMap(([key, value]) =>
+      key in real
+        ? differences(value, (real as Record<string, unknown>)[key], `${at}/${key}`)
+        : [`${at}/${key}: missing`],
+    );
+  }
+  return shown === real ? [] : difference;
+}
+
+function withoutNumbers(text: string): string {
+  return text.replaceAll('\r', '').replaceAll(/\d+/g, 'N').trim();
+}
+
+test('the README’s commands work in a fresh copy, and give what it shows', { timeout: 180_000 }, async () => {
+  const steps = stepsOf(readme);
+  const [first, second, ...tour] = steps;
+  expect([first?.command, second?.command]).toEqual([startCommand, testCommand]);
+  expect(tour.length).toBeGreaterThan(10);
+
+  const folder = freshCopy();
+  const environment = strangersEnvironment();
+  const service = await startService(folder, environment);
+  expect(service.key).toMatch(/^cs_/);
+
+  const commands = tour.map(({ command }) =>
+    command.replace(/^BASE=.*$/m, `BASE=${service.url}`).replace(/^KEY=.*$/m, `KEY=${service.key}`),
+  );
+  expect(commands.join('\n')).toContain(`KEY=${service.key}`);
+  const outputs = await runInShell(commands, folder, environment);
+  for (const [index, { command, shown }] of tour.entries()) {
+    const output = outputs[index] ?? '';
+    if (shown?.language === 'json') {
+      expect(differences(JSON.parse(shown.text), JSON.parse(output)), command).toEqual([]);
+    } else if (shown !== undefined) {
+      expect(withoutNumbers(output), command).toBe(withoutNumbers(shown.text));
+    }
+  }
+
+  const printed = await service.stop();
+  expect(printed).toContain('"msg":"stopped"');
+});
+
+test('.ci/run runs the README’s test command', () => {
+  const lines = readFileSync(join(root, '.ci/run'), 'utf8').split('\n');
+  for (const command of testCommand.split(' && ')) {
+    expect(lines.filter((line) => line === command || line.startsWith(`${command} -- `))).toHaveLength(1);
+  }
+});
+
+test('the README’s configuration is what the service reads, with its defaults', () => {
+  const rows = [...readme.matchAll(/^\| `([A-Z_]+)` +\| (?:`([^`]*)`|none) +\|/gm)];
+  const defaults = variables.parse({});
+  expect(Object.fromEntries(rows.map(([, name, value]) => [name, value]))).toEqual(
+    Object.fromEntries(
+      Object.keys(variables.shape).map((name) => [name, defaults[name as keyof typeof defaults]?.toString()]),
+    ),
+  );
+});

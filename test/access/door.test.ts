@@ -172,8 +172,10 @@ describe('a revocation', () => {
     expect((await client.rest('GET', '/account')).status).toBe(200);
     await commandLine(server.databasePath).json('key', 'revoke', id, '--account', account.account.id);
     const endedMs = performance.now();
-    await expect.poll(async () => (await client.rest('GET', '/account')).status, { interval: 5 }).toBe(401);
-    expect(performance.now() - endedMs).toBeLessThan(100);
+    for (let status = 200; status !== 401; ) {
+      expect(performance.now() - endedMs, 'when a request was sent that was still let in').toBeLessThan(100);
+      status = (await client.rest('GET', '/account')).status;
+    }
     expect((await client.graphql('{ account { id } }')).status).toBe(401);
   });
 });

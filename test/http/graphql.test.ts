@@ -324,6 +324,10 @@ describe('the size of a query', () => {
   const thirteen = round(round(round('messages(first: 1) { nodes { id } }')));
   const wrappings: [name: string, wrap: (inner: string) => string][] = [
     ['plainly', (inner) => `query ($id: ID!) { conversation(id: $id) { ${inner} } }`],
+    [
+      'with shallow fields around it',
+      (inner) => `query ($id: ID!) { before: __typename conversation(id: $id) { id ${inner} status } account { id } }`,
+    ],
     ['under an alias', (inner) => `query ($id: ID!) { a: conversation(id: $id) { ${inner} } }`],
     [
       'by inline fragments',

@@ -3,6 +3,7 @@ CREATE TABLE `account_totals` (
 	`active` integer DEFAULT 0 NOT NULL,
 	`pending` integer DEFAULT 0 NOT NULL,
 	`closed` integer DEFAULT 0 NOT NULL,
+	`leads` integer DEFAULT 0 NOT NULL,
 	`event_sequence` integer DEFAULT 0 NOT NULL,
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
 );
@@ -62,13 +63,29 @@ CREATE TABLE `events` (
 	`sequence` integer NOT NULL,
 	`id` text NOT NULL,
 	`type` text NOT NULL,
-	`conversation_id` text NOT NULL,
+	`conversation_id` text,
 	`timestamp` integer NOT NULL,
 	`data` text NOT NULL,
 	PRIMARY KEY(`account_id`, `sequence`),
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
 ) WITHOUT ROWID;
 --> statement-breakpoint
+CREATE INDEX `events_by_conversation` ON `events` (`account_id`,`conversation_id`,`sequence`);--> statement-breakpoint
+CREATE INDEX `events_by_time` ON `events` (`timestamp`);--> statement-breakpoint
+CREATE TABLE `leads` (
+	`id` text NOT NULL,
+	`account_id` text NOT NULL,
+	`conversation_id` text,
+	`name` text,
+	`email` text,
+	`phone` text,
+	`company` text,
+	`metadata` text NOT NULL,
+	`created_at` integer NOT NULL,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `leads_by_id` ON `leads` (`account_id`,`id`);--> statement-breakpoint
 CREATE TABLE `messages` (
 	`conversation_key` integer NOT NULL,
 	`sequence` integer NOT NULL,
@@ -96,3 +113,5 @@ CREATE TABLE `rate_windows` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 INSERT INTO `meta` (`name`, `value`) VALUES ('epoch', lower(hex(randomblob(8))));
+--> statement-breakpoint
+INSERT INTO `meta` (`name`, `value`) VALUES ('revocations', '0');

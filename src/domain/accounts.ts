@@ -28,6 +28,7 @@ export interface AccountTotals {
   readonly active: number;
   readonly pending: number;
   readonly closed: number;
+  readonly leads: number;
   /** The sequence of the account's last event; 0 before the first. */
   readonly eventSequence: number;
 }
@@ -62,7 +63,12 @@ export const getAccount = operation({
 const accountInput = z.strictObject({
   name: line(200, 1),
   plan: z.enum(plans),
-  requestsPerHour: z.int().min(1).max(1_000_000_000).nullable().optional(),
+  requestsPerHour: z
+    .int({ error: 'must be a whole number' })
+    .min(1, { error: 'must be at least 1' })
+    .max(1_000_000_000, { error: 'must be at most 1000000000' })
+    .nullable()
+    .optional(),
 });
 
 /** Makes an account and its first key, with every scope. For the operator: it asks for no credential. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { requireScope, type Scope, scopes } from './caller.ts';
+import { choices } from './choices.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor } from './events.ts';
 import type { Ids } from './ids.ts';
@@ -73,9 +74,7 @@ export const createApiKey = operation({
   scope: 'keys:manage',
   input: z.strictObject({
     name: line(200, 1).describe('What the key is for.'),
-    scopes: z
-      .array(z.enum(scopes))
-      .min(1, { error: 'must name at least one scope' })
+    scopes: choices(scopes)
       .optional()
       .describe('What it may do. By default all that the calling credential may; never more than that.'),
     expiresAt: timeInput.nullable().optional().describe('When it stops being valid; by default never.'),
@@ -108,7 +107,7 @@ export const listApiKeys = operation({
   input: z.strictObject(pageInput).check(refuseCursorWithOffset),
   errors: [],
   async run({ caller, storage }, { limit, offset = 0, after }): Promise<List<ApiKey>> {
-    const [afterId] = after === undefined ? [] : decodeCursor(after, sort, ['string']);
+    const [afterId] = after === undefined ? [] : decodeCursor(after, sort, ['apiKey']);
     const accountId = caller.account.id;
     const slice = await storage.read.apiKeys.page(accountId, {
       limit,

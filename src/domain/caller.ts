@@ -21,6 +21,8 @@ export interface Caller {
   readonly keyId: string;
   readonly credential: 'key' | 'token';
   readonly scopes: ReadonlySet<Scope>;
+  /** When the credential stops being valid, in epoch milliseconds, if it does. */
+  readonly expiresAtMs?: number | undefined;
   /** The one conversation that the caller may see, if it is bound to one. */
   readonly conversationId?: string;
   /** The one sender that the caller may speak as, if it is bound to one. */

@@ -122,8 +122,8 @@ function placeOf(conversation: Conversation, sort: ConversationSort): CursorPart
 }
 
 function positionOf(cursor: string, sort: ConversationSort): NonNullable<ConversationQuery['after']> {
-  if (!byActivity(sort)) return { id: String(decodeCursor(cursor, sort, ['string'])[0]) };
-  const [id, lastActivityAtMs] = decodeCursor(cursor, sort, ['string', 'number']);
+  if (!byActivity(sort)) return { id: String(decodeCursor(cursor, sort, ['conversation'])[0]) };
+  const [id, lastActivityAtMs] = decodeCursor(cursor, sort, ['conversation', 'number']);
   return { id: String(id), lastActivityAtMs: Number(lastActivityAtMs) };
 }
 

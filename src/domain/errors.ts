@@ -45,6 +45,8 @@ export interface ErrorFacts {
   readonly retryAfterSeconds?: number;
   /** The budget that was used up, for `RATE_LIMITED`, where it is an account's. */
   readonly rateLimit?: RateLimit;
+  /** Where the log can be read from, for `CURSOR_EXPIRED`. */
+  readonly oldestCursor?: string;
   /** The methods of the path, for `METHOD_NOT_ALLOWED`. */
   readonly allow?: readonly string[];
   /** What made it happen. It goes to the log and never to the caller. */

@@ -1,24 +1,164 @@
+import { z } from 'zod';
+import type { Caller } from './caller.ts';
+import { choices } from './choices.ts';
 import type { Conversation } from './conversation.ts';
+import { DomainError, notFound, validationFailed } from './errors.ts';
+import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
-import type { Transaction } from './ports.ts';
+import { operation } from './operation.ts';
+import { pageInput } from './paging.ts';
+import type { EventFollower, Transaction } from './ports.ts';
 import type { Timestamp } from './time.ts';
 
+/** The kinds of event that there are: an agent's reply and a reopening are none. */
 export const eventTypes = ['conversation.started', 'message.received', 'conversation.closed', 'lead.captured'] as const;
 export type EventType = (typeof eventTypes)[number];
+
+/** Snapshots after the change that the event tells of, without `messages`. */
+export interface EventData {
+  readonly conversation: Conversation | null;
+  readonly message?: Message;
+  readonly lead?: Lead;
+}
 
 /** What a change tells about itself: written to the log in the change's own transaction. */
 export interface NewEvent {
   readonly id: string;
   readonly type: EventType;
   readonly timestamp: Timestamp;
-  readonly conversationId: string;
-  /** A snapshot after the change. */
-  readonly data: { readonly conversation: Conversation; readonly message?: Message };
+  readonly conversationId: string | null;
+  readonly data: EventData;
 }
+
+/** An event as a storage keeps it. */
+export interface StoredEvent extends Omit<NewEvent, 'data'> {
+  readonly sequence: number;
+  /** JSON. */
+  readonly data: string;
+}
+
+export interface EventFilter {
+  /** Only these types; all of them when it is left out. */
+  readonly types?: readonly EventType[] | undefined;
+  /** Only those of one conversation. */
+  readonly conversationId?: string | undefined;
+}
+
+/** An event of the log. It is shared by all who read it, so its forms are made once and when first asked for. */
+export class LogEvent {
+  readonly id: string;
+  readonly type: EventType;
+  readonly timestamp: Timestamp;
+  /** 1, 2, 3 … in its account, without gaps and in commit order. */
+  readonly sequence: number;
+  /** The place in the log just after it. */
+  readonly cursor: string;
+  readonly apiVersion = 'v1';
+  readonly accountId: string;
+  readonly conversationId: string | null;
+  readonly #dataJson: string;
+  #data: EventData | undefined;
+  #json: string | undefined;
+
+  constructor(accountId: string, epoch: string, stored: StoredEvent) {
+    this.id = stored.id;
+    this.type = stored.type;
+    this.timestamp = stored.timestamp;
+    this.sequence = stored.sequence;
+    this.cursor = eventCursor(epoch, stored.sequence);
+    this.accountId = accountId;
+    this.conversationId = stored.conversationId;
+    this.#dataJson = stored.data;
+  }
+
+  /** How much text its data is, in UTF-16 code units: what it weighs in memory. */
+  get dataLength(): number {
+    return this.#dataJson.length;
+  }
+
+  get data(): EventData {
+    this.#data ??= JSON.parse(this.#dataJson) as EventData;
+    return this.#data;
+  }
+
+  /** The event as JSON, the same on every face. */
+  get json(): string {
+    this.#json ??= this.#jsonWith(this.#dataJson);
+    return this.#json;
+  }
+
+  matches({ types, conversationId }: EventFilter): boolean {
+    return (
+      (types === undefined || types.includes(this.type)) &&
+      (conversationId === undefined || conversationId === this.conversationId)
+    );
+  }
+
+  /** The event as this caller may see it: one bound to a conversation sees no metadata. */
+  viewFor(caller: Caller): LogEvent {
+    if (caller.conversationId === undefined) return this;
+    const data = JSON.stringify(this.data, (key, value: unknown) => (key === 'metadata' ? {} : value));
+    return new LogEvent(this.accountId, epochOf(this.cursor), { ...this, data });
+  }
+
+  toJSON(): object {
+    return JSON.parse(this.json) as object;
+  }
+
+  #jsonWith(data: string): string {
+    const { id, type, timestamp, sequence, cursor, apiVersion, accountId } = this;
+    const head = JSON.stringify({ id, type, timestamp, sequence, cursor, apiVersion, accountId });
+    return `${head.slice(0, -1)},"data":${data}}`;
+  }
+}
+
+// ── Cursors ────────────────────────────────────────────────────────────────────────────────────
 
 /** A place in an account's log: opaque to callers, it names the log and the last event before it. */
 export function eventCursor(epoch: string, sequence: number): string {
   return Buffer.from(`${epoch}.${sequence}`).toString('base64url');
+}
+
+function epochOf(cursor: string): string {
+  return readCursor(cursor)?.epoch ?? '';
+}
+
+interface Place {
+  readonly epoch: string;
+  readonly sequence: number;
+}
+
+function readCursor(cursor: string): Place | undefined {
+  const match = /^([0-9a-f]+)\.(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString());
+  if (match?.[1] === undefined) return undefined;
+  const place = { epoch: match[1], sequence: Number(match[2]) };
+  // Decoding passes over what is no base64url: only what this service has made is a cursor.
+  return eventCursor(place.epoch, place.sequence) === cursor ? place : undefined;
+}
+
+/** @throws VALIDATION_FAILED for what is no cursor */
+function placeOf(cursor: string): Place {
+  const place = readCursor(cursor);
+  if (place === undefined) throw validationFailed([{ pointer: '/after', detail: 'is not a cursor of the event log' }]);
+  return place;
+}
+
+/**
+ * Makes sure that the log goes on from a place without a gap.
+ * @throws CURSOR_EXPIRED, with the oldest cursor that can be used, when the log does not reach back to it,
+ * does not reach up to it, or is another
+ */
+function refuseExpired(place: Place, log: { epoch: string; first: number; last: number }): void {
+  if (place.epoch === log.epoch && place.sequence >= log.first - 1 && place.sequence <= log.last) return;
+  throw cursorExpired(eventCursor(log.epoch, log.first - 1));
+}
+
+export function cursorExpired(oldestCursor: string): DomainError {
+  return new DomainError(
+    'CURSOR_EXPIRED',
+    'The event log no longer reaches back to this cursor; read what you need from the resources and go on from `oldestCursor`.',
+    { oldestCursor },
+  );
 }
 
 /** The end of the account's log as this transaction sees it. */
@@ -31,4 +171,124 @@ export async function currentEventCursor(tx: Transaction, accountId: string): Pr
 export async function appendEvents(tx: Transaction, accountId: string, events: readonly NewEvent[]): Promise<string> {
   if (events.length === 0) return await currentEventCursor(tx, accountId);
   return eventCursor(await tx.events.epoch(), await tx.events.append(accountId, events));
+}
+
+// ── Reading ────────────────────────────────────────────────────────────────────────────────────
+
+const readerInput = {
+  after: z
+    .string({ error: 'must be a string' })
+    .optional()
+    .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.'),
+  types: choices(eventTypes).optional().describe('Only events of these types.'),
+  conversationId: z.string({ error: 'must be a string' }).optional().describe('Only events of this conversation.'),
+};
+
+/**
+ * The filter as this caller may have it: one bound to a conversation reads that one only.
+ * @throws NOT_FOUND
+ */
+function filterFor(caller: Caller, { types, conversationId }: EventFilter): EventFilter {
+  if (caller.conversationId === undefined) return { types, conversationId };
+  if (conversationId !== undefined && conversationId !== caller.conversationId) throw notFound('conversation');
+  return { types, conversationId: caller.conversationId };
+}
+
+/** How many sequences one request looks through: a filter that fits nothing must not read the whole log. */
+const maxSpan = 10_000;
+
+/** A page of the log. Its cursor moves on even when the filter has left nothing of it. */
+export interface EventPage {
+  readonly items: readonly LogEvent[];
+  readonly limit: number;
+  readonly hasMore: boolean;
+  readonly nextCursor: string;
+}
+
+export const listEvents = operation({
+  name: 'listEvents',
+  summary: 'Lists the events of the log, oldest first.',
+  scope: 'events:read',
+  openToBound: true,
+  input: z.strictObject({ limit: pageInput.limit, ...readerInput }),
+  errors: ['CURSOR_EXPIRED'],
+  async run({ caller, storage }, { limit, after, ...asked }): Promise<EventPage> {
+    const accountId = caller.account.id;
+    const filter = filterFor(caller, asked);
+    const { events: log } = storage.read;
+    const place = after === undefined ? undefined : placeOf(after);
+    const epoch = await log.epoch();
+    const start = place?.sequence ?? (await log.bounds(accountId)).first - 1;
+    const { events, scannedTo } = await log.after(accountId, start, { filter, limit, span: maxSpan });
+    // Compared after reading: had events been removed right before it, the page would hide the gap.
+    const { first, last } = await log.bounds(accountId);
+    if (place !== undefined) refuseExpired(place, { epoch, first, last });
+    return {
+      items: events.map((event) => new LogEvent(accountId, epoch, event).viewFor(caller)),
+      limit,
+      hasMore: scannedTo < last,
+      nextCursor: eventCursor(epoch, scannedTo),
+    };
+  },
+});
+
+/** A stream of events that goes on until its signal ends it. */
+export interface EventStream extends AsyncIterable<readonly LogEvent[]> {
+  /** The place to resume from: it moves on with events that the filter passes over, too. */
+  readonly cursor: string;
+}
+
+/** A place in the log that was found, to be followed from. */
+export interface EventSubscription {
+  /** @param signal ends the stream */
+  follow(signal: AbortSignal): EventStream;
+}
+
+export const streamEvents = operation({
+  name: 'streamEvents',
+  summary: 'Follows the log as it grows, from now or from a cursor on.',
+  scope: 'events:read',
+  openToBound: true,
+  input: z.strictObject(readerInput),
+  errors: ['CURSOR_EXPIRED'],
+  async run({ caller, storage, liveEvents }, { after, ...asked }): Promise<EventSubscription> {
+    const accountId = caller.account.id;
+    const filter = filterFor(caller, asked);
+    const place = after === undefined ? undefined : placeOf(after);
+    const epoch = await storage.read.events.epoch();
+    const bounds = await storage.read.events.bounds(accountId);
+    if (place !== undefined) refuseExpired(place, { epoch, ...bounds });
+    const start = place?.sequence ?? bounds.last;
+    return {
+      follow(signal) {
+        const follower = liveEvents.follow(accountId, start, filter, signal);
+        return {
+          get cursor() {
+            return eventCursor(epoch, follower.position);
+          },
+          [Symbol.asyncIterator]: () => views(follower, caller),
+        };
+      },
+    };
+  },
+});
+
+/** The end of the log, for those who read it: GraphQL has it as a field of its own. */
+export const getEventCursor = operation({
+  name: 'getEventCursor',
+  summary: 'Returns the end of the event log: a place to start following from.',
+  scope: 'events:read',
+  openToBound: true,
+  input: z.strictObject({}),
+  errors: [],
+  async run({ caller, storage }): Promise<string> {
+    const { last } = await storage.read.events.bounds(caller.account.id);
+    return eventCursor(await storage.read.events.epoch(), last);
+  },
+});
+
+async function* views(follower: EventFollower, caller: Caller): AsyncGenerator<readonly LogEvent[], void> {
+  for await (const batch of follower) {
+    yield caller.conversationId === undefined ? batch : batch.map((event) => event.viewFor(caller));
+  }
 }

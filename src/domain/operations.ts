@@ -1,6 +1,8 @@
 import { getAccount } from './accounts.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from './api-keys.ts';
 import { createConversation, getConversation, listConversations, updateConversation } from './conversations.ts';
+import { listEvents, streamEvents } from './events.ts';
+import { captureLead, getLead, listLeads } from './leads.ts';
 import { listMessages, sendMessage } from './messages.ts';
 
 /** Every operation of the service. Each has to be on both faces; a test walks this list. */
@@ -11,6 +13,11 @@ export const operations = {
   updateConversation,
   listMessages,
   sendMessage,
+  captureLead,
+  listLeads,
+  getLead,
+  listEvents,
+  streamEvents,
   getAccount,
   createApiKey,
   listApiKeys,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { pointer, validationFailed } from './errors.ts';
+import { type IdKind, isId } from './ids.ts';
 import type { Awaitable } from './ports.ts';
 
 export const maxPageSize = 100;
@@ -51,6 +52,7 @@ export interface Slice<T> {
 }
 
 export type CursorPart = string | number;
+type CursorShape = 'number' | IdKind;
 
 /** Makes a cursor: opaque to callers, it holds the sort and the sort values of one item. */
 export function encodeCursor(sort: string, parts: readonly CursorPart[]): string {
@@ -59,14 +61,14 @@ export function encodeCursor(sort: string, parts: readonly CursorPart[]): string
 
 /**
  * Reads a cursor back.
- * @param shape what each part has to be, in order
+ * @param shape what each part has to be, in order: a number, or an id of a kind
  * @param argument the name that the caller gave it under
  * @throws VALIDATION_FAILED for a cursor that is none, or was made for another sort
  */
 export function decodeCursor(
   cursor: string,
   sort: string,
-  shape: readonly ('string' | 'number')[],
+  shape: readonly CursorShape[],
   argument = 'after',
 ): CursorPart[] {
   const fault = (detail: string) => validationFailed([{ pointer: pointer([argument]), detail }]);
@@ -80,8 +82,10 @@ export function decodeCursor(
 }
 
 /** Every number in a cursor is a sequence or a time. */
-function isPart(part: unknown, kind: 'string' | 'number' | undefined): part is CursorPart {
-  return kind === 'number' ? Number.isSafeInteger(part) && Number(part) >= 0 : typeof part === kind;
+function isPart(part: unknown, kind: CursorShape | undefined): part is CursorPart {
+  if (kind === undefined) return false;
+  if (kind === 'number') return Number.isSafeInteger(part) && Number(part) >= 0;
+  return typeof part === 'string' && isId(kind, part);
 }
 
 /** The parts of a cursor that this service has made, or something much like one. */

@@ -2,8 +2,9 @@ import type { Account, AccountTotals } from './accounts.ts';
 import type { ApiKey } from './api-keys.ts';
 import type { StoredConversation } from './conversation.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
-import type { NewEvent } from './events.ts';
+import type { EventFilter, LogEvent, NewEvent, StoredEvent } from './events.ts';
 import type { Ids } from './ids.ts';
+import type { Lead } from './leads.ts';
 import type { Message, MessageRange } from './messages.ts';
 import type { Slice } from './paging.ts';
 
@@ -17,6 +18,7 @@ export interface World {
   readonly ids: Ids;
   readonly secrets: Secrets;
   readonly limiter: Limiter;
+  readonly liveEvents: LiveEvents;
 }
 
 export interface Clock {
@@ -62,6 +64,13 @@ export interface Storage {
    * @throws what the work throws, after undoing what it did
    */
   write<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
+  /**
+   * Tells a listener of commits that may have appended events or ended credentials, of this process or
+   * of another. It is a hint: what happened is to be read.
+   * @param listener is given the accounts whose logs have grown, or nothing where that is not known
+   * @returns stops telling it
+   */
+  watch(listener: (accountIds?: ReadonlySet<string>) => void): () => void;
   /** Finishes the writes that wait, then lets go of the files. */
   close(): Promise<void>;
 }
@@ -72,6 +81,7 @@ export interface Reads {
   readonly conversations: ConversationReads;
   readonly messages: MessageReads;
   readonly events: EventReads;
+  readonly leads: LeadReads;
   readonly rateWindows: RateWindowReads;
 }
 
@@ -81,6 +91,7 @@ export interface Transaction {
   readonly conversations: ConversationReads & ConversationWrites;
   readonly messages: MessageReads & MessageWrites;
   readonly events: EventReads & EventWrites;
+  readonly leads: LeadReads & LeadWrites;
   readonly rateWindows: RateWindowReads & RateWindowWrites;
 }
 
@@ -103,6 +114,8 @@ export interface ApiKeyReads {
   /** Newest first. */
   page(accountId: string, query: { limit: number; offset: number; after?: string }): Awaitable<Slice<ApiKey>>;
   count(accountId: string): Awaitable<number>;
+  /** A number that grows with every revocation, of any account: as long as it stays, no key has ended by one. */
+  revocations(): Awaitable<number>;
   /** How many were not revoked. */
   countLive(accountId: string): Awaitable<number>;
 }
@@ -150,6 +163,20 @@ export interface MessageWrites {
 export interface EventReads {
   /** Names this log: it changes when a backup is restored, so that cursors of another are known. */
   epoch(): Awaitable<string>;
+  /** The first and the last sequence that the log holds; `first` is one above `last` when it is empty. */
+  bounds(accountId: string): Awaitable<{ first: number; last: number }>;
+  /** The last sequence of each of these accounts' logs, in their order. */
+  lastSequences(accountIds: readonly string[]): Awaitable<readonly number[]>;
+  /**
+   * Events after a sequence, by ascending sequence.
+   * @param span how many sequences to look through at most, whatever the filter leaves of them
+   * @returns the events, and the last sequence that was looked at
+   */
+  after(
+    accountId: string,
+    sequence: number,
+    options: { filter: EventFilter; limit: number; span: number },
+  ): Awaitable<{ events: readonly StoredEvent[]; scannedTo: number }>;
 }
 
 export interface EventWrites {
@@ -158,6 +185,39 @@ export interface EventWrites {
    * @returns the last sequence of the log
    */
   append(accountId: string, events: readonly NewEvent[]): Awaitable<number>;
+  /**
+   * Removes the oldest events, of any account, that happened before a time.
+   * @returns how many were removed; fewer than `limit` when there are no more
+   */
+  prune(beforeMs: number, limit: number): Awaitable<number>;
+}
+
+export interface LeadReads {
+  find(accountId: string, id: string): Awaitable<Lead | undefined>;
+  /** In the order of the ids; undefined where there is none. */
+  findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (Lead | undefined)[]>;
+  /** Newest first. */
+  page(accountId: string, query: { limit: number; offset: number; after?: string }): Awaitable<Slice<Lead>>;
+  count(accountId: string): Awaitable<number>;
+}
+
+export interface LeadWrites {
+  insert(accountId: string, lead: Lead): Awaitable<void>;
+}
+
+/** Where an account's log is followed as it grows. */
+export interface LiveEvents {
+  /**
+   * Follows an account's log from after a sequence, pulling: it reads no further ahead than it is asked.
+   * @param signal ends it
+   */
+  follow(accountId: string, after: number, filter: EventFilter, signal: AbortSignal): EventFollower;
+}
+
+/** An endless sequence of batches, each of one event or more, in the log's order. */
+export interface EventFollower extends AsyncIterable<readonly LogEvent[]> {
+  /** The last sequence that was given or passed over: the place to resume from. */
+  readonly position: number;
 }
 
 /** Requests that were counted against an account in one minute. */

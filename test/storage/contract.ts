@@ -9,11 +9,14 @@ import {
   conversationSorts,
 } from '../../src/domain/conversations.ts';
 import { DomainError } from '../../src/domain/errors.ts';
-import type { NewEvent } from '../../src/domain/events.ts';
+import { type EventFilter, eventTypes, type NewEvent, type StoredEvent } from '../../src/domain/events.ts';
+import type { Lead } from '../../src/domain/leads.ts';
 import { statuses } from '../../src/domain/lifecycle.ts';
 import type { Message, MessageRange } from '../../src/domain/messages.ts';
 import type { RateWindow, Storage } from '../../src/domain/ports.ts';
 import { timestamp } from '../../src/domain/time.ts';
+import { until } from '../support/subscribe.ts';
+import { watchTimers } from '../support/timers.ts';
 import {
   awkwardMetadata,
   awkwardText,
@@ -23,6 +26,7 @@ import {
   sampleEvent,
   sampleHash,
   sampleKey,
+  sampleLead,
   sampleMessage,
   start,
   startMs,
@@ -39,6 +43,8 @@ export interface OpenedStorage {
   readonly storage: Storage;
   /** Closes it and opens what it has left behind. */
   reopen(): Promise<Storage>;
+  /** Opens another storage on the same things, as another process would. */
+  beside(): Promise<Storage>;
   /** The account's log as it is kept, by sequence. */
   log(accountId: string): Promise<readonly LoggedEvent[]>;
 }
@@ -352,6 +358,40 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
         }
         expect(await storage.read.apiKeys.count(accountId)).toBe(6);
         expect(await storage.read.apiKeys.countLive(accountId)).toBe(4);
+      });
+    });
+
+    describe('the number of revocations', () => {
+      test('grows with every revocation, of any account, and with nothing else', async () => {
+        const { storage, beside, reopen } = await open();
+        const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+        const [first, second] = [sampleKey(), sampleKey()];
+        const revocations = () => storage.read.apiKeys.revocations();
+        const before = await revocations();
+        await storage.write(async (tx) => {
+          await tx.apiKeys.insert(one.id, first, sampleHash());
+          await tx.apiKeys.insert(two.id, second, sampleHash());
+          await tx.apiKeys.update({ ...first, lastUsedAt: timestamp(startMs + 60_000) });
+          await tx.events.append(one.id, [sampleEvent(sampleConversation())]);
+        });
+        expect(await revocations()).toBe(before);
+
+        await storage.write(async (tx) => tx.apiKeys.update({ ...first, revokedAt: start }));
+        const afterOne = await revocations();
+        expect(afterOne).toBeGreaterThan(before);
+        const undone = storage.write(async (tx) => {
+          await tx.apiKeys.update({ ...second, revokedAt: start });
+          throw new Error('on purpose');
+        });
+        await expect(undone).rejects.toThrow('on purpose');
+        expect(await revocations()).toBe(afterOne);
+
+        const other = await beside();
+        await other.write(async (tx) => tx.apiKeys.update({ ...second, revokedAt: start }));
+        const afterTwo = await revocations();
+        expect(afterTwo).toBeGreaterThan(afterOne);
+        expect(await storage.write(async (tx) => tx.apiKeys.revocations())).toBe(afterTwo);
+        expect(await (await reopen()).read.apiKeys.revocations()).toBe(afterTwo);
       });
     });
 
@@ -815,6 +855,432 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
       });
     });
 
+    describe('reading the event log', () => {
+      test('finds its bounds: empty, after appends, after removing a part, and after removing all', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const bounds = () => storage.read.events.bounds(accountId);
+        expect(await bounds()).toEqual({ first: 1, last: 0 });
+        await appendAt(storage, accountId, [1, 2, 3, 4, 5]);
+        expect(await bounds()).toEqual({ first: 1, last: 5 });
+        await storage.write(async (tx) => tx.events.prune(startMs + 3, 100));
+        expect(await bounds()).toEqual({ first: 3, last: 5 });
+        expect(await storage.write(async (tx) => tx.events.bounds(accountId))).toEqual({ first: 3, last: 5 });
+        await storage.write(async (tx) => tx.events.prune(startMs + 6, 100));
+        expect(await bounds()).toEqual({ first: 6, last: 5 });
+        await appendAt(storage, accountId, [7]);
+        expect(await bounds()).toEqual({ first: 6, last: 6 });
+        expect(await storage.read.events.bounds(ids.next('account', startMs))).toEqual({ first: 1, last: 0 });
+      });
+
+      test('gives events back as they were appended', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const conversation = fullConversation();
+        const lead = sampleLead({ name: awkwardText, metadata: awkwardMetadata });
+        const events = [
+          sampleEvent(conversation),
+          sampleEvent(conversation, {
+            type: 'lead.captured',
+            timestamp: timestamp(startMs + 1),
+            conversationId: null,
+            data: { lead, conversation: null },
+          }),
+        ];
+        await storage.write(async (tx) => tx.events.append(accountId, events));
+        const { events: found } = await storage.read.events.after(accountId, 0, { filter: {}, limit: 9, span: 9 });
+        expect(found.map((event) => ({ ...event, data: JSON.parse(event.data) }))).toEqual(
+          events.map((event, index) => ({ ...event, sequence: index + 1 })),
+        );
+      });
+
+      test('from any place, with any filter, limit and span, misses nothing of what it says to have looked at', async () => {
+        const { storage } = await open();
+        const question = fc.record({
+          from: fc.nat(45),
+          filter: eventFilterOf(),
+          limit: fc.integer({ min: 1, max: 12 }),
+          span: fc.integer({ min: 1, max: 30 }),
+        });
+        await fc.assert(
+          fc.asyncProperty(
+            eventLog(),
+            fc.array(question, { minLength: 10, maxLength: 30 }),
+            async (seeds, questions) => {
+              const { accountId, log, last } = await populateLog(storage, seeds);
+              for (const { from, filter, limit, span } of questions) {
+                const page = await storage.read.events.after(accountId, from, { filter: named(filter), limit, span });
+                const end = Math.min(from + span, Math.max(from, last));
+                const fits = log.filter(
+                  (event) => event.sequence > from && event.sequence <= end && fitsFilter(event, named(filter)),
+                );
+                expect(page.events.map(({ id }) => id)).toEqual(fits.slice(0, limit).map(({ id }) => id));
+                // It has looked at all of the span, unless the page was full before.
+                if (page.events.length < limit) expect(page.scannedTo).toBe(end);
+                else expect(page.scannedTo).toBeGreaterThanOrEqual(page.events.at(-1)?.sequence ?? Infinity);
+                const passed = log.filter((event) => event.sequence > from && event.sequence <= page.scannedTo);
+                expect(page.events.map(({ sequence }) => sequence)).toEqual(
+                  passed.filter((event) => fitsFilter(event, named(filter))).map(({ sequence }) => sequence),
+                );
+              }
+            },
+          ),
+          { numRuns: 40 },
+        );
+      });
+
+      test('step by step meets every event that fits exactly once, whatever the filter, limit and span', async () => {
+        const { storage } = await open();
+        await fc.assert(
+          fc.asyncProperty(
+            eventLog(),
+            eventFilterOf(),
+            fc.integer({ min: 1, max: 7 }),
+            fc.integer({ min: 1, max: 20 }),
+            async (seeds, filter, limit, span) => {
+              const { accountId, log, last } = await populateLog(storage, seeds);
+              const met: StoredEvent[] = [];
+              const { first } = await storage.read.events.bounds(accountId);
+              for (let place = first - 1; place < last; ) {
+                const page = await storage.read.events.after(accountId, place, { filter: named(filter), limit, span });
+                // One that does not move on would go round for ever, and no timer would end it.
+                expect(page.scannedTo).toBeGreaterThan(place);
+                met.push(...page.events);
+                place = page.scannedTo;
+              }
+              expect(met.map(({ sequence, id }) => ({ sequence, id }))).toEqual(
+                log.filter((event) => fitsFilter(event, named(filter))).map(({ sequence, id }) => ({ sequence, id })),
+              );
+            },
+          ),
+          { numRuns: 40 },
+        );
+      });
+
+      test('finds where the logs of many accounts end at once, in the order asked', async () => {
+        const { storage } = await open();
+        const accounts = [await storedAccount(storage), await storedAccount(storage), await storedAccount(storage)];
+        const [one, two, none] = accounts.map(({ id }) => id) as [string, string, string];
+        await appendAt(storage, one, [1, 2, 3]);
+        await appendAt(storage, two, [1]);
+        await storage.write(async (tx) => tx.events.prune(startMs + 10, 100));
+        const asked = [two, none, one, 'no id at all', two, "'"];
+        expect(await storage.read.events.lastSequences(asked)).toEqual([1, 0, 3, 0, 1, 0]);
+        expect(await storage.read.events.lastSequences([])).toEqual([]);
+      });
+    });
+
+    describe('removing old events', () => {
+      test('takes them from the front of each log alone, all that there are, and never more than it may', async () => {
+        const { storage, log } = await open();
+        const time = fc.nat(9);
+        const step = fc.record({ before: fc.nat(10), limit: fc.integer({ min: 1, max: 12 }) });
+        await fc.assert(
+          fc.asyncProperty(
+            // Clocks go back, so times are in no order.
+            fc.array(fc.array(time, { maxLength: 12 }), { minLength: 1, maxLength: 4 }),
+            fc.array(step, { maxLength: 6 }),
+            async (logs, steps) => {
+              await storage.write(async (tx) => tx.events.prune(Number.MAX_SAFE_INTEGER, 1_000));
+              const kept: { accountId: string; times: number[]; length: number }[] = [];
+              for (const times of logs) {
+                const { id: accountId } = await storedAccount(storage);
+                await appendAt(storage, accountId, times);
+                kept.push({ accountId, times: [...times], length: times.length });
+              }
+              for (const { before, limit } of steps) {
+                const removed = await storage.write(async (tx) => tx.events.prune(startMs + before, limit));
+                const old = kept.map(({ times }) => {
+                  const young = times.findIndex((each) => each >= before);
+                  return young === -1 ? times.length : young;
+                });
+                const sum = old.reduce((all, each) => all + each, 0);
+                expect(removed).toBe(Math.min(limit, sum));
+                let gone = 0;
+                for (const [index, { accountId, times, length }] of kept.entries()) {
+                  const sequences = (await log(accountId)).map(({ sequence }) => sequence);
+                  const first = length - sequences.length + 1;
+                  expect(sequences, 'no hole').toEqual(sequences.map((_, place) => first + place));
+                  expect(await storage.read.events.bounds(accountId)).toEqual({ first, last: length });
+                  const taken = times.length - sequences.length;
+                  expect(taken, 'nothing young').toBeLessThanOrEqual(old[index] ?? 0);
+                  times.splice(0, taken);
+                  gone += taken;
+                }
+                expect(gone).toBe(removed);
+              }
+              for (const { accountId, length } of kept) {
+                const event = sampleEvent(sampleConversation());
+                const last = await storage.write(async (tx) => tx.events.append(accountId, [event]));
+                expect(last, 'the numbers go on').toBe(length + 1);
+              }
+            },
+          ),
+          { numRuns: 40 },
+        );
+      });
+
+      test('is not held up by an account whose old events lie behind a young one', async () => {
+        const { storage } = await open();
+        const [stuck, other] = [await storedAccount(storage), await storedAccount(storage)];
+        await appendAt(storage, stuck.id, [50, ...Array.from({ length: 20 }, () => 1)]);
+        await appendAt(storage, other.id, [2, 3, 4]);
+        expect(await storage.write(async (tx) => tx.events.prune(startMs + 10, 5))).toBe(3);
+        expect(await storage.read.events.bounds(stuck.id)).toEqual({ first: 1, last: 21 });
+        expect(await storage.read.events.bounds(other.id)).toEqual({ first: 4, last: 3 });
+      });
+
+      test('that is undone leaves the log as it was', async () => {
+        const { storage, log } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        await appendAt(storage, accountId, [1, 2, 3]);
+        const undone = storage.write(async (tx) => {
+          expect(await tx.events.prune(startMs + 10, 2)).toBe(2);
+          throw new Error('on purpose');
+        });
+        await expect(undone).rejects.toThrow('on purpose');
+        expect(await log(accountId)).toHaveLength(3);
+      });
+    });
+
+    describe('who watches', () => {
+      test('is told of every account whose log has grown, whatever else is written at the same time', async () => {
+        const { storage } = await open();
+        const work = fc.record({ account: fc.nat(3), count: fc.nat(2), fails: fc.boolean(), waits: fc.boolean() });
+        await fc.assert(
+          fc.asyncProperty(fc.array(work, { maxLength: 30 }), async (works) => {
+            const accounts = await Promise.all(Array.from({ length: 4 }, () => storedAccount(storage)));
+            const told = new Set<string>();
+            const stop = storage.watch((accountIds) => {
+              for (const accountId of accountIds ?? accounts.map(({ id }) => id)) told.add(accountId);
+            });
+            const grown = new Set<string>();
+            const running: Promise<unknown>[] = [];
+            for (const { account, count, fails, waits } of works) {
+              const accountId = accounts[account]?.id ?? '';
+              const events = Array.from({ length: count }, () => sampleEvent(sampleConversation()));
+              const write = storage.write(async (tx) => {
+                await tx.events.append(accountId, events);
+                if (fails) throw new Error('on purpose');
+              });
+              // At once when the promise resolves, not some time later.
+              running.push(
+                settled(write).then(({ status }) => {
+                  if (status === 'fulfilled' && count > 0) expect(told).toContain(accountId);
+                }),
+              );
+              if (count > 0 && !fails) grown.add(accountId);
+              if (waits) await nextTurn();
+            }
+            await Promise.all(running);
+            stop();
+            expect([...grown].filter((accountId) => !told.has(accountId))).toEqual([]);
+          }),
+          { numRuns: 40 },
+        );
+      });
+
+      test('finds, when it is told, what it is told of', async () => {
+        const { storage } = await open();
+        const accounts = await Promise.all(Array.from({ length: 3 }, () => storedAccount(storage)));
+        const found: Promise<[string, number]>[] = [];
+        const stop = storage.watch((accountIds) => {
+          for (const accountId of accountIds ?? []) {
+            found.push((async () => [accountId, (await storage.read.events.bounds(accountId)).last])());
+          }
+        });
+        await Promise.all(accounts.map(({ id }, index) => appendAt(storage, id, Array(index + 1).fill(1))));
+        stop();
+        expect(new Map(await Promise.all(found))).toEqual(new Map(accounts.map(({ id }, index) => [id, index + 1])));
+      });
+
+      test('is told of a revocation, and not told whose log has grown then: it may be anything', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const key = sampleKey();
+        await storage.write(async (tx) => tx.apiKeys.insert(accountId, key, sampleHash()));
+        const told: (ReadonlySet<string> | undefined)[] = [];
+        const stop = storage.watch((accountIds) => void told.push(accountIds));
+        // In one group, so that neither may stand in the way of the other.
+        await Promise.all([
+          appendAt(storage, accountId, [1]),
+          storage.write(async (tx) => tx.apiKeys.update({ ...key, revokedAt: start })),
+        ]);
+        stop();
+        expect(told).toContain(undefined);
+      });
+
+      test('is told beside others, each until it stops by itself', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const told = [0, 0];
+        const stops = told.map((_, index) =>
+          storage.watch(() => {
+            told[index] = (told[index] ?? 0) + 1;
+          }),
+        );
+        await appendAt(storage, accountId, [1]);
+        expect(told).toEqual([1, 1]);
+        stops[0]?.();
+        await appendAt(storage, accountId, [1]);
+        expect(told).toEqual([1, 2]);
+        stops[0]?.(); // again: the other one goes on
+        await appendAt(storage, accountId, [1]);
+        expect(told).toEqual([1, 3]);
+        stops[1]?.();
+        await appendAt(storage, accountId, [1]);
+        expect(told).toEqual([1, 3]);
+      });
+
+      test.each(['events', 'revocations'] as const)(
+        'is told within 100 ms of %s that another process has committed',
+        async (kind) => {
+          const { storage, beside } = await open();
+          const other = await beside();
+          const { id: accountId } = await storedAccount(storage);
+          const keys = Array.from({ length: 9 }, () => sampleKey());
+          await storage.write(async (tx) => {
+            for (const key of keys) await tx.apiKeys.insert(accountId, key, sampleHash());
+          });
+          let told = 0;
+          const stop = storage.watch(() => {
+            told++;
+          });
+          const look = () =>
+            kind === 'events' ? storage.read.events.lastSequences([accountId]) : storage.read.apiKeys.revocations();
+          const took: number[] = [];
+          let seen = await look();
+          for (const key of keys) {
+            const before = told;
+            const startedMs = performance.now();
+            await (kind === 'events'
+              ? appendAt(other, accountId, [1])
+              : other.write(async (tx) => tx.apiKeys.update({ ...key, revokedAt: start })));
+            await until(() => told > before);
+            took.push(performance.now() - startedMs);
+            const now = await look();
+            expect(now).not.toEqual(seen);
+            seen = now;
+          }
+          stop();
+          // The middle one: the machine that a test runs on has its own pauses.
+          expect(took.toSorted((a, b) => a - b)[4]).toBeLessThan(100);
+        },
+      );
+
+      test('costs no timer any more once the last one has stopped', async () => {
+        const { storage } = await open();
+        const timers = watchTimers();
+        const stops = [storage.watch(() => {}), storage.watch(() => {})];
+        stops[0]?.();
+        stops[1]?.();
+        expect(await timers.left()).toEqual([]);
+        const stop = storage.watch(() => {});
+        await storage.close();
+        expect(await timers.left()).toEqual([]);
+        stop();
+      });
+    });
+
+    describe('leads', () => {
+      test('come back as they were stored, with every field full and with every field empty', async () => {
+        const { storage, reopen } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const conversation = sampleConversation();
+        const empty = sampleLead({ email: null, phone: '+49 30 1234567' });
+        const full = sampleLead({
+          conversationId: conversation.id,
+          name: awkwardText,
+          email: 'zoë@例え.jp',
+          phone: awkwardText,
+          company: awkwardText,
+          metadata: awkwardMetadata,
+          createdAt: timestamp(startMs + 1),
+        });
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, conversation);
+          await tx.leads.insert(accountId, empty);
+          await tx.leads.insert(accountId, full);
+        });
+        expect(await storage.read.leads.find(accountId, empty.id)).toEqual(empty);
+        expect(await storage.read.leads.find(accountId, ids.next('lead', startMs))).toBeUndefined();
+        const found = await (await reopen()).read.leads.find(accountId, full.id);
+        expect(found).toEqual(full);
+        expect(Object.keys(found?.metadata ?? {})).toEqual(Object.keys(full.metadata));
+      });
+
+      test('are found many at once, in the order of the ids, also the same one twice', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const [a, b, c] = [sampleLead(), sampleLead({ phone: '1' }), sampleLead()];
+        await storage.write(async (tx) => {
+          for (const lead of [a, b, c]) await tx.leads.insert(accountId, lead);
+        });
+        const asked = [c.id, ids.next('lead', startMs), a.id, c.id, 'no id at all', "'", b.id];
+        const expected = [c, undefined, a, c, undefined, undefined, b];
+        expect(await storage.read.leads.findMany(accountId, asked)).toEqual(expected);
+        expect(await storage.read.leads.findMany(accountId, [])).toEqual([]);
+      });
+
+      test('are paged newest first as a plain sort would, by offset and by cursor, and counted as a recount would', async () => {
+        const { storage } = await open();
+        // A few milliseconds for many leads: most of them tie.
+        const seed = fc.record({ createdMs: fc.nat(5), fails: fc.boolean() });
+        const question = fc.record({
+          limit: fc.integer({ min: 1, max: 9 }),
+          offset: fc.oneof(fc.nat(25), fc.constant(2 ** 31 - 1)),
+          cursor: fc.option(fc.nat()),
+        });
+        await fc.assert(
+          fc.asyncProperty(
+            fc.array(seed, { maxLength: 20 }),
+            fc.array(question, { minLength: 5, maxLength: 15 }),
+            async (seeds, questions) => {
+              const { id: accountId } = await storedAccount(storage);
+              const leads = seeds.map(({ createdMs }) => {
+                const atMs = startMs + createdMs;
+                return sampleLead({ id: ids.next('lead', atMs), createdAt: timestamp(atMs) });
+              });
+              await Promise.allSettled(
+                leads.map((lead, index) =>
+                  storage.write(async (tx) => {
+                    await tx.leads.insert(accountId, lead);
+                    if (seeds[index]?.fails) throw new Error('on purpose');
+                  }),
+                ),
+              );
+              const sorted = leads
+                .filter((_, index) => !seeds[index]?.fails)
+                .toSorted((a, b) => compare(b.createdAt, a.createdAt) || compare(b.id, a.id));
+              for (const { limit, offset, cursor } of questions) {
+                const after: Lead | undefined = cursor === null ? undefined : sorted[cursor % sorted.length];
+                const rest = after === undefined ? sorted.slice(offset) : sorted.slice(sorted.indexOf(after) + 1);
+                const query = after === undefined ? { limit, offset } : { limit, offset: 0, after: after.id };
+                expect(await storage.read.leads.page(accountId, query)).toEqual({
+                  items: rest.slice(0, limit),
+                  hasMore: rest.length > limit,
+                });
+              }
+              expect(await storage.read.leads.count(accountId)).toBe(sorted.length);
+              expect(await storage.write(async (tx) => tx.leads.count(accountId))).toBe(sorted.length);
+            },
+          ),
+          { numRuns: 40 },
+        );
+      });
+
+      test('cannot be put into an account that does not exist, or twice into one', async () => {
+        const { storage } = await open();
+        const { id: accountId } = await storedAccount(storage);
+        const lead = sampleLead();
+        await storage.write(async (tx) => tx.leads.insert(accountId, lead));
+        const nowhere = ids.next('account', startMs);
+        await expect(storage.write(async (tx) => tx.leads.insert(nowhere, sampleLead()))).rejects.toThrow();
+        await expect(storage.write(async (tx) => tx.leads.insert(accountId, lead))).rejects.toThrow();
+        expect(await storage.read.leads.count(accountId)).toBe(1);
+      });
+    });
+
     describe('rate windows', () => {
       test('hold the sum of what was added to each minute, until they are pruned', async () => {
         const { storage } = await open();
@@ -872,11 +1338,14 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
         const key = sampleKey();
         const conversation = sampleConversation({ externalId: 'order-1', messageCount: 1 });
         const message = sampleMessage(conversation.id, 1);
+        const lead = sampleLead({ conversationId: conversation.id });
+        const event = sampleEvent(conversation);
         await storage.write(async (tx) => {
           await tx.apiKeys.insert(mine.id, key, sampleHash());
           await tx.conversations.insert(mine.id, conversation);
           await tx.messages.insert(mine.id, message);
-          await tx.events.append(mine.id, [sampleEvent(conversation)]);
+          await tx.leads.insert(mine.id, lead);
+          await tx.events.append(mine.id, [event]);
           await tx.rateWindows.add(mine.id, 10, 5);
         });
         const everything = async (reads: Storage['read'], accountId: string) => ({
@@ -901,6 +1370,18 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
           messages: await reads.messages.findMany(accountId, [message.id]),
           ranges: await reads.messages.ranges(accountId, [{ conversationId: conversation.id, from: 1, to: 9 }]),
           totals: await reads.accounts.totals(accountId),
+          lead: await reads.leads.find(accountId, lead.id),
+          leads: await reads.leads.findMany(accountId, [lead.id]),
+          leadPage: await reads.leads.page(accountId, { limit: 10, offset: 0 }),
+          leadCount: await reads.leads.count(accountId),
+          bounds: await reads.events.bounds(accountId),
+          logEnds: await reads.events.lastSequences([accountId]),
+          events: await Promise.all(
+            [{}, { types: [event.type] }, { conversationId: conversation.id }].map(async (filter) => {
+              const page = await reads.events.after(accountId, 0, { filter, limit: 9, span: 9 });
+              return page.events.map(({ id }) => id);
+            }),
+          ),
           windows: await reads.rateWindows.since(accountId, 0),
         });
         const none = { items: [], hasMore: false };
@@ -917,6 +1398,13 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
           messages: [undefined],
           ranges: [[]],
           totals: expect.objectContaining({ active: 0, pending: 0, closed: 0, eventSequence: 0 }),
+          lead: undefined,
+          leads: [undefined],
+          leadPage: none,
+          leadCount: 0,
+          bounds: { first: 1, last: 0 },
+          logEnds: [0],
+          events: [[], [], []],
           windows: [],
         };
         expect(await everything(storage.read, theirs.id)).toEqual(nothing);
@@ -929,6 +1417,13 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
           messages: [message],
           ranges: [[message]],
           counts: [1, 1, 1, 1],
+          lead,
+          leads: [lead],
+          leadPage: { items: [lead] },
+          leadCount: 1,
+          bounds: { first: 1, last: 1 },
+          logEnds: [1],
+          events: [[event.id], [event.id], [event.id]],
         });
       });
 
@@ -1073,4 +1568,81 @@ function compare(a: string, b: string): number {
 
 function placeOf(conversation: StoredConversation): { id: string; lastActivityAtMs: number } {
   return { id: conversation.id, lastActivityAtMs: Date.parse(conversation.lastActivityAt) };
+}
+
+// ── Random logs, and what a look into one has to be ─────────────────────────────────────────────
+
+/** Appends events that happened so many milliseconds after the start, in this order. */
+function appendAt(storage: Storage, accountId: string, offsetsMs: readonly number[]): Promise<number> {
+  const events = offsetsMs.map((offsetMs) =>
+    sampleEvent(sampleConversation(), { timestamp: timestamp(startMs + offsetMs) }),
+  );
+  return storage.write(async (tx) => tx.events.append(accountId, events));
+}
+
+/** Conversations that the events of every log are of: a log of its own account each time. */
+const logConversations = Array.from({ length: 3 }, () => sampleConversation());
+
+interface LogSeed {
+  readonly events: readonly { readonly type: NewEvent['type']; readonly conversation: number | null }[];
+  /** How many of them are gone already. */
+  readonly removed: number;
+}
+
+function eventLog(): fc.Arbitrary<LogSeed> {
+  const event = fc.record({
+    type: fc.constantFrom(...eventTypes),
+    conversation: fc.option(fc.nat(logConversations.length - 1)),
+  });
+  return fc.record({ events: fc.array(event, { maxLength: 40 }), removed: fc.oneof(fc.constant(0), fc.nat(40)) });
+}
+
+interface FilterSeed {
+  readonly types?: EventFilter['types'];
+  /** One past the last is a conversation without events. */
+  readonly conversation?: number;
+}
+
+function eventFilterOf(): fc.Arbitrary<FilterSeed> {
+  return fc.record(
+    {
+      types: fc.uniqueArray(fc.constantFrom(...eventTypes), { minLength: 1 }),
+      conversation: fc.nat(logConversations.length),
+    },
+    { requiredKeys: [] },
+  );
+}
+
+function named({ types, conversation }: FilterSeed): EventFilter {
+  if (conversation === undefined) return { types };
+  return { types, conversationId: logConversations[conversation]?.id ?? 'conv_unknown' };
+}
+
+function fitsFilter(event: NewEvent, { types, conversationId }: EventFilter): boolean {
+  return (
+    (types === undefined || types.includes(event.type)) &&
+    (conversationId === undefined || event.conversationId === conversationId)
+  );
+}
+
+/** Stores a log in an account of its own. */
+async function populateLog(
+  storage: Storage,
+  { events: seeds, removed }: LogSeed,
+): Promise<{ accountId: string; log: LoggedEvent[]; last: number }> {
+  const { id: accountId } = await storedAccount(storage);
+  const conversation = sampleConversation();
+  const events = seeds.map((seed, index) =>
+    sampleEvent(conversation, {
+      type: seed.type,
+      conversationId: seed.conversation === null ? null : (logConversations[seed.conversation]?.id ?? null),
+      timestamp: timestamp(index < removed ? startMs : startMs + 1),
+    }),
+  );
+  await storage.write(async (tx) => {
+    await tx.events.append(accountId, events);
+    await tx.events.prune(startMs + 1, 1_000);
+  });
+  const log = events.map((event, index) => ({ ...event, sequence: index + 1 }));
+  return { accountId, log: log.slice(removed), last: log.length };
 }

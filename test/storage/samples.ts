@@ -4,6 +4,7 @@ import type { ApiKey } from '../../src/domain/api-keys.ts';
 import type { StoredConversation } from '../../src/domain/conversation.ts';
 import type { NewEvent } from '../../src/domain/events.ts';
 import { createIds } from '../../src/domain/ids.ts';
+import type { Lead } from '../../src/domain/leads.ts';
 import type { Message } from '../../src/domain/messages.ts';
 import type { Storage } from '../../src/domain/ports.ts';
 import { timestamp } from '../../src/domain/time.ts';
@@ -116,3 +117,17 @@ export const awkwardMetadata = {
   zero: 0,
   empty: '',
 };
+
+export function sampleLead(changes: Partial<Lead> = {}): Lead {
+  return {
+    id: ids.next('lead', startMs),
+    conversationId: null,
+    name: null,
+    email: 'ada@example.com',
+    phone: null,
+    company: null,
+    metadata: {},
+    createdAt: start,
+    ...changes,
+  };
+}

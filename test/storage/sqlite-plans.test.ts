@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
+import type { EventFilter } from '../../src/domain/events.ts';
 import type { Reads, Transaction } from '../../src/domain/ports.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -11,6 +12,7 @@ import {
   sampleEvent,
   sampleHash,
   sampleKey,
+  sampleLead,
   sampleMessage,
   start,
   startMs,
@@ -54,7 +56,7 @@ function slowSteps({ sql, plan }: Explained): string[] {
       /^USE TEMP B-TREE/.test(step) ||
       (/^SCAN /.test(step) && !/VIRTUAL TABLE|CONSTANT ROW/.test(step)) ||
       // An index that is entered by the account alone gives all that the account has.
-      (!bounded && /^SEARCH (conversations|messages|events) .*\(account_id=\?\)$/.test(step)),
+      (!bounded && /^SEARCH (conversations|messages|events|leads) .*\(account_id=\?\)$/.test(step)),
   );
 }
 
@@ -101,6 +103,7 @@ const reads: Calls<Reads> = {
     ],
     count: (apiKeys) => apiKeys.count(account.id),
     countLive: (apiKeys) => apiKeys.countLive(account.id),
+    revocations: (apiKeys) => apiKeys.revocations(),
   },
   conversations: {
     find: (conversations) => conversations.find(account.id, conversation.id),
@@ -121,6 +124,22 @@ const reads: Calls<Reads> = {
   },
   events: {
     epoch: (events) => events.epoch(),
+    bounds: (events) => events.bounds(account.id),
+    lastSequences: (events) => events.lastSequences([account.id]),
+    after: (events) =>
+      [{}, { types: ['message.received'] as const }, { conversationId: conversation.id }].flatMap((filter) => [
+        events.after(account.id, 5, { filter, limit: 10, span: 100 }),
+        events.after(account.id, 5, { filter: { ...filter, types: ['lead.captured'] }, limit: 10, span: 100 }),
+      ]),
+  },
+  leads: {
+    find: (leads) => leads.find(account.id, 'lead_x'),
+    findMany: (leads) => leads.findMany(account.id, ['lead_x', 'lead_y']),
+    page: (leads) => [
+      leads.page(account.id, { limit: 10, offset: 5 }),
+      leads.page(account.id, { limit: 10, offset: 0, after: 'lead_x' }),
+    ],
+    count: (leads) => leads.count(account.id),
   },
   rateWindows: {
     since: (rateWindows) => rateWindows.since(account.id, 5),
@@ -149,6 +168,10 @@ const writes: Calls<Writes> = {
   },
   events: {
     append: (events) => events.append(account.id, [sampleEvent(conversation)]),
+    prune: (events) => events.prune(startMs + 1_000_000, 10),
+  },
+  leads: {
+    insert: (leads) => leads.insert(account.id, sampleLead()),
   },
   rateWindows: {
     add: (rateWindows) => rateWindows.add(account.id, 7, 1),
@@ -180,6 +203,37 @@ describe('the queries', () => {
   test('of all accounts read them in order', async () => {
     const [list] = await explain(({ read }) => read.accounts.list());
     expect(list?.plan).toEqual([expect.stringMatching(/^SCAN accounts USING INDEX/)]);
+  });
+
+  test('of the event log begin where the reader stands, for a conversation among its events', async () => {
+    const plansOf = async (filter: EventFilter) => {
+      const [, page] = await explain(({ read }) => read.events.after(account.id, 5, { filter, limit: 10, span: 100 }));
+      return page?.plan[0];
+    };
+    const types = ['message.received', 'lead.captured'] as const;
+    const log = 'SEARCH events USING PRIMARY KEY (account_id=? AND sequence>? AND sequence<?)';
+    const ofConversation =
+      'SEARCH events USING INDEX events_by_conversation (account_id=? AND conversation_id=? AND sequence>? AND sequence<?)';
+    expect(await plansOf({})).toBe(log);
+    expect(await plansOf({ types })).toBe(log);
+    expect(await plansOf({ conversationId: conversation.id })).toBe(ofConversation);
+    expect(await plansOf({ conversationId: conversation.id, types })).toBe(ofConversation);
+  });
+
+  test('of pruning begin at the oldest event of all, and read and remove from the front of its log', async () => {
+    const explained = await explain((storage) =>
+      storage.write(async (tx) => {
+        await tx.accounts.insert(account);
+        await tx.events.append(account.id, [sampleEvent(conversation)]);
+        await tx.events.prune(startMs + 1_000_000, 10);
+      }),
+    );
+    const pruning = explained.slice(explained.findIndex(({ sql }) => sql.includes('"timestamp" <')));
+    expect(pruning.map(({ plan }) => plan[0])).toEqual([
+      'SEARCH events USING COVERING INDEX events_by_time (timestamp<?)',
+      'SEARCH events USING PRIMARY KEY (account_id=?)',
+      'SEARCH events USING PRIMARY KEY (account_id=? AND sequence<?)',
+    ]);
   });
 
   test('of a page after a cursor begin at the cursor, whatever the filter', async () => {

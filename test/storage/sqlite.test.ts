@@ -28,6 +28,12 @@ storageContract('SQLite', async () => {
       storage = openSqliteStorage(path);
       return storage;
     },
+    async beside() {
+      // What SQLite tells one connection of another is the same within a process and across.
+      const other = openSqliteStorage(path);
+      onTestFinished(() => other.close());
+      return other;
+    },
     async log(accountId) {
       const connection = new Database(path, { readonly: true });
       const rows = connection

@@ -35,7 +35,7 @@ export function accountReads(db: Queries): AccountReads {
       return row && toAccount(row);
     },
     list: () => list.all().map(toAccount),
-    totals: (id) => totals.get({ id }) ?? { active: 0, pending: 0, closed: 0, eventSequence: 0 },
+    totals: (id) => totals.get({ id }) ?? { active: 0, pending: 0, closed: 0, leads: 0, eventSequence: 0 },
   };
 }
 

@@ -4,7 +4,7 @@ import type { ApiKeyReads, ApiKeyWrites } from '../../domain/ports.ts';
 import { toAccount } from './accounts.ts';
 import type { Queries } from './queries.ts';
 import { sliceOf, toMs, toTimestamp } from './rows.ts';
-import { accounts, apiKeys } from './tables.ts';
+import { accounts, apiKeys, meta } from './tables.ts';
 
 type Row = typeof apiKeys.$inferSelect;
 
@@ -49,6 +49,7 @@ export function apiKeyReads(db: Queries): ApiKeyReads {
     .from(apiKeys)
     .where(and(ofAccount, isNull(apiKeys.revokedAt)))
     .prepare();
+  const revocations = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'revocations')).prepare();
   return {
     findBySecret: (secretHash) => {
       const row = findBySecret.get({ secretHash });
@@ -62,11 +63,13 @@ export function apiKeyReads(db: Queries): ApiKeyReads {
       // Every id sorts below a tilde.
       sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toApiKey),
     count: (accountId) => countAll.get({ accountId })?.count ?? 0,
+    revocations: () => Number(revocations.get()?.value ?? 0),
     countLive: (accountId) => countLive.get({ accountId })?.count ?? 0,
   };
 }
 
-export function apiKeyWrites(db: Queries): ApiKeyWrites {
+/** @param onRevoke is told that a key has ended; the transaction may still be undone */
+export function apiKeyWrites(db: Queries, onRevoke: () => void): ApiKeyWrites {
   const insert = db
     .insert(apiKeys)
     .values({
@@ -87,6 +90,11 @@ export function apiKeyWrites(db: Queries): ApiKeyWrites {
     .set({ lastUsedAt: sql`${sql.placeholder('lastUsedAt')}`, revokedAt: sql`${sql.placeholder('revokedAt')}` })
     .where(eq(apiKeys.id, sql.placeholder('id')))
     .prepare();
+  const countRevocation = db
+    .update(meta)
+    .set({ value: sql`${meta.value} + 1` })
+    .where(eq(meta.name, 'revocations'))
+    .prepare();
   return {
     insert: (accountId, key, secretHash) => {
       insert.run({
@@ -100,6 +108,10 @@ export function apiKeyWrites(db: Queries): ApiKeyWrites {
       });
     },
     update: (key) => {
+      if (key.revokedAt !== null) {
+        countRevocation.run();
+        onRevoke();
+      }
       update.run({ id: key.id, lastUsedAt: toMs(key.lastUsedAt), revokedAt: toMs(key.revokedAt) });
     },
   };

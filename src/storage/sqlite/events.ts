@@ -1,21 +1,113 @@
-import { eq, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, inArray, lt, lte, notInArray, sql } from 'drizzle-orm';
+import type { EventFilter, StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/ports.ts';
-import type { Queries } from './queries.ts';
-import { toMs } from './rows.ts';
+import { jsonList, type Queries } from './queries.ts';
+import { toMs, toTimestamp } from './rows.ts';
 import { accountTotals, events, meta } from './tables.ts';
+
+type Row = typeof events.$inferSelect;
+
+function toEvent(row: Row): StoredEvent {
+  return {
+    id: row.id,
+    type: row.type,
+    timestamp: toTimestamp(row.timestamp),
+    conversationId: row.conversationId,
+    sequence: row.sequence,
+    data: row.data,
+  };
+}
+
+const ofAccount = eq(events.accountId, sql.placeholder('accountId'));
+
+function prepareAfter(db: Queries, { types, conversationId }: EventFilter) {
+  return db
+    .select()
+    .from(events)
+    .where(
+      and(
+        ofAccount,
+        gt(events.sequence, sql.placeholder('from')),
+        lte(events.sequence, sql.placeholder('to')),
+        // SQLite takes a range of sequences for narrow, and would walk the whole log.
+        conversationId === undefined
+          ? undefined
+          : sql`unlikely(${eq(events.conversationId, sql.placeholder('conversationId'))})`,
+        // The unary plus keeps SQLite from any index but that of the sequence.
+        types === undefined
+          ? undefined
+          : sql`+${events.type} IN (SELECT value FROM json_each(${sql.placeholder('types')}))`,
+      ),
+    )
+    .orderBy(asc(events.sequence))
+    .limit(sql.placeholder('limit'))
+    .prepare();
+}
 
 export function eventReads(db: Queries): EventReads {
   const epoch = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'epoch')).prepare();
+  const last = db
+    .select({ sequence: accountTotals.eventSequence })
+    .from(accountTotals)
+    .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
+    .prepare();
+  const first = db
+    .select({ sequence: events.sequence })
+    .from(events)
+    .where(ofAccount)
+    .orderBy(asc(events.sequence))
+    .limit(1)
+    .prepare();
+  const lastSequences = db
+    .select({ accountId: accountTotals.accountId, sequence: accountTotals.eventSequence })
+    .from(accountTotals)
+    .where(inArray(accountTotals.accountId, sql`(SELECT value FROM json_each(${sql.placeholder('accountIds')}))`))
+    .prepare();
+  const afters = new Map<string, ReturnType<typeof prepareAfter>>();
+
+  const lastOf = (accountId: string): number => last.get({ accountId })?.sequence ?? 0;
+  const bounds = db.$client.transaction((accountId: string) => {
+    const end = lastOf(accountId);
+    return { first: first.get({ accountId })?.sequence ?? end + 1, last: end };
+  });
   return {
     epoch: () => {
       const row = epoch.get();
       if (row === undefined) throw new Error('The database has no epoch');
       return row.value;
     },
+    bounds: (accountId) => bounds(accountId),
+    lastSequences: (accountIds) => {
+      const rows = new Map(
+        lastSequences.all({ accountIds: jsonList(accountIds) }).map((row) => [row.accountId, row.sequence]),
+      );
+      return accountIds.map((accountId) => rows.get(accountId) ?? 0);
+    },
+    after: (accountId, sequence, { filter, limit, span }) => {
+      // The end is read first: what is appended in between is for the next look.
+      const to = Math.min(lastOf(accountId), sequence + span);
+      const shape = `${filter.types === undefined} ${filter.conversationId === undefined}`;
+      const statement = afters.get(shape) ?? prepareAfter(db, filter);
+      afters.set(shape, statement);
+      const found = statement
+        .all({
+          accountId,
+          from: sequence,
+          to,
+          limit,
+          conversationId: filter.conversationId,
+          types: jsonList(filter.types ?? []),
+        })
+        .map(toEvent);
+      // A full page ends at its last event; else everything up to the end was looked at.
+      const scannedTo = found.length === limit ? found.at(-1)?.sequence : Math.max(sequence, to);
+      return { events: found, scannedTo: scannedTo ?? sequence };
+    },
   };
 }
 
-export function eventWrites(db: Queries): EventWrites {
+/** @param onAppend is told whose log has grown; the transaction may still be undone */
+export function eventWrites(db: Queries, onAppend: (accountId: string) => void): EventWrites {
   const advance = db
     .update(accountTotals)
     .set({ eventSequence: sql`${accountTotals.eventSequence} + ${sql.placeholder('count')}` })
@@ -34,6 +126,36 @@ export function eventWrites(db: Queries): EventWrites {
       data: sql.placeholder('data'),
     })
     .prepare();
+  const accountWithOldest = db
+    .select({ accountId: events.accountId })
+    .from(events)
+    .where(
+      and(
+        lt(events.timestamp, sql.placeholder('before')),
+        notInArray(events.accountId, sql`(SELECT value FROM json_each(${sql.placeholder('passed')}))`),
+      ),
+    )
+    .orderBy(asc(events.timestamp))
+    .limit(1)
+    .prepare();
+  const oldest = db
+    .select({ sequence: events.sequence, timestamp: events.timestamp })
+    .from(events)
+    .where(ofAccount)
+    .orderBy(asc(events.sequence))
+    .limit(sql.placeholder('limit'))
+    .prepare();
+  const removeUpTo = db
+    .delete(events)
+    .where(and(ofAccount, lte(events.sequence, sql.placeholder('sequence'))))
+    .prepare();
+  /** Only from the front: a log must not get a hole where a clock went back. */
+  const removeFront = (accountId: string, before: number, limit: number): number => {
+    const rows = oldest.all({ accountId, limit });
+    const young = rows.findIndex(({ timestamp }) => timestamp >= before);
+    const last = rows[(young === -1 ? rows.length : young) - 1];
+    return last === undefined ? 0 : removeUpTo.run({ accountId, sequence: last.sequence }).changes;
+  };
   return {
     append: (accountId, added) => {
       const row = advance.get({ accountId, count: added.length });
@@ -48,7 +170,21 @@ export function eventWrites(db: Queries): EventWrites {
           data: JSON.stringify(event.data),
         });
       }
+      if (added.length > 0) onAppend(accountId);
       return row.last;
+    },
+    prune: (before, limit) => {
+      let removed = 0;
+      // Accounts whose old events lie behind a young one: they must not keep the others' turn from coming.
+      const passed: string[] = [];
+      while (removed < limit) {
+        const found = accountWithOldest.get({ before, passed: jsonList(passed) });
+        if (found === undefined) break;
+        const count = removeFront(found.accountId, before, limit - removed);
+        if (count === 0) passed.push(found.accountId);
+        removed += count;
+      }
+      return removed;
     },
   };
 }

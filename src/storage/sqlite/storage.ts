@@ -5,6 +5,7 @@ import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { eventReads, eventWrites } from './events.ts';
 import { leased, patient } from './guard.ts';
+import { leadReads, leadWrites } from './leads.ts';
 import { messageReads, messageWrites } from './messages.ts';
 import {
   type Connection,
@@ -17,6 +18,7 @@ import {
 } from './open.ts';
 import type { Queries } from './queries.ts';
 import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
+import { CommitWatch } from './watch.ts';
 import { type Lease, Writer, type WriterOptions } from './writer.ts';
 
 export interface SqliteStorage extends Storage {
@@ -32,13 +34,19 @@ export interface SqliteOptions extends WriterOptions, ConnectionOptions {}
 export function openSqliteStorage(path: string, options: SqliteOptions = {}): SqliteStorage {
   const { busyTimeoutMs = 5_000 } = options;
   const { writing, reading, migrations } = openConnections(path, options);
-  const writer = new Writer(writing, transactionsOn(drizzle(writing)), { busyTimeoutMs });
+  const watch = new CommitWatch(writing);
+  const writer = new Writer(writing, transactionsOn(drizzle(writing), watch), {
+    busyTimeoutMs,
+    onCommit: watch.committed,
+  });
   return {
     migrations,
     read: readsOn(drizzle(reading), busyTimeoutMs),
     write: (work) => writer.write(work),
+    watch: (listener) => watch.watch(listener),
     async close() {
       await writer.close();
+      watch.close();
       reading.close();
       checkpoint(writing);
       writing.close();
@@ -65,16 +73,18 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
     conversations: patient(conversationReads(db), busyTimeoutMs),
     messages: patient(messageReads(db), busyTimeoutMs),
     events: patient(eventReads(db), busyTimeoutMs),
+    leads: patient(leadReads(db), busyTimeoutMs),
     rateWindows: patient(rateWindowReads(db), busyTimeoutMs),
   };
 }
 
-function transactionsOn(db: Queries): (lease: Lease) => Transaction {
+function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Transaction {
   const accounts = leased({ ...accountReads(db), ...accountWrites(db) }, db.$client);
-  const apiKeys = leased({ ...apiKeyReads(db), ...apiKeyWrites(db) }, db.$client);
+  const apiKeys = leased({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.$client);
   const conversations = leased({ ...conversationReads(db), ...conversationWrites(db) }, db.$client);
   const messages = leased({ ...messageReads(db), ...messageWrites(db) }, db.$client);
-  const events = leased({ ...eventReads(db), ...eventWrites(db) }, db.$client);
+  const events = leased({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.$client);
+  const leads = leased({ ...leadReads(db), ...leadWrites(db) }, db.$client);
   const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
   return (lease) => ({
     accounts: accounts(lease),
@@ -82,6 +92,7 @@ function transactionsOn(db: Queries): (lease: Lease) => Transaction {
     conversations: conversations(lease),
     messages: messages(lease),
     events: events(lease),
+    leads: leads(lease),
     rateWindows: rateWindows(lease),
   });
 }

@@ -36,6 +36,7 @@ export const accountTotals = sqliteTable('account_totals', {
   active: integer().notNull().default(0),
   pending: integer().notNull().default(0),
   closed: integer().notNull().default(0),
+  leads: integer().notNull().default(0),
   /** The last sequence of the account's event log. */
   eventSequence: integer('event_sequence').notNull().default(0),
 });
@@ -127,12 +128,34 @@ export const events = sqliteTable(
     sequence: integer().notNull(),
     id: text().notNull(),
     type: text().$type<EventType>().notNull(),
-    conversationId: text('conversation_id').notNull(),
+    conversationId: text('conversation_id'),
     timestamp: integer().notNull(),
     /** JSON as it is sent. */
     data: text().notNull(),
   },
-  (table) => [primaryKey({ columns: [table.accountId, table.sequence] })],
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.sequence] }),
+    index('events_by_conversation').on(table.accountId, table.conversationId, table.sequence),
+    index('events_by_time').on(table.timestamp),
+  ],
+);
+
+export const leads = sqliteTable(
+  'leads',
+  {
+    id: text().notNull(),
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    conversationId: text('conversation_id'),
+    name: text(),
+    email: text(),
+    phone: text(),
+    company: text(),
+    metadata: text({ mode: 'json' }).$type<Metadata>().notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [uniqueIndex('leads_by_id').on(table.accountId, table.id)],
 );
 
 /** Requests counted against an account, by whole minutes since the epoch. */

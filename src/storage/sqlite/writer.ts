@@ -13,6 +13,8 @@ const maxGroupSize = 128;
 export interface WriterOptions {
   /** How long a work waits for a lock that another process holds. */
   readonly busyTimeoutMs?: number;
+  /** Called after each group, once it is committed or undone, before its promises settle. */
+  readonly onCommit?: () => void;
 }
 
 interface Job<Tx> {
@@ -36,6 +38,7 @@ export class Writer<Tx> {
   readonly #connection: Connection;
   readonly #transactionFor: (lease: Lease) => Tx;
   readonly #busyTimeoutMs: number;
+  readonly #onCommit: () => void;
   #queue: Job<Tx>[] = [];
   #running = false;
   #closing = false;
@@ -48,11 +51,12 @@ export class Writer<Tx> {
   constructor(
     connection: Connection,
     transactionFor: (lease: Lease) => Tx,
-    { busyTimeoutMs = 5_000 }: WriterOptions = {},
+    { busyTimeoutMs = 5_000, onCommit = () => {} }: WriterOptions = {},
   ) {
     this.#connection = connection;
     this.#transactionFor = transactionFor;
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#onCommit = onCommit;
   }
 
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -133,6 +137,7 @@ export class Writer<Tx> {
       }
     }
     const failure = this.#commit();
+    this.#onCommit();
     for (const [job, outcome] of done) settle(job, failure ?? outcome);
   }
 

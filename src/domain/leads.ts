@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import { conversationView, findConversation } from './conversation.ts';
+import { notFound } from './errors.ts';
+import { appendEvents } from './events.ts';
+import { type Metadata, metadataInput } from './metadata.ts';
+import { type Context, operation } from './operation.ts';
+import { decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
+import { line } from './text.ts';
+import { type Timestamp, timestamp } from './time.ts';
+
+/** Contact information that a visitor has left. */
+export interface Lead {
+  readonly id: string;
+  /** The conversation that it was left in, or null. */
+  readonly conversationId: string | null;
+  readonly name: string | null;
+  readonly email: string | null;
+  readonly phone: string | null;
+  readonly company: string | null;
+  readonly metadata: Metadata;
+  readonly createdAt: Timestamp;
+}
+
+export interface CapturedLead {
+  readonly lead: Lead;
+  /** The end of the event log after it. */
+  readonly eventCursor: string;
+}
+
+/** A way to reach somebody: blank, it would be none. */
+function contact(max: number) {
+  return line(max).regex(/\S/, { error: 'must not be empty or only white space' });
+}
+
+export const captureLead = operation({
+  name: 'captureLead',
+  summary: 'Captures a lead: the contact information that a visitor has left.',
+  scope: 'leads:write',
+  input: z
+    .strictObject({
+      conversationId: z
+        .string({ error: 'must be a string' })
+        .nullable()
+        .default(null)
+        .describe('The conversation that it was left in.'),
+      name: line(200).nullable().default(null).describe('The visitor’s name.'),
+      email: contact(320).nullable().default(null).describe('An email address; this or a phone number is required.'),
+      phone: contact(64).nullable().default(null).describe('A phone number; this or an email address is required.'),
+      company: line(200).nullable().default(null).describe('The visitor’s company.'),
+      metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
+    })
+    .refine(({ email, phone }) => email !== null || phone !== null, {
+      path: ['email'],
+      error: 'is required unless `phone` is given',
+      // Also beside other faults: all of them are told at once.
+      when: ({ value }) => typeof value === 'object' && value !== null,
+    }),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage, ids, now }, input): Promise<CapturedLead> {
+    const accountId = caller.account.id;
+    const lead: Lead = {
+      id: ids.next('lead', now),
+      conversationId: input.conversationId,
+      name: input.name,
+      email: input.email,
+      phone: input.phone,
+      company: input.company,
+      metadata: input.metadata,
+      createdAt: timestamp(now),
+    };
+    return await storage.write(async (tx) => {
+      const conversation =
+        lead.conversationId === null ? null : conversationView(await findConversation(tx, caller, lead.conversationId));
+      await tx.leads.insert(accountId, lead);
+      const event = {
+        id: ids.next('event', now),
+        type: 'lead.captured',
+        timestamp: lead.createdAt,
+        conversationId: lead.conversationId,
+        data: { lead, conversation },
+      } as const;
+      return { lead, eventCursor: await appendEvents(tx, accountId, [event]) };
+    });
+  },
+});
+
+const sort = '-createdAt';
+
+export const listLeads = operation({
+  name: 'listLeads',
+  summary: 'Lists the account’s leads, newest first.',
+  scope: 'leads:read',
+  input: z.strictObject(pageInput).check(refuseCursorWithOffset),
+  errors: [],
+  async run({ caller, storage }, { limit, offset = 0, after }): Promise<List<Lead>> {
+    const [afterId] = after === undefined ? [] : decodeCursor(after, sort, ['lead']);
+    const accountId = caller.account.id;
+    const slice = await storage.read.leads.page(accountId, {
+      limit,
+      offset,
+      ...(afterId === undefined ? {} : { after: String(afterId) }),
+    });
+    return {
+      ...slice,
+      limit,
+      offset,
+      total: () => storage.read.leads.count(accountId),
+      cursorOf: (lead) => encodeCursor(sort, [lead.id]),
+    };
+  },
+});
+
+export const getLead = operation({
+  name: 'getLead',
+  summary: 'Returns a lead.',
+  scope: 'leads:read',
+  input: z.strictObject({ id: z.string() }),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage }, { id }): Promise<Lead> {
+    const lead = await storage.read.leads.find(caller.account.id, id);
+    if (lead === undefined) throw notFound('lead');
+    return lead;
+  },
+});
+
+/**
+ * getLead for many ids at once: undefined for each that there is none of.
+ * @throws FORBIDDEN
+ */
+export async function leadsById(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ids: readonly string[],
+): Promise<readonly (Lead | undefined)[]> {
+  getLead.authorise(caller);
+  return await storage.read.leads.findMany(caller.account.id, ids);
+}

@@ -1,0 +1,94 @@
+import { and, desc, eq, inArray, lt, sql } from 'drizzle-orm';
+import type { Lead } from '../../domain/leads.ts';
+import type { LeadReads, LeadWrites } from '../../domain/ports.ts';
+import { jsonList, type Queries } from './queries.ts';
+import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { accountTotals, leads } from './tables.ts';
+
+type Row = typeof leads.$inferSelect;
+
+function toLead(row: Row): Lead {
+  return {
+    id: row.id,
+    conversationId: row.conversationId,
+    name: row.name,
+    email: row.email,
+    phone: row.phone,
+    company: row.company,
+    metadata: row.metadata,
+    createdAt: toTimestamp(row.createdAt),
+  };
+}
+
+const ofAccount = eq(leads.accountId, sql.placeholder('accountId'));
+
+export function leadReads(db: Queries): LeadReads {
+  const find = db
+    .select()
+    .from(leads)
+    .where(and(ofAccount, eq(leads.id, sql.placeholder('id'))))
+    .prepare();
+  const findMany = db
+    .select()
+    .from(leads)
+    .where(and(ofAccount, inArray(leads.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`)))
+    .prepare();
+  const page = db
+    .select()
+    .from(leads)
+    .where(and(ofAccount, lt(leads.id, sql.placeholder('before'))))
+    .orderBy(desc(leads.id))
+    .limit(sql.placeholder('limit'))
+    .offset(sql.placeholder('offset'))
+    .prepare();
+  const count = db
+    .select({ count: accountTotals.leads })
+    .from(accountTotals)
+    .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
+    .prepare();
+  return {
+    find: (accountId, id) => {
+      const row = find.get({ accountId, id });
+      return row && toLead(row);
+    },
+    findMany: (accountId, ids) => {
+      const rows = new Map(findMany.all({ accountId, ids: jsonList(ids) }).map((row) => [row.id, row]));
+      return ids.map((id) => {
+        const row = rows.get(id);
+        return row && toLead(row);
+      });
+    },
+    page: (accountId, { limit, offset, after }) =>
+      // Every id sorts below a tilde.
+      sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toLead),
+    count: (accountId) => count.get({ accountId })?.count ?? 0,
+  };
+}
+
+export function leadWrites(db: Queries): LeadWrites {
+  const insert = db
+    .insert(leads)
+    .values({
+      id: sql.placeholder('id'),
+      accountId: sql.placeholder('accountId'),
+      conversationId: sql.placeholder('conversationId'),
+      name: sql.placeholder('name'),
+      email: sql.placeholder('email'),
+      phone: sql.placeholder('phone'),
+      company: sql.placeholder('company'),
+      metadata: sql`${sql.placeholder('metadata')}`,
+      createdAt: sql.placeholder('createdAt'),
+    })
+    .prepare();
+  const count = db
+    .update(accountTotals)
+    .set({ leads: sql`${accountTotals.leads} + 1` })
+    .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
+    .prepare();
+  return {
+    insert: (accountId, lead) => {
+      insert.run({ ...lead, accountId, metadata: JSON.stringify(lead.metadata), createdAt: toMs(lead.createdAt) });
+      count.run({ accountId });
+    },
+  };
+}

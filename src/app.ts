@@ -1,16 +1,21 @@
 import { randomFillSync } from 'node:crypto';
-import { createYoga } from 'graphql-yoga';
+import type { Server } from 'node:http';
+import { createLRUCache, createYoga } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import type { ServerContext } from './access/exchange.ts';
 import { useExchange } from './access/plugin.ts';
 import { RateLimiter } from './access/rate-limit.ts';
 import { secrets } from './access/secrets.ts';
+import { Sessions } from './access/sessions.ts';
+import { defaultTimings, type StreamTimings } from './access/timings.ts';
+import { LiveLog } from './delivery/live.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
 import type { GraphQLContext } from './graphql/builder.ts';
 import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
+import { attachSocket } from './graphql/socket.ts';
 import { useRest } from './rest/plugin.ts';
 
 export interface AppOptions {
@@ -19,22 +24,45 @@ export interface AppOptions {
   readonly log: Logger;
   readonly publicUrl?: string | undefined;
   readonly trustedProxies?: number;
+  /** Events older than this are removed. */
+  readonly eventRetentionMs?: number;
+  /** Other times than the contract's, for tests. */
+  readonly timings?: Partial<StreamTimings> | undefined;
 }
 
 export interface App {
   readonly world: World;
   /** The request listener for a Node HTTP server. */
   readonly yoga: ReturnType<typeof createYoga<ServerContext, GraphQLContext>>;
-  /** Hands back what the limiter holds of minutes that have passed. To be called every minute or so. */
+  readonly sessions: Sessions;
+  readonly liveLog: LiveLog;
+  /** Serves GraphQL on sockets of the server that the yoga listens on. */
+  attachSocket(server: Server): { close(graceMs: number): void };
+  /**
+   * Does what is due from time to time: hands back what the limiter holds of minutes that have passed,
+   * and removes old events in small steps. To be called every minute or so.
+   */
   tick(): Promise<void>;
   /** Hands back all that the limiter holds. The storage is its owner's to close. */
   close(): Promise<void>;
 }
 
 /** Brings everything together: one Yoga server with both faces. It never listens; `cli/serve.ts` does. */
-export function buildApp({ storage, clock, log, publicUrl, trustedProxies = 0 }: AppOptions): App {
+export function buildApp(options: AppOptions): App {
+  const { storage, clock, log, publicUrl, trustedProxies = 0, eventRetentionMs = 30 * 24 * 3_600_000 } = options;
+  const timings = { ...defaultTimings, ...options.timings };
+  const onError = (error: unknown): void => log.error({ err: error }, 'something failed in the background');
   const limiter = new RateLimiter({ storage, clock });
-  const world: World = { storage, clock, ids: createIds((target) => randomFillSync(target)), secrets, limiter };
+  const liveLog = new LiveLog(storage);
+  const sessions = new Sessions({ storage, clock, onError });
+  const world: World = {
+    storage,
+    liveEvents: liveLog,
+    clock,
+    ids: createIds((target) => randomFillSync(target)),
+    secrets,
+    limiter,
+  };
   const door = new Door(world, limiter, {
     publicUrl,
     trustedProxies,
@@ -42,8 +70,17 @@ export function buildApp({ storage, clock, log, publicUrl, trustedProxies = 0 }:
   });
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
-    plugins: [useExchange({ clock, log }), useRest(world, { door, log }), useGraphQL(world, { door, log })],
-    graphiql: { title: 'Conversation service', defaultQuery: welcomeQuery },
+    plugins: [
+      useExchange({ clock, log }),
+      useRest(world, { door, sessions, timings, log }),
+      useGraphQL(world, { door, sessions, timings, log }),
+    ],
+    // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.
+    graphiql: (_request, context) =>
+      /^\/graphql(\?|$)/.test(context?.req.url ?? '') && { title: 'Conversation service', defaultQuery: welcomeQuery },
+    healthCheckEndpoint: ' ', // no URL ends in a space
+    // What is kept must not grow with the length of what clients send.
+    parserAndValidationCache: { documentCache: cacheOfShortDocuments(), errorCache: cacheOfShortDocuments() },
     renderGraphiQL: async (options) => (await import('@graphql-yoga/render-graphiql')).renderGraphiQL(options),
     batching: true,
     // Each of these is done by our own plugins, on both faces alike.
@@ -57,9 +94,37 @@ export function buildApp({ storage, clock, log, publicUrl, trustedProxies = 0 }:
   return {
     world,
     yoga,
-    tick: () => limiter.handBack(),
+    sessions,
+    liveLog,
+    attachSocket: (server) => attachSocket(server, world, { schema, door, sessions, timings, onError }),
+    async tick() {
+      await limiter.handBack();
+      await removeOldEvents(storage, clock.now() - eventRetentionMs);
+    },
     close: () => limiter.handBack({ all: true }),
   };
+}
+
+const maxCachedDocuments = 256;
+/** In characters; a longer document is parsed each time it comes. */
+const maxCachedLength = 8 * 1024;
+
+function cacheOfShortDocuments<T extends object>() {
+  const cache = createLRUCache<T>({ max: maxCachedDocuments });
+  return {
+    get: (document: string) => cache.get(document),
+    set: (document: string, value: T) => {
+      if (document.length <= maxCachedLength) cache.set(document, value);
+    },
+  };
+}
+
+/** How many events one transaction removes: other writes come in between. */
+const pruneStep = 500;
+
+async function removeOldEvents(storage: Storage, beforeMs: number): Promise<void> {
+  let removed = pruneStep;
+  while (removed === pruneStep) removed = await storage.write(async (tx) => await tx.events.prune(beforeMs, pruneStep));
 }
 
 const welcomeQuery = `# Put your API key under "Headers" below: { "Authorization": "Bearer cs_…" }

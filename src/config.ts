@@ -11,7 +11,11 @@ export interface Config {
   /** How many proxies stand in front, each appending to `X-Forwarded-For`. */
   readonly trustedProxies: number;
   readonly shutdownGraceMs: number;
+  /** Events older than this are removed. */
+  readonly eventRetentionMs: number;
   readonly production: boolean;
+  /** Whether npm started the program, and is to take it along when it ends. */
+  readonly underNpm: boolean;
 }
 
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -36,6 +40,7 @@ export const variables = z.object({
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
   TRUST_PROXY: integer(0, 10).default(0),
   SHUTDOWN_GRACE_SECONDS: integer(0, 3_600).default(10),
+  EVENT_RETENTION_DAYS: integer(1, 3_650).default(30),
   NODE_ENV: z.string().default('development'),
 });
 
@@ -63,6 +68,8 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     logLevel: data.LOG_LEVEL,
     trustedProxies: data.TRUST_PROXY,
     shutdownGraceMs: data.SHUTDOWN_GRACE_SECONDS * 1_000,
+    eventRetentionMs: data.EVENT_RETENTION_DAYS * 24 * 3_600_000,
     production: data.NODE_ENV === 'production',
+    underNpm: given['npm_lifecycle_event'] !== undefined,
   });
 }

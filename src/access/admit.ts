@@ -62,7 +62,7 @@ export class Door {
    * @throws FORBIDDEN for a key that comes from a browser page, which costs nothing; RATE_LIMITED, UNAVAILABLE
    */
   admit(caller: Caller, arrival: Arrival): Awaitable<Admission> {
-    this.#refuseKeyFromPage(caller, arrival);
+    this.refuseKeyFromPage(caller, arrival);
     return this.#limiter.admit(caller.account);
   }
 
@@ -76,13 +76,24 @@ export class Door {
     return await this.#limiter.admit(caller.account, 1 + units);
   }
 
+  /**
+   * Charges a caller on a socket, which came through the door before, for one more operation.
+   * @throws RATE_LIMITED, UNAVAILABLE
+   */
+  charge(caller: Caller): Awaitable<RateLimit> {
+    return this.#limiter.admit(caller.account);
+  }
+
   /** What the caller's account has left, without spending of it. */
   peek(caller: Caller): Awaitable<RateLimit> {
     return this.#limiter.peek(caller.account);
   }
 
-  /** A key in a browser page is in the hands of whoever looks at the page. */
-  #refuseKeyFromPage({ credential }: Caller, { origin, host }: Arrival): void {
+  /**
+   * A key in a browser page is in the hands of whoever looks at the page.
+   * @throws FORBIDDEN
+   */
+  refuseKeyFromPage({ credential }: Caller, { origin, host }: Arrival): void {
     if (credential !== 'key' || origin === undefined) return;
     const { publicUrl } = this.#options;
     const own = publicUrl === undefined ? [`http://${host}`, `https://${host}`] : [new URL(publicUrl).origin];

@@ -32,7 +32,13 @@ export async function authenticate(
   const expired = key.expiresAt !== null && Date.parse(key.expiresAt) <= clock.now();
   if (expired || key.revokedAt !== null) throw unauthenticated();
   return {
-    caller: { account, keyId: key.id, credential: 'key', scopes: new Set(key.scopes) },
+    caller: {
+      account,
+      keyId: key.id,
+      credential: 'key',
+      scopes: new Set(key.scopes),
+      expiresAtMs: key.expiresAt === null ? undefined : Date.parse(key.expiresAt),
+    },
     lastUsedAt: key.lastUsedAt,
   };
 }

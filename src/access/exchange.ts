@@ -41,14 +41,7 @@ export class Exchange {
   }
 
   get arrival(): Arrival {
-    const { headers, socket } = this.req;
-    return {
-      authorization: headers.authorization,
-      origin: headers.origin,
-      host: headers.host,
-      peer: socket.remoteAddress,
-      forwardedFor: headers['x-forwarded-for'] as string | undefined,
-    };
+    return arrivalOf(this.req);
   }
 
   /** Lets the request in through the door, and remembers whose it is. */
@@ -78,7 +71,18 @@ export class Exchange {
   }
 }
 
+/** What the door looks at in a request, or in the upgrade of a socket. */
+export function arrivalOf({ headers, socket }: IncomingMessage): Arrival {
+  return {
+    authorization: headers.authorization,
+    origin: headers.origin,
+    host: headers.host,
+    peer: socket.remoteAddress,
+    forwardedFor: headers['x-forwarded-for'] as string | undefined,
+  };
+}
+
 /** Takes over the caller's own id if it is 1 to 128 visible ASCII characters. */
-function requestIdOf(header: string | string[] | undefined): string {
+export function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && /^[\x21-\x7e]{1,128}$/.test(header) ? header : randomUUID();
 }

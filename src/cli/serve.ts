@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { readConfig } from '../config.ts';
+import { type Config, readConfig } from '../config.ts';
 import { createAccount } from '../domain/accounts.ts';
 import type { World } from '../domain/ports.ts';
 import { systemClock } from './clock.ts';
@@ -15,7 +15,7 @@ export function addServe(program: Command): void {
       const { startServer } = await import('./server.ts'); // the other commands need none of it
       const server = await startServer({ config, log, clock: systemClock });
       if (!config.production) await introduceYourself(server.app.world, server.url);
-      const stopping = untilAskedToStop();
+      const stopping = untilAskedToStop(config);
       log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
       await stopping;
       const closed = server.close();
@@ -47,7 +47,7 @@ const oneRequestMs = 1_000;
  * Resolves at the first SIGTERM or SIGINT. A second one ends the program at once, unless it comes right
  * after: Ctrl-C under npm arrives twice, once from the terminal and once passed on by npm.
  */
-function untilAskedToStop(): Promise<void> {
+function untilAskedToStop({ underNpm }: Config): Promise<void> {
   return new Promise((resolve) => {
     let askedAtMs: number | undefined;
     const onSignal = (): void => {
@@ -59,5 +59,17 @@ function untilAskedToStop(): Promise<void> {
       }
     };
     process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+    if (underNpm) whenParentEnds(resolve);
   });
+}
+
+/**
+ * npm runs the program in a shell, and a SIGTERM to npm ends the shell and not the program, which would
+ * go on holding its port. That its parent is another one now tells it.
+ */
+function whenParentEnds(stop: () => void): void {
+  const parent = process.ppid;
+  setInterval(() => {
+    if (process.ppid !== parent) stop();
+  }, 200).unref();
 }

@@ -1,6 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
+import type { StreamTimings } from '../access/timings.ts';
 import { type App, buildApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
@@ -22,14 +23,17 @@ export interface ServerOptions {
   readonly clock: Clock;
   /** Is shown every SQL statement. For tests: it costs time. */
   readonly onStatement?: (sql: string) => void;
+  /** Other times for streams and sockets than the contract's. For tests. */
+  readonly timings?: Partial<StreamTimings>;
 }
 
 const tickMs = 60_000;
 
 /** Opens the storage and serves both faces over HTTP. */
-export async function startServer({ config, log, clock, onStatement }: ServerOptions): Promise<RunningServer> {
+export async function startServer({ config, log, clock, onStatement, timings }: ServerOptions): Promise<RunningServer> {
   const storage = await openStorage(config.databasePath, { onStatement });
-  const app = buildApp({ storage, clock, log, publicUrl: config.publicUrl, trustedProxies: config.trustedProxies });
+  const { publicUrl, trustedProxies, eventRetentionMs } = config;
+  const app = buildApp({ storage, clock, log, publicUrl, trustedProxies, eventRetentionMs, timings });
   const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {
@@ -38,14 +42,19 @@ export async function startServer({ config, log, clock, onStatement }: ServerOpt
       requestTimeout: 30_000,
       keepAliveTimeout: 65_000, // longer than the usual balancer keeps its own connections
       maxHeaderSize: 16 * 1024,
+      // Some clients offer HTTP/2 on every request: what is no socket is answered as if it had not asked.
+      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
     (req, res) => {
       unanswered.add(res);
       res.once('close', () => unanswered.delete(res));
       if (!server.listening) res.setHeader('Connection', 'close');
-      void app.yoga(req, res);
+      req.url = pathOf(req.url);
+      if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) res.writeHead(400).end();
+      else void app.yoga(req, res);
     },
   );
+  const sockets = app.attachSocket(server);
   try {
     await listen(server, config);
   } catch (error) {
@@ -63,11 +72,18 @@ export async function startServer({ config, log, clock, onStatement }: ServerOpt
     storage,
     async close() {
       clearInterval(ticking);
+      app.sessions.endAll();
+      sockets.close(config.shutdownGraceMs);
       await drain(server, unanswered, config.shutdownGraceMs);
       await app.close();
       await storage.close();
     },
   };
+}
+
+/** The path of a request's target, which may be in absolute form (RFC 9112, section 3.2.2). */
+function pathOf(target = '/'): string {
+  return target.replace(/^https?:\/\/[^/?#]*/i, '') || '/';
 }
 
 function listen(server: Server, { host, port }: Config): Promise<void> {

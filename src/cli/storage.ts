@@ -2,6 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import { RateLimiter } from '../access/rate-limit.ts';
 import { secrets } from '../access/secrets.ts';
 import { readConfig } from '../config.ts';
+import { LiveLog } from '../delivery/live.ts';
 import { createIds } from '../domain/ids.ts';
 import type { World } from '../domain/ports.ts';
 import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts';
@@ -18,6 +19,7 @@ export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<
       clock: systemClock,
       secrets,
       limiter,
+      liveEvents: new LiveLog(storage),
       ids: createIds((target) => randomFillSync(target)),
     });
   } finally {

@@ -1,5 +1,6 @@
 import SchemaBuilder from '@pothos/core';
 import type { Exchange } from '../access/exchange.ts';
+import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import type { Operation } from '../domain/operation.ts';
@@ -11,6 +12,11 @@ export interface GraphQLContext {
   readonly caller: Caller;
   readonly loaders: Loaders;
   readonly exchange?: Exchange | undefined;
+  readonly timings: StreamTimings;
+  /** Ends the connection of a subscriber that leaves what it was sent lying. */
+  readonly onSlowReader: () => void;
+  /** Aborts when the connection of a subscription has ended. */
+  readonly closed?: AbortSignal | undefined;
   /** Calls an operation of the domain as this caller: the only way to it. */
   call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output>;
 }

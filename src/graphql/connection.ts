@@ -21,7 +21,7 @@ interface PageInfoShape {
   readonly endCursor: string | null;
 }
 
-const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
+export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
   description: 'Where a page lies in its list.',
   fields: (t) => ({
     hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether more comes after this page.' }),

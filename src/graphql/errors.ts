@@ -40,7 +40,7 @@ export interface PresentOptions {
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
   const known = domainErrorOf(error, options.requestFailed);
   if (known.code === 'INTERNAL' || known.code === 'UNAVAILABLE') options.onUnexpected(known.cause ?? known);
-  const { faults, retryAfterSeconds } = known.facts;
+  const { faults, retryAfterSeconds, oldestCursor } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
   return new GraphQLError(known.message, {
     nodes: error.nodes,
@@ -51,6 +51,7 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
       code: known.code,
       requestId: options.requestId,
       ...(faults === undefined ? {} : { errors: faults.map(({ pointer, detail }) => ({ pointer, detail })) }),
+      ...(oldestCursor === undefined ? {} : { oldestCursor }),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
       ...(http === undefined ? {} : { http }),
     },
@@ -61,7 +62,7 @@ function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError
   for (
     let cause: unknown = error;
     cause instanceof Error;
-    cause = cause instanceof GraphQLError ? cause.originalError : undefined
+    cause = cause instanceof GraphQLError ? (cause.originalError ?? cause.cause) : undefined
   ) {
     if (cause instanceof DomainError) return cause;
   }

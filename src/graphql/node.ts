@@ -12,7 +12,7 @@ export const Node = builder.interfaceRef<NodeShape>('Node').implement({
   resolveType: ({ id }) => typeNames[kindOfId(id) as keyof typeof typeNames],
 });
 
-const typeNames = { conversation: 'Conversation', message: 'Message' } as const satisfies Partial<
+const typeNames = { conversation: 'Conversation', message: 'Message', lead: 'Lead' } as const satisfies Partial<
   Record<IdKind, string>
 >;
 
@@ -23,6 +23,8 @@ async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeSh
       return (await loaders.conversation.load(id)) ?? null;
     case 'message':
       return (await loaders.message.load(id)) ?? null;
+    case 'lead':
+      return (await loaders.lead.load(id)) ?? null;
     default:
       return null;
   }

@@ -1,33 +1,24 @@
-import {
-  type DocumentNode,
-  type ExecutionArgs,
-  execute,
-  GraphQLError,
-  type GraphQLSchema,
-  getOperationAST,
-  getVariableValues,
-  parse,
-  type ValidationRule,
-  validate,
-} from 'graphql';
+import type { IncomingMessage } from 'node:http';
+import { type ExecutionArgs, execute, type GraphQLSchema, subscribe } from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
 import { endsConnection, linger, readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
+import { type Sessions, tooManySessions } from '../access/sessions.ts';
+import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { DomainError, validationFailed } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
+import { createContext } from './context.ts';
 import { presentError } from './errors.ts';
-import { pointingErrors, variableFaults } from './input-faults.ts';
-import { maxBatch, maxTokens, refuseTooComplex } from './limits.ts';
+import { maxBatch } from './limits.ts';
 import { createLoaders } from './loaders.ts';
+import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from './requests.ts';
 
 const path = '/graphql';
 const allow = ['GET', 'POST', 'OPTIONS'];
-/** graphql-js quotes the document in each, so that they must be fewer than its default of 100. */
-const maxValidationErrors = 50;
 
 /** Yoga's context of one request, with who sent it once the door has let it in. */
 interface RequestContext extends ServerContext {
@@ -37,7 +28,7 @@ interface RequestContext extends ServerContext {
 /** GraphQL over HTTP at `/graphql`, behind the same door as REST. */
 export function useGraphQL(
   world: World,
-  { door, log }: { door: Door; log: Logger },
+  { door, sessions, timings, log }: { door: Door; sessions: Sessions; timings: StreamTimings; log: Logger },
 ): Plugin<GraphQLContext, RequestContext> {
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
     const params = exchange.method === 'GET' ? paramsOfQuery(exchange.query) : await readJson(exchange.req);
@@ -62,9 +53,7 @@ export function useGraphQL(
     },
 
     onValidate({ setValidationFn }) {
-      setValidationFn((schema: GraphQLSchema, document: DocumentNode, rules?: readonly ValidationRule[]) =>
-        pointingErrors(document, validate(schema, document, rules, { maxErrors: maxValidationErrors })),
-      );
+      setValidationFn(validateDocument);
     },
 
     onRequest({ serverContext, endResponse, fetchAPI }) {
@@ -97,23 +86,36 @@ export function useGraphQL(
     },
 
     onContextBuilding({ context, extendContext }) {
-      const { caller, exchange } = context as unknown as RequestContext;
+      const { caller, exchange, res } = context as unknown as RequestContext;
       if (caller === undefined) throw new Error('A GraphQL operation came in by no door');
-      extendContext({
-        caller,
-        exchange,
-        loaders: createLoaders(world, caller),
-        call(operation, input) {
-          if (exchange !== undefined) exchange.operation = operation.name;
-          return operation.execute(world, caller, input);
-        },
-      });
+      const onSlowReader = (): void => void res.destroy();
+      extendContext(createContext(world, caller, { exchange, timings, onSlowReader, isSubscription: false }));
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
       const errors = refusalsOf(args as ExecutionArgs & { schema: GraphQLSchema });
       if (errors.length > 0) setResultAndStopExecution({ errors });
       else setExecuteFn(execute);
+    },
+
+    onSubscribe({ args, setSubscribeFn, setResultAndStopExecution, extendContext }) {
+      const { caller, req, res } = args.contextValue as unknown as RequestContext & { caller: Caller };
+      const errors = acceptsStream(req)
+        ? refusalsOf(args as ExecutionArgs & { schema: GraphQLSchema })
+        : [asGraphQLError(notAsStream())];
+      const closed = new AbortController();
+      const release = errors.length > 0 ? undefined : sessions.open(caller, () => closed.abort());
+      if (release === undefined) {
+        setResultAndStopExecution({ errors: errors.length > 0 ? errors : [asGraphQLError(tooManySessions())] });
+        return;
+      }
+      res.once('close', () => {
+        release();
+        closed.abort();
+      });
+      const loaders = createLoaders(world, caller, { cache: false });
+      extendContext({ loaders, closed: closed.signal } as Partial<GraphQLContext> as GraphQLContext);
+      setSubscribeFn(subscribe);
     },
 
     onResultProcess({ result, setResult, resultProcessor, setResultProcessor, serverContext }) {
@@ -128,7 +130,11 @@ export function useGraphQL(
           : {
               ...one,
               errors: one.errors.map((error) =>
-                presentError(asGraphQLError(error), { requestId, requestFailed: !('data' in one), onUnexpected }),
+                presentError(asGraphQLError(error), {
+                  requestId,
+                  requestFailed: !('data' in one) && !isSubscribing(one.errors),
+                  onUnexpected,
+                }),
               ),
             };
       if (Array.isArray(result)) setResult(result.map(present));
@@ -137,22 +143,20 @@ export function useGraphQL(
   };
 }
 
-function asGraphQLError(error: unknown): GraphQLError {
-  if (error instanceof GraphQLError) return error;
-  return new GraphQLError('', { originalError: error instanceof Error ? error : new Error(String(error)) });
+function acceptsStream({ headers: { accept = '*/*' } }: IncomingMessage): boolean {
+  return accept.includes('text/event-stream');
 }
 
-function parseWithinLimits(source: string, options: object | undefined) {
-  try {
-    return parse(source, { ...options, maxTokens });
-  } catch (error) {
-    if (error instanceof GraphQLError && error.message.includes('Document contains more than')) {
-      throw new GraphQLError(error.message, {
-        originalError: new DomainError('QUERY_TOO_COMPLEX', `A document may have at most ${maxTokens} tokens.`),
-      });
-    }
-    throw error;
-  }
+function notAsStream(): DomainError {
+  return new DomainError(
+    'BAD_REQUEST',
+    'A subscription is a stream: ask for it with `Accept: text/event-stream`, or over a WebSocket.',
+  );
+}
+
+/** Whether errors are of the source of a subscription, which has begun to run: a field's errors, not the request's. */
+function isSubscribing(errors: readonly unknown[] = []): boolean {
+  return errors.some((error) => asGraphQLError(error).path !== undefined);
 }
 
 function isPreflight({ method, req: { headers } }: Exchange): boolean {
@@ -178,29 +182,5 @@ function parseParameter(name: string, value: string): unknown {
     return JSON.parse(value);
   } catch {
     throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not JSON.`);
-  }
-}
-
-/** What is wrong with an operation before it runs: its variables, then its size. */
-function refusalsOf({
-  schema,
-  document,
-  operationName,
-  variableValues,
-}: ExecutionArgs & { schema: GraphQLSchema }): GraphQLError[] {
-  const operation = getOperationAST(document, operationName);
-  if (operation == null) return []; // graphql-js says what is wrong
-  const values = variableValues ?? {};
-  // Each error of graphql-js quotes the whole value: one is enough to know that there are some.
-  const { variableValues: coerced, errors } = getVariableValues(schema, operation.variableDefinitions ?? [], values, {
-    maxErrors: 1,
-  });
-  try {
-    if (errors !== undefined) throw validationFailed(variableFaults(schema, document, operation, values));
-    refuseTooComplex(schema, document, operation, coerced.coerced);
-    return [];
-  } catch (error) {
-    const nodes = errors?.[0]?.nodes;
-    return [new GraphQLError('', { ...(nodes && { nodes }), originalError: error as Error })];
   }
 }

@@ -4,6 +4,8 @@ import './node.ts';
 import './conversations.ts';
 import './messages.ts';
 import './create-conversation.ts';
+import './leads.ts';
+import './events.ts';
 import './account.ts';
 import './api-keys.ts';
 

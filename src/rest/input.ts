@@ -57,7 +57,11 @@ function readQuery(
     } else if (value === undefined) {
       faults.push(parameterFault(name, 'is not UTF-8 in percent-encoding'));
     } else {
-      input[name] = isNumber(field) && /^-?(0|[1-9]\d{0,15})$/.test(value) ? Number(value) : value;
+      input[name] = isList(field)
+        ? value.split(',')
+        : isNumber(field) && /^-?(0|[1-9]\d{0,15})$/.test(value)
+          ? Number(value)
+          : value;
     }
     seen.add(name);
   }
@@ -74,6 +78,12 @@ function decode(text: string): string | undefined {
 
 function parameterFault(name: string, detail: string): Fault {
   return { pointer: pointer([name]), parameter: name, detail };
+}
+
+/** Whether a field is a list: such a parameter is a list with commas. */
+function isList(field: z.ZodType): boolean {
+  if (field instanceof z.ZodOptional) return isList(field.unwrap() as z.ZodType);
+  return field instanceof z.ZodArray || (field instanceof z.ZodPipe && isList(field.in as z.ZodType));
 }
 
 /** Whether a field is a number under its defaults: such a parameter is read as one, if it looks like one. */

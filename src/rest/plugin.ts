@@ -1,11 +1,16 @@
+import type { ServerResponse } from 'node:http';
 import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Door } from '../access/admit.ts';
 import { endsConnection, linger, readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
+import type { Sessions } from '../access/sessions.ts';
+import type { StreamTimings } from '../access/timings.ts';
 import { DomainError } from '../domain/errors.ts';
+import type { EventSubscription } from '../domain/events.ts';
 import type { World } from '../domain/ports.ts';
+import { eventStreamHeaders, openEventStream } from './event-stream.ts';
 import { type InputReader, inputReader, namingParameters } from './input.ts';
 import { problemHeaders, problemOf } from './problem.ts';
 import { type Answer, type Route, routes } from './routes.ts';
@@ -25,11 +30,14 @@ type Methods = Map<string, Target>;
 interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
-  readonly body?: string;
+  readonly body?: string | AsyncIterable<string>;
 }
 
 /** Answers everything that is not GraphQL: `/v1`, the page at `/`, and 404 for the rest. */
-export function useRest(world: World, { door, log }: { door: Door; log: Logger }): Plugin<object, ServerContext> {
+export function useRest(
+  world: World,
+  { door, sessions, timings, log }: { door: Door; sessions: Sessions; timings: StreamTimings; log: Logger },
+): Plugin<object, ServerContext> {
   const router = createRouter<Methods>();
   const byPath = new Map<string, Methods>();
   for (const route of routes) {
@@ -41,11 +49,11 @@ export function useRest(world: World, { door, log }: { door: Door; log: Logger }
     }
     const target = { route, reader: inputReader(route) };
     methods.set(route.method, target);
-    if (route.method === 'GET') methods.set('HEAD', target);
+    if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
   }
 
   /** In the order of the contract: preflight, credential, rate limit, path and method, scope, body, operation. */
-  async function reply(exchange: Exchange): Promise<Reply> {
+  async function reply(exchange: Exchange, res: ServerResponse): Promise<Reply> {
     if (isPreflight(exchange)) return { status: 204, headers: { Vary: 'Origin' } };
     const caller = await exchange.admit(door);
     // The router would overlook a slash at the end, and a forgotten id would be answered with the list.
@@ -64,7 +72,12 @@ export function useRest(world: World, { door, log }: { door: Door; log: Logger }
     const body = route.body === 'none' ? undefined : await readJson(exchange.req);
     try {
       const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
+      if (route.streams) Object.assign(input, resumption(exchange));
       const output = await operation.run(world, caller, operation.parse(input, faults));
+      if (route.streams) {
+        const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings });
+        return { status: 200, headers: eventStreamHeaders, body: text };
+      }
       return replyOf(await route.answer(output), exchange);
     } catch (error) {
       throw error instanceof DomainError ? namingParameters(route, error) : error;
@@ -85,7 +98,7 @@ export function useRest(world: World, { door, log }: { door: Door; log: Logger }
       if (exchange === undefined || exchange.path === '/graphql') return;
       let result: Reply;
       try {
-        result = isUnder(prefix, exchange.path) ? await reply(exchange) : outside(exchange);
+        result = isUnder(prefix, exchange.path) ? await reply(exchange, serverContext.res) : outside(exchange);
       } catch (error) {
         result = problemReply(error, exchange);
       }
@@ -94,8 +107,11 @@ export function useRest(world: World, { door, log }: { door: Door; log: Logger }
         headers['Connection'] = 'close';
         linger(exchange.req);
       }
-      if (exchange.method === 'HEAD' && body !== undefined) headers['Content-Length'] = String(Buffer.byteLength(body));
-      endResponse(new fetchAPI.Response(exchange.method === 'HEAD' ? null : (body ?? null), { status, headers }));
+      if (exchange.method === 'HEAD' && typeof body === 'string') {
+        headers['Content-Length'] = String(Buffer.byteLength(body));
+      }
+      const sent = exchange.method === 'HEAD' ? null : ((body ?? null) as BodyInit | null);
+      endResponse(new fetchAPI.Response(sent, { status, headers }));
     },
   };
 }
@@ -106,6 +122,12 @@ function asDomainError(error: unknown): DomainError {
   return new DomainError('INTERNAL', 'Something went wrong on our side; the request id helps us to find it.', {
     cause: error,
   });
+}
+
+/** Where a reader goes on that was cut off: what it has seen is newer than what it began with. */
+function resumption({ req }: Exchange): { after?: string } {
+  const lastEventId = req.headers['last-event-id'];
+  return typeof lastEventId === 'string' && lastEventId !== '' ? { after: lastEventId } : {};
 }
 
 function isUnder(base: string, path: string): boolean {
@@ -147,8 +169,8 @@ function replyOf(answer: Answer, exchange: Exchange): Reply {
   const headers: Record<string, string> = { 'Cache-Control': 'no-store' };
   if (answer.location !== undefined) headers['Location'] = answer.location;
   if (answer.next != null) headers['Link'] = `<${nextPage(exchange, answer.next)}>; rel="next"`;
-  if (answer.body === undefined) return { status: answer.status, headers };
-  const body = JSON.stringify(answer.body);
+  if (answer.body === undefined && answer.json === undefined) return { status: answer.status, headers };
+  const body = answer.json ?? JSON.stringify(answer.body);
   headers['Content-Type'] = 'application/json; charset=utf-8';
   return { status: answer.status, headers, body };
 }

@@ -9,6 +9,7 @@ export interface Problem {
   readonly instance: string;
   readonly code: ErrorCode;
   readonly requestId: string;
+  readonly oldestCursor?: string;
   readonly errors?: readonly ({ pointer: string; detail: string } | { parameter: string; detail: string })[];
 }
 
@@ -28,6 +29,7 @@ export function problemOf(error: DomainError, { path, requestId }: { path: strin
     instance: path,
     code: error.code,
     requestId,
+    ...(error.facts.oldestCursor === undefined ? {} : { oldestCursor: error.facts.oldestCursor }),
     ...(faults === undefined
       ? {}
       : {

@@ -1,6 +1,8 @@
 import { getAccount } from '../domain/accounts.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
 import { createConversation, getConversation, listConversations, updateConversation } from '../domain/conversations.ts';
+import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
+import { captureLead, getLead, listLeads } from '../domain/leads.ts';
 import { listMessages, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
@@ -11,6 +13,8 @@ export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 export interface Answer {
   readonly status: number;
   readonly body?: unknown;
+  /** A body that is JSON already. */
+  readonly json?: string;
   readonly location?: string;
   /** The place to go on from, for the `Link` header of a list. */
   readonly next?: string | null;
@@ -24,6 +28,8 @@ export interface Route {
   readonly operation: Operation;
   /** Whether the rest of the input comes in a body, which may be left out if it is `optional`. */
   readonly body: 'required' | 'optional' | 'none';
+  /** Whether the answer is an event stream, which goes on for as long as its client stays. */
+  readonly streams: boolean;
   answer(output: unknown): Answer | Promise<Answer>;
 }
 
@@ -39,7 +45,14 @@ function route<Output>(
   operation: Operation<never, Output> | Operation<unknown, Output>,
   { body, answer }: Binding<Output>,
 ): Route {
-  return { method, path, operation: operation as Operation, body: body ?? 'none', answer: answer as Route['answer'] };
+  return {
+    method,
+    path,
+    operation: operation as Operation,
+    body: body ?? 'none',
+    streams: false,
+    answer: answer as Route['answer'],
+  };
 }
 
 async function listAnswer<T>(list: List<T>): Promise<Answer> {
@@ -57,6 +70,16 @@ async function listAnswer<T>(list: List<T>): Promise<Answer> {
         nextCursor: next,
       },
     },
+  };
+}
+
+/** A page of the log. Its cursor is there on an empty page too, to go on from when there is more. */
+function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer {
+  const pagination = JSON.stringify({ limit, hasMore, nextCursor });
+  return {
+    status: 200,
+    next: hasMore ? nextCursor : null,
+    json: `{"data":[${items.map((event) => event.json).join(',')}],"pagination":${pagination}}`,
   };
 }
 
@@ -82,6 +105,15 @@ export const routes: readonly Route[] = [
     body: 'required',
     answer: ({ message }) => ({ status: 201, body: message }),
   }),
+  route('POST', '/leads', captureLead, {
+    body: 'required',
+    answer: ({ lead }) => ({ status: 201, body: lead, location: `/v1/leads/${lead.id}` }),
+  }),
+  route('GET', '/leads', listLeads, { answer: listAnswer }),
+  route('GET', '/leads/:id', getLead, { answer: ok }),
+  route('GET', '/events', listEvents, { answer: eventsAnswer }),
+  // Its output is written by `event-stream.ts`, not answered.
+  { ...route('GET', '/events/stream', streamEvents, { answer: ok }), streams: true },
   route('GET', '/account', getAccount, { answer: ok }),
   route('POST', '/api-keys', createApiKey, {
     body: 'required',

@@ -1,0 +1,130 @@
+import type { Caller } from '../domain/caller.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Clock, Storage } from '../domain/ports.ts';
+
+/** Sockets and event streams that an account may have open at once. */
+export const maxSessions = 1_000;
+/** How often credentials are looked through for those that have expired. */
+const expiryCheckMs = 1_000;
+
+export function tooManySessions(): DomainError {
+  return new DomainError(
+    'QUOTA_EXCEEDED',
+    `An account can have ${maxSessions} sockets and event streams open at once.`,
+  );
+}
+
+/** Why a session is ended by the service. */
+export type EndReason = 'credential' | 'shutdown';
+
+interface Session {
+  readonly caller: Caller;
+  readonly end: (reason: EndReason) => void;
+}
+
+/**
+ * What stays open after it was let in: sockets and event streams. A credential that is revoked, in any
+ * process, or expires takes its sessions with it; a shutdown takes all of them.
+ */
+export class Sessions {
+  readonly #storage: Storage;
+  readonly #clock: Clock;
+  readonly #onError: (error: unknown) => void;
+  readonly #byAccount = new Map<string, Set<Session>>();
+  #revocations = -1;
+  #stop: (() => void) | undefined;
+
+  constructor({ storage, clock, onError }: { storage: Storage; clock: Clock; onError: (error: unknown) => void }) {
+    this.#storage = storage;
+    this.#clock = clock;
+    this.#onError = onError;
+  }
+
+  /** How many sessions are open, of all accounts. */
+  get size(): number {
+    return [...this.#byAccount.values()].reduce((sum, sessions) => sum + sessions.size, 0);
+  }
+
+  /**
+   * Opens a session.
+   * @param end called once when the service ends it; it is released then already
+   * @returns releases it, or undefined when the account has as many as it may
+   */
+  open(caller: Caller, end: (reason: EndReason) => void): (() => void) | undefined {
+    const accountId = caller.account.id;
+    let sessions = this.#byAccount.get(accountId);
+    if (sessions === undefined) {
+      sessions = new Set();
+      this.#byAccount.set(accountId, sessions);
+    }
+    if (sessions.size >= maxSessions) return undefined;
+    const session: Session = { caller, end };
+    sessions.add(session);
+    this.#start();
+    // The credential may have ended after it was looked at and before anybody watched.
+    this.#endRevoked([session]).catch(this.#onError);
+    return () => this.#release(session);
+  }
+
+  /** Ends every session, as at a shutdown. */
+  endAll(): void {
+    for (const session of this.#all()) this.#end(session, 'shutdown');
+  }
+
+  #all(): Session[] {
+    return [...this.#byAccount.values()].flatMap((sessions) => [...sessions]);
+  }
+
+  #start(): void {
+    if (this.#stop !== undefined) return;
+    const unwatch = this.#storage.watch((accountIds) => {
+      if (accountIds === undefined) this.#lookForRevocations().catch(this.#onError);
+    });
+    const expiring = setInterval(() => this.#endExpired(), expiryCheckMs).unref();
+    this.#stop = () => {
+      unwatch();
+      clearInterval(expiring);
+    };
+  }
+
+  #release(session: Session): void {
+    const accountId = session.caller.account.id;
+    const sessions = this.#byAccount.get(accountId);
+    sessions?.delete(session);
+    if (sessions?.size === 0) this.#byAccount.delete(accountId);
+    if (this.#byAccount.size > 0) return;
+    this.#stop?.();
+    this.#stop = undefined;
+  }
+
+  #end(session: Session, reason: EndReason): void {
+    this.#release(session);
+    session.end(reason);
+  }
+
+  #endExpired(): void {
+    const now = this.#clock.now();
+    for (const session of this.#all()) {
+      const { expiresAtMs } = session.caller;
+      if (expiresAtMs !== undefined && expiresAtMs <= now) this.#end(session, 'credential');
+    }
+  }
+
+  /** A look costs one statement as long as nothing was revoked anywhere. */
+  async #lookForRevocations(): Promise<void> {
+    const revocations = await this.#storage.read.apiKeys.revocations();
+    if (revocations === this.#revocations) return;
+    await this.#endRevoked(this.#all());
+    this.#revocations = revocations;
+  }
+
+  async #endRevoked(sessions: readonly Session[]): Promise<void> {
+    const byKey = Map.groupBy(sessions, ({ caller }) => caller.keyId);
+    for (const [keyId, ofKey] of byKey) {
+      const accountId = ofKey[0]?.caller.account.id ?? '';
+      const key = await this.#storage.read.apiKeys.find(accountId, keyId);
+      if (key !== undefined && key.revokedAt === null) continue;
+      for (const session of ofKey) this.#end(session, 'credential');
+    }
+  }
+}

@@ -1,0 +1,265 @@
+import { cursorExpired, type EventFilter, eventCursor, LogEvent } from '../domain/events.ts';
+import type { EventFollower, LiveEvents, Storage } from '../domain/ports.ts';
+
+/** The most events that a follower is given, or a look into the storage returns, at once. */
+const batchSize = 100;
+/** The most sequences that one look into the storage passes over for a filter. */
+const span = 2_000;
+/** The most text of data, in UTF-16 code units, that a follower is given at once, one event apart. */
+const batchLength = 256 * 1024;
+/** How many of an account's newest events are kept for its followers to share. */
+const tailSize = 1_000;
+/** How much text of data they may have. */
+const tailLength = 4 * 1024 * 1024;
+/** After trouble with the storage the tail is read again without waiting for a commit. */
+const retryMs = 1_000;
+
+/**
+ * The log's live readers. There is one way of reading, for replay and live: a follower pulls from the
+ * log by sequence. Commits only wake it, so a wake-up that is lost or repeated loses nothing.
+ *
+ * An account's newest events are read once, however many follow it; a follower that lags reads from
+ * the storage itself. Either way it holds a number and one batch.
+ */
+export class LiveLog implements LiveEvents {
+  readonly #storage: Storage;
+  readonly #tails = new Map<string, Tail>();
+  #stopWatching: (() => void) | undefined;
+
+  constructor(storage: Storage) {
+    this.#storage = storage;
+  }
+
+  /** How many accounts are being followed. */
+  get followedAccounts(): number {
+    return this.#tails.size;
+  }
+
+  follow(accountId: string, after: number, filter: EventFilter, signal: AbortSignal): EventFollower {
+    const join = (wake: () => void) => this.#join(accountId, wake);
+    return new Follower(this.#storage, join, { accountId, after, filter, signal });
+  }
+
+  #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
+    // Watched first and read then: no commit may fall in between.
+    this.#stopWatching ??= this.#storage.watch((accountIds) => this.#wake(accountIds));
+    const tail = this.#tails.get(accountId) ?? new Tail(this.#storage, accountId);
+    this.#tails.set(accountId, tail);
+    tail.add(wake);
+    const leave = (): void => {
+      if (!tail.remove(wake) || tail.followed) return;
+      this.#tails.delete(accountId);
+      if (this.#tails.size > 0) return;
+      this.#stopWatching?.();
+      this.#stopWatching = undefined;
+    };
+    return { tail, leave };
+  }
+
+  #wake(accountIds: ReadonlySet<string> | undefined): void {
+    if (accountIds === undefined) void this.#wakeThoseThatGrew();
+    else for (const accountId of accountIds) this.#tails.get(accountId)?.refresh();
+  }
+
+  /** Another process has written: one statement finds out whose logs have grown. Never rejects. */
+  async #wakeThoseThatGrew(): Promise<void> {
+    const tails = [...this.#tails];
+    try {
+      const last = await this.#storage.read.events.lastSequences(tails.map(([accountId]) => accountId));
+      for (const [index, [, tail]] of tails.entries()) if ((last[index] ?? 0) > tail.last) tail.refresh();
+    } catch {
+      for (const [, tail] of tails) tail.refresh();
+    }
+  }
+}
+
+/** The newest events of one account's log, as they were read while somebody follows it. */
+class Tail {
+  readonly #storage: Storage;
+  readonly #accountId: string;
+  /** One for each follower: called whenever there is something new. */
+  readonly #wakes = new Set<() => void>();
+  /** The last sequence that was read; -1 until the log's end is known. */
+  last = -1;
+  /** The newest last, without gaps. */
+  #events: LogEvent[] = [];
+  /** How much text their data is. */
+  #length = 0;
+  #reading = false;
+  #grown = false;
+  #retry: NodeJS.Timeout | undefined;
+
+  constructor(storage: Storage, accountId: string) {
+    this.#storage = storage;
+    this.#accountId = accountId;
+  }
+
+  get followed(): boolean {
+    return this.#wakes.size > 0;
+  }
+
+  add(wake: () => void): void {
+    this.#wakes.add(wake);
+    if (this.last < 0) this.refresh();
+  }
+
+  /** @returns whether it was there */
+  remove(wake: () => void): boolean {
+    const removed = this.#wakes.delete(wake);
+    if (!this.followed) clearTimeout(this.#retry);
+    return removed;
+  }
+
+  /** Reads what has come and wakes the followers. Calls while it reads make it look once more. */
+  refresh(): void {
+    this.#grown = true;
+    if (!this.#reading) void this.#read();
+  }
+
+  /** The next events after a sequence, or undefined when they lie further back than what is kept. */
+  after(sequence: number): readonly LogEvent[] | undefined {
+    const first = this.#events[0]?.sequence;
+    if (first === undefined || sequence < first - 1) return undefined;
+    const index = sequence - first + 1;
+    return startOf(this.#events.slice(index, index + batchSize));
+  }
+
+  /** Never rejects. */
+  async #read(): Promise<void> {
+    this.#reading = true;
+    try {
+      while (this.#grown && this.followed) {
+        this.#grown = false;
+        await (this.last < 0 ? this.#findEnd() : this.#readOn());
+        for (const wake of this.#wakes) wake();
+        await nextTurn();
+      }
+    } catch {
+      // The followers wait; they are told of trouble when they read for themselves.
+      clearTimeout(this.#retry);
+      if (this.followed) this.#retry = setTimeout(() => this.refresh(), retryMs).unref();
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  async #findEnd(): Promise<void> {
+    this.last = (await this.#storage.read.events.bounds(this.#accountId)).last;
+    this.#events = [];
+    this.#length = 0;
+  }
+
+  async #readOn(): Promise<void> {
+    const { events: log } = this.#storage.read;
+    const epoch = await log.epoch();
+    const options = { filter: {}, limit: batchSize, span: batchSize };
+    const { events, scannedTo } = await log.after(this.#accountId, this.last, options);
+    if (scannedTo === this.last) return;
+    if (events[0]?.sequence !== this.last + 1) {
+      // What came next was removed before it was read. Nothing kept may hide the gap: who has not come
+      // past it yet is to find it in the storage.
+      await this.#findEnd();
+      return;
+    }
+    for (const stored of events) {
+      const event = new LogEvent(this.#accountId, epoch, stored);
+      this.#events.push(event);
+      this.#length += event.dataLength;
+    }
+    this.last = scannedTo;
+    if (this.#events.length > 2 * tailSize || this.#length > 2 * tailLength) this.#trim();
+    // What comes later is told of; what was there already is not.
+    if (events.length === batchSize) this.#grown = true;
+  }
+
+  #trim(): void {
+    let count = 0;
+    for (; this.#events.length - count > tailSize || this.#length > tailLength; count++) {
+      this.#length -= this.#events[count]?.dataLength ?? 0;
+    }
+    this.#events.splice(0, count);
+  }
+}
+
+interface Wish {
+  readonly accountId: string;
+  readonly after: number;
+  readonly filter: EventFilter;
+  readonly signal: AbortSignal;
+}
+
+class Follower implements EventFollower {
+  readonly #storage: Storage;
+  readonly #join: (wake: () => void) => { tail: Tail; leave: () => void };
+  readonly #wish: Wish;
+  position: number;
+
+  constructor(storage: Storage, join: (wake: () => void) => { tail: Tail; leave: () => void }, wish: Wish) {
+    this.#storage = storage;
+    this.#join = join;
+    this.#wish = wish;
+    this.position = wish.after;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<readonly LogEvent[], void> {
+    const { signal, filter } = this.#wish;
+    if (signal.aborted) return;
+    let wake = (): void => {};
+    const onChange = (): void => wake();
+    const { tail, leave } = this.#join(onChange);
+    // A consumer that never comes back keeps this generator parked, so it leaves without its help.
+    const onAbort = (): void => {
+      leave();
+      wake();
+    };
+    signal.addEventListener('abort', onAbort);
+    try {
+      while (!signal.aborted) {
+        if (this.position >= tail.last) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+          continue;
+        }
+        const shared = tail.after(this.position);
+        const batch =
+          shared === undefined ? await this.#readStorage() : shared.filter((event) => event.matches(filter));
+        if (shared !== undefined) this.position = shared.at(-1)?.sequence ?? this.position;
+        if (batch.length > 0) yield batch;
+        // A consumer whose socket is gone takes batches at once: without a turn of the loop it would spin.
+        await nextTurn();
+      }
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      leave();
+    }
+  }
+
+  /** @throws CURSOR_EXPIRED when events were removed before this follower had come to them */
+  async #readStorage(): Promise<readonly LogEvent[]> {
+    const { accountId, filter } = this.#wish;
+    const { events: log } = this.#storage.read;
+    const epoch = await log.epoch();
+    const { events, scannedTo } = await log.after(accountId, this.position, { filter, limit: batchSize, span });
+    const { first } = await log.bounds(accountId);
+    if (first - 1 > this.position) throw cursorExpired(eventCursor(epoch, first - 1));
+    const batch = startOf(events.map((event) => new LogEvent(accountId, epoch, event)));
+    this.position = batch.length < events.length ? (batch.at(-1)?.sequence ?? scannedTo) : scannedTo;
+    return batch;
+  }
+}
+
+/** As many of these events as may be given at once: a follower that is parked keeps what it was given last. */
+function startOf(events: readonly LogEvent[]): readonly LogEvent[] {
+  let length = 0;
+  const end = events.findIndex((event) => {
+    const fits = length < batchLength;
+    length += event.dataLength;
+    return !fits;
+  });
+  return end === -1 ? events : events.slice(0, end);
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,89 @@
+import { type CapturedLead, captureLead, getLead, type Lead as LeadShape, listLeads } from '../domain/leads.ts';
+import { builder, calls, withoutNulls } from './builder.ts';
+import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { Conversation } from './conversations.ts';
+import { Node } from './node.ts';
+
+export const Lead = builder.objectRef<LeadShape>('Lead').implement({
+  description: 'Contact information that a visitor has left. It never changes.',
+  interfaces: [Node],
+  fields: (t) => ({
+    conversationId: t.exposeID('conversationId', {
+      nullable: true,
+      description: 'The conversation that it was left in, if it was in one.',
+    }),
+    name: t.exposeString('name', { nullable: true, description: 'The visitor’s name.' }),
+    email: t.exposeString('email', { nullable: true, description: 'An email address; this or `phone` is there.' }),
+    phone: t.exposeString('phone', { nullable: true, description: 'A phone number; this or `email` is there.' }),
+    company: t.exposeString('company', { nullable: true, description: 'The visitor’s company.' }),
+    metadata: t.expose('metadata', { type: 'Metadata', description: 'The client’s own data.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was captured.' }),
+    conversation: t.field({
+      type: Conversation,
+      nullable: true,
+      description: 'The conversation that it was left in, as it is now. Needs the scope `conversations:read`.',
+      resolve: async ({ conversationId }, _, { loaders }) =>
+        conversationId === null ? null : ((await loaders.conversation.load(conversationId)) ?? null),
+    }),
+  }),
+});
+
+const LeadConnection = connectionType('Lead', Lead);
+
+builder.queryFields((t) => ({
+  leads: t.field({
+    type: LeadConnection,
+    nullable: true,
+    description: listLeads.summary,
+    extensions: calls(listLeads),
+    args: {
+      first: t.arg.int({ description: pageArgumentDescriptions.first }),
+      after: t.arg.string({ description: pageArgumentDescriptions.after }),
+      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
+    },
+    resolve: async (_, args, context) => {
+      const { first, ...input } = withoutNulls(args);
+      const list = await context.call(listLeads, first === undefined ? input : { ...input, limit: first });
+      return forwards(list, args.after);
+    },
+  }),
+  lead: t.field({
+    type: Lead,
+    nullable: true,
+    description: 'Returns a lead; null with `NOT_FOUND` if there is none with this id.',
+    extensions: calls(getLead),
+    args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
+    resolve: (_, { id }, context) => context.call(getLead, { id }),
+  }),
+}));
+
+const CaptureLeadInput = builder.inputType('CaptureLeadInput', {
+  description: 'A lead: an email address or a phone number, and what else is known.',
+  fields: (t) => ({
+    conversationId: t.id({ description: 'The conversation that it was left in.' }),
+    name: t.string({ description: 'The visitor’s name: at most 200 characters.' }),
+    email: t.string({ description: 'An email address; this or `phone` is required.' }),
+    phone: t.string({ description: 'A phone number; this or `email` is required.' }),
+    company: t.string({ description: 'The visitor’s company: at most 200 characters.' }),
+    metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+  }),
+});
+
+const CaptureLeadPayload = builder.objectRef<CapturedLead>('CaptureLeadPayload').implement({
+  description: 'What captureLead has done.',
+  fields: (t) => ({
+    lead: t.expose('lead', { type: Lead, description: 'The lead as it was stored.' }),
+    eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log after it.' }),
+  }),
+});
+
+builder.mutationField('captureLead', (t) =>
+  t.field({
+    type: CaptureLeadPayload,
+    nullable: true,
+    description: captureLead.summary,
+    extensions: calls(captureLead),
+    args: { input: t.arg({ type: CaptureLeadInput, required: true, description: 'The lead.' }) },
+    resolve: (_, { input }, context) => context.call(captureLead, input),
+  }),
+);

@@ -1,0 +1,207 @@
+import type { WebSocket } from 'ws';
+import { PullWatch, type StreamTimings } from '../access/timings.ts';
+
+/** The close codes that the service uses beside those of graphql-transport-ws and of RFC 6455. */
+export const closeCodes = {
+  goingAway: 1012,
+  tryAgain: 1013,
+  slowReader: 4290,
+  badRequest: 4400,
+  forbidden: 4403,
+  tooManySockets: 4429,
+  internal: 4500,
+} as const;
+
+/** What may wait to be sent before nothing more is read: a client that takes no answers asks no questions. */
+const maxUnsentBytes = 1024 * 1024;
+const maxUnsentMessages = 256;
+/** RFC 6455, section 5.5: a control frame holds 125 bytes, and two of them are the code. */
+const maxReasonBytes = 123;
+
+/** The other side's messages, as they come. It must not reject. */
+export type MessageHandler = (message: string) => Promise<void>;
+
+/**
+ * One client's WebSocket as the protocol uses it. Whatever the client does, it costs a bounded amount
+ * of memory and ends: by its silence, by leaving what it was sent lying, or by being closed.
+ */
+export class Wire {
+  readonly #socket: WebSocket;
+  readonly #watch: PullWatch;
+  readonly #pinging: NodeJS.Timeout;
+  readonly #ended = new AbortController();
+  readonly #inbox: Inbox;
+  #unsent = 0;
+  #answersPings = true;
+
+  constructor(socket: WebSocket, { pingMs, slowReaderMs }: StreamTimings) {
+    this.#socket = socket;
+    this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
+    this.#inbox = new Inbox(() => this.#regulate());
+    this.#pinging = setInterval(() => this.#ping(), pingMs).unref();
+    socket.on('pong', () => {
+      this.#answersPings = true;
+    });
+    // A frame that breaks the rules: ws closes the socket by the code that fits.
+    socket.on('error', () => {});
+    socket.once('close', () => {
+      clearInterval(this.#pinging);
+      this.#end();
+    });
+  }
+
+  /** Aborts when either side has ended it: nothing more is to be made for it. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  /** Hands on what the client sends, until the end: a socket that is closing does nothing more. */
+  listen(handler: MessageHandler): void {
+    this.#socket.on('message', (data) => {
+      if (!this.ended.aborted) this.#inbox.take(String(data), handler);
+    });
+  }
+
+  /** Resolves once the message is with the operating system, or nobody waits for it any more. */
+  send(message: string): Promise<void> {
+    const socket = this.#socket;
+    if (this.ended.aborted || socket.readyState !== socket.OPEN) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      if (this.#unsent++ === 0) this.#watch.given();
+      socket.send(message, (error) => {
+        this.#sent();
+        if (error == null || socket.readyState !== socket.OPEN) resolve();
+        else reject(error);
+      });
+      this.#regulate();
+    });
+  }
+
+  close(code: number, reason: string): void {
+    this.#socket.close(code, withinBytes(reason, maxReasonBytes));
+    this.#end();
+    this.#socket.resume(); // the client's answer is to be seen
+  }
+
+  /** Cuts it off without a word. */
+  terminate(): void {
+    this.#socket.terminate();
+  }
+
+  #end(): void {
+    this.#watch.taken();
+    this.#inbox.clear();
+    this.#ended.abort();
+  }
+
+  /** A message was taken: the others have their time anew, since the reader makes progress. */
+  #sent(): void {
+    this.#unsent--;
+    if (this.ended.aborted) return;
+    if (this.#unsent === 0) this.#watch.taken();
+    else this.#watch.given();
+    this.#regulate();
+  }
+
+  #regulate(): void {
+    const socket = this.#socket;
+    if (this.ended.aborted) return;
+    const full = this.#unsent > maxUnsentMessages || socket.bufferedAmount > maxUnsentBytes;
+    if (full || this.#inbox.holds) socket.pause();
+    else if (socket.isPaused) socket.resume();
+  }
+
+  #ping(): void {
+    const socket = this.#socket;
+    // A ping would wait behind what the reader has not taken, or its pong would not be read. Then it is
+    // the reader's pace that counts, and a dead one is found by that.
+    if (socket.bufferedAmount > 0 || socket.isPaused) return;
+    if (!this.#answersPings) {
+      socket.terminate();
+      return;
+    }
+    this.#answersPings = false;
+    socket.ping();
+  }
+}
+
+/**
+ * Hands messages on in their order.
+ *
+ * An id may be used again as soon as its subscription was completed by the client. graphql-ws would
+ * lose the new one when the old one has wound up, and could never end it: so such a message waits until
+ * then, and what comes behind it with it.
+ */
+class Inbox {
+  readonly #onHold: () => void;
+  /** By id, what handles a `subscribe` that has not ended. */
+  readonly #running = new Map<string, Promise<void>>();
+  /** The ids among them that the client has completed. */
+  readonly #completed = new Set<string>();
+  #waiting: (() => void)[] = [];
+  #holds = false;
+
+  /** @param onHold called when it begins and when it ends to hold messages back */
+  constructor(onHold: () => void) {
+    this.#onHold = onHold;
+  }
+
+  get holds(): boolean {
+    return this.#holds;
+  }
+
+  take(message: string, handler: MessageHandler): void {
+    if (this.#holds) {
+      this.#waiting.push(() => this.take(message, handler));
+      return;
+    }
+    const { type, id } = outlineOf(message);
+    const running = this.#running.get(id);
+    if (type === 'subscribe' && running !== undefined && this.#completed.has(id)) {
+      this.#waiting.push(() => this.take(message, handler));
+      this.#hold(running);
+      return;
+    }
+    const handled = handler(message);
+    if (running !== undefined) {
+      if (type === 'complete') this.#completed.add(id);
+    } else if (type === 'subscribe') {
+      this.#running.set(id, handled);
+      void handled.finally(() => {
+        this.#running.delete(id);
+        this.#completed.delete(id);
+      });
+    }
+  }
+
+  clear(): void {
+    this.#waiting = [];
+  }
+
+  #hold(until: Promise<void>): void {
+    this.#holds = true;
+    this.#onHold();
+    void until.finally(() => {
+      this.#holds = false;
+      for (const take of this.#waiting.splice(0)) take();
+      this.#onHold();
+    });
+  }
+}
+
+/** What kind of message it is, and of which subscription; neither when it is none. */
+function outlineOf(message: string): { type: string; id: string } {
+  try {
+    const { type, id } = JSON.parse(message) as { type?: unknown; id?: unknown };
+    if (typeof type === 'string' && typeof id === 'string') return { type, id };
+  } catch {
+    // The protocol has its own answer to it.
+  }
+  return { type: '', id: '' };
+}
+
+/** The beginning of a text that fits, without a broken character at its end. */
+function withinBytes(text: string, bytes: number): string {
+  const buffer = Buffer.from(text);
+  return buffer.length <= bytes ? text : new TextDecoder().decode(buffer.subarray(0, bytes), { stream: true });
+}

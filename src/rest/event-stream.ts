@@ -1,0 +1,98 @@
+import type { ServerResponse } from 'node:http';
+import { type Sessions, tooManySessions } from '../access/sessions.ts';
+import { PullWatch, type StreamTimings } from '../access/timings.ts';
+import type { Caller } from '../domain/caller.ts';
+import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
+
+/** How long an EventSource waits before it connects again. */
+const retryMs = 1_000;
+
+export const eventStreamHeaders: Record<string, string> = {
+  'Content-Type': 'text/event-stream; charset=utf-8',
+  'Cache-Control': 'no-store',
+  // Asks proxies to pass blocks on as they come.
+  'X-Accel-Buffering': 'no',
+};
+
+interface StreamOptions {
+  readonly caller: Caller;
+  readonly res: ServerResponse;
+  readonly sessions: Sessions;
+  readonly timings: StreamTimings;
+}
+
+/**
+ * Follows the log for a response, until its client goes, its credential ends or the service stops.
+ * @throws QUOTA_EXCEEDED when the account has as many streams and sockets as it may
+ */
+export function openEventStream(subscription: EventSubscription, options: StreamOptions): AsyncIterable<string> {
+  const { caller, res, sessions, timings } = options;
+  const ending = new AbortController();
+  const release = sessions.open(caller, () => ending.abort());
+  if (release === undefined) throw tooManySessions();
+  res.once('close', () => {
+    release();
+    ending.abort();
+  });
+  return eventStreamText(subscription.follow(ending.signal), res, timings);
+}
+
+/**
+ * Server-Sent Events (html.spec.whatwg.org, section 9.2) of a stream: `id` is the cursor, `event` the
+ * type. A block with an `id` alone moves the cursor of a reader that waits, without any event.
+ *
+ * The reader sets the pace: the next block is made when the last one was taken by its socket.
+ */
+async function* eventStreamText(
+  stream: EventStream,
+  res: ServerResponse,
+  { heartbeatMs, slowReaderMs }: StreamTimings,
+): AsyncGenerator<string, void> {
+  const watch = new PullWatch(slowReaderMs, () => res.destroy());
+  const batches = stream[Symbol.asyncIterator]();
+  try {
+    watch.given();
+    yield `retry: ${retryMs}\n${idBlock(stream.cursor)}`;
+    for (let next = batches.next(); ; ) {
+      watch.taken();
+      const batch = await within(next, heartbeatMs);
+      if (batch === undefined) {
+        watch.given();
+        yield idBlock(stream.cursor);
+      } else {
+        if (batch.done === true) return;
+        watch.given();
+        yield batch.value.map(eventBlock).join('');
+        next = batches.next();
+      }
+    }
+  } finally {
+    watch.taken();
+    await batches.return?.();
+  }
+}
+
+function idBlock(cursor: string): string {
+  return `id: ${cursor}\n\n`;
+}
+
+function eventBlock(event: LogEvent): string {
+  return `id: ${event.cursor}\nevent: ${event.type}\ndata: ${event.json}\n\n`;
+}
+
+/** The value of a promise, or undefined when it takes longer. The promise can be waited for again. */
+function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(undefined), ms);
+    promise.then(
+      (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
+  });
+}

@@ -9,12 +9,14 @@ import { startTestServer, type TestAccount, type TestServer } from './support/se
 interface Things {
   readonly conversation: string;
   readonly message: string;
+  readonly lead: string;
   readonly apiKey: string;
 }
 
 const nothing: Things = {
   conversation: 'conv_01m7yzcf3tfz1aan3df712nas7',
   message: 'msg_01m7yzcf3tfz1aan3df712nas7',
+  lead: 'lead_01m7yzcf3tfz1aan3df712nas7',
   apiKey: 'key_01m7yzcf3tfz1aan3df712nas7',
 };
 
@@ -61,6 +63,30 @@ const attempts: Record<OperationName, Attempt[]> = {
     (client, { apiKey }) =>
       client.graphql('mutation ($id: ID!) { revokeApiKey(input: { id: $id }) { revokedApiKeyId } }', { id: apiKey }),
   ],
+  captureLead: [
+    (client, { conversation }) =>
+      client.rest('POST', '/leads', { body: { conversationId: conversation, email: 'a@example.com' } }),
+    (client, { conversation }) =>
+      client.graphql(
+        'mutation ($id: ID!) { captureLead(input: { conversationId: $id, phone: "1" }) { lead { id } } }',
+        { id: conversation },
+      ),
+  ],
+  getLead: [
+    (client, { lead }) => client.rest('GET', `/leads/${lead}`),
+    (client, { lead }) => client.graphql('query ($id: ID!) { lead(id: $id) { id } }', { id: lead }),
+    (client, { lead }) => client.graphql('query ($id: ID!) { node(id: $id) { id } }', { id: lead }),
+  ],
+  listLeads: [(client) => client.rest('GET', '/leads'), (client) => client.graphql('{ leads { totalCount } }')],
+  listEvents: [
+    (client, { conversation }) => client.rest('GET', `/events?conversationId=${conversation}`),
+    (client, { conversation }) =>
+      client.graphql('query ($id: ID!) { events(conversationId: $id) { nodes { id } } eventCursor }', {
+        id: conversation,
+      }),
+  ],
+  // The streams of two accounts side by side have a test of their own.
+  streamEvents: [(client) => client.rest('GET', '/events/stream?after=nonsense')],
   listConversations: [
     (client) => client.rest('GET', '/conversations?externalId=secret-order'),
     (client) => client.rest('GET', '/conversations'),
@@ -88,7 +114,7 @@ function visible({ status, body, data, errors }: Json): Json {
   return JSON.parse(
     text
       .replaceAll(/"requestId":"[^"]*"/g, '"requestId":""')
-      .replaceAll(/(conv|msg|key|acct)_[0-9a-z]{26}/g, '$1')
+      .replaceAll(/(conv|msg|lead|evt|key|acct)_[0-9a-z]{26}/g, '$1')
       .replaceAll(/cs_[\w-]{43}/g, 'cs')
       .replaceAll(/"prefix":"[^"]*"/g, '"prefix":""')
       .replaceAll(/"remaining":\d+/g, '"remaining":0'),
@@ -107,7 +133,8 @@ beforeAll(async () => {
   });
   await owner.rest('POST', '/conversations', { body: { externalId: 'secret-order-2' } });
   const key = await owner.rest('POST', '/api-keys', { body: { name: 'private' } });
-  owned = { conversation: body.id, message: body.messages[0].id, apiKey: key.body.id };
+  const lead = await owner.rest('POST', '/leads', { body: { name: 'private', email: 'private@example.com' } });
+  owned = { lead: lead.body.id, conversation: body.id, message: body.messages[0].id, apiKey: key.body.id };
 });
 afterAll(() => server.close());
 

@@ -444,6 +444,11 @@ const documents: Record<OperationName, string> = {
   listMessages: '{ node(id: "msg_00000000000000000000000000") { id } }',
   sendMessage:
     'mutation { sendMessage(input: { conversationId: "conv_1", content: "x", sender: AGENT }) { eventCursor } }',
+  captureLead: 'mutation { captureLead(input: { email: "a@example.com" }) { eventCursor } }',
+  listLeads: '{ leads { totalCount } }',
+  getLead: '{ lead(id: "lead_1") { id } }',
+  listEvents: '{ events { nodes { id } } }',
+  streamEvents: 'subscription { events(after: "nowhere") { id } }',
   getAccount: '{ account { id } }',
   createApiKey: 'mutation { createApiKey(input: { name: "x" }) { eventCursor } }',
   listApiKeys: '{ apiKeys { totalCount } }',
@@ -457,7 +462,8 @@ describe('a scope', () => {
   async function call(client: Client, name: OperationName): Promise<{ rest: Answer; graphql: Answer }> {
     const route = routes.find(({ operation }) => operation.name === name);
     if (route === undefined) throw new Error(`${name} has no route`);
-    const path = route.path.replaceAll(/:\w+/g, 'conv_1');
+    // A stream from nowhere is refused when its scope was not: it would go on for ever.
+    const path = route.path.replaceAll(/:\w+/g, 'conv_1') + (route.streams ? '?after=nowhere' : '');
     const rest = await client.rest(route.method, path, route.body === 'none' ? {} : { body: { unknown: true } });
     const graphql = await client.graphql(documents[name]);
     const error = graphql.errors?.[0];

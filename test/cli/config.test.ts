@@ -10,7 +10,9 @@ test('nothing has to be set', () => {
     logLevel: 'info',
     trustedProxies: 0,
     shutdownGraceMs: 10_000,
+    eventRetentionMs: 30 * 24 * 3_600_000,
     production: false,
+    underNpm: false,
   });
 });
 
@@ -28,6 +30,7 @@ describe('what is set', () => {
     [{ LOG_LEVEL: 'silent' }, { logLevel: 'silent' }],
     [{ TRUST_PROXY: '2' }, { trustedProxies: 2 }],
     [{ SHUTDOWN_GRACE_SECONDS: '25' }, { shutdownGraceMs: 25_000 }],
+    [{ EVENT_RETENTION_DAYS: '1' }, { eventRetentionMs: 24 * 3_600_000 }],
     [{ NODE_ENV: 'production' }, { production: true }],
     [{ NODE_ENV: 'staging' }, { production: false }],
     [{ SOMETHING_ELSE: 'x' }, {}],

@@ -486,7 +486,9 @@ describe('a megabyte of faults is answered soon, and briefly', () => {
       // Far above what it takes, and far below what it took while each fault was told with the whole input.
       expect(performance.now() - started).toBeLessThan(10_000);
       expect(body.code ?? body.errors[0].extensions.code).toBe('VALIDATION_FAILED');
-      expect((body.code === undefined ? body.errors[0].extensions : body).errors).toHaveLength(100);
+      const { length } = (body.code === undefined ? body.errors[0].extensions : body).errors;
+      expect(length).toBeGreaterThan(0);
+      expect(length).toBeLessThanOrEqual(100);
       expect(JSON.stringify(body).length).toBeLessThan(50_000);
     }
     expect(await state()).toEqual(untouched);
@@ -683,8 +685,7 @@ describe('bad parameters of a list are refused alike on both faces', () => {
     expectErrors(await listByVariables({ sort, after }), invalid('/after'));
   });
 
-  // In src/domain/conversations.ts and api-keys.ts: the ids in a cursor are not looked at, and the sorts have one name.
-  test.fails('a cursor of a list of API keys is refused', async () => {
+  test('a cursor of a list of API keys is refused', async () => {
     expectProblem(await client.rest('GET', `/conversations?after=${cursors.apiKeys}`), invalid('/after'));
     expectProblem(await client.rest('GET', `/api-keys?after=${cursors.conversations}`), invalid('/after'));
   });

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { StreamTimings } from '../../src/access/timings.ts';
 import { createLog } from '../../src/cli/log.ts';
 import { type RunningServer, startServer } from '../../src/cli/server.ts';
 import { type Config, readConfig } from '../../src/config.ts';
@@ -15,6 +16,8 @@ export interface TestServer extends RunningServer {
   readonly databasePath: string;
   /** Every line that was logged, parsed. */
   readonly logLines: Record<string, unknown>[];
+  /** A client with a key that was made before. */
+  clientFor(secret: string): Client;
   /** Makes an account, with a limit far above what a test sends unless it names a plan or a limit. */
   account(options?: { plan?: Plan; requestsPerHour?: number }): Promise<TestAccount>;
 }
@@ -32,6 +35,7 @@ export interface TestServerOptions {
   readonly databasePath?: string;
   readonly config?: Partial<Config>;
   readonly onStatement?: (sql: string) => void;
+  readonly timings?: Partial<StreamTimings>;
 }
 
 /** The whole server on a real socket and a real file; only the clock is the test's. */
@@ -47,6 +51,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     log,
     clock,
     ...(options.onStatement && { onStatement: options.onStatement }),
+    ...(options.timings && { timings: options.timings }),
   });
   const { world } = server.app;
   return {
@@ -54,6 +59,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     databasePath,
     logLines,
+    clientFor: (secret) => clientOf(server.url, secret),
     async account({ plan = 'business', requestsPerHour } = {}) {
       const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);
       const { account, apiKey } = await createAccount(world, { name: 'test', plan, requestsPerHour: limit });

@@ -1,0 +1,747 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import fc from 'fast-check';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { LiveLog } from '../../src/delivery/live.ts';
+import {
+  type EventFilter,
+  eventCursor,
+  eventTypes,
+  type LogEvent,
+  type NewEvent,
+  type StoredEvent,
+} from '../../src/domain/events.ts';
+import type { EventFollower, Storage } from '../../src/domain/ports.ts';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { sampleConversation, sampleEvent, sampleMessage, startMs, storedAccount } from '../storage/samples.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { until } from '../support/subscribe.ts';
+import { watchTimers } from '../support/timers.ts';
+
+// The live log below the sockets, on a real file. Whoever follows it is given exactly the events that
+// fit, in order, once each, whatever its own pace and whatever else goes on; and nothing of it stays.
+
+const conversations = Array.from({ length: 3 }, () => sampleConversation());
+const [conversation] = conversations as [(typeof conversations)[0]];
+
+function events(count: number): NewEvent[] {
+  return Array.from({ length: count }, () => sampleEvent(conversation));
+}
+
+function append(storage: Storage, accountId: string, added: readonly NewEvent[]): Promise<number> {
+  return storage.write(async (tx) => tx.events.append(accountId, added));
+}
+
+/** Removes the account's events up to a sequence. */
+async function pruneUpTo(storage: Storage, accountId: string, sequence: number): Promise<void> {
+  const all = startMs + 1_000_000;
+  const { first } = await storage.read.events.bounds(accountId);
+  await storage.write(async (tx) => tx.events.prune(all, sequence - first + 1));
+}
+
+async function wholeLog(storage: Storage, accountId: string): Promise<readonly StoredEvent[]> {
+  return (await storage.read.events.after(accountId, 0, { filter: {}, limit: 100_000, span: 100_000 })).events;
+}
+
+/** Written anew, so that the code under test is not its own judge. */
+function fits(event: Pick<LogEvent, 'type' | 'conversationId'>, { types, conversationId }: EventFilter): boolean {
+  if (types !== undefined && !types.some((type) => type === event.type)) return false;
+  return conversationId === undefined || conversationId === event.conversationId;
+}
+
+/** Someone who follows a log and pulls when told to. */
+class Reader {
+  readonly accountId: string;
+  readonly after: number;
+  readonly filter: EventFilter;
+  readonly follower: EventFollower;
+  readonly got: LogEvent[] = [];
+  readonly batches: number[] = [];
+  done = false;
+  failure: unknown;
+  readonly #abort = new AbortController();
+  readonly #iterator: AsyncIterator<readonly LogEvent[]>;
+  #pulling = false;
+
+  constructor(liveLog: LiveLog, accountId: string, after: number, filter: EventFilter = {}) {
+    this.accountId = accountId;
+    this.after = after;
+    this.filter = filter;
+    this.follower = liveLog.follow(accountId, after, filter, this.#abort.signal);
+    this.#iterator = this.follower[Symbol.asyncIterator]();
+  }
+
+  get sequences(): number[] {
+    return this.got.map(({ sequence }) => sequence);
+  }
+
+  /** Asks for the next batch, unless it waits for one already. */
+  pull(): void {
+    if (this.#pulling || this.done) return;
+    this.#pulling = true;
+    this.#iterator.next().then(
+      ({ done, value }) => {
+        this.#pulling = false;
+        if (done === true) {
+          this.done = true;
+        } else {
+          this.got.push(...value);
+          this.batches.push(value.length);
+        }
+      },
+      (error: unknown) => {
+        this.#pulling = false;
+        this.done = true;
+        this.failure = error;
+      },
+    );
+  }
+
+  /** Pulls again and again until something holds. */
+  async pullUntil(holds: () => boolean): Promise<void> {
+    await until(() => {
+      this.pull();
+      return holds();
+    });
+  }
+
+  /** Pulls until it waits at this place. */
+  pullTo(sequence: number): Promise<void> {
+    return this.pullUntil(() => this.done || this.follower.position >= sequence);
+  }
+
+  end(): void {
+    this.#abort.abort();
+  }
+
+  async return(): Promise<void> {
+    await this.#iterator.return?.();
+  }
+}
+
+interface OpenedLog {
+  readonly path: string;
+  readonly storage: Storage;
+  readonly liveLog: LiveLog;
+  readonly accountId: string;
+  /** Every statement from here on. */
+  readonly statements: string[];
+  /** Called before each statement runs. */
+  readonly hooks: { onStatement: (sql: string) => void };
+  read(after: number, filter?: EventFilter): Reader;
+}
+
+const readers: Reader[] = [];
+afterEach(() => {
+  for (const reader of readers.splice(0)) reader.end();
+});
+
+async function openLog(): Promise<OpenedLog> {
+  const path = join(temporaryFolder(), 'test.db');
+  const statements: string[] = [];
+  const hooks: OpenedLog['hooks'] = { onStatement: () => {} };
+  const storage = openSqliteStorage(path, {
+    onStatement(sql) {
+      statements.push(sql);
+      hooks.onStatement(sql);
+    },
+  });
+  onTestFinished(() => storage.close());
+  const liveLog = new LiveLog(storage);
+  const { id: accountId } = await storedAccount(storage);
+  return {
+    path,
+    storage,
+    liveLog,
+    accountId,
+    statements,
+    hooks,
+    read(after, filter) {
+      const reader = new Reader(liveLog, accountId, after, filter);
+      readers.push(reader);
+      return reader;
+    },
+  };
+}
+
+/** How often the rows of the log were looked for. */
+function looks(statements: readonly string[]): number {
+  return statements.filter((sql) => /^select .*"data" from "events"/.test(sql)).length;
+}
+
+function range(first: number, last: number): number[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+}
+
+describe('whoever follows the log', () => {
+  const newEvent = fc.record({
+    type: fc.constantFrom(...eventTypes),
+    conversation: fc.option(fc.nat(conversations.length - 1)),
+  });
+  const account = fc.nat(1);
+  const step = fc.oneof(
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        kind: fc.constant('append' as const),
+        account,
+        // More than a batch holds, at times.
+        events: fc.oneof(
+          { weight: 6, arbitrary: fc.array(newEvent, { minLength: 1, maxLength: 4 }) },
+          { weight: 1, arbitrary: fc.array(newEvent, { minLength: 90, maxLength: 230, size: 'max' }) },
+        ),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        kind: fc.constant('follow' as const),
+        account,
+        place: fc.constantFrom(0, 0.5, 1),
+        filter: fc.record(
+          {
+            types: fc.uniqueArray(fc.constantFrom(...eventTypes), { minLength: 1 }),
+            conversation: fc.nat(conversations.length), // one past the last has no events
+          },
+          { requiredKeys: [] },
+        ),
+      }),
+    },
+    { weight: 6, arbitrary: fc.record({ kind: fc.constant('pull' as const), reader: fc.nat() }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('end' as const), reader: fc.nat() }) },
+    { weight: 3, arbitrary: fc.record({ kind: fc.constant('turns' as const), count: fc.integer({ min: 1, max: 6 }) }) },
+  );
+  type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
+
+  /** Does all the steps, lets everybody come to the end, and compares each with the log. */
+  async function run(storage: Storage, liveLog: LiveLog, steps: readonly Step[], hint = () => {}): Promise<void> {
+    const accounts = [(await storedAccount(storage)).id, (await storedAccount(storage)).id];
+    const followers: Reader[] = [];
+    const ended = new Set<Reader>();
+    const writes: Promise<unknown>[] = [];
+    const places: { reader: Reader; count: number; position: number }[] = [];
+    for (const one of steps) {
+      if (one.kind === 'append') {
+        const added = one.events.map(({ type, conversation: index }) =>
+          sampleEvent(conversation, {
+            type,
+            conversationId: index === null ? null : (conversations[index]?.id ?? null),
+          }),
+        );
+        writes.push(append(storage, accounts[one.account] ?? '', added));
+      } else if (one.kind === 'follow') {
+        const accountId = accounts[one.account] ?? '';
+        const { last } = await storage.read.events.bounds(accountId);
+        const { types, conversation: index } = one.filter;
+        const filter = {
+          types,
+          conversationId: index === undefined ? undefined : (conversations[index]?.id ?? 'conv_unknown'),
+        };
+        followers.push(new Reader(liveLog, accountId, Math.floor(last * one.place), filter));
+      } else if (one.kind === 'turns') {
+        for (let turn = 0; turn < one.count; turn++) await nextTurn();
+        // Within a turn a batch may be on its way from the follower to its reader.
+        for (const reader of followers) {
+          places.push({ reader, count: reader.got.length, position: reader.follower.position });
+        }
+      } else {
+        const reader = followers[one.reader % Math.max(1, followers.length)];
+        if (one.kind === 'pull') reader?.pull();
+        else if (reader !== undefined) {
+          reader.end();
+          ended.add(reader);
+        }
+      }
+    }
+    await Promise.all(writes);
+    hint();
+    const logs = new Map<string, readonly StoredEvent[]>();
+    for (const accountId of accounts) logs.set(accountId, await wholeLog(storage, accountId));
+    for (const reader of followers) await reader.pullTo(logs.get(reader.accountId)?.length ?? 0);
+    for (let turn = 0; turn < 5; turn++) await nextTurn(); // whatever comes too often comes now
+    for (const reader of followers) reader.end();
+    for (const reader of followers) await reader.pullUntil(() => reader.done);
+
+    const expected = ({ accountId, after, filter }: Reader, upTo: number) =>
+      (logs.get(accountId) ?? [])
+        .filter((event) => event.sequence > after && event.sequence <= upTo && fits(event, filter))
+        .map(({ sequence, id }) => ({ sequence, id }));
+    for (const reader of followers) {
+      expect(reader.failure).toBeUndefined();
+      const { position } = reader.follower;
+      const got = reader.got.map(({ sequence, id }) => ({ sequence, id }));
+      expect(got).toEqual(expected(reader, position));
+      if (!ended.has(reader)) expect(position).toBe(logs.get(reader.accountId)?.length);
+    }
+    // At no time was a place given that hides an event, or one that repeats it.
+    for (const { reader, count, position } of places) expect(count).toBe(expected(reader, position).length);
+    expect(liveLog.followedAccounts).toBe(0);
+  }
+
+  test('is given what fits after its start, in order, once each, at any pace, and its place is right at any time', async () => {
+    const { storage, liveLog } = await openLog();
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }), (steps) =>
+        run(storage, liveLog, steps),
+      ),
+      { numRuns: 100 },
+    );
+  });
+
+  test('misses nothing and gets nothing twice when hints are lost, repeated or blurred', async () => {
+    const { storage } = await openLog();
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }),
+        fc.array(fc.constantFrom('lost', 'told', 'told twice', 'blurred'), { minLength: 1, maxLength: 9 }),
+        async (steps, fates) => {
+          // The storage is the real one: only the way that its hints take is a bad one.
+          let hint = (): void => {};
+          let count = 0;
+          const watch: Storage['watch'] = (listener) => {
+            hint = () => listener();
+            return storage.watch((accountIds) => {
+              const fate = fates[count++ % fates.length];
+              if (fate === 'blurred') listener();
+              else if (fate !== 'lost') listener(accountIds);
+              if (fate === 'told twice') listener(accountIds);
+            });
+          };
+          const badlyTold: Storage = { ...storage, watch };
+          await run(storage, new LiveLog(badlyTold), steps, () => hint());
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+
+  test('is given each event in the form that every face has', async () => {
+    const { storage, accountId, read } = await openLog();
+    const message = sampleMessage(conversation.id, 1, { content: 'line\u2028line “quoted”' });
+    const added = sampleEvent(conversation, { type: 'message.received', data: { message, conversation } });
+    await append(storage, accountId, [added]);
+    const reader = read(0);
+    await reader.pullTo(1);
+    const epoch = await storage.read.events.epoch();
+    const form = {
+      id: added.id,
+      type: 'message.received',
+      timestamp: added.timestamp,
+      sequence: 1,
+      cursor: eventCursor(epoch, 1),
+      apiVersion: 'v1',
+      accountId,
+      data: { message, conversation },
+    };
+    expect(JSON.parse(reader.got[0]?.json ?? '')).toEqual(form);
+    expect(Object.keys(JSON.parse(reader.got[0]?.json ?? ''))).toEqual(Object.keys(form));
+    expect(reader.got[0]?.data).toEqual(form.data);
+  });
+});
+
+describe('a follower that lags', () => {
+  test('further than what is kept in memory catches up from the storage, beside one that does not', async () => {
+    const { storage, accountId, read, statements } = await openLog();
+    await append(storage, accountId, events(150));
+    const lagging = read(0);
+    const choosy = read(0, { types: ['lead.captured'] });
+    const prompt = read(150);
+    for (const reader of [lagging, choosy, prompt]) reader.pull();
+    await until(() => lagging.got.length > 0);
+    for (let round = 0; round < 8; round++) {
+      await append(storage, accountId, [...events(450), sampleEvent(conversation, { type: 'lead.captured' })]);
+      await prompt.pullTo(150 + (round + 1) * 451);
+    }
+    const last = 150 + 8 * 451;
+    expect(prompt.sequences).toEqual(range(151, last));
+    expect(lagging.sequences).toEqual(range(1, 100));
+    statements.length = 0;
+    await lagging.pullTo(last);
+    expect(looks(statements), 'it has read for itself').toBeGreaterThan(10);
+    expect(lagging.sequences).toEqual(range(1, last));
+    await choosy.pullTo(last);
+    expect(choosy.sequences).toEqual(range(1, 8).map((round) => 150 + round * 451));
+  });
+
+  test('a little shares what was read already', async () => {
+    const { storage, accountId, read, statements } = await openLog();
+    const [prompt, lagging] = [read(0), read(0)];
+    for (const reader of [prompt, lagging]) reader.pull();
+    await append(storage, accountId, events(1));
+    await until(() => lagging.got.length === 1);
+    for (let round = 0; round < 9; round++) await append(storage, accountId, events(100));
+    await prompt.pullTo(901);
+    statements.length = 0;
+    await lagging.pullTo(901);
+    expect(lagging.sequences).toEqual(range(1, 901));
+    expect(looks(statements)).toBe(0);
+  });
+
+  test('holds, and makes the service hold, no more of large events than a bound', async () => {
+    const { storage, accountId, read, statements } = await openLog();
+    const size = 60_000;
+    const large = (count: number) =>
+      Array.from({ length: count }, () =>
+        sampleEvent(conversation, {
+          type: 'message.received',
+          data: { conversation, message: sampleMessage(conversation.id, 1, { content: 'x'.repeat(size) }) },
+        }),
+      );
+    const [prompt, lagging] = [read(0), read(0)];
+    for (const reader of [prompt, lagging]) reader.pull();
+    for (let round = 0; round < 8; round++) {
+      await append(storage, accountId, large(30));
+      await prompt.pullTo((round + 1) * 30);
+    }
+    statements.length = 0;
+    await lagging.pullTo(240);
+    // 240 events are few enough to be kept, but not if they weigh 14 MB.
+    expect(looks(statements)).toBeGreaterThan(0);
+    for (const reader of [prompt, lagging]) {
+      expect(reader.sequences).toEqual(range(1, 240));
+      expect(Math.max(...reader.batches)).toBeLessThan(8);
+    }
+  });
+
+  test('behind what was removed is told so, with the oldest cursor, from which it can go on', async () => {
+    const { storage, accountId, read } = await openLog();
+    await append(storage, accountId, events(3_500));
+    const lagging = read(0);
+    lagging.pull();
+    await until(() => lagging.got.length > 0);
+    await pruneUpTo(storage, accountId, 3_000);
+    await lagging.pullUntil(() => lagging.done);
+    expect(lagging.sequences, 'nothing after the gap').toEqual(range(1, 100));
+    expect(lagging.failure).toMatchObject({
+      code: 'CURSOR_EXPIRED',
+      facts: { oldestCursor: eventCursor(await storage.read.events.epoch(), 3_000) },
+    });
+    const next = read(3_000);
+    await next.pullTo(3_500);
+    expect(next.sequences).toEqual(range(3_001, 3_500));
+  });
+
+  test('exactly at the front of what is left misses nothing, and is not stopped', async () => {
+    const { storage, accountId, read } = await openLog();
+    await append(storage, accountId, events(300));
+    const lagging = read(0);
+    lagging.pull();
+    await until(() => lagging.got.length > 0);
+    await pruneUpTo(storage, accountId, 100);
+    await lagging.pullTo(300);
+    expect(lagging.sequences).toEqual(range(1, 300));
+    await pruneUpTo(storage, accountId, 300);
+    await append(storage, accountId, events(1));
+    await lagging.pullTo(301);
+    expect(lagging.sequences.at(-1)).toBe(301);
+    expect(lagging.failure).toBeUndefined();
+  });
+
+  // What a process sees that slept longer than events are kept: it was at the end when it fell asleep.
+  test.each([
+    { name: 'all of it', kept: 0 },
+    { name: 'the first of it', kept: 150 },
+    { name: 'all but the last', kept: 1 },
+  ])('because what came next was removed before anybody read it ($name) is told so', async ({ kept }) => {
+    const { storage, accountId, read } = await openLog();
+    await append(storage, accountId, events(5));
+    const [lagging, ending] = [read(5), read(5)];
+    for (const reader of [lagging, ending]) reader.pull();
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    await storage.write(async (tx) => {
+      await tx.events.append(accountId, events(300));
+      await tx.events.prune(startMs + 1_000_000, 305 - kept);
+    });
+    ending.end();
+    await until(() => lagging.done);
+    expect(lagging.got).toEqual([]);
+    expect(lagging.failure).toMatchObject({
+      code: 'CURSOR_EXPIRED',
+      facts: { oldestCursor: eventCursor(await storage.read.events.epoch(), 305 - kept) },
+    });
+    // The next one is not made to pay for it.
+    const next = read(305 - kept);
+    next.pull();
+    await append(storage, accountId, events(1));
+    await next.pullTo(306);
+    expect(next.sequences).toEqual(range(306 - kept, 306));
+  });
+});
+
+describe('a follower ends', () => {
+  test.each([
+    {
+      name: 'before the first pull',
+      at: async (reader: Reader) => {
+        reader.end();
+        reader.pull();
+      },
+    },
+    {
+      name: 'in the turn of the first pull',
+      at: async (reader: Reader) => {
+        reader.pull();
+        reader.end();
+      },
+    },
+    {
+      name: 'while it reads',
+      at: async (reader: Reader) => {
+        reader.pull();
+        await until(() => reader.got.length > 0);
+        reader.pull();
+        reader.end();
+        reader.pull();
+      },
+    },
+    {
+      name: 'while it waits',
+      at: async (reader: Reader) => {
+        await reader.pullTo(300);
+        await nextTurn();
+        reader.pull();
+        reader.end();
+      },
+    },
+  ])('by its signal $name, and leaves nothing behind', async ({ at }) => {
+    const { storage, accountId, liveLog, read } = await openLog();
+    await append(storage, accountId, events(300));
+    const timers = watchTimers();
+    const reader = read(0);
+    await at(reader);
+    await reader.pullUntil(() => reader.done);
+    expect(reader.failure).toBeUndefined();
+    expect(reader.sequences).toEqual(range(1, reader.got.length));
+    expect(reader.follower.position).toBe(reader.got.length);
+    expect(liveLog.followedAccounts).toBe(0);
+    expect(await timers.left()).toEqual([]);
+  });
+
+  test('by its signal also when nobody comes back for more: what it held is let go at once', async () => {
+    const { storage, accountId, liveLog, read, statements } = await openLog();
+    await append(storage, accountId, events(300));
+    const timers = watchTimers();
+    const [parked, other] = [read(0), read(300)];
+    for (const reader of [parked, other]) reader.pull();
+    await until(() => parked.got.length > 0);
+    parked.end();
+    expect(liveLog.followedAccounts, 'the other one is still there').toBe(1);
+    other.end();
+    expect(liveLog.followedAccounts).toBe(0);
+    expect(await timers.left()).toEqual([]);
+    statements.length = 0;
+    await append(storage, accountId, events(10));
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    expect(looks(statements), 'nobody reads for nobody').toBe(0);
+    // What is cleaned up twice is cleaned up once: a new follower of the account is not sent away by it.
+    const next = read(310);
+    next.pull();
+    await parked.return();
+    await append(storage, accountId, events(1));
+    await next.pullTo(311);
+    expect(next.sequences).toEqual([311]);
+  });
+
+  test('when its consumer returns, breaks off or throws, and leaves nothing behind', async () => {
+    const { storage, accountId, liveLog } = await openLog();
+    await append(storage, accountId, events(300));
+    const timers = watchTimers();
+    const follow = () => liveLog.follow(accountId, 0, {}, new AbortController().signal);
+
+    const untouched = follow()[Symbol.asyncIterator]();
+    expect(await untouched.return?.()).toEqual({ done: true, value: undefined });
+    const returned = follow()[Symbol.asyncIterator]();
+    await returned.next();
+    expect(liveLog.followedAccounts).toBe(1);
+    await returned.return?.();
+    expect(await returned.next()).toEqual({ done: true, value: undefined });
+    expect(liveLog.followedAccounts).toBe(0);
+    for await (const batch of follow()) if (batch.length > 0) break;
+    expect(liveLog.followedAccounts).toBe(0);
+    const throwing = async () => {
+      for await (const batch of follow()) throw new Error(`on purpose, at ${batch[0]?.sequence}`);
+    };
+    await expect(throwing()).rejects.toThrow('on purpose, at 1');
+    expect(liveLog.followedAccounts).toBe(0);
+    expect(await timers.left()).toEqual([]);
+  });
+
+  test('without having been pulled from: it has held nothing', async () => {
+    const { liveLog, read, statements } = await openLog();
+    const timers = watchTimers();
+    statements.length = 0;
+    read(0);
+    expect(liveLog.followedAccounts).toBe(0);
+    expect(statements).toEqual([]);
+    expect(await timers.left()).toEqual([]);
+  });
+});
+
+describe('many followers', () => {
+  test('of one account cost one look into the log for each group of commits', async () => {
+    const { storage, accountId, read, statements } = await openLog();
+    const crowd = Array.from({ length: 500 }, () => read(0));
+    for (const reader of crowd) reader.pull();
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    for (let group = 1; group <= 3; group++) {
+      statements.length = 0;
+      // Written in one turn, so committed together.
+      await Promise.all(Array.from({ length: 10 }, () => append(storage, accountId, events(2))));
+      for (const reader of crowd) await reader.pullTo(group * 20);
+      expect(statements.filter((sql) => sql === 'COMMIT')).toHaveLength(1);
+      expect(looks(statements)).toBe(1);
+    }
+    for (const reader of crowd) expect(reader.sequences).toEqual(range(1, 60));
+  });
+
+  test('of many accounts are not woken by each other', async () => {
+    const { storage, liveLog, statements } = await openLog();
+    const accounts = await Promise.all(Array.from({ length: 20 }, () => storedAccount(storage)));
+    const following = accounts.map(({ id }) => new Reader(liveLog, id, 0));
+    readers.push(...following);
+    for (const reader of following) reader.pull();
+    expect(liveLog.followedAccounts).toBe(20);
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    statements.length = 0;
+    await append(storage, accounts[7]?.id ?? '', events(1));
+    await until(() => following[7]?.got.length === 1);
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    expect(looks(statements)).toBe(1);
+    expect(following.map(({ got }) => got.length)).toEqual(accounts.map((_, index) => (index === 7 ? 1 : 0)));
+  });
+});
+
+describe('events of another process', () => {
+  test('arrive within 100 ms of their commit', async () => {
+    const { path, accountId, read } = await openLog();
+    const script = fileURLToPath(new URL('other-process.mts', import.meta.url));
+    const child = fork(script, [path], {
+      execPath: process.execPath,
+      execArgv: ['--disable-warning=MODULE_TYPELESS_PACKAGE_JSON'],
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const exited = once(child, 'exit');
+    const answer = async (): Promise<unknown> => ((await once(child, 'message')) as [unknown])[0];
+    expect(await answer()).toBe('ready');
+    const reader = read(0);
+    const took: number[] = [];
+    for (let count = 1; count <= 11; count++) {
+      reader.pull();
+      child.send(accountId);
+      const [committedAtMs, arrivedAtMs] = await Promise.all([
+        answer(),
+        until(() => reader.got.length === count).then(() => Date.now()),
+      ]);
+      took.push(arrivedAtMs - Number(committedAtMs));
+    }
+    child.disconnect();
+    expect(await exited).toEqual([0, null]);
+    expect(reader.sequences).toEqual(range(1, 11));
+    // The middle one: the machine that a test runs on has its own pauses.
+    expect(took.toSorted((a, b) => a - b)[5]).toBeLessThan(100);
+  });
+
+  test('are not missed when they are committed at the very moment that somebody begins to follow', async () => {
+    const { path, accountId, read, hooks } = await openLog();
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    // Between the look for the log's end and whatever comes after it in that turn: the transaction of the
+    // look has begun, so it does not see this.
+    let begun = false;
+    hooks.onStatement = (sql) => {
+      if (begun || !/^select "sequence" from "events"/.test(sql)) return;
+      begun = true;
+      other.exec(`
+        UPDATE account_totals SET event_sequence = 1 WHERE account_id = '${accountId}';
+        INSERT INTO events VALUES ('${accountId}', 1, 'evt_1', 'conversation.started', NULL, ${startMs}, '{"conversation":null}');
+      `);
+    };
+    const reader = read(0);
+    reader.pull();
+    await until(() => begun);
+    await reader.pullTo(1);
+    expect(reader.sequences).toEqual([1]);
+  });
+});
+
+describe('trouble with the storage', () => {
+  test('does not end one who waits: it is given what came in the meantime once it is over, also without a hint', async () => {
+    const { path, storage, accountId } = await openLog();
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    const timers = watchTimers();
+    let told = 0;
+    const liveLog = new LiveLog({
+      ...storage,
+      watch: (listener) =>
+        storage.watch((accountIds) => {
+          if (accountIds !== undefined && told++ === 0) listener(accountIds);
+        }),
+    });
+    const reader = new Reader(liveLog, accountId, 0);
+    readers.push(reader);
+    reader.pull();
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    const renaming = (from: string, to: string) => other.prepare(`ALTER TABLE ${from} RENAME TO ${to}`);
+    renaming('meta', 'gone').run();
+    await append(storage, accountId, events(3));
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    expect({ got: reader.got, done: reader.done }).toEqual({ got: [], done: false });
+    renaming('gone', 'meta').run();
+    await until(() => reader.got.length > 0 || reader.done);
+    expect(reader.sequences).toEqual([1, 2, 3]);
+    reader.end();
+    expect(await timers.left()).toEqual([]);
+  });
+
+  test('leaves no timer behind when everybody goes while it lasts', async () => {
+    const { path, storage, accountId, liveLog, read } = await openLog();
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    const timers = watchTimers();
+    const reader = read(0);
+    reader.pull();
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    other.exec('ALTER TABLE meta RENAME TO gone');
+    await append(storage, accountId, events(3));
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    expect(await timers.left(), 'it will try again').toContainEqual(expect.stringContaining('delivery/live.ts'));
+    reader.end();
+    expect(await timers.left()).toEqual([]);
+    expect(liveLog.followedAccounts).toBe(0);
+  });
+
+  test('is told to one who reads for itself: it does not end as if there were no more', async () => {
+    const { path, storage, accountId, liveLog, read } = await openLog();
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    await append(storage, accountId, events(300));
+    const reader = read(0);
+    reader.pull();
+    await until(() => reader.got.length > 0);
+    other.exec('ALTER TABLE meta RENAME TO gone');
+    await reader.pullUntil(() => reader.done);
+    expect(reader.failure).toBeInstanceOf(Error);
+    expect(liveLog.followedAccounts).toBe(0);
+  });
+
+  test('such as a lock that another process holds on writing does not disturb reading', async () => {
+    const { path, storage, accountId, read } = await openLog();
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    await append(storage, accountId, events(300));
+    const reader = read(0);
+    other.exec('BEGIN IMMEDIATE');
+    const waiting = append(storage, accountId, events(1));
+    await reader.pullTo(300);
+    expect(reader.sequences).toEqual(range(1, 300));
+    other.exec('COMMIT');
+    await waiting;
+    await reader.pullTo(301);
+    expect(reader.sequences.at(-1)).toBe(301);
+  });
+});

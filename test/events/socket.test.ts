@@ -1,0 +1,823 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import { connect } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import type { Json } from '../support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { SseReader } from '../support/sse.ts';
+import { eventFields, RawSocket, until } from '../support/subscribe.ts';
+
+// GraphQL over WebSocket: each fault has the protocol's own answer, and what is wrong with one
+// operation leaves the others of its socket alone. (graphql-transport-ws, PROTOCOL.md of graphql-ws.)
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startTestServer();
+});
+afterAll(() => server.close());
+
+const opened: { close(): void }[] = [];
+
+// Whatever a test did, nothing of it is left behind.
+afterEach(async () => {
+  for (const one of opened.splice(0)) one.close();
+  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+  expect(server.logLines.splice(0).filter(({ level }) => level !== 'info')).toEqual([]);
+});
+
+function open(options?: ConstructorParameters<typeof RawSocket>[1], url = server.url): RawSocket {
+  const socket = new RawSocket(url, options);
+  opened.push({ close: () => socket.socket.terminate() });
+  return socket;
+}
+
+async function openStream(path: string, secret: string, url = server.url): Promise<SseReader> {
+  const stream = await SseReader.open(`${url}${path}`, { authorization: `Bearer ${secret}` });
+  opened.push(stream);
+  return stream;
+}
+
+/** A server of the test's own, with other times. */
+async function startOwn(options: Parameters<typeof startTestServer>[0]): Promise<TestServer> {
+  const own = await startTestServer(options);
+  onTestFinished(() => own.close());
+  return own;
+}
+
+async function makeKey(client: TestAccount, body: object = {}): Promise<{ id: string; secret: string }> {
+  const made = await client.rest('POST', '/api-keys', { body: { name: 'test', ...body } });
+  expect(made.status).toBe(201);
+  return made.body;
+}
+
+const startConversation = (client: TestAccount, content = 'hello') =>
+  client.rest('POST', '/conversations', { body: { message: { content, sender: 'visitor' } } });
+
+const everything = `subscription ($after: String) { events(after: $after) { ${eventFields} } }`;
+const expiredCursor = Buffer.from('00.1').toString('base64url');
+
+/** What is left of an account's budget. Looking costs nothing. */
+async function remaining({ account }: TestAccount): Promise<number> {
+  return (await server.app.world.limiter.peek(account)).remaining;
+}
+
+describe('a socket is opened', () => {
+  /** The handshake by hand: a client library would give up by itself over the subprotocol. */
+  async function upgrade(headers: Record<string, string>, path = '/graphql'): Promise<Duplex> {
+    const request = httpRequest(`${server.url}${path}`, {
+      headers: {
+        connection: 'Upgrade',
+        upgrade: 'websocket',
+        'sec-websocket-version': '13',
+        'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+        ...headers,
+      },
+    });
+    request.end();
+    const [, socket, head] = (await once(request, 'upgrade')) as [unknown, Duplex, Buffer];
+    if (head.length > 0) socket.unshift(head);
+    onTestFinished(() => void socket.destroy());
+    return socket;
+  }
+
+  test.each([
+    { of: 'another subprotocol', headers: { 'sec-websocket-protocol': 'graphql-ws' } },
+    { of: 'no subprotocol', headers: {} },
+  ])('with $of: closed with 4406', async ({ headers }) => {
+    const socket = await upgrade(headers);
+    const [frame] = (await once(socket, 'data')) as [Buffer];
+    expect([frame[0], frame.readUInt16BE(2)]).toEqual([0x88, 4406]);
+  });
+
+  test('and says nothing: closed with 4408', async () => {
+    const own = await startOwn({ timings: { initMs: 30 } });
+    expect(await open({}, own.url).closed).toMatchObject({ code: 4408 });
+  });
+
+  test('and says hello twice: closed with 4429', async () => {
+    const client = await server.account();
+    const socket = await open().init(client.secret);
+    socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
+    expect(await socket.closed).toEqual({ code: 4429, reason: 'Too many initialisation requests' });
+  });
+
+  test('and subscribes before it was let in: closed with 4401', async () => {
+    const socket = await open().opened();
+    socket.subscribe('1', everything);
+    expect(await socket.closed).toMatchObject({ code: 4401 });
+  });
+
+  test('and subscribes while it is being let in: closed with 4401', async () => {
+    const client = await server.account();
+    const socket = await open().opened();
+    socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
+    socket.subscribe('1', everything);
+    expect(await socket.closed).toMatchObject({ code: 4401 });
+    expect(await remaining(client)).toBe(1_000_000);
+  });
+
+  test('with the credential in the header of the upgrade', async () => {
+    const client = await server.account();
+    const socket = await open({ headers: { authorization: `Bearer ${client.secret}` } }).opened();
+    socket.send({ type: 'connection_init' });
+    await until(() => socket.messages.length > 0);
+    expect(socket.messages).toEqual([{ type: 'connection_ack' }]);
+  });
+
+  test('with a credential in both places: that of connection_init counts', async () => {
+    const [one, other] = [await server.account(), await server.account()];
+    const socket = await open({ headers: { authorization: `Bearer ${one.secret}` } }).init(other.secret);
+    socket.subscribe('1', '{ account { id } }');
+    expect((await socket.first('1')).payload.data).toEqual({ account: { id: other.account.id } });
+
+    const refused = await open({ headers: { authorization: `Bearer ${one.secret}` } }).opened();
+    refused.send({ type: 'connection_init', payload: { authorization: 'Bearer nonsense' } });
+    expect(await refused.closed).toMatchObject({ code: 4403 });
+  });
+
+  test.each<{ credential: string; secret: (client: TestAccount) => Promise<string | undefined> }>([
+    { credential: 'no', secret: async () => undefined },
+    { credential: 'an unreadable', secret: async () => 'nonsense' },
+    { credential: 'an unknown', secret: async () => `cs_${'A'.repeat(43)}` },
+    {
+      credential: 'a revoked',
+      secret: async (client) => {
+        const { id, secret } = await makeKey(client);
+        await client.rest('DELETE', `/api-keys/${id}`);
+        return secret;
+      },
+    },
+    {
+      credential: 'an expired',
+      secret: async (client) => {
+        const { secret } = await makeKey(client, { expiresAt: new Date(server.clock.now() + 1_000).toISOString() });
+        server.clock.advance(1_000);
+        return secret;
+      },
+    },
+  ])('with $credential credential: closed with 4403', async ({ secret: secretFor }) => {
+    const secret = await secretFor(await server.account());
+    const socket = await open().opened();
+    socket.send({ type: 'connection_init', ...(secret && { payload: { authorization: `Bearer ${secret}` } }) });
+    expect(await socket.closed).toEqual({ code: 4403, reason: 'Forbidden' });
+  });
+
+  test('by a page of another origin with an API key: closed with 4403', async () => {
+    const client = await server.account();
+    const socket = await open({ headers: { origin: 'https://shop.example' } }).opened();
+    socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
+    expect(await socket.closed).toMatchObject({ code: 4403 });
+    await open({ headers: { origin: server.url } }).init(client.secret);
+    expect(await remaining(client)).toBe(1_000_000);
+  });
+
+  test('on another path: refused, whatever the client does with its connection', async () => {
+    const { port, hostname } = new URL(server.url);
+    const handshake = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
+    for (const reaction of ['destroy', 'resetAndDestroy', 'keep'] as const) {
+      const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+      onTestFinished(() => void socket.destroy());
+      socket.on('error', () => {});
+      socket.write(`GET /v1/conversations HTTP/1.1\r\nHost: x\r\n${handshake}\r\n`);
+      if (reaction === 'keep') {
+        const chunks: Buffer[] = [];
+        socket.on('data', (chunk) => chunks.push(chunk));
+        await once(socket, 'end');
+        expect(String(Buffer.concat(chunks))).toMatch(/^HTTP\/1\.1 404 /);
+        // This one keeps its half of the connection open; the server is not to.
+        const connections = () =>
+          process.getActiveResourcesInfo().filter((resource) => resource === 'TCPSocketWrap').length;
+        const before = connections();
+        await until(() => connections() < before);
+      } else {
+        socket[reaction]();
+        await once(socket, 'close');
+      }
+    }
+    const client = await server.account();
+    expect((await client.rest('GET', '/account')).status).toBe(200);
+  });
+
+  test('for HTTP/2 on plain requests: answered as if it had not been asked for', async () => {
+    const client = await server.account();
+    const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQAAP__' };
+    const request = httpRequest(`${server.url}/v1/account`, {
+      headers: { ...headers, authorization: `Bearer ${client.secret}` },
+    });
+    request.end();
+    const [response] = await once(request, 'response');
+    response.resume();
+    expect(response.statusCode).toBe(200);
+
+    const body = JSON.stringify({ query: '{ account { id } }' });
+    const post = httpRequest(`${server.url}/graphql`, {
+      method: 'POST',
+      headers: {
+        ...headers,
+        'content-type': 'application/json',
+        'content-length': body.length,
+        authorization: `Bearer ${client.secret}`,
+      },
+    });
+    post.end(body);
+    const [answer] = await once(post, 'response');
+    expect(JSON.parse((await answer.toArray()).join(''))).toEqual({ data: { account: { id: client.account.id } } });
+  });
+});
+
+describe('a message that breaks the protocol', () => {
+  test.each<{ message: string; send: (socket: RawSocket) => void; code: number }>([
+    { message: 'no JSON', send: (socket) => socket.send('{"type":'), code: 4400 },
+    { message: 'no object', send: (socket) => socket.send('[]'), code: 4400 },
+    { message: 'of no type', send: (socket) => socket.send({ id: '1' }), code: 4400 },
+    { message: 'of an unknown type', send: (socket) => socket.send({ type: 'start', id: '1' }), code: 4400 },
+    { message: 'that only a server sends', send: (socket) => socket.send({ type: 'connection_ack' }), code: 4400 },
+    { message: 'a subscribe without a query', send: (socket) => socket.send({ type: 'subscribe', id: '1' }), code: 4400 },
+    {
+      message: 'a subscribe whose variables are a list',
+      send: (socket) => socket.send({ type: 'subscribe', id: '1', payload: { query: '{ eventCursor }', variables: [] } }),
+      code: 4400,
+    },
+    { message: 'binary garbage', send: (socket) => socket.send(Uint8Array.of(0, 255, 128, 7)), code: 4400 },
+    {
+      message: 'text that is not UTF-8',
+      send: ({ socket }) => socket.send(Buffer.from('c328', 'hex'), { binary: false }),
+      code: 1007,
+    },
+    { message: 'above 64 KiB', send: (socket) => socket.send(' '.repeat(64 * 1024 + 1)), code: 1009 },
+    {
+      message: 'above 64 KiB in fragments',
+      send: ({ socket }) => {
+        for (let part = 0; part < 5; part++) socket.send(' '.repeat(16 * 1024), { fin: false });
+      },
+      code: 1009,
+    },
+  ])('$message: closed with $code', async ({ send, code }) => {
+    const client = await server.account();
+    const socket = await open().init(client.secret);
+    socket.subscribe('before', everything);
+    send(socket);
+    expect((await socket.closed).code).toBe(code);
+  });
+
+  test('a message of 64 KiB is still read', async () => {
+    const client = await server.account();
+    const socket = await open().init(client.secret);
+    const message = JSON.stringify({ id: '1', type: 'subscribe', payload: { query: '{ eventCursor }' } });
+    socket.send(message.padEnd(64 * 1024));
+    await socket.first('1', 'complete');
+  });
+
+  test.each(['1', 'é'.repeat(100), '__proto__'])('an id that is in use already: closed with 4409 (%s)', async (id) => {
+    const client = await server.account();
+    const socket = await open().init(client.secret);
+    socket.subscribe(id, everything);
+    socket.subscribe(id, everything);
+    expect((await socket.closed).code).toBe(4409);
+  });
+
+  test('what comes after the end of a socket is not done', async () => {
+    const client = await server.account();
+    const { id, secret } = await makeKey(client);
+    const socket = await open().init(secret);
+    socket.socket.pause(); // it does not see that it is closed, and goes on sending
+    await client.rest('DELETE', `/api-keys/${id}`);
+    const before = await remaining(client);
+    socket.subscribe('1', 'mutation { createConversation(input: {}) { conversation { id } } }');
+    await client.graphql('{ eventCursor }');
+    await client.graphql('{ eventCursor }');
+    socket.socket.resume();
+    expect((await socket.closed).code).toBe(4403);
+    expect((await client.rest('GET', '/conversations')).body.pagination.total).toBe(0);
+    expect(before - (await remaining(client))).toBe(3);
+  });
+});
+
+describe('an operation that is refused', () => {
+  const refused: { fault: string; query: string; variables?: Json; code: string; also?: object }[] = [
+    { fault: 'a syntax error', query: 'subscription {', code: 'BAD_REQUEST' },
+    { fault: 'an empty document', query: '', code: 'BAD_REQUEST' },
+    { fault: 'a validation error', query: 'subscription { nothing }', code: 'VALIDATION_FAILED' },
+    {
+      fault: 'an argument of another type',
+      query: 'subscription { events(after: 1) { id } }',
+      code: 'VALIDATION_FAILED',
+      also: { errors: [{ pointer: '/after', detail: expect.any(String) }] },
+    },
+    {
+      fault: 'two operations and no name',
+      query: 'query a { eventCursor } query b { eventCursor }',
+      code: 'BAD_REQUEST',
+    },
+    {
+      fault: 'two fields of a subscription',
+      query: 'subscription { a: events { id } b: events { id } }',
+      code: 'VALIDATION_FAILED',
+    },
+    {
+      fault: 'a variable that is not of its type',
+      query: 'subscription ($types: [EventType!]) { events(types: $types) { id } }',
+      variables: { types: ['NOTHING'] },
+      code: 'VALIDATION_FAILED',
+      also: { errors: [{ pointer: '/types/0', detail: expect.stringContaining('CONVERSATION_STARTED') }] },
+    },
+    {
+      fault: 'an empty list of types',
+      query: 'subscription { events(types: []) { id } }',
+      code: 'VALIDATION_FAILED',
+      also: { errors: [{ pointer: '/types', detail: expect.any(String) }] },
+    },
+    {
+      fault: 'what is no cursor',
+      query: everything,
+      variables: { after: 'nonsense' },
+      code: 'VALIDATION_FAILED',
+      also: { errors: [{ pointer: '/after', detail: expect.any(String) }] },
+    },
+    {
+      fault: 'a cursor of another log',
+      query: everything,
+      variables: { after: expiredCursor },
+      code: 'CURSOR_EXPIRED',
+      also: { oldestCursor: expect.any(String) },
+    },
+    {
+      fault: 'a query that is too deep',
+      query: `subscription { conversationStarted { conversation ${'{ messages { nodes { conversation '.repeat(4)}{ id }${' } } }'.repeat(4)} } }`,
+      code: 'QUERY_TOO_COMPLEX',
+    },
+    {
+      fault: 'too many tokens',
+      query: `subscription { events { ${'id '.repeat(2_000)} } }`,
+      code: 'QUERY_TOO_COMPLEX',
+    },
+    { fault: 'an unknown id in a query', query: '{ conversation(id: "conv_1") { id } }', code: 'NOT_FOUND' },
+    {
+      fault: 'an unknown id in a mutation',
+      query: 'mutation { closeConversation(input: { id: "conv_1" }) { eventCursor } }',
+      code: 'NOT_FOUND',
+    },
+  ];
+
+  function expectRefusal(message: Json, code: string, also: object = {}): void {
+    const errors = message.type === 'error' ? message.payload : message.payload.errors;
+    expect(errors[0]).toMatchObject({ extensions: { code, requestId: 'the-socket', ...also } });
+    expect(errors[0].message).not.toBe('');
+    expect(JSON.stringify(message)).not.toMatch(/node_modules|stack/);
+  }
+
+  /** A socket with a subscription, which is to go on whatever else happens. */
+  async function subscribed(client: TestAccount, secret = client.secret): Promise<RawSocket> {
+    const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(secret);
+    socket.subscribe('live', everything);
+    return socket;
+  }
+
+  async function expectLive(client: TestAccount, socket: RawSocket): Promise<void> {
+    const had = socket.of('live').length;
+    await startConversation(client);
+    await until(() => socket.of('live').length === had + 2);
+    expect(socket.of('live').every(({ type }) => type === 'next')).toBe(true);
+  }
+
+  test.each(refused)('$fault: $code, and the other subscriptions go on', async ({ query, variables, code, also }) => {
+    const client = await server.account();
+    const socket = await subscribed(client);
+    socket.subscribe('wrong', query, variables);
+    expectRefusal(await socket.first('wrong'), code, also);
+    await expectLive(client, socket);
+    // The id is free again.
+    await until(() => {
+      if (!socket.of('wrong').some(({ type }) => type === 'error' || type === 'complete')) return false;
+      return true;
+    });
+    socket.subscribe('wrong', '{ eventCursor }');
+    await until(() => socket.of('wrong').some(({ payload }) => payload?.data?.eventCursor !== undefined));
+  });
+
+  test('an unknown operation name: BAD_REQUEST', async () => {
+    const client = await server.account();
+    const socket = await subscribed(client);
+    socket.send({ id: 'wrong', type: 'subscribe', payload: { query: 'query a { eventCursor }', operationName: 'b' } });
+    expectRefusal(await socket.first('wrong'), 'BAD_REQUEST');
+    await expectLive(client, socket);
+  });
+
+  test('a missing scope: FORBIDDEN, in the field alone where it is a field’s', async () => {
+    const client = await server.account();
+    const { secret } = await makeKey(client, { scopes: ['conversations:read'] });
+    const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(secret);
+    socket.subscribe('wrong', everything);
+    expectRefusal(await socket.first('wrong'), 'FORBIDDEN');
+    socket.subscribe('partly', '{ conversations { totalCount } leads { totalCount } }');
+    const { payload } = await socket.first('partly');
+    expect(payload.data).toEqual({ conversations: { totalCount: 0 }, leads: null });
+    expect(payload.errors).toMatchObject([{ path: ['leads'], extensions: { code: 'FORBIDDEN' } }]);
+  });
+
+  test('beyond the rate limit: RATE_LIMITED with the time to wait, and events still come', async () => {
+    const client = await server.account({ requestsPerHour: 3 });
+    const socket = await subscribed(client);
+    socket.subscribe('query', '{ eventCursor }');
+    await socket.first('query', 'complete');
+    await startConversation(client);
+    await until(() => socket.of('live').length === 2);
+    for (const query of [everything, '{ eventCursor }', 'mutation { createConversation(input: {}) { eventCursor } }']) {
+      const id = `wrong ${query}`;
+      socket.subscribe(id, query);
+      const message = await socket.first(id);
+      expectRefusal(message, 'RATE_LIMITED', { retryAfterSeconds: expect.any(Number) });
+      expect(message.payload[0].extensions.retryAfterSeconds).toBeGreaterThan(0);
+    }
+    await server.app.world.storage.write(async (tx) => {
+      await tx.events.append(client.account.id, [started()]);
+    });
+    await until(() => socket.of('live').length === 3);
+  });
+
+  test('the 101st subscription of a socket: QUOTA_EXCEEDED, until one of them ends', async () => {
+    const client = await server.account();
+    const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(client.secret);
+    const { data } = await client.graphql('{ eventCursor }');
+    await startConversation(client);
+    for (let number = 1; number <= 100; number++) socket.subscribe(`${number}`, everything, { after: data.eventCursor });
+    for (let number = 1; number <= 100; number++) await socket.first(`${number}`, 'next');
+    socket.subscribe('101', everything);
+    expectRefusal(await socket.first('101'), 'QUOTA_EXCEEDED');
+    socket.send({ id: '7', type: 'complete' });
+    socket.subscribe('102', everything, { after: data.eventCursor });
+    await socket.first('102', 'next');
+  });
+});
+
+function started(conversationId: string | null = null) {
+  const { ids } = server.app.world;
+  const now = server.clock.now();
+  return {
+    id: ids.next('event', now),
+    type: 'conversation.started',
+    timestamp: new Date(now).toISOString(),
+    conversationId,
+    data: { conversation: null },
+  } as const;
+}
+
+describe('what a socket costs', () => {
+  test('queries, mutations and subscriptions count 1 each; events, pings and hellos nothing', async () => {
+    const client = await server.account();
+    const before = await remaining(client);
+    const socket = await open().init(client.secret);
+    expect(before - (await remaining(client))).toBe(0);
+    socket.subscribe('events', everything);
+    socket.subscribe('typed', 'subscription { conversationStarted { id } }');
+    socket.subscribe('query', '{ account { id name } }');
+    expect((await socket.first('query', 'next')).payload.data.account.id).toBe(client.account.id);
+    await socket.first('query', 'complete');
+    socket.subscribe('mutation', 'mutation { createConversation(input: {}) { conversation { status } } }');
+    expect((await socket.first('mutation', 'next')).payload).toEqual({
+      data: { createConversation: { conversation: { status: 'ACTIVE' } } },
+    });
+    await socket.first('mutation', 'complete');
+    await until(() => socket.of('events').length === 1 && socket.of('typed').length === 1);
+    expect(before - (await remaining(client))).toBe(4);
+    for (let count = 0; count < 20; count++) await server.app.world.storage.write(async (tx) => {
+      await tx.events.append(client.account.id, [started()]);
+    });
+    for (let count = 0; count < 20; count++) socket.send({ type: 'ping', payload: { count } });
+    await until(() => socket.messages.filter(({ type }) => type === 'pong').length === 20);
+    await until(() => socket.of('events').length === 21 && socket.of('typed').length === 21);
+    expect(before - (await remaining(client))).toBe(4);
+  });
+
+  test('what has no budget left costs nothing', async () => {
+    const client = await server.account({ requestsPerHour: 1 });
+    const socket = await open().init(client.secret);
+    socket.subscribe('1', everything);
+    for (const id of ['2', '3', '4']) {
+      socket.subscribe(id, everything);
+      await socket.first(id, 'error');
+    }
+    server.clock.advance(61 * 60_000);
+    socket.subscribe('5', '{ eventCursor }');
+    await socket.first('5', 'next');
+  });
+});
+
+describe('subscriptions', () => {
+  test('complete ends one of them only', async () => {
+    const client = await server.account();
+    const socket = await open().init(client.secret);
+    socket.subscribe('one', everything);
+    socket.subscribe('other', everything);
+    await startConversation(client);
+    await until(() => socket.of('one').length === 2 && socket.of('other').length === 2);
+    socket.send({ id: 'one', type: 'complete' });
+    socket.subscribe('after', '{ eventCursor }'); // answered later than that was read
+    await socket.first('after', 'complete');
+    await startConversation(client);
+    await until(() => socket.of('other').length === 4);
+    expect(socket.of('one').length).toBe(2);
+  });
+
+  test('complete for an id that is not there does nothing', async () => {
+    const client = await server.account();
+    const socket = await open().init(client.secret);
+    socket.send({ id: 'nobody', type: 'complete' });
+    socket.subscribe('query', '{ eventCursor }');
+    await socket.first('query', 'complete');
+  });
+
+  test('complete right after subscribe leaves nothing behind', async () => {
+    const client = await server.account();
+    const socket = await open().init(client.secret);
+    for (let round = 0; round < 20; round++) {
+      socket.subscribe(`${round}`, everything);
+      socket.send({ id: `${round}`, type: 'complete' });
+    }
+    socket.subscribe('query', '{ eventCursor }');
+    await socket.first('query', 'complete');
+    await until(() => server.app.liveLog.followedAccounts === 0);
+    await startConversation(client);
+    expect(socket.messages.filter(({ type }) => type === 'next').length).toBe(1);
+  });
+
+  test('an id can be used again right after complete', async () => {
+    const client = await server.account();
+    const { data } = await client.graphql('{ eventCursor }');
+    await startConversation(client);
+    const socket = await open().init(client.secret);
+    for (let round = 1; round <= 10; round++) {
+      socket.subscribe('same', everything, { after: data.eventCursor });
+      await until(() => socket.of('same').length >= 2 * round);
+      socket.send({ id: 'same', type: 'complete' });
+    }
+    expect(socket.of('same').every(({ type }) => type === 'next')).toBe(true);
+  });
+
+  test('the typed ones give only their kind, and those of one conversation only its events', async () => {
+    const client = await server.account();
+    const { data } = await client.graphql('{ eventCursor }');
+    const after = data.eventCursor;
+    const ids: string[] = [];
+    for (const name of ['one', 'other']) {
+      const { body } = await startConversation(client, name);
+      ids.push(body.id);
+      await client.rest('POST', '/leads', { body: { conversationId: body.id, email: `${name}@example.com` } });
+      await client.rest('PATCH', `/conversations/${body.id}`, { body: { status: 'closed' } });
+    }
+    await client.rest('POST', '/leads', { body: { phone: '1' } }); // of no conversation
+    const socket = await open().init(client.secret);
+    const subscriptions = [
+      { id: 'started', field: 'conversationStarted(after: $after)', sequences: [1, 5] },
+      { id: 'received', field: 'messageReceived(after: $after)', sequences: [2, 6] },
+      { id: 'captured', field: 'leadCaptured(after: $after)', sequences: [3, 7, 9] },
+      { id: 'closed', field: 'conversationClosed(after: $after)', sequences: [4, 8] },
+      { id: 'all', field: 'events(after: $after)', sequences: [1, 2, 3, 4, 5, 6, 7, 8, 9] },
+      {
+        id: 'some',
+        field: 'events(after: $after, types: [LEAD_CAPTURED, MESSAGE_RECEIVED])',
+        sequences: [2, 3, 6, 7, 9],
+      },
+      { id: 'of one', field: `events(after: $after, conversationId: "${ids[0]}")`, sequences: [1, 2, 3, 4] },
+      { id: 'typed of other', field: `leadCaptured(after: $after, conversationId: "${ids[1]}")`, sequences: [7] },
+    ];
+    for (const { id, field } of subscriptions) {
+      const name = field.slice(0, field.indexOf('('));
+      socket.subscribe(id, `subscription ($after: String) { ${name}: ${field} { __typename sequence accountId } }`, { after });
+    }
+    for (const { id, sequences } of subscriptions) {
+      await until(() => socket.of(id).length >= sequences.length);
+    }
+    // And live: the last one that all of them are given.
+    await client.rest('POST', '/leads', { body: { conversationId: ids[1], email: 'last@example.com' } });
+    await until(() => socket.of('typed of other').length === 2 && socket.of('all').length === 10);
+    const given = (id: string) => socket.of(id).map(({ payload }) => (Object.values(payload.data)[0] as Json).sequence);
+    for (const { id, sequences } of subscriptions) {
+      const withLast = ['captured', 'all', 'some', 'typed of other'].includes(id) ? [...sequences, 10] : sequences;
+      expect([id, given(id)]).toEqual([id, withLast]);
+    }
+    const kinds = (id: string) => new Set(socket.of(id).map(({ payload }) => (Object.values(payload.data)[0] as Json).__typename));
+    expect([kinds('started'), kinds('received'), kinds('captured'), kinds('closed')]).toEqual([
+      new Set(['ConversationStartedEvent']),
+      new Set(['MessageReceivedEvent']),
+      new Set(['LeadCapturedEvent']),
+      new Set(['ConversationClosedEvent']),
+    ]);
+  });
+
+  test('two accounts side by side never see each other’s events', async () => {
+    const clients = [await server.account(), await server.account()];
+    const sockets = await Promise.all(clients.map((client) => open().init(client.secret)));
+    const streams = await Promise.all(
+      clients.map((client) => openStream('/v1/events/stream', client.secret)),
+    );
+    const ids = await Promise.all(clients.map(async (client) => (await startConversation(client)).body.id));
+    for (const [index, socket] of sockets.entries()) {
+      socket.subscribe('all', everything);
+      socket.subscribe('foreign', `subscription { events(conversationId: "${ids[1 - index]}") { ${eventFields} } }`);
+    }
+    await Promise.all(
+      clients.map(async (client, index) => {
+        for (let round = 0; round < 10; round++) {
+          await client.rest('POST', `/conversations/${ids[index]}/messages`, {
+            body: { content: `of ${client.account.id}`, sender: 'visitor' },
+          });
+        }
+      }),
+    );
+    await until(() => sockets.every((socket) => socket.of('all').length === 10));
+    await until(() => streams.every(({ events }) => events.length === 12));
+    for (const [index, { account }] of clients.entries()) {
+      const [socket, stream] = [sockets[index] as RawSocket, streams[index] as SseReader];
+      const seen = [...socket.of('all').map(({ payload }) => payload.data.events), ...stream.events];
+      expect(new Set(seen.map(({ accountId }) => accountId))).toEqual(new Set([account.id]));
+      expect(socket.of('foreign')).toEqual([]);
+      const contents = seen.flatMap((event) => event.message?.content ?? event.data?.message?.content ?? []);
+      expect(new Set(contents)).toEqual(new Set(['hello', `of ${account.id}`]));
+    }
+  });
+
+  test('a snapshot’s messages are those of now, at each event anew, and need their scope', async () => {
+    const client = await server.account();
+    const { secret } = await makeKey(client, { scopes: ['events:read'] });
+    const query = `subscription ($after: String) { messageReceived(after: $after) {
+      message { content }
+      conversation { messageCount messages(first: 100) { totalCount nodes { content } } }
+    } }`;
+    const { data } = await client.graphql('{ eventCursor }');
+    const { body } = await startConversation(client, 'first');
+    const send = (content: string, sender: string) =>
+      client.rest('POST', `/conversations/${body.id}/messages`, { body: { content, sender } });
+    await send('second', 'agent');
+    const socket = await open().init(client.secret);
+    socket.subscribe('full', query, { after: data.eventCursor });
+    expect((await socket.first('full')).payload).toEqual({
+      data: {
+        messageReceived: {
+          message: { content: 'first' },
+          conversation: {
+            messageCount: 1, // as it was
+            messages: { totalCount: 2, nodes: [{ content: 'first' }, { content: 'second' }] },
+          },
+        },
+      },
+    });
+    await send('third', 'agent');
+    await send('fourth', 'visitor');
+    await until(() => socket.of('full').length === 2);
+    expect(socket.of('full')[1].payload.data.messageReceived).toEqual({
+      message: { content: 'fourth' },
+      conversation: {
+        messageCount: 4,
+        messages: { totalCount: 4, nodes: ['first', 'second', 'third', 'fourth'].map((content) => ({ content })) },
+      },
+    });
+
+    const narrow = await open().init(secret);
+    narrow.subscribe('narrow', query, { after: data.eventCursor });
+    const { payload } = await narrow.first('narrow');
+    expect(payload.data.messageReceived).toEqual({
+      message: { content: 'first' },
+      conversation: { messageCount: 1, messages: null },
+    });
+    expect(payload.errors).toMatchObject([
+      { path: ['messageReceived', 'conversation', 'messages'], extensions: { code: 'FORBIDDEN' } },
+    ]);
+  });
+});
+
+describe('a credential that ends', () => {
+  /** A socket and both kinds of SSE streams with one key. */
+  async function openAll(secret: string) {
+    const socket = await open().init(secret);
+    socket.subscribe('all', everything);
+    const query = encodeURIComponent('subscription { events { id } }');
+    const streams = [
+      await openStream('/v1/events/stream', secret),
+      await openStream(`/graphql?query=${query}`, secret),
+    ];
+    await until(() => streams.every(({ body }) => body !== ''));
+    return { socket, streams };
+  }
+
+  async function expectOpen({ socket, streams }: Awaited<ReturnType<typeof openAll>>): Promise<void> {
+    socket.subscribe('still there', '{ eventCursor }');
+    await socket.first('still there', 'complete');
+    expect(streams.map(({ ended }) => ended)).toEqual([false, false]);
+  }
+
+  test('by a revocation: its sockets are closed with 4403 and its streams end, those of other keys stay', async () => {
+    const client = await server.account();
+    const { id, secret } = await makeKey(client);
+    const [ended, other] = [await openAll(secret), await openAll(client.secret)];
+    await client.rest('DELETE', `/api-keys/${id}`);
+    expect(await ended.socket.closed).toEqual({ code: 4403, reason: 'Forbidden' });
+    await until(() => ended.streams.every((stream) => stream.ended));
+    await expectOpen(other);
+  });
+
+  test('by a revocation in another process: within 100 ms', async () => {
+    const client = await server.account();
+    const { id, secret } = await makeKey(client);
+    const [ended, other] = [await openAll(secret), await openAll(client.secret)];
+    const endedAt = Promise.all([
+      ended.socket.closed.then(() => performance.now()),
+      until(() => ended.streams.every((stream) => stream.ended)).then(() => performance.now()),
+    ]);
+    const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+    await promisify(execFile)(process.execPath, [program, 'key', 'revoke', id, '--account', client.account.id], {
+      env: { ...process.env, DATABASE_URL: `file:${server.databasePath}` },
+    });
+    const revokedAt = performance.now();
+    for (const at of await endedAt) expect(at - revokedAt).toBeLessThan(100);
+    expect(await ended.socket.closed).toMatchObject({ code: 4403 });
+    await expectOpen(other);
+  });
+
+  test('by its time: its sockets are closed with 4403 and its streams end', async () => {
+    const client = await server.account();
+    const { secret } = await makeKey(client, { expiresAt: new Date(server.clock.now() + 60_000).toISOString() });
+    const [ended, other] = [await openAll(secret), await openAll(client.secret)];
+    server.clock.advance(59_999);
+    await expectOpen(ended);
+    server.clock.advance(1);
+    ended.socket.subscribe('too late', '{ eventCursor }');
+    expect(await ended.socket.closed).toEqual({ code: 4403, reason: 'Forbidden' });
+    expect(ended.socket.of('too late')).toEqual([]);
+    await until(() => ended.streams.every((stream) => stream.ended));
+    await expectOpen(other);
+  });
+
+  test('while a socket is being opened: it is closed, whichever comes first', async () => {
+    const client = await server.account();
+    for (let round = 0; round < 20; round++) {
+      const { id, secret } = await makeKey(client);
+      const socket = await open().opened();
+      const revoked = client.rest('DELETE', `/api-keys/${id}`);
+      for (let turn = 0; turn < round; turn++) await new Promise((resolve) => setImmediate(resolve));
+      socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${secret}` } });
+      expect((await socket.closed).code).toBe(4403);
+      await revoked;
+    }
+  });
+});
+
+describe('a client that is gone without a word', () => {
+  test('and does not answer pings is cut off', async () => {
+    const own = await startOwn({ timings: { pingMs: 30 } });
+    const client = await own.account();
+    const [dead, alive] = [await open({}, own.url).init(client.secret), await open({}, own.url).init(client.secret)];
+    for (const socket of [dead, alive]) socket.subscribe('all', everything);
+    let pings = 0;
+    alive.socket.on('ping', () => pings++);
+    dead.socket.pause(); // its kernel takes what is sent; nobody reads it
+    await until(() => own.app.sessions.size === 1);
+    expect(pings).toBeGreaterThan(0);
+    const pingsBefore = pings;
+    await until(() => pings > pingsBefore + 3);
+    expect(own.app.sessions.size).toBe(1);
+    await startConversation(client);
+    await until(() => alive.of('all').length === 2);
+  });
+});
+
+describe('the server stops', () => {
+  test('sockets are closed with 1012, streams end, and it is done at once', async () => {
+    const own = await startTestServer();
+    const client = await own.account();
+    const [socket, silent] = [await open({}, own.url).init(client.secret), await open({}, own.url).opened()];
+    socket.subscribe('all', everything);
+    const stream = await openStream('/v1/events/stream', client.secret, own.url);
+    await until(() => stream.body !== '');
+    const startedMs = performance.now();
+    await own.close();
+    expect(performance.now() - startedMs).toBeLessThan(1_000);
+    expect(await socket.closed).toEqual({ code: 1012, reason: 'Service restart' });
+    expect(await silent.closed).toMatchObject({ code: 1012 });
+    await until(() => stream.ended);
+    expect(stream.failed).toBe(false);
+  });
+
+  test('within its grace time when clients do not react', async () => {
+    const own = await startTestServer({ config: { shutdownGraceMs: 200 } });
+    const client = await own.account();
+    const socket = await open({}, own.url).init(client.secret);
+    socket.socket.pause();
+    const { port, hostname } = new URL(own.url);
+    // One that holds on to a refused upgrade, and one that does not say what it wants.
+    for (const text of ['GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n', '']) {
+      const holding = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+      onTestFinished(() => void holding.destroy());
+      holding.on('error', () => {});
+      await once(holding, 'connect');
+      holding.write(text);
+    }
+    const startedMs = performance.now();
+    await own.close();
+    expect(performance.now() - startedMs).toBeLessThan(1_000);
+  });
+});

@@ -1,0 +1,80 @@
+import { request } from 'undici';
+import type { Json } from './client.ts';
+import { until } from './subscribe.ts';
+
+interface Block {
+  readonly id?: string;
+  readonly event?: string;
+  readonly data?: Json;
+  readonly retry?: string;
+}
+
+/** What an EventSource would read, block by block. */
+export class SseReader {
+  readonly blocks: Block[] = [];
+  status = 0;
+  headers: Record<string, string> = {};
+  body = '';
+  ended = false;
+  /** Whether it ended by being cut off. */
+  failed = false;
+  readonly #abort = new AbortController();
+
+  static async open(url: string, headers: Record<string, string>): Promise<SseReader> {
+    const reader = new SseReader();
+    const response = await request(url, {
+      headers: { accept: 'text/event-stream', ...headers },
+      signal: reader.#abort.signal,
+    });
+    reader.status = response.statusCode;
+    reader.headers = response.headers as Record<string, string>;
+    void reader
+      .#read(response.body)
+      .catch(() => {
+        reader.failed = true;
+      })
+      .finally(() => {
+        reader.ended = true;
+      });
+    return reader;
+  }
+
+  get events(): Json[] {
+    return this.blocks.flatMap(({ data }) => (data === undefined ? [] : [data]));
+  }
+
+  /** The place that an EventSource would resume from. */
+  get lastEventId(): string | undefined {
+    return this.blocks.findLast(({ id }) => id !== undefined)?.id;
+  }
+
+  async until(holds: (reader: SseReader) => boolean): Promise<void> {
+    await until(() => holds(this));
+  }
+
+  close(): void {
+    this.#abort.abort();
+  }
+
+  async #read(body: AsyncIterable<Buffer>): Promise<void> {
+    let rest = '';
+    const decoder = new TextDecoder();
+    for await (const chunk of body) {
+      const text = decoder.decode(chunk, { stream: true });
+      this.body += text;
+      const blocks = (rest + text).split('\n\n');
+      rest = blocks.pop() ?? '';
+      for (const block of blocks) this.blocks.push(parse(block));
+    }
+  }
+}
+
+function parse(block: string): Block {
+  const fields = Object.fromEntries(
+    block.split('\n').map((line) => {
+      const colon = line.indexOf(': ');
+      return [line.slice(0, colon), line.slice(colon + 2)];
+    }),
+  );
+  return { ...fields, ...(fields['data'] === undefined ? {} : { data: JSON.parse(fields['data']) }) };
+}

@@ -11,8 +11,9 @@ if (Number(process.versions.node.split('.')[0]) < oldestMajor) {
   );
   process.exitCode = 1;
 } else {
-  const { registerHooks } = process.getBuiltinModule('node:module');
+  const { enableCompileCache, registerHooks } = process.getBuiltinModule('node:module');
   const { pathToFileURL } = process.getBuiltinModule('node:url');
+  enableCompileCache(); // the next start need not compile again what has not changed
   const here = pathToFileURL(`${__dirname}/`).href;
   registerHooks({
     resolve(specifier, context, nextResolve) {

@@ -1,18 +1,12 @@
+import type { ServerResponse } from 'node:http';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Clock, Storage } from '../domain/ports.ts';
 
 /** Sockets and event streams that an account may have open at once. */
 export const maxSessions = 1_000;
-/** How often credentials are looked through for those that have expired. */
-const expiryCheckMs = 1_000;
-
-export function tooManySessions(): DomainError {
-  return new DomainError(
-    'QUOTA_EXCEEDED',
-    `An account can have ${maxSessions} sockets and event streams open at once.`,
-  );
-}
+/** How often credentials are looked through for those that have ended without a hint. */
+const checkMs = 1_000;
 
 /** Why a session is ended by the service. */
 export type EndReason = 'credential' | 'shutdown';
@@ -33,6 +27,7 @@ export class Sessions {
   readonly #byAccount = new Map<string, Set<Session>>();
   #revocations = -1;
   #stop: (() => void) | undefined;
+  #closing = false;
 
   constructor({ storage, clock, onError }: { storage: Storage; clock: Clock; onError: (error: unknown) => void }) {
     this.#storage = storage;
@@ -47,7 +42,7 @@ export class Sessions {
 
   /**
    * Opens a session.
-   * @param end called once when the service ends it; it is released then already
+   * @param end called at most once, and never before this returns: the service ends the session
    * @returns releases it, or undefined when the account has as many as it may
    */
   open(caller: Caller, end: (reason: EndReason) => void): (() => void) | undefined {
@@ -61,13 +56,40 @@ export class Sessions {
     const session: Session = { caller, end };
     sessions.add(session);
     this.#start();
+    if (this.#closing) queueMicrotask(() => this.#end(session, 'shutdown'));
     // The credential may have ended after it was looked at and before anybody watched.
-    this.#endRevoked([session]).catch(this.#onError);
+    else this.#endRevoked([session]).catch(this.#onError);
     return () => this.#release(session);
   }
 
-  /** Ends every session, as at a shutdown. */
+  /**
+   * Opens a session that lasts for as long as a response does.
+   * @returns aborts when it has ended, whoever has ended it; the reason is an EndReason if it was the service
+   * @throws QUOTA_EXCEEDED when the account has as many as it may
+   */
+  openDuring(res: ServerResponse, caller: Caller): AbortSignal {
+    const ended = new AbortController();
+    if (res.destroyed || res.closed) {
+      ended.abort(); // the client did not wait, and the response will not tell of its end again
+      return ended.signal;
+    }
+    const release = this.open(caller, (reason) => ended.abort(reason));
+    if (release === undefined) {
+      throw new DomainError(
+        'QUOTA_EXCEEDED',
+        `An account can have ${maxSessions} sockets and event streams open at once.`,
+      );
+    }
+    res.once('close', () => {
+      release();
+      ended.abort();
+    });
+    return ended.signal;
+  }
+
+  /** Ends every session, as at a shutdown, and any that is still to come. */
   endAll(): void {
+    this.#closing = true;
     for (const session of this.#all()) this.#end(session, 'shutdown');
   }
 
@@ -80,26 +102,30 @@ export class Sessions {
     const unwatch = this.#storage.watch((accountIds) => {
       if (accountIds === undefined) this.#lookForRevocations().catch(this.#onError);
     });
-    const expiring = setInterval(() => this.#endExpired(), expiryCheckMs).unref();
+    const checking = setInterval(() => {
+      this.#endExpired();
+      this.#lookForRevocations().catch(this.#onError);
+    }, checkMs).unref();
     this.#stop = () => {
       unwatch();
-      clearInterval(expiring);
+      clearInterval(checking);
     };
   }
 
-  #release(session: Session): void {
+  /** @returns whether it was still open */
+  #release(session: Session): boolean {
     const accountId = session.caller.account.id;
     const sessions = this.#byAccount.get(accountId);
-    sessions?.delete(session);
-    if (sessions?.size === 0) this.#byAccount.delete(accountId);
-    if (this.#byAccount.size > 0) return;
+    if (sessions?.delete(session) !== true) return false;
+    if (sessions.size === 0) this.#byAccount.delete(accountId);
+    if (this.#byAccount.size > 0) return true;
     this.#stop?.();
     this.#stop = undefined;
+    return true;
   }
 
   #end(session: Session, reason: EndReason): void {
-    this.#release(session);
-    session.end(reason);
+    if (this.#release(session)) session.end(reason);
   }
 
   #endExpired(): void {

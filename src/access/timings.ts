@@ -4,7 +4,7 @@ export interface StreamTimings {
   readonly heartbeatMs: number;
   /** How long a reader may leave what it was sent lying before its connection is ended. */
   readonly slowReaderMs: number;
-  /** Between the pings of a socket, and for their pongs. */
+  /** Between the pings of a socket, and for each one's pong. */
   readonly pingMs: number;
   /** From the opening of a socket to its `connection_init`. */
   readonly initMs: number;

@@ -1,6 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
+import { requestIdOf } from '../access/exchange.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import { type App, buildApp } from '../app.ts';
 import type { Config } from '../config.ts';
@@ -50,7 +51,8 @@ export async function startServer({ config, log, clock, onStatement, timings }: 
       res.once('close', () => unanswered.delete(res));
       if (!server.listening) res.setHeader('Connection', 'close');
       req.url = pathOf(req.url);
-      if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) res.writeHead(400).end();
+      if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`))
+        res.writeHead(400, { 'X-Request-Id': requestIdOf(req.headers['x-request-id']) }).end();
       else void app.yoga(req, res);
     },
   );

@@ -5,6 +5,7 @@ import type { Caller } from '../domain/caller.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { Timestamp } from '../domain/time.ts';
+import type { AnswerBudget } from './limits.ts';
 import type { Loaders } from './loaders.ts';
 
 /** What every resolver has at hand. */
@@ -13,8 +14,10 @@ export interface GraphQLContext {
   readonly loaders: Loaders;
   readonly exchange?: Exchange | undefined;
   readonly timings: StreamTimings;
-  /** Ends the connection of a subscriber that leaves what it was sent lying. */
-  readonly onSlowReader: () => void;
+  /** Ends the connection of a subscriber that leaves what it was sent lying; a socket sees to that itself. */
+  readonly onSlowReader?: (() => void) | undefined;
+  /** What the answer may still hold of long texts; shared by the operations of a batch. */
+  readonly budget: AnswerBudget;
   /** Aborts when the connection of a subscription has ended. */
   readonly closed?: AbortSignal | undefined;
   /** Calls an operation of the domain as this caller: the only way to it. */

@@ -11,8 +11,9 @@ import {
 } from '../domain/events.ts';
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { PageInfo, pageArgumentDescriptions } from './connection.ts';
-import { Conversation } from './conversations.ts';
+import { Conversation, type ShownConversation } from './conversations.ts';
 import { Lead } from './leads.ts';
+import type { AnswerBudget } from './limits.ts';
 import { MessageType } from './messages.ts';
 
 /** `conversation.started` is CONVERSATION_STARTED, as GraphQL spells enumerations. */
@@ -52,6 +53,9 @@ const Event = builder.interfaceRef<LogEvent>('Event').implement({
 const conversationSnapshot =
   'The conversation after it: a snapshot, whose `messages` are those of now. Null when it was erased.';
 
+const snapshotOf = ({ data: { conversation } }: LogEvent): ShownConversation | null =>
+  conversation && { ...conversation, isSnapshot: true };
+
 const ConversationStartedEvent = builder.objectRef<LogEvent>('ConversationStartedEvent').implement({
   description: 'A conversation was started.',
   interfaces: [Event],
@@ -60,7 +64,7 @@ const ConversationStartedEvent = builder.objectRef<LogEvent>('ConversationStarte
       type: Conversation,
       nullable: true,
       description: conversationSnapshot,
-      resolve: ({ data }) => data.conversation,
+      resolve: snapshotOf,
     }),
   }),
 });
@@ -79,7 +83,7 @@ const MessageReceivedEvent = builder.objectRef<LogEvent>('MessageReceivedEvent')
       type: Conversation,
       nullable: true,
       description: conversationSnapshot,
-      resolve: ({ data }) => data.conversation,
+      resolve: snapshotOf,
     }),
   }),
 });
@@ -92,7 +96,7 @@ const ConversationClosedEvent = builder.objectRef<LogEvent>('ConversationClosedE
       type: Conversation,
       nullable: true,
       description: conversationSnapshot,
-      resolve: ({ data }) => data.conversation,
+      resolve: snapshotOf,
     }),
   }),
 });
@@ -111,7 +115,7 @@ const LeadCapturedEvent = builder.objectRef<LogEvent>('LeadCapturedEvent').imple
       type: Conversation,
       nullable: true,
       description: 'The conversation that it was left in, if it was in one: a snapshot.',
-      resolve: ({ data }) => data.conversation,
+      resolve: snapshotOf,
     }),
   }),
 });
@@ -192,27 +196,33 @@ async function subscribeTo(args: ReaderArgs, context: GraphQLContext): Promise<A
 
 /** Hands out batches event by event. To end it ends its place in the live log, also while that waits. */
 class EventIterator implements AsyncIterableIterator<LogEvent> {
-  readonly #abort = new AbortController();
-  readonly #watch: PullWatch;
+  readonly #ended = new AbortController();
+  readonly #watch: PullWatch | undefined;
+  readonly #budget: AnswerBudget;
   readonly #batches: AsyncIterator<readonly LogEvent[]>;
   #batch: readonly LogEvent[] = [];
   #index = 0;
 
-  constructor(subscription: EventSubscription, { timings, onSlowReader, closed }: GraphQLContext) {
-    this.#watch = new PullWatch(timings.slowReaderMs, onSlowReader);
-    this.#batches = subscription.follow(this.#abort.signal)[Symbol.asyncIterator]();
-    closed?.addEventListener('abort', () => this.#end());
+  constructor(subscription: EventSubscription, { timings, onSlowReader, closed, budget }: GraphQLContext) {
+    this.#budget = budget;
+    this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
+    this.#batches = subscription.follow(this.#ended.signal)[Symbol.asyncIterator]();
+    if (closed?.aborted) this.#end();
+    // A connection may outlive many subscriptions: none of them leaves a listener on it.
+    else closed?.addEventListener('abort', () => this.#end(), { signal: this.#ended.signal });
   }
 
   async next(): Promise<IteratorResult<LogEvent>> {
-    this.#watch.taken();
+    this.#watch?.taken();
     if (this.#index === this.#batch.length) {
-      const next = await this.#batches.next();
+      const next = await this.#nextBatch();
       if (next.done === true) return { done: true, value: undefined };
       this.#batch = next.value;
       this.#index = 0;
     }
-    this.#watch.given();
+    if (this.#ended.signal.aborted) return { done: true, value: undefined };
+    this.#watch?.given();
+    this.#budget.renew();
     return { done: false, value: this.#batch[this.#index++] as LogEvent };
   }
 
@@ -231,9 +241,22 @@ class EventIterator implements AsyncIterableIterator<LogEvent> {
     return this;
   }
 
+  async #nextBatch(): Promise<IteratorResult<readonly LogEvent[]>> {
+    try {
+      const next = await this.#batches.next();
+      if (next.done === true) this.#end();
+      return next;
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
+  }
+
   #end(): void {
-    this.#watch.taken();
-    this.#abort.abort();
+    this.#watch?.taken();
+    this.#batch = [];
+    this.#index = 0;
+    this.#ended.abort();
   }
 }
 

@@ -1,11 +1,10 @@
-import type { IncomingMessage } from 'node:http';
-import { type ExecutionArgs, execute, type GraphQLSchema, subscribe } from 'graphql';
+import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema, subscribe } from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
 import { endsConnection, linger, readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
-import { type Sessions, tooManySessions } from '../access/sessions.ts';
+import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -13,16 +12,24 @@ import type { World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
 import { createContext } from './context.ts';
 import { presentError } from './errors.ts';
-import { maxBatch } from './limits.ts';
+import { AnswerBudget, maxBatch } from './limits.ts';
 import { createLoaders } from './loaders.ts';
 import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from './requests.ts';
 
 const path = '/graphql';
-const allow = ['GET', 'POST', 'OPTIONS'];
+const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
 /** Yoga's context of one request, with who sent it once the door has let it in. */
 interface RequestContext extends ServerContext {
   caller?: Caller;
+  isBatch?: boolean;
+  budget?: AnswerBudget;
+}
+
+/** What of a result the service's own form of its errors is made of. */
+interface Result {
+  readonly data?: unknown;
+  readonly errors?: readonly unknown[];
 }
 
 /** GraphQL over HTTP at `/graphql`, behind the same door as REST. */
@@ -31,7 +38,7 @@ export function useGraphQL(
   { door, sessions, timings, log }: { door: Door; sessions: Sessions; timings: StreamTimings; log: Logger },
 ): Plugin<GraphQLContext, RequestContext> {
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
-    const params = exchange.method === 'GET' ? paramsOfQuery(exchange.query) : await readJson(exchange.req);
+    const params = reads(exchange) ? paramsOfQuery(exchange.query) : await readJson(exchange.req);
     if (params === undefined) {
       throw new DomainError('BAD_REQUEST', 'Send a JSON body with a `query`.');
     }
@@ -47,6 +54,19 @@ export function useGraphQL(
     return params as GraphQLParams[];
   }
 
+  /** A result with its errors as they may be told. */
+  function present<R extends Result>(result: R, exchange: Exchange | undefined): R {
+    const { errors } = result;
+    if (errors === undefined) return result;
+    const requestId = exchange?.requestId ?? '';
+    const onUnexpected = (cause: unknown): void => log.error({ requestId, err: cause }, 'request failed');
+    const requestFailed = !('data' in result) && !isSubscribing(errors);
+    return {
+      ...result,
+      errors: errors.map((error) => presentError(asGraphQLError(error), { requestId, requestFailed, onUnexpected })),
+    };
+  }
+
   return {
     onParse({ setParseFn }) {
       setParseFn((source, options) => parseWithinLimits(source as string, options));
@@ -56,10 +76,12 @@ export function useGraphQL(
       setValidationFn(validateDocument);
     },
 
-    onRequest({ serverContext, endResponse, fetchAPI }) {
+    onRequest({ request, setRequest, serverContext, endResponse, fetchAPI }) {
       const { exchange } = serverContext;
-      if (exchange === undefined || !isPreflight(exchange)) return;
-      endResponse(new fetchAPI.Response(null, { status: 204, headers: { Vary: 'Origin' } }));
+      if (exchange === undefined) return;
+      if (isPreflight(exchange)) endResponse(new fetchAPI.Response(null, { status: 204, headers: { Vary: 'Origin' } }));
+      // Yoga knows no HEAD, and would refuse mutations for GET alone.
+      else if (exchange.method === 'HEAD') setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
     },
 
     onResponse({ response, serverContext }) {
@@ -75,21 +97,26 @@ export function useGraphQL(
       if (exchange === undefined) return;
       const caller = await exchange.admit(door);
       serverContext.caller = caller;
+      serverContext.budget = new AnswerBudget();
       if (exchange.method === 'OPTIONS') {
         endResponse(new fetchAPI.Response(null, { status: 204, headers: { Allow: allow.join(', ') } }));
         return;
       }
-      if (exchange.method !== 'GET' && exchange.method !== 'POST') {
-        throw new DomainError('METHOD_NOT_ALLOWED', 'GraphQL knows GET and POST.', { allow });
+      if (!reads(exchange) && exchange.method !== 'POST') {
+        throw new DomainError('METHOD_NOT_ALLOWED', 'GraphQL knows GET, HEAD and POST.', { allow });
       }
-      setRequestParser(() => parseRequest(exchange, caller));
+      setRequestParser(async () => {
+        const params = await parseRequest(exchange, caller);
+        serverContext.isBatch = Array.isArray(params);
+        return params;
+      });
     },
 
     onContextBuilding({ context, extendContext }) {
-      const { caller, exchange, res } = context as unknown as RequestContext;
+      const { caller, exchange, budget, res } = context as unknown as RequestContext;
       if (caller === undefined) throw new Error('A GraphQL operation came in by no door');
       const onSlowReader = (): void => void res.destroy();
-      extendContext(createContext(world, caller, { exchange, timings, onSlowReader, isSubscription: false }));
+      extendContext(createContext(world, caller, { exchange, timings, onSlowReader, budget, isSubscription: false }));
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
@@ -99,64 +126,90 @@ export function useGraphQL(
     },
 
     onSubscribe({ args, setSubscribeFn, setResultAndStopExecution, extendContext }) {
-      const { caller, req, res } = args.contextValue as unknown as RequestContext & { caller: Caller };
-      const errors = acceptsStream(req)
-        ? refusalsOf(args as ExecutionArgs & { schema: GraphQLSchema })
-        : [asGraphQLError(notAsStream())];
-      const closed = new AbortController();
-      const release = errors.length > 0 ? undefined : sessions.open(caller, () => closed.abort());
-      if (release === undefined) {
-        setResultAndStopExecution({ errors: errors.length > 0 ? errors : [asGraphQLError(tooManySessions())] });
-        return;
+      const request = args.contextValue as unknown as RequestContext & { caller: Caller };
+      const { caller, exchange, res } = request;
+      try {
+        const errors = refusalsOf(args as ExecutionArgs & { schema: GraphQLSchema });
+        if (errors.length > 0) {
+          setResultAndStopExecution({ errors });
+          return;
+        }
+        refuseUnstreamed(request);
+        const closed = sessions.openDuring(res, caller);
+        // No `complete` is sent of what was not complete: clients would not come back.
+        closed.addEventListener('abort', () => res.destroy());
+        const loaders = createLoaders(world, caller, { cache: false });
+        extendContext({ loaders, closed } as Partial<GraphQLContext> as GraphQLContext);
+        setSubscribeFn(async (args: ExecutionArgs) => {
+          const source = await subscribe(args);
+          if (!(Symbol.asyncIterator in source)) return source;
+          return new PresentedResults(source, (result) => present(result, exchange) as ExecutionResult);
+        });
+      } catch (error) {
+        setResultAndStopExecution({ errors: [asGraphQLError(error)] });
       }
-      res.once('close', () => {
-        release();
-        closed.abort();
-      });
-      const loaders = createLoaders(world, caller, { cache: false });
-      extendContext({ loaders, closed: closed.signal } as Partial<GraphQLContext> as GraphQLContext);
-      setSubscribeFn(subscribe);
     },
 
     onResultProcess({ result, setResult, resultProcessor, setResultProcessor, serverContext }) {
       // What has been done is told, in JSON, also to those who say that they would rather have something else.
       if (resultProcessor === undefined) setResultProcessor(processRegularResult, 'application/json');
       const { exchange } = serverContext;
-      const requestId = exchange?.requestId ?? '';
-      const onUnexpected = (cause: unknown): void => log.error({ requestId, err: cause }, 'request failed');
-      const present = <R extends { errors?: readonly unknown[]; data?: unknown }>(one: R): R =>
-        one.errors === undefined
-          ? one
-          : {
-              ...one,
-              errors: one.errors.map((error) =>
-                presentError(asGraphQLError(error), {
-                  requestId,
-                  requestFailed: !('data' in one) && !isSubscribing(one.errors),
-                  onUnexpected,
-                }),
-              ),
-            };
-      if (Array.isArray(result)) setResult(result.map(present));
-      else if (!(Symbol.asyncIterator in result)) setResult(present(result));
+      if (Array.isArray(result)) setResult(result.map((one) => present(one, exchange)));
+      else if (!(Symbol.asyncIterator in result)) setResult(present(result, exchange));
     },
   };
 }
 
-function acceptsStream({ headers: { accept = '*/*' } }: IncomingMessage): boolean {
-  return accept.includes('text/event-stream');
-}
-
-function notAsStream(): DomainError {
-  return new DomainError(
+/** @throws BAD_REQUEST for a subscription whose answer could not be a stream */
+function refuseUnstreamed({ req, isBatch }: RequestContext): void {
+  if (isBatch) throw new DomainError('BAD_REQUEST', 'A subscription cannot be part of a batch.');
+  if (req.headers.accept?.includes('text/event-stream')) return;
+  throw new DomainError(
     'BAD_REQUEST',
     'A subscription is a stream: ask for it with `Accept: text/event-stream`, or over a WebSocket.',
   );
 }
 
+/** The results of a subscription with their errors presented. What it fails with is its last result. */
+class PresentedResults implements AsyncIterableIterator<ExecutionResult> {
+  readonly #source: AsyncIterator<ExecutionResult, void>;
+  readonly #present: (result: ExecutionResult) => ExecutionResult;
+  #failed = false;
+
+  constructor(source: AsyncIterator<ExecutionResult, void>, present: (result: ExecutionResult) => ExecutionResult) {
+    this.#source = source;
+    this.#present = present;
+  }
+
+  async next(): Promise<IteratorResult<ExecutionResult>> {
+    if (this.#failed) return { done: true, value: undefined };
+    try {
+      const next = await this.#source.next();
+      return next.done === true ? { done: true, value: undefined } : { done: false, value: this.#present(next.value) };
+    } catch (error) {
+      this.#failed = true;
+      return { done: false, value: this.#present({ errors: [asGraphQLError(error)] }) };
+    }
+  }
+
+  async return(): Promise<IteratorResult<ExecutionResult>> {
+    await this.#source.return?.();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}
+
 /** Whether errors are of the source of a subscription, which has begun to run: a field's errors, not the request's. */
 function isSubscribing(errors: readonly unknown[] = []): boolean {
   return errors.some((error) => asGraphQLError(error).path !== undefined);
+}
+
+/** A HEAD is a GET whose answer Node sends without its body. */
+function reads({ method }: Exchange): boolean {
+  return method === 'GET' || method === 'HEAD';
 }
 
 function isPreflight({ method, req: { headers } }: Exchange): boolean {

@@ -22,6 +22,7 @@ import type { World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import { presentError } from './errors.ts';
 import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from './requests.ts';
+import { closeCodes, Wire } from './wire.ts';
 
 // GraphQL over WebSocket, by the protocol graphql-transport-ws (its PROTOCOL.md is in the package graphql-ws).
 
@@ -29,22 +30,12 @@ import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from 
 const maxMessageBytes = 64 * 1024;
 const maxSubscriptions = 100;
 
-/** Close codes of our own beside those of the protocol. */
-const closeCodes = {
-  forbidden: 4403,
-  slowReader: 4290,
-  tooManySockets: 4429,
-  goingAway: 1012,
-  tryAgain: 1013,
-} as const;
-
 interface Extra {
-  readonly socket: WebSocket;
+  readonly wire: Wire;
   readonly request: IncomingMessage;
   /** Names the socket in its errors and in the log. */
   readonly requestId: string;
   caller?: Caller;
-  release?: () => void;
 }
 
 export interface SocketOptions {
@@ -63,82 +54,62 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   const { timings, onError } = options;
   const protocol = makeServer<Record<string, unknown>, Extra>(protocolOptions(world, options));
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, handleProtocols });
+  const wires = new Set<Wire>();
 
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-    if (request.url?.split('?')[0] !== '/graphql') {
-      socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
-      return;
+    if (request.url?.split('?')[0] === '/graphql') {
+      sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, request));
+    } else {
+      refuse(socket);
     }
-    sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, request));
   };
 
   function open(socket: WebSocket, request: IncomingMessage): void {
-    const stopPinging = keepAlive(socket, timings.pingMs);
+    const wire = new Wire(socket, timings);
+    wires.add(wire);
     const closed = protocol.opened(
       {
         protocol: socket.protocol,
-        send: (data) => send(socket, data),
-        close: (code, reason) => socket.close(code, reason),
-        onMessage: (handle) => {
-          socket.on('message', (data) => {
-            handle(String(data)).catch((error: unknown) => {
-              if (error instanceof Error && error.message.startsWith('Unexpected message')) {
-                socket.close(4400, 'Invalid message received');
-              } else {
-                onError(error);
-                socket.close(4500, 'Internal server error');
-              }
-            });
-          });
-        },
+        send: (message) => wire.send(message),
+        close: (code = closeCodes.internal, reason = '') => wire.close(code, reason),
+        onMessage: (handle) => wire.listen((message) => handle(message).catch((error) => fail(wire, error))),
       },
-      { socket, request, requestId: requestIdOf(request.headers['x-request-id']) },
+      { wire, request, requestId: requestIdOf(request.headers['x-request-id']) },
     );
-    // A frame that breaks the rules: ws closes the socket by the code that fits.
-    socket.on('error', () => {});
     socket.once('close', (code, reason) => {
-      stopPinging();
+      wires.delete(wire);
       closed(code, String(reason)).catch(onError);
     });
+  }
+
+  function fail(wire: Wire, error: unknown): void {
+    if (error instanceof Error && error.message.startsWith('Unexpected message')) {
+      wire.close(closeCodes.badRequest, 'Invalid message received');
+    } else {
+      onError(error);
+      wire.close(closeCodes.internal, 'Internal server error');
+    }
   }
 
   server.on('upgrade', onUpgrade);
   return {
     close(graceMs) {
       server.off('upgrade', onUpgrade);
-      for (const socket of sockets.clients) socket.close(closeCodes.goingAway, 'Service restart');
+      for (const wire of wires) wire.close(closeCodes.goingAway, 'Service restart');
       // A client that does not answer the goodbye must not keep the server from stopping.
       setTimeout(() => {
-        for (const socket of sockets.clients) socket.terminate();
+        for (const wire of wires) wire.terminate();
       }, graceMs).unref();
       sockets.close();
     },
   };
 }
 
-/** Resolves once the message is with the operating system: until then nothing more is made for it. */
-function send(socket: WebSocket, data: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (socket.readyState !== socket.OPEN) resolve();
-    else socket.send(data, (error) => (error == null || socket.readyState !== socket.OPEN ? resolve() : reject(error)));
-  });
-}
-
-/** Pings, and ends a socket whose pong does not come before the next ping. */
-function keepAlive(socket: WebSocket, pingMs: number): () => void {
-  let alive = true;
-  socket.on('pong', () => {
-    alive = true;
-  });
-  const pinging = setInterval(() => {
-    if (!alive) {
-      socket.terminate();
-    } else {
-      alive = false;
-      socket.ping();
-    }
-  }, pingMs).unref();
-  return () => clearInterval(pinging);
+/** Node has let go of the connection, so nobody else looks after its errors or ends it when its client does not. */
+function refuse(socket: Duplex): void {
+  socket.on('error', () => {});
+  socket.once('finish', () => socket.destroy());
+  socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
 }
 
 function protocolOptions(world: World, options: SocketOptions): ServerOptions<Record<string, unknown>, Extra> {
@@ -147,28 +118,34 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   const present = (errors: readonly GraphQLError[], { requestId }: Extra): GraphQLFormattedError[] =>
     errors.map((error) => presentError(error, { requestId, requestFailed: false, onUnexpected: onError }).toJSON());
 
-  /** The arguments to execute with, or what is wrong with the operation: its own errors, not the socket's end. */
-  async function prepare(extra: Extra, payload: SubscribePayload): Promise<ExecutionArgs | GraphQLError[]> {
-    const { caller, socket } = extra;
+  /** The caller, with what has changed of its account since it was let in. */
+  async function callerOf({ caller }: Extra): Promise<Caller> {
     if (caller === undefined) throw new Error('A socket subscribes before it was let in');
-    await door.charge(caller);
+    const account = await world.storage.read.accounts.find(caller.account.id);
+    return account === undefined ? caller : { ...caller, account };
+  }
+
+  /** The arguments to execute with, or what is wrong with the operation: its own errors, not the socket's end. */
+  async function prepare(
+    { wire }: Extra,
+    caller: Caller,
+    payload: SubscribePayload,
+  ): Promise<ExecutionArgs | readonly GraphQLError[]> {
     const document = parseWithinLimits(payload.query);
     const invalid = validateDocument(schema, document);
-    if (invalid.length > 0) return invalid.map(asValidationFailed);
+    if (invalid.length > 0) return invalid;
     const args: ExecutionArgs & { schema: GraphQLSchema } = {
       schema,
       document,
       operationName: payload.operationName ?? null,
       variableValues: payload.variables ?? null,
     };
+    const operation = getOperationAST(document, args.operationName);
+    if (operation == null) throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
     const refused = refusalsOf(args);
     if (refused.length > 0) return refused;
-    const contextValue = createContext(world, caller, {
-      timings,
-      isSubscription: getOperationAST(document, args.operationName)?.operation === 'subscription',
-      onSlowReader: () => socket.close(closeCodes.slowReader, 'Slow reader'),
-    });
-    return { ...args, contextValue };
+    const isSubscription = operation.operation === 'subscription';
+    return { ...args, contextValue: createContext(world, caller, { timings, isSubscription, closed: wire.ended }) };
   }
 
   return {
@@ -177,7 +154,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     connectionInitWaitTimeout: timings.initMs,
 
     async onConnect({ connectionParams, extra }) {
-      const { socket, request } = extra;
+      const { wire, request } = extra;
       const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
       const arrival = arrivalOf(request);
       try {
@@ -187,25 +164,31 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       } catch (error) {
         if (error instanceof DomainError && error.code !== 'UNAVAILABLE') return false;
         onError(error);
-        socket.close(closeCodes.tryAgain, 'Try again later');
+        wire.close(closeCodes.tryAgain, 'Try again later');
         return true;
       }
-      if (socket.readyState !== socket.OPEN) return true;
-      const release = sessions.open(extra.caller, (reason) => endSession(socket, reason));
-      if (release === undefined) socket.close(closeCodes.tooManySockets, 'Too many sockets');
-      else extra.release = release;
+      if (wire.ended.aborted) return true;
+      const release = sessions.open(extra.caller, (reason) => endSession(wire, reason));
+      if (release === undefined) wire.close(closeCodes.tooManySockets, 'Too many sockets');
+      else wire.ended.addEventListener('abort', release);
       return true;
     },
 
     async onSubscribe({ extra, subscriptions }, _id, payload) {
       try {
+        const caller = await callerOf(extra);
+        if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= world.clock.now()) {
+          endSession(extra.wire, 'credential');
+          throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
+        }
+        await door.charge(caller);
         if (Object.keys(subscriptions).length > maxSubscriptions) {
           throw new DomainError(
             'QUOTA_EXCEEDED',
             `A socket can have ${maxSubscriptions} subscriptions; open another one.`,
           );
         }
-        return await prepare(extra, payload);
+        return await prepare(extra, caller, payload);
       } catch (error) {
         return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
       }
@@ -220,27 +203,22 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     onError({ extra }, _id, _payload, errors) {
       return present(errors as GraphQLError[], extra);
     },
-
-    onClose({ extra }) {
-      extra.release?.();
-    },
   };
 }
 
-function endSession(socket: WebSocket, reason: EndReason): void {
-  if (reason === 'shutdown') socket.close(closeCodes.goingAway, 'Service restart');
-  else socket.close(closeCodes.forbidden, 'Forbidden');
+function endSession(wire: Wire, reason: EndReason): void {
+  if (reason === 'shutdown') wire.close(closeCodes.goingAway, 'Service restart');
+  else wire.close(closeCodes.forbidden, 'Forbidden');
 }
 
+/** What graphql-js says of a document that it cannot read. */
 function asBadRequest(error: GraphQLError): GraphQLError {
   if (error.originalError !== undefined) return error;
-  return withCode(error, new DomainError('BAD_REQUEST', error.message));
-}
-
-function asValidationFailed(error: GraphQLError): GraphQLError {
-  return withCode(error, new DomainError('VALIDATION_FAILED', error.message));
-}
-
-function withCode({ message, nodes, source, positions }: GraphQLError, originalError: DomainError): GraphQLError {
-  return new GraphQLError(message, { nodes, source, positions, originalError });
+  const { message, nodes, source, positions } = error;
+  return new GraphQLError(message, {
+    nodes,
+    source,
+    positions,
+    originalError: new DomainError('BAD_REQUEST', message),
+  });
 }

@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http';
-import { type Sessions, tooManySessions } from '../access/sessions.ts';
+import type { Sessions } from '../access/sessions.ts';
 import { PullWatch, type StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
 
 /** How long an EventSource waits before it connects again. */
@@ -19,6 +20,8 @@ interface StreamOptions {
   readonly res: ServerResponse;
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
+  /** Told why a stream could not go on. */
+  readonly onError: (error: unknown) => void;
 }
 
 /**
@@ -26,15 +29,8 @@ interface StreamOptions {
  * @throws QUOTA_EXCEEDED when the account has as many streams and sockets as it may
  */
 export function openEventStream(subscription: EventSubscription, options: StreamOptions): AsyncIterable<string> {
-  const { caller, res, sessions, timings } = options;
-  const ending = new AbortController();
-  const release = sessions.open(caller, () => ending.abort());
-  if (release === undefined) throw tooManySessions();
-  res.once('close', () => {
-    release();
-    ending.abort();
-  });
-  return eventStreamText(subscription.follow(ending.signal), res, timings);
+  const ended = options.sessions.openDuring(options.res, options.caller);
+  return eventStreamText(subscription.follow(ended), options);
 }
 
 /**
@@ -45,9 +41,9 @@ export function openEventStream(subscription: EventSubscription, options: Stream
  */
 async function* eventStreamText(
   stream: EventStream,
-  res: ServerResponse,
-  { heartbeatMs, slowReaderMs }: StreamTimings,
+  { res, timings, onError }: StreamOptions,
 ): AsyncGenerator<string, void> {
+  const { heartbeatMs, slowReaderMs } = timings;
   const watch = new PullWatch(slowReaderMs, () => res.destroy());
   const batches = stream[Symbol.asyncIterator]();
   try {
@@ -66,6 +62,9 @@ async function* eventStreamText(
         next = batches.next();
       }
     }
+  } catch (error) {
+    // The reader comes back with its last cursor, and is told then what it can be told.
+    if (!(error instanceof DomainError && error.code === 'CURSOR_EXPIRED')) onError(error);
   } finally {
     watch.taken();
     await batches.return?.();

@@ -118,8 +118,8 @@ function readBody(
 export function namingParameters(route: Route, error: DomainError): DomainError {
   if (route.body !== 'none' || error.facts.faults === undefined) return error;
   const faults = error.facts.faults.map((fault) => {
-    const name = fault.pointer.slice(1);
-    return fault.parameter === undefined && !name.includes('/') ? { ...fault, parameter: name } : fault;
+    const [name = ''] = fault.pointer.slice(1).split('/'); // without the place in a list
+    return fault.parameter === undefined ? { ...fault, parameter: name } : fault;
   });
   return new DomainError(error.code, error.message, { ...error.facts, faults });
 }

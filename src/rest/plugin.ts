@@ -75,7 +75,9 @@ export function useRest(
       if (route.streams) Object.assign(input, resumption(exchange));
       const output = await operation.run(world, caller, operation.parse(input, faults));
       if (route.streams) {
-        const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings });
+        const onError = (cause: unknown): void =>
+          log.error({ requestId: exchange.requestId, err: cause }, 'event stream failed');
+        const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings, onError });
         return { status: 200, headers: eventStreamHeaders, body: text };
       }
       return replyOf(await route.answer(output), exchange);

@@ -5,7 +5,7 @@ import { DomainError, notFound, validationFailed } from './errors.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import type { Ids } from './ids.ts';
 import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
-import { addMessage, type Message, messageEvents, messageInput, messageView } from './messages.ts';
+import { addMessage, type Message, messageEvents, messageInput, messageView, requireSender } from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { type CursorPart, decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
@@ -163,6 +163,7 @@ export const createConversation = operation({
   errors: ['INVALID_TRANSITION', 'ALREADY_EXISTS'],
   async run(context, input): Promise<ChangedConversation<ConversationWithMessages>> {
     const { caller, storage, ids, now } = context;
+    if (input.message !== undefined) requireSender(caller, input.message.sender);
     const accountId = caller.account.id;
     const at = timestamp(now);
     const empty: StoredConversation = {

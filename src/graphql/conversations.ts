@@ -30,7 +30,8 @@ const ConversationSort = builder.enumType('ConversationSort', {
 });
 
 const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
-  description: 'Whom a conversation is with.',
+  description:
+    'Whom a conversation is with, as the client said. No entity: its `id` is the client’s own, so a cache must not merge by it.',
   fields: (t) => ({
     id: t.exposeString('id', { nullable: true, description: 'The client’s own id of the visitor.' }),
     name: t.exposeString('name', { nullable: true, description: 'The visitor’s name.' }),
@@ -38,7 +39,12 @@ const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
   }),
 });
 
-export const Conversation = builder.objectRef<ConversationShape>('Conversation');
+/** A conversation, or one as an event tells of it: its own fields are those of then, its edges those of now. */
+export interface ShownConversation extends ConversationShape {
+  readonly isSnapshot?: boolean;
+}
+
+export const Conversation = builder.objectRef<ShownConversation>('Conversation');
 
 Conversation.implement({
   description: 'A conversation with a visitor.',
@@ -55,9 +61,10 @@ Conversation.implement({
       nullable: true,
       description: 'The client’s own id of it, unique in the account.',
     }),
-    metadata: t.expose('metadata', {
+    metadata: t.field({
       type: 'Metadata',
       description: 'The client’s own data. Empty for a token bound to a conversation.',
+      resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
     }),
     messageCount: t.exposeInt('messageCount', { description: 'How many messages it has.' }),
     lastActivityAt: t.expose('lastActivityAt', {

@@ -16,7 +16,11 @@ export const Lead = builder.objectRef<LeadShape>('Lead').implement({
     email: t.exposeString('email', { nullable: true, description: 'An email address; this or `phone` is there.' }),
     phone: t.exposeString('phone', { nullable: true, description: 'A phone number; this or `email` is there.' }),
     company: t.exposeString('company', { nullable: true, description: 'The visitor’s company.' }),
-    metadata: t.expose('metadata', { type: 'Metadata', description: 'The client’s own data.' }),
+    metadata: t.field({
+      type: 'Metadata',
+      description: 'The client’s own data.',
+      resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
+    }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was captured.' }),
     conversation: t.field({
       type: Conversation,

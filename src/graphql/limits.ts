@@ -21,6 +21,38 @@ export const maxNodes = 100_000;
 export const maxTokens = 2_000;
 export const maxBatch = 10;
 
+/** Characters of messages and metadata in one answer. */
+const maxAnswerText = 16 * 1024 * 1024;
+
+/**
+ * What the answer to one request may still hold of the texts that can be long. Aliases ask for the same
+ * text again and again, so the number of objects does not bound it.
+ */
+export class AnswerBudget {
+  #left = maxAnswerText;
+
+  /** @throws QUERY_TOO_COMPLEX */
+  spend(characters: number): void {
+    this.#left -= characters;
+    if (this.#left >= 0) return;
+    throw new DomainError(
+      'QUERY_TOO_COMPLEX',
+      'The answer would hold more than 16 MiB of text; ask for smaller pages.',
+    );
+  }
+
+  /** Hands on metadata, for its length as JSON. */
+  spendOn<M extends object>(metadata: M): M {
+    if (Object.keys(metadata).length > 0) this.spend(JSON.stringify(metadata).length);
+    return metadata;
+  }
+
+  /** A subscription has one answer after another. */
+  renew(): void {
+    this.#left = maxAnswerText;
+  }
+}
+
 /** What one selection costs for each object that it is made on. */
 interface Cost {
   readonly depth: number;

@@ -3,7 +3,7 @@ import type { Author, Message } from '../domain/messages.ts';
 import { listMessages, messageCursor, messageCursorSequence, sendMessage } from '../domain/messages.ts';
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { type Connection, connectionType, pageArgumentDescriptions } from './connection.ts';
-import { Conversation } from './conversations.ts';
+import { Conversation, type ShownConversation } from './conversations.ts';
 import { Node } from './node.ts';
 
 export const Sender = builder.enumType('Sender', {
@@ -16,7 +16,8 @@ export const Sender = builder.enumType('Sender', {
 });
 
 const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
-  description: 'Who of the agents, or which bot, wrote a message.',
+  description:
+    'Who of the agents, or which bot, wrote a message. No entity: its `id` is the client’s own, so a cache must not merge by it.',
   fields: (t) => ({
     id: t.exposeString('id', { nullable: true, description: 'The client’s own id of the author.' }),
     name: t.exposeString('name', { nullable: true, description: 'The name to show.' }),
@@ -30,11 +31,18 @@ export const MessageType = builder.objectRef<Message>('Message').implement({
     conversationId: t.exposeID('conversationId', { description: 'The conversation that it is in.' }),
     sequence: t.exposeInt('sequence', { description: 'Its place in the conversation: 1, 2, 3 … without gaps.' }),
     sender: t.expose('sender', { type: Sender, description: 'The role that sent it.' }),
-    content: t.exposeString('content', { description: 'Its text: 1 to 16,384 characters.' }),
+    content: t.string({
+      description: 'Its text: 1 to 16,384 characters.',
+      resolve: ({ content }, _, { budget }) => {
+        budget.spend(content.length);
+        return content;
+      },
+    }),
     author: t.expose('author', { type: MessageAuthor, nullable: true, description: 'Who wrote it, if that was said.' }),
-    metadata: t.expose('metadata', {
+    metadata: t.field({
       type: 'Metadata',
       description: 'The client’s own data. Empty for a token bound to a conversation.',
+      resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was sent.' }),
     conversation: t.field({
@@ -62,7 +70,7 @@ interface MessagePageArgs {
  * statement.
  */
 async function messagesOf(
-  conversation: { id: string; messageCount: number },
+  conversation: ShownConversation,
   args: MessagePageArgs,
   { caller, loaders }: GraphQLContext,
 ): Promise<Connection<Message>> {
@@ -78,7 +86,10 @@ async function messagesOf(
     ...(offset === undefined ? {} : { offset }),
     ...(after === undefined ? {} : { after }),
   });
-  const count = conversation.messageCount;
+  // Of a snapshot the messages are those of now, and none once it was erased.
+  const { messageCount: count = 0 } = conversation.isSnapshot
+    ? ((await loaders.conversation.load(conversation.id)) ?? {})
+    : conversation;
   const low = (after === undefined ? 0 : messageCursorSequence(after)) + (page.offset ?? 0) + 1;
   const high = Math.min(count, before === undefined ? count : messageCursorSequence(before, 'before') - 1);
   const from = last === undefined ? low : Math.max(low, high - page.limit + 1);

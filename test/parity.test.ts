@@ -128,6 +128,96 @@ function listing(name: string, query: Record<string, unknown>, rest: Partial<Cas
   };
 }
 
+function capturing(
+  name: string,
+  body: object,
+  { given = async () => ({}), ...rest }: Partial<Case> & Pick<Case, 'expected'>,
+): Case {
+  // What the case has made is the conversation that the lead is of.
+  const input = ({ id }: Json) => (id === undefined ? body : { ...body, conversationId: id });
+  return {
+    name: `capturing a lead ${name}`,
+    given,
+    rest: (made) => ['POST', '/leads', input(made)],
+    graphql: (made) => [
+      `mutation ($input: CaptureLeadInput!) { result: captureLead(input: $input) { lead { ${select.lead} } } }`,
+      { input: input(made) },
+    ],
+    ...rest,
+  };
+}
+
+async function capture(client: TestAccount, body: object): Promise<Json> {
+  return (await client.rest('POST', '/leads', { body })).body;
+}
+
+function listingLeads(
+  name: string,
+  query: Record<string, unknown>,
+  rest: Partial<Case> & Pick<Case, 'expected'>,
+): Case {
+  const spelt = Object.entries(query).map(([key, value]) => `${listArguments[key] ?? key}: ${JSON.stringify(value)}`);
+  return {
+    name: `listing leads ${name}`,
+    given: async (client) => {
+      for (const phone of ['1', '2', '3', '4', '5']) await capture(client, { phone });
+    },
+    rest: () => ['GET', `/leads?${new URLSearchParams(query as Record<string, string>)}`],
+    graphql: () => [
+      `{ result: leads${spelt.length === 0 ? '' : `(${spelt.join(', ')})`} { data: nodes { ${select.lead} }
+        totalCount pageInfo { hasNextPage endCursor } } }`,
+    ],
+    ...rest,
+  };
+}
+
+/** One event of each kind, and two conversations. */
+async function eventful(client: TestAccount): Promise<Json> {
+  const { id } = await create(client, { metadata: { vip: true }, message: visitorSays('Hello') });
+  await create(client, { message: { content: 'Hi', sender: 'agent' } });
+  await capture(client, { conversationId: id, email: 'ada@example.com' });
+  await change(client, id, { status: 'closed' });
+  const { data } = await client.graphql('{ eventCursor }');
+  return { id, end: data.eventCursor };
+}
+
+interface EventsQuery {
+  readonly limit?: number;
+  readonly after?: string;
+  readonly types?: string[];
+  readonly conversationId?: string;
+}
+
+function listingEvents(
+  name: string,
+  query: (made: Json) => EventsQuery,
+  rest: Partial<Case> & Pick<Case, 'expected'>,
+): Case {
+  return {
+    name: `listing events ${name}`,
+    given: eventful,
+    rest: (made) => ['GET', `/events?${new URLSearchParams(query(made) as Record<string, string>)}`],
+    graphql: (made) => {
+      const { limit: first, types, ...others } = query(made);
+      return [
+        `query ($first: Int, $after: String, $types: [EventType!], $conversationId: ID) {
+          result: events(first: $first, after: $after, types: $types, conversationId: $conversationId) {
+            data: nodes { ${select.event} } pageInfo { hasNextPage endCursor } } }`,
+        { ...others, first, types: types?.map((type) => type.toUpperCase().replace('.', '_')) },
+      ];
+    },
+    ...rest,
+  };
+}
+
+/** The place in the same log that lies so many events further on. */
+function furtherOn(cursor: string, count: number): string {
+  const [epoch, sequence] = Buffer.from(cursor, 'base64url').toString().split('.');
+  return Buffer.from(`${epoch}.${Number(sequence) + count}`).toString('base64url');
+}
+
+const sequencesOf = ({ data }: Json): number[] => data.map(({ sequence }: Json) => sequence);
+
 const cases: Case[] = [
   creating('an empty conversation', {}, { expected: 201, events: ['conversation.started'] }),
   creating(
@@ -421,6 +511,118 @@ const cases: Case[] = [
     expected: 'NOT_FOUND',
   },
 
+  capturing('with a phone number', { phone: '+49 30 1234567' }, { expected: 201, events: ['lead.captured'] }),
+  capturing(
+    'with everything, of a conversation',
+    { name: 'Ada 📦', email: 'ada@example.com', phone: '1', company: 'Engines', metadata: { vip: true, score: 4.5 } },
+    {
+      given: create,
+      expected: 201,
+      events: ['lead.captured'],
+      check: ({ conversationId }) => expect(conversationId).toEqual(expect.any(String)),
+    },
+  ),
+  capturing('of a closed conversation', { phone: '1' }, { given: closed, expected: 201, events: ['lead.captured'] }),
+  capturing(
+    'without a way to reach anybody is refused',
+    { name: 'Ada' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/email'] },
+  ),
+  capturing(
+    'with many faults tells all of them',
+    { name: 'x'.repeat(201), phone: ' ', metadata: { a: { b: 1 } } },
+    { expected: 'VALIDATION_FAILED', pointers: ['/metadata/a', '/name', '/phone'] },
+  ),
+  capturing(
+    'of an unknown conversation',
+    { phone: '1' },
+    { given: async () => ({ id: unknownConversation }), expected: 'NOT_FOUND' },
+  ),
+  {
+    name: 'getting a lead',
+    given: (client) => capture(client, { email: 'ada@example.com', metadata: { source: 'shop' } }),
+    rest: ({ id }) => ['GET', `/leads/${id}`],
+    graphql: ({ id }) => [`query ($id: ID!) { result: lead(id: $id) { ${select.lead} } }`, { id }],
+    expected: 200,
+    check: ({ email }) => expect(email).toBe('ada@example.com'),
+  },
+  ...['lead_01m7yzcf3tfz1aan3df712nas7', 'lead_nonsense', unknownConversation].map(
+    (id): Case => ({
+      name: `getting the lead ${id}, which is unknown`,
+      rest: () => ['GET', `/leads/${id}`],
+      graphql: () => ['query ($id: ID!) { result: lead(id: $id) { id } }', { id }],
+      expected: 'NOT_FOUND',
+    }),
+  ),
+  listingLeads(
+    'without parameters: newest first',
+    {},
+    {
+      expected: 200,
+      check: ({ data, total }) => {
+        expect(data.map(({ phone }: Json) => phone)).toEqual(['5', '4', '3', '2', '1']);
+        expect(total).toBe(5);
+      },
+    },
+  ),
+  listingLeads(
+    'a page',
+    { limit: 2, offset: 1 },
+    { expected: 200, check: ({ data, hasMore }) => expect([data.length, hasMore]).toEqual([2, true]) },
+  ),
+  listingLeads('beyond the end', { offset: 5 }, { expected: 200, check: ({ data }) => expect(data).toEqual([]) }),
+  listingLeads('too large a page is refused', { limit: 101 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
+  listingLeads(
+    'from a cursor that is none is refused',
+    { after: 'nonsense' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
+  ),
+
+  listingEvents('from the oldest on', () => ({}), {
+    expected: 200,
+    check: (page) => {
+      expect(sequencesOf(page)).toEqual([1, 2, 3, 4, 5]);
+      expect(page.data.map(({ data }: Json) => Object.keys(data).sort())).toEqual([
+        ['conversation'],
+        ['conversation', 'message'],
+        ['conversation'],
+        ['conversation', 'lead'],
+        ['conversation'],
+      ]);
+    },
+  }),
+  listingEvents('a page', () => ({ limit: 2 }), {
+    expected: 200,
+    check: (page) => expect([sequencesOf(page), page.hasMore]).toEqual([[1, 2], true]),
+  }),
+  listingEvents('at the end of the log', ({ end }) => ({ after: end }), {
+    expected: 200,
+    check: ({ data, hasMore }) => expect([data, hasMore]).toEqual([[], false]),
+  }),
+  listingEvents('of some types', () => ({ types: ['lead.captured', 'message.received'] }), {
+    expected: 200,
+    check: (page) => expect(sequencesOf(page)).toEqual([2, 4]),
+  }),
+  listingEvents('of one conversation', ({ id }) => ({ conversationId: id }), {
+    expected: 200,
+    check: (page) => expect(sequencesOf(page)).toEqual([1, 2, 4, 5]),
+  }),
+  listingEvents('of a conversation that is unknown', () => ({ conversationId: unknownConversation }), {
+    expected: 200,
+    check: ({ data, hasMore }) => expect([data, hasMore]).toEqual([[], false]),
+  }),
+  listingEvents('no page at all is refused', () => ({ limit: 0 }), {
+    expected: 'VALIDATION_FAILED',
+    pointers: ['/limit'],
+  }),
+  listingEvents('from a cursor that is none is refused', () => ({ after: 'nonsense' }), {
+    expected: 'VALIDATION_FAILED',
+    pointers: ['/after'],
+  }),
+  listingEvents('from beyond the end of the log is refused', ({ end }) => ({ after: furtherOn(end, 1) }), {
+    expected: 'CURSOR_EXPIRED',
+  }),
+
   {
     name: 'getting the account',
     rest: () => ['GET', '/account'],
@@ -495,18 +697,25 @@ function normalized(value: Json, face: 'rest' | 'graphql'): Json {
     names.set(id, name);
     return name;
   };
-  const spell = (text: string) => (text.includes(':') ? text : text.toLowerCase().replace('_', ':'));
+  const spell = (text: string, mark: string) => (text.includes(mark) ? text : text.toLowerCase().replace('_', mark));
   const walk = (part: Json, key: string): Json => {
     if (Array.isArray(part)) return part.map((each) => walk(each, key));
     if (part !== null && typeof part === 'object') {
       return Object.fromEntries(Object.entries(part).map(([name, each]) => [name, walk(each, name)]));
     }
     if (typeof part !== 'string') return part;
-    if (/^(acct|key|conv|msg)_[0-9a-z]{26}$/.test(part)) return nameOf(part);
+    if (/^(acct|key|conv|msg|lead|evt)_[0-9a-z]{26}$/.test(part)) return nameOf(part);
     if (key === 'prefix' || key === 'cursor') return '(differs)';
-    return face === 'graphql' && enumerations.includes(key) ? spell(part) : part;
+    if (face === 'rest') return part;
+    return key === 'type' ? spell(part, '.') : enumerations.includes(key) ? spell(part, ':') : part;
   };
   return walk(value, '');
+}
+
+/** An event of a type of its own, in the form of REST. */
+function eventOf({ __typename, conversation, message, lead, ...event }: Json): Json {
+  const others = { ...(message === undefined ? {} : { message }), ...(lead === undefined ? {} : { lead }) };
+  return { ...event, data: { ...others, conversation } };
 }
 
 /** The parts that differ by the form of a list or of an answer, brought together. */
@@ -518,10 +727,12 @@ function resourceOf(body: Json, face: 'rest' | 'graphql'): Json {
     const { hasMore, total } = resource.pagination;
     return { data: resource.data, hasMore, total };
   }
-  const { eventCursor: _cursor, conversation, message, apiKey, ...rest } = body;
-  const resource = conversation ?? message ?? apiKey ?? rest;
-  if (resource.data !== undefined)
-    return { data: resource.data, hasMore: resource.pageInfo.hasNextPage, total: resource.totalCount };
+  const { eventCursor: _cursor, conversation, message, apiKey, lead, ...rest } = body;
+  const resource = conversation ?? message ?? apiKey ?? lead ?? rest;
+  if (resource.data !== undefined) {
+    const data = resource.data.map((each: Json) => ('apiVersion' in each ? eventOf(each) : each));
+    return { data, hasMore: resource.pageInfo.hasNextPage, total: resource.totalCount };
+  }
   return resource.messages?.nodes === undefined ? resource : { ...resource, messages: resource.messages.nodes };
 }
 
@@ -532,8 +743,11 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 async function leftBehind(client: TestAccount): Promise<Json> {
-  const { body } = await client.rest('GET', '/conversations?limit=100');
-  return normalized(body.data, 'rest');
+  const [conversations, leads] = [
+    await client.rest('GET', '/conversations?limit=100'),
+    await client.rest('GET', '/leads?limit=100'),
+  ];
+  return normalized([conversations.body.data, leads.body.data], 'rest');
 }
 
 describe('both faces agree on', () => {

@@ -6,11 +6,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { clientAddress, FailedAttempts } from '../../src/access/failed-attempts.ts';
 import { createApiKey, type NewApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
+import { listEvents, streamEvents } from '../../src/domain/events.ts';
 import { messagesById } from '../../src/domain/messages.ts';
 import { type OperationName, operations } from '../../src/domain/operations.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { commandLine } from '../cli/program.ts';
-import { type Client, clientOf } from '../support/client.ts';
+import { type Client, clientOf, type GraphQLResponse } from '../support/client.ts';
 import { TestClock } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
@@ -455,6 +456,13 @@ const documents: Record<OperationName, string> = {
   revokeApiKey: 'mutation { revokeApiKey(input: { id: "key_1" }) { eventCursor } }',
 };
 
+/** The first result of a stream that is refused. */
+async function streamed(client: Client, query: string): Promise<GraphQLResponse> {
+  const { status, headers, body } = await client.post({ query }, { headers: { accept: 'text/event-stream' } });
+  const [, data = '{}'] = /^data: (.+)$/m.exec(String(body)) ?? [];
+  return { status, headers, ...JSON.parse(data) };
+}
+
 describe('a scope', () => {
   const names = Object.keys(operations) as OperationName[];
 
@@ -465,7 +473,7 @@ describe('a scope', () => {
     // A stream from nowhere is refused when its scope was not: it would go on for ever.
     const path = route.path.replaceAll(/:\w+/g, 'conv_1') + (route.streams ? '?after=nowhere' : '');
     const rest = await client.rest(route.method, path, route.body === 'none' ? {} : { body: { unknown: true } });
-    const graphql = await client.graphql(documents[name]);
+    const graphql = await (route.streams ? streamed(client, documents[name]) : client.graphql(documents[name]));
     const error = graphql.errors?.[0];
     return {
       rest: { status: rest.status, headers: rest.headers, code: rest.body.code, words: rest.body.detail },
@@ -548,7 +556,7 @@ describe('a caller that is bound to one conversation', () => {
     bound = { ...operatorOf(account), credential: 'token', conversationId: own.id };
   });
 
-  const open: readonly string[] = ['getConversation', 'listMessages', 'sendMessage'];
+  const open: readonly string[] = ['getConversation', 'listMessages', 'sendMessage', 'listEvents', 'streamEvents'];
   const message = { content: 'Hello', sender: 'visitor', metadata };
 
   test.each(Object.values(operations).filter(({ name }) => !open.includes(name)))(
@@ -557,6 +565,23 @@ describe('a caller that is bound to one conversation', () => {
       await expect(operation.execute(server.app.world, bound, {})).rejects.toMatchObject({ code: 'FORBIDDEN' });
     },
   );
+
+  test('reads the events of its conversation only, without their metadata', async () => {
+    const { world } = server.app;
+    const { items } = await listEvents.execute(world, bound, {});
+    expect(items.map(({ type, conversationId }) => [type, conversationId])).toEqual([
+      ['conversation.started', own.id],
+      ['message.received', own.id],
+    ]);
+    const text = items.map(({ json }) => json).join('');
+    expect(text).toContain('"metadata":{}');
+    expect(text).not.toContain('4711');
+    for (const operation of [listEvents, streamEvents]) {
+      await expect(operation.execute(world, bound, { conversationId: other.id })).rejects.toMatchObject({
+        code: 'NOT_FOUND',
+      });
+    }
+  });
 
   test('reads its conversation and its messages without their metadata', async () => {
     const { world } = server.app;

@@ -408,16 +408,21 @@ describe('methods', () => {
     if (verb !== 'HEAD') expect(response.body.code).toBe('METHOD_NOT_ALLOWED');
   });
 
-  test('GraphQL knows GET, POST and OPTIONS', async () => {
-    for (const verb of verbs.filter((each) => each !== 'GET' && each !== 'POST')) {
+  test('GraphQL knows GET, HEAD, POST and OPTIONS', async () => {
+    for (const verb of verbs.filter((each) => !['GET', 'HEAD', 'POST'].includes(each))) {
       const response = await at(verb, '/graphql', authorized());
       expect(response.status).toBe(405);
-      expect(response.headers['allow']).toBe('GET, POST, OPTIONS');
-      if (verb !== 'HEAD') expect(response.body.errors[0].extensions.code).toBe('METHOD_NOT_ALLOWED');
+      expect(response.headers['allow']).toBe('GET, HEAD, POST, OPTIONS');
+      expect(response.body.errors[0].extensions.code).toBe('METHOD_NOT_ALLOWED');
     }
     const options = await at('OPTIONS', '/graphql', authorized());
     expect(options.status).toBe(204);
-    expect(options.headers['allow']).toBe('GET, POST, OPTIONS');
+    expect(options.headers['allow']).toBe('GET, HEAD, POST, OPTIONS');
+    const query = await at('HEAD', `/graphql?query=${encodeURIComponent('{ account { id } }')}`, authorized());
+    expect([query.status, query.body]).toEqual([200, '']);
+    const mutation = 'mutation { createConversation(input: {}) { eventCursor } }';
+    const changing = await at('HEAD', `/graphql?query=${encodeURIComponent(mutation)}`, authorized());
+    expect(changing.status).toBe(405);
     expect((await at('OPTIONS', '/graphql')).status).toBe(401);
     const preflight = { Origin: 'https://shop.example', 'Access-Control-Request-Method': 'POST' };
     expect((await at('OPTIONS', '/graphql', preflight)).status).toBe(204);

@@ -10,3 +10,11 @@ export const conversationWithMessages = `${conversation} messages(first: 100) { 
 export const account = 'id name plan rateLimit { limit remaining resetAt } eventCursor createdAt';
 
 export const apiKey = 'id name prefix scopes expiresAt lastUsedAt createdAt revokedAt';
+
+export const lead = 'id conversationId name email phone company metadata createdAt';
+
+export const event = `__typename id type timestamp sequence cursor apiVersion accountId
+  ... on ConversationStartedEvent { conversation { ${conversation} } }
+  ... on MessageReceivedEvent { message { ${message} } conversation { ${conversation} } }
+  ... on ConversationClosedEvent { conversation { ${conversation} } }
+  ... on LeadCapturedEvent { lead { ${lead} } conversation { ${conversation} } }`;

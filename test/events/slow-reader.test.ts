@@ -1,0 +1,332 @@
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import Database from 'better-sqlite3';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
+import type { NewEvent } from '../../src/domain/events.ts';
+import type { Json } from '../support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { RawSocket, until } from '../support/subscribe.ts';
+
+// A reader that stops reading costs no memory, is ended, and has missed nothing when it comes back.
+
+let server: TestServer;
+afterEach(() => server.close());
+
+const leanQuery = 'subscription ($after: String) { events(after: $after) { cursor id } }';
+const fullQuery = `subscription ($after: String) {
+  events(after: $after) { cursor id ... on ConversationStartedEvent { conversation { metadata } } }
+}`;
+
+function makeEvents(client: TestAccount, count: number, bytes: number): NewEvent[] {
+  const { ids } = server.app.world;
+  const now = server.clock.now();
+  const at = new Date(now).toISOString();
+  return Array.from({ length: count }, () => ({
+    id: ids.next('event', now),
+    type: 'conversation.started',
+    timestamp: at,
+    conversationId: null,
+    data: {
+      conversation: {
+        id: client.account.id.replace('acct', 'conv'),
+        status: 'active',
+        subject: null,
+        visitor: null,
+        externalId: null,
+        metadata: { filling: 'x'.repeat(bytes) },
+        messageCount: 0,
+        lastActivityAt: at,
+        firstResponseAt: null,
+        closedAt: null,
+        version: 1,
+        createdAt: at,
+        updatedAt: at,
+      },
+    },
+  }));
+}
+
+/** Writes events past the operations, which would take longer than the reading that this is about. */
+async function write(client: TestAccount, count: number, bytes: number): Promise<void> {
+  const events = makeEvents(client, count, bytes);
+  await server.app.world.storage.write(async (tx) => {
+    await tx.events.append(client.account.id, events);
+  });
+}
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** What the whole process holds, the clients of the test included. */
+function memoryBytes(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+const megabyte = 1024 * 1024;
+
+/** A reader of any kind, which can stop and go on. It keeps what tells one event from another. */
+interface Reader {
+  readonly ids: string[];
+  /** GraphQL errors in place of events. */
+  readonly errors: Json[];
+  readonly cursor: () => string | undefined;
+  pause(): void;
+  resume(): void;
+  /** How the connection ended. */
+  readonly ended: Promise<unknown>;
+}
+
+interface ReaderKind {
+  open(client: TestAccount, after: string, query: string): Promise<Reader>;
+}
+
+async function openSocket(client: TestAccount, after: string, query: string): Promise<Reader> {
+  const raw = await new RawSocket(server.url).init(client.secret);
+  onTestFinished(() => raw.socket.terminate());
+  const ids: string[] = [];
+  const errors: Json[] = [];
+  let cursor: string | undefined;
+  raw.socket.removeAllListeners('message'); // it would keep them all
+  raw.socket.on('message', (data) => {
+    const { type, payload } = JSON.parse(String(data));
+    if (type === 'next') {
+      ids.push(payload.data.events.id);
+      cursor = payload.data.events.cursor;
+    } else {
+      errors.push(...payload);
+    }
+  });
+  raw.subscribe('all', query, { after });
+  return {
+    ids,
+    errors,
+    cursor: () => cursor,
+    pause: () => raw.socket.pause(),
+    resume: () => raw.socket.resume(),
+    ended: raw.closed.then(({ code }) => code),
+  };
+}
+
+/** Either face's event stream, read as text: each event is a line of data. */
+function openStream(path: (after: string, query: string) => string, eventIn: (data: string) => Json) {
+  return async (client: TestAccount, after: string, query: string): Promise<Reader> => {
+    const request = httpRequest(`${server.url}${path(after, query)}`, {
+      headers: { authorization: `Bearer ${client.secret}`, accept: 'text/event-stream' },
+    });
+    request.end();
+    onTestFinished(() => void request.destroy());
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    request.on('error', () => {});
+    const ids: string[] = [];
+    const errors: Json[] = [];
+    let cursor: string | undefined;
+    let rest = '';
+    response.setEncoding('utf8').on('data', (text: string) => {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) {
+        if (!line.startsWith('data: ')) continue;
+        const event = eventIn(line);
+        if (event.errors !== undefined) {
+          errors.push(...event.errors);
+        } else {
+          ids.push(event.id);
+          cursor = event.cursor;
+        }
+      }
+    });
+    const ended = new Promise((resolve) => {
+      response.on('error', () => {}).on('close', () => resolve(response.complete ? 'complete' : 'cut off'));
+    });
+    return {
+      ids,
+      errors,
+      cursor: () => cursor,
+      pause: () => void response.pause(),
+      resume: () => void response.resume(),
+      ended,
+    };
+  };
+}
+
+/** The beginning of an event is enough to know it by, and is parsed faster than the whole. */
+function headOf(data: string): Json {
+  return JSON.parse(`${data.slice('data: '.length, data.indexOf(',"apiVersion"'))}}`);
+}
+
+const socket: ReaderKind = { open: openSocket };
+
+const restStream: ReaderKind = { open: openStream((after) => `/v1/events/stream?after=${after}`, headOf) };
+
+const graphqlStream: ReaderKind = {
+  open: openStream(
+    (after, query) =>
+      `/graphql?query=${encodeURIComponent(query)}&variables=${encodeURIComponent(JSON.stringify({ after }))}`,
+    (text) => {
+      const { data, errors } = JSON.parse(text.slice('data: '.length));
+      return data?.events ?? { errors };
+    },
+  ),
+};
+
+const cursorOf = async (client: TestAccount): Promise<string> =>
+  (await client.graphql('{ eventCursor }')).data.eventCursor;
+
+/** The ids of the log, in order, as they lie in the file. */
+function loggedIds({ account }: TestAccount): string[] {
+  const database = new Database(server.databasePath, { readonly: true });
+  try {
+    const select = database.prepare('SELECT id FROM events WHERE account_id = ? ORDER BY sequence').pluck();
+    return select.all(account.id) as string[];
+  } finally {
+    database.close();
+  }
+}
+
+/**
+ * Lets readers stop, writes a log beside one that reads on, and lets the stopped ones come back: first for
+ * what was on its way to them, then over a new connection for the rest.
+ */
+async function stopAndResume(
+  kinds: readonly ReaderKind[],
+  { beside, count, bytes, slowReaderMs }: { beside: ReaderKind; count: number; bytes: number; slowReaderMs: number },
+) {
+  const step = 1_000;
+  // Pings do not take the place of the reader's own time, though they come sooner.
+  server = await startTestServer({ timings: { slowReaderMs, pingMs: 2_000 } });
+  const client = await server.account();
+  const start = await cursorOf(client);
+  const slow = await Promise.all(kinds.map(({ open }) => open(client, start, fullQuery)));
+  const fast = await beside.open(client, start, leanQuery);
+  await write(client, step, bytes);
+  await until(() => [...slow, fast].every(({ ids }) => ids.length === step));
+  for (const reader of slow) reader.pause();
+
+  const before = memoryBytes();
+  let most = 0;
+  let longestMs = 0;
+  for (let written = 2 * step; written <= count; written += step) {
+    const startedMs = performance.now();
+    await write(client, step, bytes);
+    await until(() => fast.ids.length === written);
+    longestMs = Math.max(longestMs, performance.now() - startedMs);
+    if (written % (10 * step) === 0) most = Math.max(most, memoryBytes());
+  }
+  // Ended by the service: only the fast one is left, before the others have read again.
+  await until(() => server.app.sessions.size === 1);
+  for (const reader of slow) reader.resume();
+  const endings = await Promise.all(slow.map(({ ended }) => ended));
+
+  const resumed = await Promise.all(
+    kinds.map(({ open }, index) => open(client, (slow[index] as Reader).cursor() as string, leanQuery)),
+  );
+  const received: string[][] = [];
+  for (const [index, reader] of slow.entries()) {
+    const rest = (resumed[index] as Reader).ids;
+    await until(() => reader.ids.length + rest.length >= count);
+    received.push([...reader.ids, ...rest]);
+  }
+  return {
+    growthMegabytes: (most - before) / megabyte,
+    longestMs,
+    endings,
+    missed: slow.map(({ ids }) => count - ids.length),
+    received,
+    receivedByFast: fast.ids,
+    log: loggedIds(client),
+  };
+}
+
+test('a socket that stops reading while 100,000 events are written costs no memory, is closed with 4290, and resumes to completeness', async () => {
+  const result = await stopAndResume([socket], {
+    beside: restStream,
+    count: 100_000,
+    bytes: 1_000,
+    slowReaderMs: 5_000,
+  });
+  expect(result.log.length).toBe(100_000);
+  expect(result.growthMegabytes).toBeLessThan(60);
+  expect(result.longestMs).toBeLessThan(1_000); // for a thousand events of the other
+  expect(result.endings).toEqual([4290]);
+  expect(result.missed[0]).toBeGreaterThan(50_000);
+  expect(result.received[0]?.join()).toBe(result.log.join());
+  expect(result.receivedByFast.join()).toBe(result.log.join());
+}, 60_000);
+
+test('event streams that stop reading cost no memory, are ended, and resume to completeness', async () => {
+  const result = await stopAndResume([restStream, graphqlStream], {
+    beside: socket,
+    count: 10_000,
+    bytes: 10_000,
+    slowReaderMs: 2_000,
+  });
+  expect(result.growthMegabytes).toBeLessThan(60);
+  expect(result.longestMs).toBeLessThan(1_000);
+  expect(result.endings).toEqual(['cut off', 'cut off']);
+  for (const [index, received] of result.received.entries()) {
+    expect(result.missed[index]).toBeGreaterThan(5_000);
+    expect(received.join()).toBe(result.log.join());
+  }
+  expect(result.receivedByFast.join()).toBe(result.log.join());
+}, 60_000);
+
+test.each([
+  { reader: 'socket', kind: socket },
+  { reader: 'stream of REST', kind: restStream },
+  { reader: 'stream of GraphQL', kind: graphqlStream },
+])('a $reader that lags behind what is removed is told so, and goes on from the oldest cursor', async ({ kind }) => {
+  server = await startTestServer();
+  const client = await server.account();
+  const start = await cursorOf(client);
+  const reader = await kind.open(client, start, fullQuery);
+  reader.pause();
+  for (let step = 0; step < 20; step++) await write(client, 50, 30_000);
+  server.clock.advance(1);
+  const { storage } = server.app.world;
+  await storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
+  await write(client, 1, 1);
+  reader.resume();
+  if (kind === restStream) {
+    expect(await reader.ended).toBe('complete');
+    const refused = await client.rest('GET', `/events/stream?after=${reader.cursor()}`);
+    expect([refused.status, refused.body.code]).toEqual([410, 'CURSOR_EXPIRED']);
+  }
+  await until(() => kind === restStream || reader.errors.length > 0);
+  const expired = await client.rest('GET', `/events?after=${reader.cursor()}`);
+  const { oldestCursor } = expired.body;
+  if (kind !== restStream) {
+    expect(reader.errors).toMatchObject([{ extensions: { code: 'CURSOR_EXPIRED', oldestCursor } }]);
+  }
+  const resumed = await kind.open(client, oldestCursor, leanQuery);
+  await until(() => resumed.ids.length === 1);
+  expect(resumed.ids).toEqual(loggedIds(client));
+  expect(reader.ids.length).toBeLessThan(1_000);
+  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
+});
+
+test('a client that asks and takes no answers is no longer read from, and closed with 4290', async () => {
+  server = await startTestServer({ timings: { slowReaderMs: 1_000, pingMs: 400 } });
+  const client = await server.account();
+  const { socket, closed } = await new RawSocket(server.url).init(client.secret);
+  onTestFinished(() => socket.terminate());
+  socket.pause();
+  // Each is echoed. The kernels hold some megabytes in each direction, and the service one or two.
+  const ping = JSON.stringify({ type: 'ping', payload: { filling: 'x'.repeat(60_000) } });
+  let sent = 0;
+  const flooding = (async () => {
+    while (socket.readyState === socket.OPEN && sent < 5_000) {
+      await new Promise<void>((resolve) => socket.send(ping, () => resolve()));
+      sent++;
+    }
+  })();
+  await until(() => server.app.sessions.size === 0);
+  expect((sent * ping.length) / megabyte).toBeLessThan(60);
+  socket.resume();
+  expect((await closed).code).toBe(4290);
+  await flooding;
+  expect(sent).toBeLessThan(5_000);
+});

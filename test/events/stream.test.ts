@@ -1,0 +1,510 @@
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { createClient } from 'graphql-sse';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Json } from '../support/client.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { SseReader } from '../support/sse.ts';
+import { eventFields, until } from '../support/subscribe.ts';
+
+// Server-Sent Events on both faces: what is promised of a stream besides that it resumes.
+
+const timings = { heartbeatMs: 50 };
+let server: TestServer;
+beforeAll(async () => {
+  server = await startTestServer({ timings });
+});
+afterAll(() => server.close());
+
+const opened: { close(): void }[] = [];
+
+// Whatever a test did, nothing of it is left behind.
+afterEach(async () => {
+  for (const one of opened.splice(0)) one.close();
+  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+  expect(server.logLines.splice(0).filter(({ level }) => level !== 'info')).toEqual([]);
+});
+
+async function openStream(client: TestAccount, query = '', headers: Record<string, string> = {}): Promise<SseReader> {
+  const reader = await SseReader.open(`${server.url}/v1/events/stream${query}`, {
+    authorization: `Bearer ${client.secret}`,
+    ...headers,
+  });
+  opened.push(reader);
+  return reader;
+}
+
+const startConversation = (client: TestAccount, content = 'hello') =>
+  client.rest('POST', '/conversations', { body: { message: { content, sender: 'visitor' } } });
+
+const cursorOf = async (client: TestAccount): Promise<string> =>
+  (await client.graphql('{ eventCursor }')).data.eventCursor;
+
+const everything = `subscription ($after: String) { events(after: $after) { ${eventFields} } }`;
+const expiredCursor = Buffer.from('00.1').toString('base64url');
+
+/** Removes all events that there are, as if they had grown old. */
+async function forgetEvents(): Promise<void> {
+  server.clock.advance(1);
+  await server.app.world.storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
+}
+
+describe('GET /v1/events/stream', () => {
+  test('is an event stream that nobody keeps, with the headers that every answer has', async () => {
+    const client = await server.account();
+    const { status, headers } = await openStream(client, '', { 'x-request-id': 'my-stream' });
+    expect(status).toBe(200);
+    expect(headers).toMatchObject({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+      'x-content-type-options': 'nosniff',
+      'x-request-id': 'my-stream',
+      'ratelimit-policy': '"business";q=1000000;w=3600',
+      ratelimit: expect.stringMatching(/^"business";r=999999;t=\d+$/),
+      'x-ratelimit-remaining': '999999',
+    });
+    expect(headers).not.toHaveProperty('content-length');
+  });
+
+  test('begins with a block that gives the place where it begins, and how soon to come back', async () => {
+    const client = await server.account();
+    await startConversation(client);
+    const reader = await openStream(client);
+    await reader.until(({ blocks }) => blocks.length > 0);
+    expect(reader.blocks[0]).toEqual({ id: await cursorOf(client), retry: '1000' });
+  });
+
+  test('starts now when it is not told where to start', async () => {
+    const client = await server.account();
+    await startConversation(client, 'before');
+    const reader = await openStream(client);
+    await startConversation(client, 'after');
+    await reader.until(({ events }) => events.length === 2);
+    expect(reader.events.map(({ sequence }) => sequence)).toEqual([3, 4]);
+    expect(reader.events[1].data.message.content).toBe('after');
+  });
+
+  test('moves the cursor of a reader whose filter leaves nothing', async () => {
+    const client = await server.account();
+    const reader = await openStream(client, '?types=lead.captured');
+    await startConversation(client);
+    const end = await cursorOf(client);
+    await reader.until(({ lastEventId }) => lastEventId === end);
+    expect(reader.events).toEqual([]);
+    const resumed = await openStream(client, '', { 'last-event-id': end });
+    await startConversation(client, 'next');
+    await resumed.until(({ events }) => events.length === 2);
+    expect(resumed.events.map(({ sequence }) => sequence)).toEqual([3, 4]);
+  });
+
+  test('takes several types and one conversation', async () => {
+    const client = await server.account();
+    const after = await cursorOf(client);
+    const [one, other] = [(await startConversation(client)).body.id, (await startConversation(client)).body.id];
+    for (const id of [one, other]) {
+      await client.rest('PATCH', `/conversations/${id}`, { body: { status: 'closed' } });
+      await client.rest('POST', '/leads', { body: { conversationId: id, phone: '1' } });
+    }
+    const readers = [
+      { query: 'types=message.received,lead.captured', sequences: [2, 4, 6, 8] },
+      { query: `conversationId=${other}`, sequences: [3, 4, 7, 8] },
+      { query: `types=conversation.closed&conversationId=${other}`, sequences: [7] },
+      { query: 'conversationId=conv_of_nobody', sequences: [] },
+    ];
+    for (const { query, sequences } of readers) {
+      const reader = await openStream(client, `?after=${after}&${query}`);
+      const end = await cursorOf(client);
+      await reader.until(({ lastEventId }) => lastEventId === end);
+      expect([query, reader.events.map(({ sequence }) => sequence)]).toEqual([query, sequences]);
+    }
+  });
+
+  test('goes on from Last-Event-ID, also where `after` says something else', async () => {
+    const client = await server.account();
+    await startConversation(client);
+    const first = await cursorOf(client);
+    await startConversation(client);
+    const second = await cursorOf(client);
+    await startConversation(client);
+    const cases = [
+      { query: `?after=${first}`, headers: {}, sequences: [3, 4, 5, 6] },
+      { query: `?after=${first}`, headers: { 'last-event-id': second }, sequences: [5, 6] },
+      { query: '', headers: { 'last-event-id': second }, sequences: [5, 6] },
+      { query: `?after=${second}`, headers: { 'last-event-id': '' }, sequences: [5, 6] },
+    ];
+    for (const { query, headers, sequences } of cases) {
+      const reader = await openStream(client, query, headers);
+      await reader.until(({ events }) => events.length === sequences.length);
+      expect(reader.events.map(({ sequence }) => sequence)).toEqual(sequences);
+    }
+  });
+
+  test.each<{ request: string; query?: string; headers?: Record<string, string>; status: number; body: object }>([
+    {
+      request: 'an unknown type',
+      query: '?types=lead.captured,nothing',
+      status: 400,
+      body: {
+        code: 'VALIDATION_FAILED',
+        errors: [{ parameter: 'types', detail: expect.any(String) }],
+      },
+    },
+    { request: 'no type', query: '?types=', status: 400, body: { code: 'VALIDATION_FAILED' } },
+    {
+      request: 'a parameter twice',
+      query: '?types=lead.captured&types=lead.captured',
+      status: 400,
+      body: { code: 'VALIDATION_FAILED' },
+    },
+    {
+      request: 'an unknown parameter',
+      query: '?type=lead.captured',
+      status: 400,
+      body: { code: 'VALIDATION_FAILED', errors: [{ parameter: 'type', detail: expect.any(String) }] },
+    },
+    {
+      request: 'what is no cursor',
+      query: '?after=nonsense',
+      status: 400,
+      body: { code: 'VALIDATION_FAILED', errors: [{ parameter: 'after', detail: expect.any(String) }] },
+    },
+    {
+      request: 'what is no cursor in Last-Event-ID',
+      headers: { 'last-event-id': 'nonsense' },
+      status: 400,
+      body: { code: 'VALIDATION_FAILED' },
+    },
+    {
+      request: 'a cursor of another log',
+      query: `?after=${expiredCursor}`,
+      status: 410,
+      body: { code: 'CURSOR_EXPIRED', oldestCursor: expect.any(String) },
+    },
+    {
+      request: 'a cursor of another log in Last-Event-ID',
+      headers: { 'last-event-id': expiredCursor },
+      status: 410,
+      body: { code: 'CURSOR_EXPIRED', oldestCursor: expect.any(String) },
+    },
+  ])('with $request: $status', async ({ query = '', headers = {}, status, body }) => {
+    const client = await server.account();
+    const answer = await client.rest('GET', `/events/stream${query}`, { headers });
+    expect(answer.status).toBe(status);
+    expect(answer.headers['content-type']).toBe('application/problem+json');
+    expect(answer.body).toMatchObject(body);
+  });
+
+  test('after a cursor that the log no longer reaches back to: 410, and on from `oldestCursor`', async () => {
+    const client = await server.account();
+    const before = await cursorOf(client);
+    await startConversation(client);
+    await forgetEvents();
+    await startConversation(client);
+    const expired = await client.rest('GET', `/events/stream?after=${before}`);
+    expect([expired.status, expired.body.code]).toEqual([410, 'CURSOR_EXPIRED']);
+    const reader = await openStream(client, `?after=${expired.body.oldestCursor}`);
+    await reader.until(({ events }) => events.length === 2);
+    expect(reader.events.map(({ sequence }) => sequence)).toEqual([3, 4]);
+  });
+
+  test.each(['HEAD', 'POST', 'DELETE'])('%s: 405 with what it knows', async (method) => {
+    const client = await server.account();
+    const answer = await client.rest(method, '/events/stream');
+    expect([answer.status, answer.headers['allow']]).toEqual([405, 'GET, OPTIONS']);
+  });
+
+  test('without its scope: 403 that names it', async () => {
+    const client = await (await server.account()).withScopes('conversations:read');
+    const answer = await client.rest('GET', '/events/stream');
+    expect([answer.status, answer.body.code]).toEqual([403, 'FORBIDDEN']);
+    expect(answer.body.detail).toContain('events:read');
+  });
+
+  test('counts 1, however long it goes on', async () => {
+    const client = await server.account();
+    const reader = await openStream(client);
+    await server.app.world.storage.write(async (tx) => {
+      await tx.events.append(client.account.id, [started()]);
+    });
+    await reader.until(({ blocks, events }) => events.length === 1 && blocks.length > 4);
+    expect((await server.app.world.limiter.peek(client.account)).remaining).toBe(999_999);
+  });
+
+  test('shows two accounts side by side only their own events', async () => {
+    const clients = [await server.account(), await server.account()];
+    const readers = await Promise.all(clients.map((client) => openStream(client)));
+    for (let round = 0; round < 5; round++) await Promise.all(clients.map((client) => startConversation(client)));
+    await until(() => readers.every(({ events }) => events.length === 10));
+    for (const [index, { account }] of clients.entries()) {
+      const { events } = readers[index] as SseReader;
+      expect(new Set(events.map(({ accountId }) => accountId))).toEqual(new Set([account.id]));
+      expect(events.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    }
+  });
+});
+
+function started() {
+  const { ids } = server.app.world;
+  const now = server.clock.now();
+  return {
+    id: ids.next('event', now),
+    type: 'conversation.started',
+    timestamp: new Date(now).toISOString(),
+    conversationId: null,
+    data: { conversation: null },
+  } as const;
+}
+
+describe('a client that goes', () => {
+  const paths = ['/v1/events/stream', `/graphql?query=${encodeURIComponent('subscription { events { id } }')}`];
+
+  function get(client: TestAccount, path: string) {
+    const request = httpRequest(`${server.url}${path}`, {
+      headers: { authorization: `Bearer ${client.secret}`, accept: 'text/event-stream' },
+    });
+    request.on('error', () => {});
+    request.end();
+    return request;
+  }
+
+  test.each(paths)('while it waits leaves nothing behind (%s)', async (path) => {
+    const client = await server.account();
+    const before = process.getActiveResourcesInfo().length;
+    for (let round = 0; round < 10; round++) {
+      const request = get(client, path);
+      const [response] = (await once(request, 'response')) as [IncomingMessage];
+      await once(response, 'data');
+      await until(() => server.app.sessions.size === 1);
+      request.destroy();
+      await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+    }
+    await until(() => process.getActiveResourcesInfo().length <= before);
+  });
+
+  test.each(paths)('at any moment of its opening leaves nothing behind (%s)', async (path) => {
+    // A new account each time, so that the door has to reserve of its budget, which takes a write.
+    for (let round = 0; round < 40; round++) {
+      const client = await server.account();
+      const request = get(client, path);
+      const [socket] = await once(request, 'socket');
+      if (socket.connecting) await once(socket, 'connect');
+      for (let turn = 0; turn < round; turn++) await new Promise((resolve) => setImmediate(resolve));
+      request.destroy();
+      await startConversation(client);
+      await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+    }
+  });
+});
+
+describe('a GraphQL subscription over SSE with a stock client', () => {
+  interface Subscription {
+    readonly results: Json[];
+    readonly outcome: () => 'open' | 'complete' | 'error';
+    readonly ended: Promise<unknown>;
+  }
+
+  function subscribe(
+    secret: string,
+    query: string,
+    variables: Record<string, unknown> = {},
+    options: object = {},
+    onResult: (result: Json) => void = () => {},
+  ): Subscription {
+    const subscriber = createClient({
+      url: `${server.url}/graphql`,
+      headers: { authorization: `Bearer ${secret}` },
+      retryAttempts: 0,
+      ...options,
+    });
+    opened.push({ close: () => subscriber.dispose() });
+    const results: Json[] = [];
+    let outcome: ReturnType<Subscription['outcome']> = 'open';
+    const ended = new Promise((resolve) => {
+      subscriber.subscribe<Json>(
+        { query, variables },
+        {
+          next: (result) => {
+            results.push(result);
+            onResult(result);
+          },
+          error: (error) => {
+            outcome = 'error';
+            resolve(error);
+          },
+          complete: () => {
+            outcome = 'complete';
+            resolve(undefined);
+          },
+        },
+      );
+    });
+    return { results, outcome: () => outcome, ended };
+  }
+
+  test('gives the same events as the other faces', async () => {
+    const client = await server.account();
+    const { results } = subscribe(client.secret, everything, { after: await cursorOf(client) });
+    await startConversation(client);
+    await until(() => results.length === 2);
+    const { data } = await client.graphql(`{ events { nodes { ${eventFields} } } }`);
+    expect(results.map((result) => result.data.events)).toEqual(data.events.nodes);
+  });
+
+  test.each<{ fault: string; query: string; variables?: Json; code: string; also?: object }>([
+    {
+      fault: 'what is no cursor',
+      query: everything,
+      variables: { after: 'nonsense' },
+      code: 'VALIDATION_FAILED',
+      also: { errors: [{ pointer: '/after', detail: expect.any(String) }] },
+    },
+    {
+      fault: 'a cursor of another log',
+      query: everything,
+      variables: { after: expiredCursor },
+      code: 'CURSOR_EXPIRED',
+      also: { oldestCursor: expect.any(String) },
+    },
+    { fault: 'an empty list of types', query: 'subscription { events(types: []) { id } }', code: 'VALIDATION_FAILED' },
+  ])('with $fault: $code as a GraphQL error, and the end', async ({ query, variables, code, also = {} }) => {
+    const client = await server.account();
+    const subscription = subscribe(client.secret, query, variables);
+    expect(await subscription.ended).toBeUndefined();
+    expect(subscription.results).toMatchObject([
+      { errors: [{ path: ['events'], extensions: { code, requestId: expect.any(String), ...also } }] },
+    ]);
+  });
+
+  test('without its scope: FORBIDDEN, and the end', async () => {
+    const { body } = await (await server.account()).rest('POST', '/api-keys', {
+      body: { name: 'narrow', scopes: ['leads:read'] },
+    });
+    const subscription = subscribe(body.secret, everything);
+    expect(await subscription.ended).toBeUndefined();
+    expect(subscription.results).toMatchObject([{ errors: [{ extensions: { code: 'FORBIDDEN' } }] }]);
+  });
+
+  test('that may not see all of an event: a GraphQL error in that field, with its code, and it goes on', async () => {
+    const client = await server.account();
+    const { body } = await client.rest('POST', '/api-keys', { body: { name: 'narrow', scopes: ['events:read'] } });
+    const { results } = subscribe(
+      body.secret,
+      'subscription { messageReceived { message { content } conversation { messages { nodes { content } } } } }',
+    );
+    await until(() => server.app.liveLog.followedAccounts === 1);
+    await startConversation(client, 'one');
+    await startConversation(client, 'other');
+    await until(() => results.length === 2);
+    for (const [index, content] of ['one', 'other'].entries()) {
+      expect(results[index]).toEqual({
+        data: { messageReceived: { message: { content }, conversation: { messages: null } } },
+        errors: [
+          expect.objectContaining({
+            path: ['messageReceived', 'conversation', 'messages'],
+            message: expect.stringContaining('conversations:read'),
+            extensions: { code: 'FORBIDDEN', requestId: expect.any(String) },
+          }),
+        ],
+      });
+    }
+  });
+
+  test.each([
+    { fault: 'a syntax error', query: 'subscription {', code: 'BAD_REQUEST' },
+    { fault: 'a validation error', query: 'subscription { nothing }', code: 'VALIDATION_FAILED' },
+    { fault: 'a variable of another type', query: everything, variables: { after: 1 }, code: 'VALIDATION_FAILED' },
+  ])('with $fault: $code', async ({ query, variables, code }) => {
+    const client = await server.account();
+    const { status, headers, body } = await client.post(
+      { query, variables },
+      { headers: { accept: 'text/event-stream' } },
+    );
+    expect(headers['content-type']).toContain('text/event-stream');
+    expect([status, /"code":"(\w+)"/.exec(body)?.[1]]).toEqual([status, code]);
+    expect(body).toContain('event: complete');
+  });
+
+  test.each([{ accept: 'application/json' }, { accept: 'application/graphql-response+json' }, { accept: '*/*' }, {}])(
+    'asked for as $accept: a GraphQL error that says how to ask',
+    async (headers: { accept?: string }) => {
+      const client = await server.account();
+      const answer = await client.post({ query: everything }, { headers: headers as Record<string, string> });
+      expect(answer.headers['content-type']).toMatch(/json/);
+      expect(answer.body).toEqual({
+        errors: [
+          {
+            message: expect.stringContaining('text/event-stream'),
+            extensions: { code: 'BAD_REQUEST', requestId: answer.headers['x-request-id'] },
+          },
+        ],
+      });
+      expect(server.app.sessions.size).toBe(0);
+    },
+  );
+
+  test.each(['application/json', 'text/event-stream'])(
+    'in a batch (%s): a GraphQL error, and the others are answered',
+    async (accept) => {
+      const client = await server.account();
+      const { body } = await client.post([{ query: '{ eventCursor }' }, { query: everything }], {
+        headers: { accept },
+      });
+      expect(typeof body === 'string' ? body : JSON.stringify(body)).toMatch(
+        /"eventCursor":"\w+".*"code":"BAD_REQUEST"/s,
+      );
+      expect(server.app.sessions.size).toBe(0);
+    },
+  );
+
+  test('resumes across a restart of the server, without a gap and without a repeat', async () => {
+    const databasePath = `${temporaryFolder()}/test.db`;
+    let own = await startTestServer({ databasePath });
+    let client = await own.account();
+    const { port } = new URL(own.url);
+    let after = await cursorOf(client);
+    const subscription = subscribe(
+      client.secret,
+      everything,
+      {
+        get after() {
+          return after;
+        },
+      },
+      {
+        url: `${own.url}/graphql`,
+        retryAttempts: 10_000,
+        retry: () => new Promise((resolve) => setTimeout(resolve, 5)),
+      },
+      ({ data }) => {
+        after = data.events.cursor;
+      },
+    );
+    for (let restarts = 0; restarts < 3; restarts++) {
+      await startConversation(client);
+      await startConversation(client);
+      await until(() => subscription.results.length === 4 * (restarts + 1) || subscription.outcome() !== 'open');
+      await own.close();
+      own = await startTestServer({ databasePath, config: { port: Number(port) } });
+      client = { ...client, ...own.clientFor(client.secret) };
+    }
+    await startConversation(client);
+    await until(() => subscription.results.length === 14 || subscription.outcome() !== 'open');
+    expect(subscription.outcome()).toBe('open');
+    expect(subscription.results.map(({ data }) => data.events.sequence)).toEqual(
+      Array.from({ length: 14 }, (_, index) => index + 1),
+    );
+    await own.close();
+  });
+
+  test('is not told to be complete when its key is revoked', async () => {
+    const client = await server.account();
+    const { body } = await client.rest('POST', '/api-keys', { body: { name: 'short', scopes: ['events:read'] } });
+    const subscription = subscribe(body.secret, everything);
+    await until(() => server.app.liveLog.followedAccounts === 1);
+    await client.rest('DELETE', `/api-keys/${body.id}`);
+    await subscription.ended;
+    expect(subscription.outcome()).toBe('error');
+  });
+});

@@ -9,5 +9,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    // By default it leaves a core idle, which on a machine of two is half of it.
+    maxWorkers: '100%',
   },
 });

@@ -5,7 +5,7 @@ import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor } from './events.ts';
 import type { Ids } from './ids.ts';
 import { operation } from './operation.ts';
-import { decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
+import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import type { Secrets, Transaction } from './ports.ts';
 import { line } from './text.ts';
 import { type Timestamp, timeInput, timestamp } from './time.ts';
@@ -98,30 +98,14 @@ export const createApiKey = operation({
   },
 });
 
-const sort = '-createdAt';
-
 export const listApiKeys = operation({
   name: 'listApiKeys',
   summary: 'Lists the account’s API keys, newest first, the revoked ones included.',
   scope: 'keys:manage',
-  input: z.strictObject(pageInput).check(refuseCursorWithOffset),
+  input: newestFirstInput,
   errors: [],
-  async run({ caller, storage }, { limit, offset = 0, after }): Promise<List<ApiKey>> {
-    const [afterId] = after === undefined ? [] : decodeCursor(after, sort, ['apiKey']);
-    const accountId = caller.account.id;
-    const slice = await storage.read.apiKeys.page(accountId, {
-      limit,
-      offset,
-      ...(afterId === undefined ? {} : { after: String(afterId) }),
-    });
-    return {
-      ...slice,
-      limit,
-      offset,
-      total: () => storage.read.apiKeys.count(accountId),
-      cursorOf: (key) => encodeCursor(sort, [key.id]),
-    };
-  },
+  run: ({ caller, storage }, input): Promise<List<ApiKey>> =>
+    newestFirst('apiKey', storage.read.apiKeys, caller.account.id, input),
 });
 
 export const revokeApiKey = operation({

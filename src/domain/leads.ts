@@ -4,7 +4,7 @@ import { notFound } from './errors.ts';
 import { appendEvents } from './events.ts';
 import { type Metadata, metadataInput } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
-import { decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
+import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import { line } from './text.ts';
 import { type Timestamp, timestamp } from './time.ts';
 
@@ -84,30 +84,14 @@ export const captureLead = operation({
   },
 });
 
-const sort = '-createdAt';
-
 export const listLeads = operation({
   name: 'listLeads',
   summary: 'Lists the account’s leads, newest first.',
   scope: 'leads:read',
-  input: z.strictObject(pageInput).check(refuseCursorWithOffset),
+  input: newestFirstInput,
   errors: [],
-  async run({ caller, storage }, { limit, offset = 0, after }): Promise<List<Lead>> {
-    const [afterId] = after === undefined ? [] : decodeCursor(after, sort, ['lead']);
-    const accountId = caller.account.id;
-    const slice = await storage.read.leads.page(accountId, {
-      limit,
-      offset,
-      ...(afterId === undefined ? {} : { after: String(afterId) }),
-    });
-    return {
-      ...slice,
-      limit,
-      offset,
-      total: () => storage.read.leads.count(accountId),
-      cursorOf: (lead) => encodeCursor(sort, [lead.id]),
-    };
-  },
+  run: ({ caller, storage }, input): Promise<List<Lead>> =>
+    newestFirst('lead', storage.read.leads, caller.account.id, input),
 });
 
 export const getLead = operation({

@@ -114,3 +114,35 @@ export function refuseCursorWithOffset(
     });
   }
 }
+
+/** What a storage is asked of a list that has one order: newest first, by id. */
+export interface NewestFirstReads<T> {
+  page(accountId: string, query: { limit: number; offset: number; after?: string }): Awaitable<Slice<T>>;
+  count(accountId: string): Awaitable<number>;
+}
+
+/** The input of such a list. */
+export const newestFirstInput = z.strictObject(pageInput).check(refuseCursorWithOffset);
+
+/** One page of a list of a kind of thing, newest first. */
+export async function newestFirst<T extends { readonly id: string }>(
+  kind: IdKind,
+  reads: NewestFirstReads<T>,
+  accountId: string,
+  { limit, offset = 0, after }: z.output<typeof newestFirstInput>,
+): Promise<List<T>> {
+  const sort = '-createdAt';
+  const [afterId] = after === undefined ? [] : decodeCursor(after, sort, [kind]);
+  const slice = await reads.page(accountId, {
+    limit,
+    offset,
+    ...(afterId === undefined ? {} : { after: String(afterId) }),
+  });
+  return {
+    ...slice,
+    limit,
+    offset,
+    total: () => reads.count(accountId),
+    cursorOf: ({ id }) => encodeCursor(sort, [id]),
+  };
+}

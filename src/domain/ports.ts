@@ -6,7 +6,7 @@ import type { EventFilter, LogEvent, NewEvent, StoredEvent } from './events.ts';
 import type { Ids } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message, MessageRange } from './messages.ts';
-import type { Slice } from './paging.ts';
+import type { NewestFirstReads, Slice } from './paging.ts';
 
 /** A value that a storage may have at once, or later. Both are awaited. */
 export type Awaitable<T> = T | Promise<T>;
@@ -107,13 +107,10 @@ export interface AccountWrites {
   update(account: Account): Awaitable<void>;
 }
 
-export interface ApiKeyReads {
+export interface ApiKeyReads extends NewestFirstReads<ApiKey> {
   /** The key with this secret and its account, whether it is still valid or not. */
   findBySecret(secretHash: Uint8Array): Awaitable<{ key: ApiKey; account: Account } | undefined>;
   find(accountId: string, id: string): Awaitable<ApiKey | undefined>;
-  /** Newest first. */
-  page(accountId: string, query: { limit: number; offset: number; after?: string }): Awaitable<Slice<ApiKey>>;
-  count(accountId: string): Awaitable<number>;
   /** A number that grows with every revocation, of any account: as long as it stays, no key has ended by one. */
   revocations(): Awaitable<number>;
   /** How many were not revoked. */
@@ -192,13 +189,10 @@ export interface EventWrites {
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
-export interface LeadReads {
+export interface LeadReads extends NewestFirstReads<Lead> {
   find(accountId: string, id: string): Awaitable<Lead | undefined>;
   /** In the order of the ids; undefined where there is none. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (Lead | undefined)[]>;
-  /** Newest first. */
-  page(accountId: string, query: { limit: number; offset: number; after?: string }): Awaitable<Slice<Lead>>;
-  count(accountId: string): Awaitable<number>;
 }
 
 export interface LeadWrites {

@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { updateAccount } from '../../src/domain/accounts.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
@@ -289,8 +290,11 @@ describe('a message that breaks the protocol', () => {
     const client = await server.account();
     const { id, secret } = await makeKey(client);
     const socket = await open().init(secret);
+    socket.subscribe('all', everything);
+    await until(() => server.app.liveLog.followedAccounts === 1);
     socket.socket.pause(); // it does not see that it is closed, and goes on sending
     await client.rest('DELETE', `/api-keys/${id}`);
+    await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
     const before = await remaining(client);
     socket.subscribe('1', 'mutation { createConversation(input: {}) { conversation { id } } }');
     await client.graphql('{ eventCursor }');
@@ -498,6 +502,21 @@ describe('what a socket costs', () => {
     await until(() => socket.messages.filter(({ type }) => type === 'pong').length === 20);
     await until(() => socket.of('events').length === 21 && socket.of('typed').length === 21);
     expect(before - (await remaining(client))).toBe(4);
+  });
+
+  test('the budget is that of the account as it is now, not as it was when the socket was opened', async () => {
+    const client = await server.account({ requestsPerHour: 1 });
+    const socket = await open().init(client.secret);
+    socket.subscribe('1', '{ eventCursor }');
+    await socket.first('1', 'next');
+    socket.subscribe('2', '{ eventCursor }');
+    await socket.first('2', 'error');
+    await updateAccount(server.app.world, client.account.id, { requestsPerHour: 2 });
+    socket.subscribe('3', '{ eventCursor }');
+    await socket.first('3', 'next');
+    await updateAccount(server.app.world, client.account.id, { requestsPerHour: 1 });
+    socket.subscribe('4', '{ eventCursor }');
+    await socket.first('4', 'error');
   });
 
   test('what has no budget left costs nothing', async () => {
@@ -808,6 +827,31 @@ describe('the server stops', () => {
     expect(await silent.closed).toMatchObject({ code: 1012 });
     await until(() => stream.ended);
     expect(stream.failed).toBe(false);
+  });
+
+  test('at once also with those that are just being opened', async () => {
+    const query = encodeURIComponent('subscription { events { id } }');
+    for (let round = 0; round < 12; round++) {
+      const own = await startTestServer();
+      const client = await own.account();
+      const socket = await open({}, own.url).opened();
+      const requests = ['/v1/events/stream', `/graphql?query=${query}`].map((path) => {
+        const request = httpRequest(`${own.url}${path}`, {
+          headers: { authorization: `Bearer ${client.secret}`, accept: 'text/event-stream' },
+        });
+        request.on('response', (response) => response.on('error', () => {}).resume()).on('error', () => {});
+        request.end();
+        return request;
+      });
+      await Promise.all(requests.map((request) => once(request, 'socket')));
+      socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
+      for (let turn = 0; turn < round; turn++) await new Promise((resolve) => setImmediate(resolve));
+      const startedMs = performance.now();
+      await own.close();
+      expect(performance.now() - startedMs).toBeLessThan(1_000);
+      expect([own.app.sessions.size, own.app.liveLog.followedAccounts]).toEqual([0, 0]);
+      expect((await socket.closed).code).toBe(1012);
+    }
   });
 
   test('within its grace time when clients do not react', async () => {

@@ -1,0 +1,194 @@
+import { once } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { sampleConversation, sampleEvent } from '../storage/samples.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { until } from '../support/subscribe.ts';
+import { watchTimers } from '../support/timers.ts';
+
+// A thousand sockets at once: each has what is its own, and nothing is left of them.
+
+let server: TestServer;
+beforeEach(async () => {
+  server = await startTestServer();
+});
+afterEach(() => server.close());
+
+const query = 'subscription ($after: String) { events(after: $after) { accountId sequence } }';
+
+/** A socket that keeps of its events only what shows that they are right. */
+class Subscriber {
+  readonly client: TestAccount;
+  readonly socket: WebSocket;
+  /** Of each subscription the last sequence that it was given. */
+  readonly lasts = new Map<string, number>();
+  readonly faults: unknown[] = [];
+  acknowledged = false;
+  #nextId = 1;
+
+  constructor(client: TestAccount) {
+    this.client = client;
+    this.socket = new WebSocket(`${server.url.replace('http', 'ws')}/graphql`, 'graphql-transport-ws');
+    this.socket.on('error', () => {});
+    this.socket.on('open', () => {
+      this.#send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
+    });
+    this.socket.on('message', (data) => this.#receive(JSON.parse(String(data))));
+  }
+
+  subscribe(): void {
+    if (this.acknowledged) this.#send({ id: `${this.#nextId++}`, type: 'subscribe', payload: { query } });
+  }
+
+  complete(): void {
+    const [id] = this.lasts.keys();
+    if (id !== undefined) this.#send({ id, type: 'complete' });
+  }
+
+  #receive({
+    type,
+    id,
+    payload,
+  }: {
+    type: string;
+    id: string;
+    payload?: { data?: { events: { accountId: string; sequence: number } } };
+  }): void {
+    if (type === 'connection_ack') {
+      this.acknowledged = true;
+      this.subscribe();
+      return;
+    }
+    const event = payload?.data?.events;
+    const last = this.lasts.get(id);
+    const expected = last === undefined ? event?.sequence : last + 1;
+    if (event === undefined || event.sequence !== expected || event.accountId !== this.client.account.id) {
+      this.faults.push({ type, id, payload, last });
+    } else {
+      this.lasts.set(id, event.sequence);
+    }
+  }
+
+  #send(message: object): void {
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+}
+
+async function openMany(client: TestAccount, count: number): Promise<Subscriber[]> {
+  const subscribers = Array.from({ length: count }, () => new Subscriber(client));
+  onTestFinished(() => {
+    for (const { socket } of subscribers) socket.terminate();
+  });
+  await until(() => subscribers.every(({ acknowledged }) => acknowledged));
+  return subscribers;
+}
+
+async function writeEvent({ account }: TestAccount): Promise<void> {
+  await server.app.world.storage.write(async (tx) => {
+    await tx.events.append(account.id, [sampleEvent(sampleConversation())]);
+  });
+}
+
+describe('an account', () => {
+  test('may have 1,000 sockets and streams: the next socket is closed with 4429, the next stream is QUOTA_EXCEEDED, another account’s open', async () => {
+    const [client, other] = [await server.account(), await server.account()];
+    const subscribers = await openMany(client, 1_000);
+    const closed = async (socket: WebSocket): Promise<unknown> => (await once(socket, 'close'))[0];
+    expect(await closed(new Subscriber(client).socket)).toBe(4429);
+    const stream = await client.rest('GET', '/events/stream');
+    expect([stream.status, stream.body.code]).toEqual([409, 'QUOTA_EXCEEDED']);
+    const overSse = await client.post({ query }, { headers: { accept: 'text/event-stream' } });
+    expect(overSse.body).toContain('QUOTA_EXCEEDED');
+
+    const [foreign] = await openMany(other, 1);
+    await until(() => server.app.liveLog.followedAccounts === 2);
+    await writeEvent(client);
+    await writeEvent(other);
+    await until(() => [...subscribers, foreign].every((subscriber) => subscriber?.lasts.size === 1));
+
+    // One that goes makes room for one.
+    subscribers[500]?.socket.close();
+    await until(() => server.app.sessions.size === 1_000);
+    const [late] = await openMany(client, 1);
+    expect(late?.acknowledged).toBe(true);
+    expect(await closed(new Subscriber(client).socket)).toBe(4429);
+  });
+});
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+function memoryMegabytes(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return (heapUsed + external) / 1024 / 1024;
+}
+
+/** Numbers from 0 to 1, the same ones each time (mulberry32). */
+function numbersFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Opens and closes sockets in random order, around so many at once, while events happen. */
+async function churn(
+  clients: readonly TestAccount[],
+  { atOnce, steps, seed }: { atOnce: number; steps: number; seed: number },
+): Promise<void> {
+  const random = numbersFrom(seed);
+  const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
+  const live: Subscriber[] = [];
+  const faults: unknown[] = [];
+  const take = (): Subscriber => live.splice(Math.floor(random() * live.length), 1)[0] as Subscriber;
+  const end = (subscriber: Subscriber): void => {
+    faults.push(...subscriber.faults);
+    if (random() < 0.5) subscriber.socket.close();
+    else subscriber.socket.terminate();
+  };
+
+  while (live.length < atOnce) live.push(new Subscriber(pick(clients)));
+  await until(() => server.app.sessions.size === atOnce);
+  for (let step = 0; step < steps; step++) {
+    const action = random();
+    // Some are closed while they are being opened.
+    if (action < 0.4) live.push(new Subscriber(pick(clients)));
+    else if (action < 0.8) end(take());
+    else if (action < 0.9) pick(live).subscribe();
+    else pick(live).complete();
+    if (step % 20 === 0) await writeEvent(pick(clients));
+    if (step % 5 === 0) await nextTurn();
+  }
+  await until(() => live.every(({ acknowledged }) => acknowledged));
+  while (live.length > 0) end(take());
+  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+  expect(faults).toEqual([]);
+}
+
+test('a thousand sockets opened and closed in random order leave no session, timer, warning or memory behind', async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', onWarning);
+  onTestFinished(() => void process.off('warning', onWarning));
+  const clients = await Promise.all(Array.from({ length: 5 }, () => server.account()));
+  await churn(clients, { atOnce: 200, steps: 200, seed: 1 }); // what is made once is made by now
+
+  const resources = process.getActiveResourcesInfo().length;
+  const before = memoryMegabytes();
+  await churn(clients, { atOnce: 1_000, steps: 1_500, seed: 2 });
+  await until(() => process.getActiveResourcesInfo().length <= resources);
+  expect(memoryMegabytes() - before).toBeLessThan(10);
+
+  const timers = watchTimers(); // from here on, since to watch costs more than what is watched
+  await churn(clients, { atOnce: 50, steps: 200, seed: 3 });
+  expect(await timers.left()).toEqual([]);
+  expect(warnings).toEqual([]);
+  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
+});

@@ -87,32 +87,71 @@ describe('a stock graphql-ws client that is cut off after every event', () => {
   });
 });
 
-describe('a stock graphql-sse client that is cut off again and again', () => {
-  test('has each event once, in order', async () => {
-    server = await startTestServer();
-    const client = await server.account();
+describe('a stock graphql-sse client that is cut off after every event', () => {
+  test('has each event once, in order, across a restart of the server', async () => {
+    const databasePath = `${temporaryFolder()}/test.db`;
+    server = await startTestServer({ databasePath });
+    let client = await server.account();
+    const { port } = new URL(server.url);
     const { data } = await client.graphql('{ eventCursor }');
     let after: string = data.eventCursor;
     const received: Json[] = [];
-    const writing = (async () => {
-      for (let round = 0; round < 4; round++) await makeEvents(client);
-    })();
-    while (received.length < 20) {
-      const abort = new AbortController();
-      const subscriber = createSseClient({
-        url: `${server.url}/graphql`,
-        headers: { authorization: `Bearer ${client.secret}` },
-        retryAttempts: 0,
-      });
-      const events = subscriber.iterate({ query, variables: { after } });
-      const next: Json = await events.next();
-      received.push(next.value.data.events);
-      after = next.value.data.events.cursor;
-      abort.abort();
-      subscriber.dispose();
-    }
-    await writing;
-    expect(received.map(({ sequence }) => sequence)).toEqual(logged(client).map(([sequence]) => sequence));
+    let cut = new AbortController();
+    let cutting = false;
+    const subscriber = createSseClient({
+      url: `${server.url}/graphql`,
+      headers: { authorization: `Bearer ${client.secret}` },
+      retryAttempts: 1_000,
+      retry: () => new Promise((resolve) => setTimeout(resolve, 5)),
+      fetchFn: (url: string, init: RequestInit) => {
+        cut = new AbortController();
+        cutting = false;
+        return fetch(url, { ...init, signal: AbortSignal.any([init.signal as AbortSignal, cut.signal]) });
+      },
+    });
+    let failure: unknown;
+    let completed = false;
+    const stop = subscriber.subscribe<Json>(
+      {
+        query,
+        variables: {
+          get after() {
+            return after;
+          },
+        },
+      },
+      {
+        next: ({ data: next }) => {
+          if (cutting) return; // what had come already when the connection was cut
+          received.push(next.events);
+          after = next.events.cursor;
+          cutting = true; // at every single event index
+          const connection = cut;
+          setImmediate(() => connection.abort(new Error('cut'))); // once the client waits: else it takes it for its own fault
+        },
+        error: (error) => {
+          failure = error;
+        },
+        complete: () => {
+          completed = true;
+        },
+      },
+    );
+
+    for (let round = 0; round < 3; round++) await makeEvents(client);
+    await until(() => received.length >= 15 || failure !== undefined || completed);
+    await server.close();
+    server = await startTestServer({ databasePath, config: { port: Number(port) } });
+    client = { ...client, ...server.clientFor(client.secret) };
+    for (let round = 0; round < 3; round++) await makeEvents(client);
+    await until(() => received.length >= 30 || failure !== undefined || completed);
+    stop();
+    subscriber.dispose();
+
+    expect([failure, received.length]).toEqual([undefined, 30]);
+    expect(received.map(({ sequence, type }) => [sequence, type])).toEqual(
+      logged(client).map(([sequence, type]) => [sequence, spelling(type)]),
+    );
   });
 });
 

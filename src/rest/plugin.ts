@@ -78,7 +78,7 @@ export function useRest(
         const onError = (cause: unknown): void =>
           log.error({ requestId: exchange.requestId, err: cause }, 'event stream failed');
         const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings, onError });
-        return { status: 200, headers: eventStreamHeaders, body: text };
+        return { status: 200, headers: { ...eventStreamHeaders }, body: text };
       }
       return replyOf(await route.answer(output), exchange);
     } catch (error) {

@@ -2,6 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import { RateLimiter } from '../access/rate-limit.ts';
 import { secrets } from '../access/secrets.ts';
 import { readConfig } from '../config.ts';
+import { webhookTargets } from '../delivery/address-guard.ts';
 import { LiveLog } from '../delivery/live.ts';
 import { createIds } from '../domain/ids.ts';
 import type { World } from '../domain/ports.ts';
@@ -11,7 +12,8 @@ import { OperatorError } from './errors.ts';
 
 /** Opens the configured storage for one command, beside a running server or not, and closes it after. */
 export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<T> {
-  const storage = await openStorage(readConfig().databasePath);
+  const { databasePath, webhookPolicy } = readConfig();
+  const storage = await openStorage(databasePath);
   try {
     const limiter = new RateLimiter({ storage, clock: systemClock });
     return await work({
@@ -20,6 +22,7 @@ export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<
       secrets,
       limiter,
       liveEvents: new LiveLog(storage),
+      webhookTargets: webhookTargets(webhookPolicy),
       ids: createIds((target) => randomFillSync(target)),
     });
   } finally {

@@ -1,11 +1,21 @@
 import { getAccount } from '../domain/accounts.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
 import { createConversation, getConversation, listConversations, updateConversation } from '../domain/conversations.ts';
+import { getDelivery, listDeliveries, recoverWebhook, redeliver, testWebhook } from '../domain/deliveries.ts';
+import type { Delivery } from '../domain/delivery.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
 import { captureLead, getLead, listLeads } from '../domain/leads.ts';
 import { listMessages, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
+import {
+  createWebhook,
+  deleteWebhook,
+  getWebhook,
+  listWebhooks,
+  rotateWebhookSecret,
+  updateWebhook,
+} from '../domain/webhooks.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
@@ -85,6 +95,15 @@ function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer 
 
 const ok = (body: unknown): Answer => ({ status: 200, body });
 
+/** Something that goes on after the answer. */
+const accepted = (body: unknown, location?: string): Answer => ({
+  status: 202,
+  body,
+  ...(location === undefined ? {} : { location }),
+});
+
+const deliveryPath = ({ webhookId, id }: Delivery): string => `/v1/webhooks/${webhookId}/deliveries/${id}`;
+
 export const routes: readonly Route[] = [
   route('GET', '/conversations', listConversations, { answer: listAnswer }),
   route('POST', '/conversations', createConversation, {
@@ -114,6 +133,32 @@ export const routes: readonly Route[] = [
   route('GET', '/events', listEvents, { answer: eventsAnswer }),
   // Its output is written by `event-stream.ts`, not answered.
   { ...route('GET', '/events/stream', streamEvents, { answer: ok }), streams: true },
+  route('POST', '/webhooks', createWebhook, {
+    body: 'required',
+    answer: ({ webhook }) => ({ status: 201, body: webhook, location: `/v1/webhooks/${webhook.id}` }),
+  }),
+  route('GET', '/webhooks', listWebhooks, { answer: listAnswer }),
+  route('GET', '/webhooks/:id', getWebhook, { answer: ok }),
+  route('PATCH', '/webhooks/:id', updateWebhook, { body: 'required', answer: ({ webhook }) => ok(webhook) }),
+  route('DELETE', '/webhooks/:id', deleteWebhook, { answer: () => ({ status: 204 }) }),
+  route('POST', '/webhooks/:id/rotate-secret', rotateWebhookSecret, {
+    body: 'optional',
+    answer: ({ webhook }) => ok(webhook),
+  }),
+  route('POST', '/webhooks/:id/test', testWebhook, {
+    body: 'optional',
+    answer: ({ delivery }) => accepted(delivery, deliveryPath(delivery)),
+  }),
+  route('POST', '/webhooks/:id/recover', recoverWebhook, {
+    body: 'required',
+    answer: ({ count }) => accepted({ count }),
+  }),
+  route('GET', '/webhooks/:webhookId/deliveries', listDeliveries, { answer: listAnswer }),
+  route('GET', '/webhooks/:webhookId/deliveries/:id', getDelivery, { answer: ok }),
+  route('POST', '/webhooks/:webhookId/deliveries/:id/redeliver', redeliver, {
+    body: 'optional',
+    answer: ({ delivery }) => accepted(delivery, deliveryPath(delivery)),
+  }),
   route('GET', '/account', getAccount, { answer: ok }),
   route('POST', '/api-keys', createApiKey, {
     body: 'required',

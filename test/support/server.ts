@@ -1,9 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { StreamTimings } from '../../src/access/timings.ts';
 import { createLog } from '../../src/cli/log.ts';
-import { type RunningServer, startServer } from '../../src/cli/server.ts';
+import { type RunningServer, type ServerOptions, startServer } from '../../src/cli/server.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { type Account, createAccount, type Plan } from '../../src/domain/accounts.ts';
 import { createApiKey } from '../../src/domain/api-keys.ts';
@@ -35,7 +34,8 @@ export interface TestServerOptions {
   readonly databasePath?: string;
   readonly config?: Partial<Config>;
   readonly onStatement?: (sql: string) => void;
-  readonly timings?: Partial<StreamTimings>;
+  readonly timings?: ServerOptions['timings'];
+  readonly lookup?: ServerOptions['lookup'];
 }
 
 /** The whole server on a real socket and a real file; only the clock is the test's. */
@@ -52,6 +52,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     ...(options.onStatement && { onStatement: options.onStatement }),
     ...(options.timings && { timings: options.timings }),
+    ...(options.lookup && { lookup: options.lookup }),
   });
   const { world } = server.app;
   return {

@@ -4,11 +4,13 @@ import { createLRUCache, createYoga } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import type { ServerContext } from './access/exchange.ts';
+import { Origins } from './access/origins.ts';
 import { useExchange } from './access/plugin.ts';
 import { RateLimiter } from './access/rate-limit.ts';
 import { secrets } from './access/secrets.ts';
 import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
+import { Tokens } from './access/tokens.ts';
 import { LiveLog } from './delivery/live.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
@@ -23,6 +25,8 @@ export interface AppOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly publicUrl?: string | undefined;
+  /** Origins whose pages may call with tokens. */
+  readonly corsOrigins?: readonly string[] | undefined;
   readonly trustedProxies?: number;
   /** Events older than this are removed. */
   readonly eventRetentionMs?: number;
@@ -49,9 +53,18 @@ export interface App {
 
 /** Brings everything together: one Yoga server with both faces. It never listens; `cli/serve.ts` does. */
 export function buildApp(options: AppOptions): App {
-  const { storage, clock, log, publicUrl, trustedProxies = 0, eventRetentionMs = 30 * 24 * 3_600_000 } = options;
+  const {
+    storage,
+    clock,
+    log,
+    publicUrl,
+    corsOrigins,
+    trustedProxies = 0,
+    eventRetentionMs = 30 * 24 * 3_600_000,
+  } = options;
   const timings = { ...defaultTimings, ...options.timings };
   const onError = (error: unknown): void => log.error({ err: error }, 'something failed in the background');
+  const tokens = new Tokens({ storage, clock });
   const limiter = new RateLimiter({ storage, clock });
   const liveLog = new LiveLog(storage);
   const sessions = new Sessions({ storage, clock, onError });
@@ -61,17 +74,20 @@ export function buildApp(options: AppOptions): App {
     clock,
     ids: createIds((target) => randomFillSync(target)),
     secrets,
+    tokens,
     limiter,
   };
+  const origins = new Origins({ publicUrl, listed: corsOrigins });
   const door = new Door(world, limiter, {
-    publicUrl,
+    tokens,
+    origins,
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     plugins: [
-      useExchange({ clock, log }),
+      useExchange({ clock, log, origins }),
       useRest(world, { door, sessions, timings, log }),
       useGraphQL(world, { door, sessions, timings, log }),
     ],
@@ -96,7 +112,7 @@ export function buildApp(options: AppOptions): App {
     yoga,
     sessions,
     liveLog,
-    attachSocket: (server) => attachSocket(server, world, { schema, door, sessions, timings, onError }),
+    attachSocket: (server) => attachSocket(server, world, { schema, door, origins, sessions, timings, onError }),
     async tick() {
       await limiter.handBack();
       await removeOldEvents(storage, clock.now() - eventRetentionMs);

@@ -33,8 +33,8 @@ const tickMs = 60_000;
 /** Opens the storage and serves both faces over HTTP. */
 export async function startServer({ config, log, clock, onStatement, timings }: ServerOptions): Promise<RunningServer> {
   const storage = await openStorage(config.databasePath, { onStatement });
-  const { publicUrl, trustedProxies, eventRetentionMs } = config;
-  const app = buildApp({ storage, clock, log, publicUrl, trustedProxies, eventRetentionMs, timings });
+  const { publicUrl, corsOrigins, trustedProxies, eventRetentionMs } = config;
+  const app = buildApp({ storage, clock, log, publicUrl, corsOrigins, trustedProxies, eventRetentionMs, timings });
   const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {

@@ -1,6 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import { RateLimiter } from '../access/rate-limit.ts';
 import { secrets } from '../access/secrets.ts';
+import { Tokens } from '../access/tokens.ts';
 import { readConfig } from '../config.ts';
 import { LiveLog } from '../delivery/live.ts';
 import { createIds } from '../domain/ids.ts';
@@ -18,6 +19,7 @@ export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<
       storage,
       clock: systemClock,
       secrets,
+      tokens: new Tokens({ storage, clock: systemClock }),
       limiter,
       liveEvents: new LiveLog(storage),
       ids: createIds((target) => randomFillSync(target)),

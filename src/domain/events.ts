@@ -7,7 +7,7 @@ import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
 import { operation } from './operation.ts';
 import { pageInput } from './paging.ts';
-import type { EventFollower, Transaction } from './ports.ts';
+import type { EventFollower, Reads, Transaction } from './ports.ts';
 import type { Timestamp } from './time.ts';
 
 /** The kinds of event that there are: an agent's reply and a reopening are none. */
@@ -161,10 +161,13 @@ export function cursorExpired(oldestCursor: string): DomainError {
   );
 }
 
-/** The end of the account's log as this transaction sees it. */
-export async function currentEventCursor(tx: Transaction, accountId: string): Promise<string> {
-  const { eventSequence } = await tx.accounts.totals(accountId);
-  return eventCursor(await tx.events.epoch(), eventSequence);
+/** The end of the account's log, as this transaction sees it if it is one. */
+export async function currentEventCursor(
+  reads: Pick<Reads, 'accounts' | 'events'>,
+  accountId: string,
+): Promise<string> {
+  const { eventSequence } = await reads.accounts.totals(accountId);
+  return eventCursor(await reads.events.epoch(), eventSequence);
 }
 
 /** Appends events to the account's log, if there are any, and returns the end of the log. */

@@ -4,6 +4,7 @@ import { createConversation, getConversation, listConversations, updateConversat
 import { listEvents, streamEvents } from './events.ts';
 import { captureLead, getLead, listLeads } from './leads.ts';
 import { listMessages, sendMessage } from './messages.ts';
+import { createToken } from './tokens.ts';
 
 /** Every operation of the service. Each has to be on both faces; a test walks this list. */
 export const operations = {
@@ -22,6 +23,7 @@ export const operations = {
   createApiKey,
   listApiKeys,
   revokeApiKey,
+  createToken,
 } as const;
 
 export type OperationName = keyof typeof operations;

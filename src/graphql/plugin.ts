@@ -76,12 +76,10 @@ export function useGraphQL(
       setValidationFn(validateDocument);
     },
 
-    onRequest({ request, setRequest, serverContext, endResponse, fetchAPI }) {
-      const { exchange } = serverContext;
-      if (exchange === undefined) return;
-      if (isPreflight(exchange)) endResponse(new fetchAPI.Response(null, { status: 204, headers: { Vary: 'Origin' } }));
+    onRequest({ request, setRequest, serverContext, fetchAPI }) {
       // Yoga knows no HEAD, and would refuse mutations for GET alone.
-      else if (exchange.method === 'HEAD') setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
+      if (serverContext.exchange?.method === 'HEAD')
+        setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
     },
 
     onResponse({ response, serverContext }) {
@@ -210,10 +208,6 @@ function isSubscribing(errors: readonly unknown[] = []): boolean {
 /** A HEAD is a GET whose answer Node sends without its body. */
 function reads({ method }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD';
-}
-
-function isPreflight({ method, req: { headers } }: Exchange): boolean {
-  return method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
 }
 
 /** The parameters of a GET request. */

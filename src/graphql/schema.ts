@@ -8,6 +8,7 @@ import './leads.ts';
 import './events.ts';
 import './account.ts';
 import './api-keys.ts';
+import './tokens.ts';
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */
 export const schema = builder.toSchema();

@@ -52,9 +52,8 @@ export function useRest(
     if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
   }
 
-  /** In the order of the contract: preflight, credential, rate limit, path and method, scope, body, operation. */
+  /** In the order of the contract, after the preflights: credential, rate limit, path and method, scope, body, operation. */
   async function reply(exchange: Exchange, res: ServerResponse): Promise<Reply> {
-    if (isPreflight(exchange)) return { status: 204, headers: { Vary: 'Origin' } };
     const caller = await exchange.admit(door);
     // The router would overlook a slash at the end, and a forgotten id would be answered with the list.
     const match = exchange.path.endsWith('/') ? undefined : findRoute(router, '', exchange.path, { params: true });
@@ -134,14 +133,6 @@ function resumption({ req }: Exchange): { after?: string } {
 
 function isUnder(base: string, path: string): boolean {
   return path === base || path.startsWith(`${base}/`);
-}
-
-function isPreflight({ method, req }: Exchange): boolean {
-  return (
-    method === 'OPTIONS' &&
-    req.headers.origin !== undefined &&
-    req.headers['access-control-request-method'] !== undefined
-  );
 }
 
 /** What needs no credential. */

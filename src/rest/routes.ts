@@ -6,6 +6,7 @@ import { captureLead, getLead, listLeads } from '../domain/leads.ts';
 import { listMessages, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
+import { createToken } from '../domain/tokens.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
@@ -121,4 +122,5 @@ export const routes: readonly Route[] = [
   }),
   route('GET', '/api-keys', listApiKeys, { answer: listAnswer }),
   route('DELETE', '/api-keys/:id', revokeApiKey, { answer: () => ({ status: 204 }) }),
+  route('POST', '/tokens', createToken, { body: 'required', answer: ({ token }) => ({ status: 201, body: token }) }),
 ];

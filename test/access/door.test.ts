@@ -454,6 +454,7 @@ const documents: Record<OperationName, string> = {
   createApiKey: 'mutation { createApiKey(input: { name: "x" }) { eventCursor } }',
   listApiKeys: '{ apiKeys { totalCount } }',
   revokeApiKey: 'mutation { revokeApiKey(input: { id: "key_1" }) { eventCursor } }',
+  createToken: 'mutation { createToken(input: { scopes: [LEADS_READ] }) { eventCursor } }',
 };
 
 /** The first result of a stream that is refused. */

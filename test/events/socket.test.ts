@@ -167,13 +167,14 @@ describe('a socket is opened', () => {
     expect(await socket.closed).toEqual({ code: 4403, reason: 'Forbidden' });
   });
 
-  test('by a page of another origin with an API key: closed with 4403', async () => {
-    const client = await server.account();
-    const socket = await open({ headers: { origin: 'https://shop.example' } }).opened();
+  test('by a page that may call with tokens, with an API key: closed with 4403', async () => {
+    const own = await startOwn({ config: { corsOrigins: ['https://shop.example'] } });
+    const client = await own.account();
+    const socket = await open({ headers: { origin: 'https://shop.example' } }, own.url).opened();
     socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
     expect(await socket.closed).toMatchObject({ code: 4403 });
-    await open({ headers: { origin: server.url } }).init(client.secret);
-    expect(await remaining(client)).toBe(1_000_000);
+    await open({ headers: { origin: own.url } }, own.url).init(client.secret);
+    expect((await own.app.world.limiter.peek(client.account)).remaining).toBe(1_000_000);
   });
 
   test('on another path: refused, whatever the client does with its connection', async () => {

@@ -67,7 +67,8 @@ export class Origins {
    */
   isOwn({ origin, host }: PageOrigin): boolean {
     if (origin === undefined) return false;
-    return origin === this.#own || origin === `http://${host}` || origin === `https://${host}`;
+    if (origin === this.#own) return true;
+    return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`);
   }
 
   /** Whether it is a page that may call with a token. `null`, a sandboxed page's origin, never is. */

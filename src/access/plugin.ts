@@ -2,12 +2,14 @@ import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Account } from '../domain/accounts.ts';
 import type { Clock, RateLimit } from '../domain/ports.ts';
+import { endsConnection, linger } from './body.ts';
 import { Exchange, type ServerContext } from './exchange.ts';
 import { isPreflight, type Origins } from './origins.ts';
 
 /**
  * What every response has in common, whichever face gives it: the request's id, the account's limits,
- * which pages may read it, and a line in the log. Preflights are answered here for both faces.
+ * which pages may read it, whether it ends the connection, and a line in the log. Preflights are
+ * answered here for both faces.
  */
 export function useExchange({
   clock,
@@ -29,6 +31,10 @@ export function useExchange({
       // Yoga's own pages are answered before the hook above has run.
       const exchange = serverContext.exchange ?? new Exchange(serverContext.req);
       const { headers } = response;
+      if (endsConnection(response.status, exchange.req)) {
+        headers.set('Connection', 'close');
+        linger(exchange.req);
+      }
       headers.set('X-Request-Id', exchange.requestId);
       headers.set('X-Content-Type-Options', 'nosniff');
       for (const [name, value] of origins.headersFor(exchange.req.headers)) headers.append(name, value);

@@ -2,7 +2,7 @@ import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema, 
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
-import { endsConnection, linger, readJson } from '../access/body.ts';
+import { readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
@@ -16,7 +16,6 @@ import { AnswerBudget, maxBatch } from './limits.ts';
 import { createLoaders } from './loaders.ts';
 import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from './requests.ts';
 
-const path = '/graphql';
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
 /** Yoga's context of one request, with who sent it once the door has let it in. */
@@ -80,14 +79,6 @@ export function useGraphQL(
       // Yoga knows no HEAD, and would refuse mutations for GET alone.
       if (serverContext.exchange?.method === 'HEAD')
         setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
-    },
-
-    onResponse({ response, serverContext }) {
-      const { exchange } = serverContext;
-      if (exchange?.path !== path) return; // REST answers for itself
-      if (!endsConnection(response.status, exchange.req)) return;
-      response.headers.set('Connection', 'close');
-      linger(exchange.req);
     },
 
     async onRequestParse({ serverContext, setRequestParser, endResponse, fetchAPI }) {

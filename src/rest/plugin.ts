@@ -3,7 +3,7 @@ import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Door } from '../access/admit.ts';
-import { endsConnection, linger, readJson } from '../access/body.ts';
+import { readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
@@ -104,10 +104,6 @@ export function useRest(
         result = problemReply(error, exchange);
       }
       const { status, headers, body } = result;
-      if (endsConnection(status, exchange.req)) {
-        headers['Connection'] = 'close';
-        linger(exchange.req);
-      }
       if (exchange.method === 'HEAD' && typeof body === 'string') {
         headers['Content-Length'] = String(Buffer.byteLength(body));
       }

@@ -166,6 +166,20 @@ describe('a token', () => {
       .toMatchObject([{ lastUsedAt: minute }]);
   });
 
+  test('is checked with two statements a request: the key that it is signed with was read once', async () => {
+    const statements: string[] = [];
+    const own = await startTestServer({ onStatement: (sql) => statements.push(sql) });
+    onTestFinished(() => own.close());
+    const owner = await own.account();
+    const client = clientOf(own.url, (await mint(owner)).token);
+    await client.rest('GET', '/conversations/conv_1');
+    statements.length = 0;
+    for (let sent = 0; sent < 10; sent++) await client.rest('GET', '/nothing');
+    expect(statements.filter((sql) => sql.includes('api_keys'))).toHaveLength(10);
+    expect(statements.filter((sql) => sql.includes('"accounts"'))).toHaveLength(10);
+    expect(statements.filter((sql) => sql.includes('"meta"'))).toEqual([]);
+  });
+
   test('is in no line of the log', async () => {
     const { token } = await mint(account);
     await statuses(token);

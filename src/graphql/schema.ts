@@ -10,6 +10,7 @@ import './webhooks.ts';
 import './deliveries.ts';
 import './account.ts';
 import './api-keys.ts';
+import './tokens.ts';
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */
 export const schema = builder.toSchema();

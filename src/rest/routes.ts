@@ -8,6 +8,7 @@ import { captureLead, getLead, listLeads } from '../domain/leads.ts';
 import { listMessages, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
+import { createToken } from '../domain/tokens.ts';
 import {
   createWebhook,
   deleteWebhook,
@@ -166,4 +167,5 @@ export const routes: readonly Route[] = [
   }),
   route('GET', '/api-keys', listApiKeys, { answer: listAnswer }),
   route('DELETE', '/api-keys/:id', revokeApiKey, { answer: () => ({ status: 204 }) }),
+  route('POST', '/tokens', createToken, { body: 'required', answer: ({ token }) => ({ status: 201, body: token }) }),
 ];

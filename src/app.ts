@@ -16,6 +16,7 @@ import { type AddressPolicy, guardedConnector, webhookTargets } from './delivery
 import { LiveLog } from './delivery/live.ts';
 import { Post } from './delivery/post.ts';
 import { WebhookSender } from './delivery/webhooks.ts';
+import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
 import type { GraphQLContext } from './graphql/builder.ts';
@@ -64,7 +65,7 @@ export interface App {
   attachSocket(server: Server): { close(graceMs: number): void };
   /**
    * Does what is due from time to time: hands back what the limiter holds of minutes that have passed,
-   * and removes old events and deliveries in small steps. To be called every minute or so.
+   * and removes what is kept for a while only, in small steps. To be called every minute or so.
    */
   tick(): Promise<void>;
   /** Gives up webhooks in flight, and hands back all that the limiter holds. The storage is its owner's to close. */
@@ -141,7 +142,11 @@ export function buildApp(options: AppOptions): App {
     attachSocket: (server) => attachSocket(server, world, { schema, door, origins, sessions, timings, onError }),
     async tick() {
       await limiter.handBack();
-      await removeOld(storage, clock.now() - eventRetentionMs);
+      const oldestMs = clock.now() - eventRetentionMs;
+      // Deliveries before events: none must outlive what it delivers.
+      await removeOld(storage, 'deliveries', oldestMs);
+      await removeOld(storage, 'events', oldestMs);
+      await removeOld(storage, 'keptResults', clock.now() - idempotencyMs);
     },
     async close() {
       await webhooks.stop(0);
@@ -167,14 +172,13 @@ function cacheOfShortDocuments<T extends object>() {
 /** How much one transaction removes: other writes come in between. */
 const pruneStep = 500;
 
-/** Removes old deliveries, and then old events: a delivery must not outlive what it delivers. */
-async function removeOld(storage: Storage, beforeMs: number): Promise<void> {
-  for (const kind of ['deliveries', 'events'] as const) {
-    let removed = pruneStep;
-    while (removed === pruneStep) {
-      removed = await storage.write(async (tx) => await tx[kind].prune(beforeMs, pruneStep));
-    }
-  }
+async function removeOld(
+  storage: Storage,
+  kind: 'deliveries' | 'events' | 'keptResults',
+  beforeMs: number,
+): Promise<void> {
+  let removed = pruneStep;
+  while (removed === pruneStep) removed = await storage.write(async (tx) => await tx[kind].prune(beforeMs, pruneStep));
 }
 
 const welcomeQuery = `# Put your API key under "Headers" below: { "Authorization": "Bearer cs_…" }

@@ -46,6 +46,13 @@ const attempts: Record<OperationName, Attempt[]> = {
           }),
     ),
   ],
+  deleteConversation: [
+    (client, { conversation }) => client.rest('DELETE', `/conversations/${conversation}`),
+    (client, { conversation }) =>
+      client.graphql('mutation ($id: ID!) { deleteConversation(input: { id: $id }) { deletedConversationId } }', {
+        id: conversation,
+      }),
+  ],
   listMessages: [
     (client, { conversation }) => client.rest('GET', `/conversations/${conversation}/messages`),
     (client, { conversation }) =>

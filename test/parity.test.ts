@@ -283,6 +283,11 @@ const cases: Case[] = [
       check: ({ status }) => expect(status).toBe('active'),
     },
   ),
+  creating(
+    'one with nulls for all that can be left out is creating an empty one',
+    { subject: null, status: null, visitor: null, externalId: null, metadata: null, message: null },
+    { expected: 201, events: ['conversation.started'], check: ({ status }) => expect(status).toBe('active') },
+  ),
   creating('a closed one is refused', { status: 'closed' }, { expected: 'INVALID_TRANSITION' }),
   creating(
     'one whose externalId is taken is refused',

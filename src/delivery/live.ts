@@ -24,6 +24,7 @@ const retryMs = 1_000;
 export class LiveLog implements LiveEvents {
   readonly #storage: Storage;
   readonly #tails = new Map<string, Tail>();
+  #erasures = -1;
   #stopWatching: (() => void) | undefined;
 
   constructor(storage: Storage) {
@@ -57,19 +58,31 @@ export class LiveLog implements LiveEvents {
   }
 
   #wake(accountIds: ReadonlySet<string> | undefined): void {
-    if (accountIds === undefined) void this.#wakeThoseThatGrew();
+    if (accountIds === undefined) void this.#lookAtAll();
     else for (const accountId of accountIds) this.#tails.get(accountId)?.refresh();
   }
 
-  /** Another process has written: one statement finds out whose logs have grown. Never rejects. */
-  async #wakeThoseThatGrew(): Promise<void> {
+  /**
+   * Another process has written, or something was erased: one statement finds out whose logs have grown.
+   * Never rejects.
+   */
+  async #lookAtAll(): Promise<void> {
     const tails = [...this.#tails];
     try {
+      await this.#forgetWhatWasErased(tails);
       const last = await this.#storage.read.events.lastSequences(tails.map(([accountId]) => accountId));
       for (const [index, [, tail]] of tails.entries()) if ((last[index] ?? 0) > tail.last) tail.refresh();
     } catch {
       for (const [, tail] of tails) tail.refresh();
     }
+  }
+
+  /** What is kept may hold what the storage does not have any more. */
+  async #forgetWhatWasErased(tails: readonly [string, Tail][]): Promise<void> {
+    const erasures = await this.#storage.read.events.erasures();
+    if (erasures === this.#erasures) return;
+    for (const [, tail] of tails) tail.forget();
+    this.#erasures = erasures;
   }
 }
 
@@ -116,6 +129,12 @@ class Tail {
     if (!this.#reading) void this.#read();
   }
 
+  /** Lets go of the events that are kept: followers read the storage until new ones have come. */
+  forget(): void {
+    this.#events = [];
+    this.#length = 0;
+  }
+
   /** The next events after a sequence, or undefined when they lie further back than what is kept. */
   after(sequence: number): readonly LogEvent[] | undefined {
     const first = this.#events[0]?.sequence;
@@ -145,8 +164,7 @@ class Tail {
 
   async #findEnd(): Promise<void> {
     this.last = (await this.#storage.read.events.bounds(this.#accountId)).last;
-    this.#events = [];
-    this.#length = 0;
+    this.forget();
   }
 
   async #readOn(): Promise<void> {

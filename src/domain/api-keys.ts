@@ -75,7 +75,7 @@ export const createApiKey = operation({
   input: z.strictObject({
     name: line(200, 1).describe('What the key is for.'),
     scopes: choices(scopes)
-      .optional()
+      .nullish()
       .describe('What it may do. By default all that the calling credential may; never more than that.'),
     expiresAt: timeInput.nullable().optional().describe('When it stops being valid; by default never.'),
   }),

@@ -1,5 +1,6 @@
+import { z } from 'zod';
 import { type Caller, maySee } from './caller.ts';
-import { notFound } from './errors.ts';
+import { DomainError, notFound } from './errors.ts';
 import type { Status } from './lifecycle.ts';
 import type { Metadata } from './metadata.ts';
 import type { Reads } from './ports.ts';
@@ -62,13 +63,31 @@ export function conversationView(stored: StoredConversation, caller?: Caller): C
   };
 }
 
-/** @throws NOT_FOUND, also for what the caller may not see */
+/** The version that a change is made for: a change that somebody else has made since is not overlooked. */
+export const expectedVersionInput = z
+  .int({ error: 'must be an integer' })
+  .nullish()
+  .describe(
+    'The `version` that the caller has seen: with any other, nothing is changed and the code is VERSION_CONFLICT.',
+  );
+
+/**
+ * @param expectedVersion the version that the caller expects, if it does
+ * @throws NOT_FOUND, also for what the caller may not see; VERSION_CONFLICT
+ */
 export async function findConversation(
   reads: Pick<Reads, 'conversations'>,
   caller: Caller,
   id: string,
+  expectedVersion?: number | null,
 ): Promise<StoredConversation> {
   const conversation = maySee(caller, id) ? await reads.conversations.find(caller.account.id, id) : undefined;
   if (conversation === undefined) throw notFound('conversation');
+  if (expectedVersion != null && expectedVersion !== conversation.version) {
+    throw new DomainError(
+      'VERSION_CONFLICT',
+      `The conversation has changed: its version is ${conversation.version} now. Read it again and decide anew.`,
+    );
+  }
   return conversation;
 }

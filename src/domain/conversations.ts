@@ -1,8 +1,14 @@
 import { z } from 'zod';
 import { maySee } from './caller.ts';
-import { type Conversation, conversationView, findConversation, type StoredConversation } from './conversation.ts';
+import {
+  type Conversation,
+  conversationView,
+  expectedVersionInput,
+  findConversation,
+  type StoredConversation,
+} from './conversation.ts';
 import { DomainError, notFound, validationFailed } from './errors.ts';
-import { appendEvents, type NewEvent } from './events.ts';
+import { appendEvents, currentEventCursor, type NewEvent } from './events.ts';
 import type { Ids } from './ids.ts';
 import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
 import { addMessage, type Message, messageEvents, messageInput, messageView, requireSender } from './messages.ts';
@@ -153,22 +159,23 @@ export const createConversation = operation({
     subject: subjectInput.default(null),
     status: z
       .enum(statuses)
-      .optional()
+      .nullish()
       .describe('`active` by default, or `pending` when its first message is a visitor’s.'),
     visitor: visitorInput.default(null).describe('Whom it is with.'),
     externalId: externalIdInput.default(null),
     metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
-    message: z.strictObject(messageInput).optional().describe('Its first message.'),
+    message: z.strictObject(messageInput).nullish().describe('Its first message.'),
   }),
   errors: ['INVALID_TRANSITION', 'ALREADY_EXISTS'],
+  repeatable: { conversationIdOf: ({ conversation }: ChangedConversation) => conversation.id },
   async run(context, input): Promise<ChangedConversation<ConversationWithMessages>> {
-    const { caller, storage, ids, now } = context;
-    if (input.message !== undefined) requireSender(caller, input.message.sender);
+    const { caller, ids, now } = context;
+    if (input.message != null) requireSender(caller, input.message.sender);
     const accountId = caller.account.id;
     const at = timestamp(now);
     const empty: StoredConversation = {
       id: ids.next('conversation', now),
-      status: initialStatus(input.status, input.message?.sender),
+      status: initialStatus(input.status ?? undefined, input.message?.sender),
       subject: input.subject,
       visitor: input.visitor,
       externalId: input.externalId,
@@ -184,12 +191,12 @@ export const createConversation = operation({
       contentBytes: 0,
     };
     const { message, conversation } =
-      input.message === undefined ? { conversation: empty } : addMessage(empty, input.message, context);
+      input.message == null ? { conversation: empty } : addMessage(empty, input.message, context);
     const events = [
       conversationEvent('conversation.started', conversation, context),
       ...(message === undefined ? [] : messageEvents(message, conversation, context)),
     ];
-    return await storage.write(async (tx) => {
+    return await context.once(async (tx) => {
       await refuseTakenExternalId(tx, accountId, conversation);
       await tx.conversations.insert(accountId, conversation);
       if (message !== undefined) await tx.messages.insert(accountId, message);
@@ -207,6 +214,7 @@ export const updateConversation = operation({
   scope: 'conversations:write',
   input: z.strictObject({
     id: z.string(),
+    expectedVersion: expectedVersionInput,
     status: z.enum(statuses).optional().describe('The status to bring it to.'),
     subject: subjectInput.optional(),
     visitor: visitorInput.optional().describe('Whom it is with; replaced as a whole.'),
@@ -216,12 +224,12 @@ export const updateConversation = operation({
       .optional()
       .describe('Merged into what is there: a null value removes its key, null itself removes all.'),
   }),
-  errors: ['NOT_FOUND', 'INVALID_TRANSITION', 'ALREADY_EXISTS'],
-  async run(context, { id, ...changes }): Promise<ChangedConversation> {
+  errors: ['NOT_FOUND', 'INVALID_TRANSITION', 'ALREADY_EXISTS', 'VERSION_CONFLICT'],
+  async run(context, { id, expectedVersion, ...changes }): Promise<ChangedConversation> {
     const { caller, storage } = context;
     const accountId = caller.account.id;
     return await storage.write(async (tx) => {
-      const previous = await findConversation(tx, caller, id);
+      const previous = await findConversation(tx, caller, id, expectedVersion);
       const next = applyChanges(previous, changes, context.now);
       if (next !== previous) {
         if (next.externalId !== previous.externalId) await refuseTakenExternalId(tx, accountId, next);
@@ -240,7 +248,24 @@ export const updateConversation = operation({
   },
 });
 
-type Changes = Omit<ReturnType<(typeof updateConversation)['parse']>, 'id'>;
+export const deleteConversation = operation({
+  name: 'deleteConversation',
+  summary:
+    'Erases a conversation for good, with its messages, its leads and what its events and deliveries tell of it.',
+  scope: 'conversations:write',
+  input: z.strictObject({ id: z.string(), expectedVersion: expectedVersionInput }),
+  errors: ['NOT_FOUND', 'VERSION_CONFLICT'],
+  async run({ caller, storage }, { id, expectedVersion }) {
+    const accountId = caller.account.id;
+    return await storage.write(async (tx) => {
+      const conversation = await findConversation(tx, caller, id, expectedVersion);
+      await tx.conversations.erase(accountId, conversation);
+      return { deletedConversationId: id, eventCursor: await currentEventCursor(tx, accountId) };
+    });
+  },
+});
+
+type Changes = Omit<ReturnType<(typeof updateConversation)['parse']>, 'id' | 'expectedVersion'>;
 
 /** The conversation after the changes; the very same object if they change nothing. */
 function applyChanges(previous: StoredConversation, changes: Changes, now: number): StoredConversation {

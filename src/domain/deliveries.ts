@@ -124,9 +124,10 @@ export const testWebhook = operation({
     eventType: z.enum(eventTypes).nullish().describe('Its type; by default the first that the webhook wants.'),
   }),
   errors: ['NOT_FOUND'],
-  async run({ caller, storage, ids, now }, { id, eventType }): Promise<ChangedDelivery> {
+  repeatable: {},
+  async run({ caller, once, ids, now }, { id, eventType }): Promise<ChangedDelivery> {
     const accountId = caller.account.id;
-    return await storage.write(async (tx) => {
+    return await once(async (tx) => {
       const webhook = await findWebhook(tx, accountId, id);
       const cursor = await currentEventCursor(tx, accountId);
       const event = sampleEvent(eventType ?? webhook.events[0] ?? eventTypes[0], { ids, now });
@@ -146,9 +147,10 @@ export const redeliver = operation({
   scope: 'webhooks:manage',
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
-  async run({ caller, storage, now }, input): Promise<ChangedDelivery> {
+  repeatable: {},
+  async run({ caller, once, now }, input): Promise<ChangedDelivery> {
     const accountId = caller.account.id;
-    return await storage.write(async (tx) => {
+    return await once(async (tx) => {
       const previous = await findDelivery(tx, accountId, input);
       if (previous.attemptCount >= maxAttempts) {
         throw new DomainError('QUOTA_EXCEEDED', `A delivery can be repeated until it has ${maxAttempts} attempts.`);
@@ -162,6 +164,13 @@ export const redeliver = operation({
     });
   },
 });
+
+export interface RecoveredWebhook {
+  /** How many deliveries were started anew. */
+  readonly count: number;
+  /** The end of the event log as it was then. */
+  readonly eventCursor: string;
+}
 
 /** How many deliveries one transaction starts anew: other writes come in between. */
 const recoverStep = 200;
@@ -177,7 +186,10 @@ export const recoverWebhook = operation({
       .describe('A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.'),
   }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
-  async run({ caller, storage, now }, { id, since }) {
+  repeatable: {},
+  async run({ caller, storage, once, before, now }, { id, since }): Promise<RecoveredWebhook> {
+    const done = await before<RecoveredWebhook>();
+    if (done !== undefined) return done;
     const accountId = caller.account.id;
     await findWebhook(storage.read, accountId, id);
     const time = timeInput.safeParse(since);
@@ -191,7 +203,7 @@ export const recoverWebhook = operation({
       count += step.count;
       place = step.next;
     }
-    return { count, eventCursor: await currentEventCursor(storage.read, accountId) };
+    return await once(async (tx) => ({ count, eventCursor: await currentEventCursor(tx, accountId) }));
   },
 });
 

@@ -23,6 +23,14 @@ export interface EventData {
   readonly lead?: Lead;
 }
 
+/** What is left of the data of an event whose conversation was deleted. */
+interface ErasedData {
+  readonly erased: true;
+  readonly conversation?: undefined;
+  readonly message?: undefined;
+  readonly lead?: undefined;
+}
+
 /** What a change tells about itself: written to the log in the change's own transaction. */
 export interface NewEvent {
   readonly id: string;
@@ -59,7 +67,7 @@ export class LogEvent {
   readonly accountId: string;
   readonly conversationId: string | null;
   readonly #dataJson: string;
-  #data: EventData | undefined;
+  #data: EventData | ErasedData | undefined;
   #json: string | undefined;
 
   constructor(accountId: string, epoch: string, stored: StoredEvent) {
@@ -78,9 +86,14 @@ export class LogEvent {
     return this.#dataJson.length;
   }
 
-  get data(): EventData {
-    this.#data ??= JSON.parse(this.#dataJson) as EventData;
+  get data(): EventData | ErasedData {
+    this.#data ??= JSON.parse(this.#dataJson) as EventData | ErasedData;
     return this.#data;
+  }
+
+  /** Whether its conversation was deleted since, and its data with it. */
+  get erased(): boolean {
+    return 'erased' in this.data;
   }
 
   /** The event as JSON, the same on every face. */

@@ -56,8 +56,9 @@ export const captureLead = operation({
       when: ({ value }) => typeof value === 'object' && value !== null,
     }),
   errors: ['NOT_FOUND'],
+  repeatable: { conversationIdOf: ({ lead }: CapturedLead) => lead.conversationId },
   async run(context, input): Promise<CapturedLead> {
-    const { caller, storage, ids, now } = context;
+    const { caller, ids, now } = context;
     const accountId = caller.account.id;
     const lead: Lead = {
       id: ids.next('lead', now),
@@ -69,7 +70,7 @@ export const captureLead = operation({
       metadata: input.metadata,
       createdAt: timestamp(now),
     };
-    return await storage.write(async (tx) => {
+    return await context.once(async (tx) => {
       const conversation =
         lead.conversationId === null ? null : conversationView(await findConversation(tx, caller, lead.conversationId));
       await tx.leads.insert(accountId, lead);

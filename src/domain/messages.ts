@@ -3,6 +3,7 @@ import { type Caller, maySee } from './caller.ts';
 import {
   type Conversation,
   conversationView,
+  expectedVersionInput,
   findConversation,
   maxContentBytes,
   maxMessages,
@@ -154,13 +155,14 @@ export const sendMessage = operation({
   summary: 'Sends a message into a conversation.',
   scope: 'conversations:write',
   openToBound: true,
-  input: z.strictObject({ conversationId: z.string(), ...messageInput }),
-  errors: ['NOT_FOUND', 'CONVERSATION_CLOSED', 'QUOTA_EXCEEDED'],
-  async run(context, { conversationId, ...draft }): Promise<SentMessage> {
-    const { caller, storage } = context;
+  input: z.strictObject({ conversationId: z.string(), expectedVersion: expectedVersionInput, ...messageInput }),
+  errors: ['NOT_FOUND', 'CONVERSATION_CLOSED', 'QUOTA_EXCEEDED', 'VERSION_CONFLICT'],
+  repeatable: { conversationIdOf: ({ conversation }: SentMessage) => conversation.id },
+  async run(context, { conversationId, expectedVersion, ...draft }): Promise<SentMessage> {
+    const { caller } = context;
     requireSender(caller, draft.sender);
-    return await storage.write(async (tx) => {
-      const previous = await findConversation(tx, caller, conversationId);
+    return await context.once(async (tx) => {
+      const previous = await findConversation(tx, caller, conversationId, expectedVersion);
       const { message, conversation } = addMessage(previous, draft, context);
       const next = { ...conversation, version: previous.version + 1 };
       await tx.messages.insert(caller.account.id, message);

@@ -48,6 +48,7 @@ export function metadataSizeFault(metadata: Metadata | MetadataPatch): string | 
 
 function metadataSchema<T extends MetadataPatch>(nullable: boolean) {
   return z.unknown().transform((input, context): T => {
+    if (input === null) return {} as T;
     const faults = entryFaults(input, nullable);
     if (faults.length === 0) {
       const fault = metadataSizeFault(input as T);

@@ -1,13 +1,21 @@
 import type { z } from 'zod';
 import { type Caller, requireScope, type Scope } from './caller.ts';
 import { DomainError, type ErrorCode, type Fault, pointer, validationFailed } from './errors.ts';
-import type { World } from './ports.ts';
+import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
+import type { Transaction, World } from './ports.ts';
 
 /** What an operation has at hand while it runs. */
 export interface Context extends World {
   readonly caller: Caller;
   /** The time of this call, in epoch milliseconds. */
   readonly now: number;
+  /**
+   * Runs a work in a transaction. If the request has an idempotency key, its result is kept with its effect,
+   * and the same request again gets that result.
+   */
+  once<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
+  /** The result of the same request before, for an operation that does something ahead of that transaction. */
+  before<T>(): Promise<T | undefined>;
 }
 
 interface Definition<Schema extends z.ZodType, Output> {
@@ -24,6 +32,8 @@ interface Definition<Schema extends z.ZodType, Output> {
   readonly input: Schema;
   /** The errors of its own, beside those that any operation can give. */
   readonly errors: readonly ErrorCode[];
+  /** Given where it can be sent again under an idempotency key, which is then a part of its input. */
+  readonly repeatable?: Repeatable<Output>;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -39,6 +49,8 @@ export interface Operation<Input = unknown, Output = unknown> {
   readonly keysOnly: boolean;
   readonly input: z.ZodType<Input>;
   readonly errors: readonly ErrorCode[];
+  /** Whether its input holds an `idempotencyKey`. */
+  readonly repeatable: boolean;
   /** @throws FORBIDDEN naming what is missing */
   authorise(caller: Caller): void;
   /**
@@ -46,8 +58,11 @@ export interface Operation<Input = unknown, Output = unknown> {
    * @throws VALIDATION_FAILED with every fault of the input
    */
   parse(input: unknown, others?: readonly Fault[]): Input;
-  /** Runs with an input that `parse` has returned, for a caller that `authorise` has passed. */
-  run(world: World, caller: Caller, input: Input): Promise<Output>;
+  /**
+   * Runs with an input that `parse` has returned, for a caller that `authorise` has passed.
+   * @param onReplay called when the result is that of the same request before
+   */
+  run(world: World, caller: Caller, input: Input, onReplay?: () => void): Promise<Output>;
   /** Authorises, parses and runs. */
   execute(world: World, caller: Caller, input: unknown): Promise<Output>;
 }
@@ -55,26 +70,44 @@ export interface Operation<Input = unknown, Output = unknown> {
 export function operation<Schema extends z.ZodType, Output>(
   definition: Definition<Schema, Output>,
 ): Operation<z.output<Schema>, Output> {
+  const { name, repeatable } = definition;
+  const schema = repeatable === undefined ? definition.input : withIdempotencyKey(definition.input);
   const self: Operation<z.output<Schema>, Output> = {
-    name: definition.name,
+    name,
     summary: definition.summary,
     scope: definition.scope,
     openToBound: definition.openToBound ?? false,
     keysOnly: definition.keysOnly ?? false,
-    input: definition.input as z.ZodType<z.output<Schema>>,
-    errors: definition.errors,
+    input: schema as z.ZodType<z.output<Schema>>,
+    errors: repeatable === undefined ? definition.errors : [...definition.errors, 'IDEMPOTENCY_KEY_REUSED'],
+    repeatable: repeatable !== undefined,
     authorise(caller) {
       if (caller.conversationId !== undefined && !self.openToBound) {
-        throw new DomainError('FORBIDDEN', `A token bound to one conversation cannot call ${self.name}.`);
+        throw new DomainError('FORBIDDEN', `A token bound to one conversation cannot call ${name}.`);
       }
       if (caller.credential !== 'key' && self.keysOnly) {
-        throw new DomainError('FORBIDDEN', `Only an API key can call ${self.name}, not a token.`);
+        throw new DomainError('FORBIDDEN', `Only an API key can call ${name}, not a token.`);
       }
       if (self.scope !== 'any') requireScope(caller, self.scope);
     },
-    parse: (input, others) => parseInput(definition.input, input, others),
-    run(world, caller, input) {
-      return definition.run({ ...world, caller, now: world.clock.now() }, input);
+    parse: (input, others) => parseInput(schema, input, others) as z.output<Schema>,
+    run(world, caller, parsed, onReplay = () => {}) {
+      const context = contextOf(world, caller);
+      if (repeatable === undefined) return definition.run(context, parsed);
+      const { idempotencyKey: key, ...rest } = parsed as { idempotencyKey?: string | null };
+      const input = rest as z.output<Schema>;
+      if (key == null) return definition.run(context, input);
+      const once = new Once({ ...context, operation: name, input: rest, key, repeatable, onReplay });
+      return definition.run(
+        {
+          ...context,
+          // What was kept under this key is a result of this operation: its fingerprint says so.
+          once: <T>(work: (tx: Transaction) => Promise<T>) =>
+            world.storage.write((tx) => once.run(tx, work as () => Promise<never>)) as Promise<unknown> as Promise<T>,
+          before: <T>() => once.replay(world.storage.read) as Promise<unknown> as Promise<T | undefined>,
+        },
+        input,
+      );
     },
     async execute(world, caller, input) {
       self.authorise(caller);
@@ -82,6 +115,21 @@ export function operation<Schema extends z.ZodType, Output>(
     },
   };
   return self;
+}
+
+function withIdempotencyKey(schema: z.ZodType): z.ZodType {
+  return (schema as z.ZodObject).safeExtend({ idempotencyKey: idempotencyKeyInput });
+}
+
+/** The context of a request without an idempotency key: its work is run, and nothing is kept. */
+function contextOf(world: World, caller: Caller): Context {
+  return {
+    ...world,
+    caller,
+    now: world.clock.now(),
+    once: (work) => world.storage.write(work),
+    before: () => Promise.resolve(undefined),
+  };
 }
 
 /** More than a person mends at once: what a body of a megabyte can get wrong must not become an answer of forty. */

@@ -1,6 +1,12 @@
 import { getAccount } from './accounts.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from './api-keys.ts';
-import { createConversation, getConversation, listConversations, updateConversation } from './conversations.ts';
+import {
+  createConversation,
+  deleteConversation,
+  getConversation,
+  listConversations,
+  updateConversation,
+} from './conversations.ts';
 import { getDelivery, listDeliveries, recoverWebhook, redeliver, testWebhook } from './deliveries.ts';
 import { listEvents, streamEvents } from './events.ts';
 import { captureLead, getLead, listLeads } from './leads.ts';
@@ -23,6 +29,7 @@ export const operations = {
   updateConversation,
   listMessages,
   sendMessage,
+  deleteConversation,
   captureLead,
   listLeads,
   getLead,

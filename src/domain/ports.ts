@@ -4,6 +4,7 @@ import type { StoredConversation } from './conversation.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery.ts';
 import type { EventFilter, LogEvent, NewEvent, StoredEvent } from './events.ts';
+import type { KeptResult } from './idempotency.ts';
 import type { Ids } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message, MessageRange } from './messages.ts';
@@ -83,8 +84,8 @@ export interface Storage {
    */
   write<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   /**
-   * Tells a listener of commits that may have appended events, made deliveries due or ended credentials, of
-   * this process or of another. It is a hint: what happened is to be read.
+   * Tells a listener of commits that may have appended events or erased them, made deliveries due or ended
+   * credentials, of this process or of another. It is a hint: what happened is to be read.
    * @param listener is given what the commit has touched, or nothing where that is not known
    * @returns stops telling it
    */
@@ -110,6 +111,7 @@ export interface Reads {
   readonly leads: LeadReads;
   readonly webhooks: WebhookReads;
   readonly deliveries: DeliveryReads;
+  readonly keptResults: KeptResultReads;
   readonly rateWindows: RateWindowReads;
 }
 
@@ -122,6 +124,7 @@ export interface Transaction {
   readonly leads: LeadReads & LeadWrites;
   readonly webhooks: WebhookReads & WebhookWrites;
   readonly deliveries: DeliveryReads & DeliveryWrites;
+  readonly keptResults: KeptResultReads & KeptResultWrites;
   readonly rateWindows: RateWindowReads & RateWindowWrites;
 }
 
@@ -170,6 +173,12 @@ export interface ConversationReads {
 }
 
 export interface ConversationWrites {
+  /**
+   * Removes a conversation for good, with its messages and leads, and all that others tell of them: the data
+   * of its events becomes `{"erased":true}`, and what receivers of these have answered and the results that
+   * are kept of requests about it are emptied.
+   */
+  erase(accountId: string, conversation: StoredConversation): Awaitable<void>;
   insert(accountId: string, conversation: StoredConversation): Awaitable<void>;
   /**
    * Replaces `previous` by `next`, and keeps the account's counters right.
@@ -192,6 +201,8 @@ export interface MessageWrites {
 export interface EventReads {
   /** Names this log: it changes when a backup is restored, so that cursors of another are known. */
   epoch(): Awaitable<string>;
+  /** A number that grows with every erasure, of any account: as long as it stays, no event has lost its data. */
+  erasures(): Awaitable<number>;
   /** The first and the last sequence that the log holds; `first` is one above `last` when it is empty. */
   bounds(accountId: string): Awaitable<{ first: number; last: number }>;
   /** The last sequence of each of these accounts' logs, in their order. */
@@ -299,6 +310,21 @@ export interface DeliveryWrites {
   insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
   /**
    * Removes the oldest deliveries made before a time, and those of webhooks that were removed.
+   * @returns how many were removed; fewer than `limit` when there are no more
+   */
+  prune(beforeMs: number, limit: number): Awaitable<number>;
+}
+
+/** Results of requests under the idempotency keys that the callers have given them. */
+export interface KeptResultReads {
+  find(accountId: string, key: string): Awaitable<KeptResult | undefined>;
+}
+
+export interface KeptResultWrites {
+  /** Keeps a result in place of any that the key had before. */
+  put(accountId: string, key: string, kept: KeptResult): Awaitable<void>;
+  /**
+   * Removes the oldest that were kept before a time, of any account.
    * @returns how many were removed; fewer than `limit` when there are no more
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;

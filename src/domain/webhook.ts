@@ -21,9 +21,9 @@ export interface Webhook {
   readonly updatedAt: Timestamp;
 }
 
-/** A webhook at the moments at which its secret can be shown. */
+/** A webhook at the moments at which its secret can be shown; null when the request was one of before. */
 export interface WebhookWithSecret extends Webhook {
-  readonly secret: string;
+  readonly secret: string | null;
 }
 
 export interface SigningSecret {

@@ -70,8 +70,14 @@ export const createWebhook = operation({
     description: descriptionInput.default(null),
   }),
   errors: ['QUOTA_EXCEEDED'],
+  repeatable: {
+    kept: ({ webhook, eventCursor }: ChangedWebhook<WebhookWithSecret>) => ({
+      webhook: { ...webhook, secret: null },
+      eventCursor,
+    }),
+  },
   async run(context, input): Promise<ChangedWebhook<WebhookWithSecret>> {
-    const { caller, storage, ids, secrets, now } = context;
+    const { caller, ids, secrets, now } = context;
     refuseTarget(context, input.url);
     const accountId = caller.account.id;
     const at = timestamp(now);
@@ -88,7 +94,7 @@ export const createWebhook = operation({
       secrets: [{ secret, until: null }],
       failingSince: null,
     };
-    return await storage.write(async (tx) => {
+    return await context.once(async (tx) => {
       if ((await tx.webhooks.count(accountId)) >= maxWebhooks) {
         throw new DomainError(
           'QUOTA_EXCEEDED',

@@ -1,12 +1,13 @@
 import type { Conversation as ConversationShape, Visitor } from '../domain/conversation.ts';
 import {
   type ChangedConversation,
+  deleteConversation,
   getConversation,
   listConversations,
   updateConversation,
 } from '../domain/conversations.ts';
 import { notFound } from '../domain/errors.ts';
-import { builder, calls, withoutNulls } from './builder.ts';
+import { builder, calls, expectedVersionDescription, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { Node } from './node.ts';
 
@@ -149,19 +150,23 @@ const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
       type: 'Metadata',
       description: 'Merged: a null value removes its key, null itself removes all.',
     }),
+    expectedVersion: t.int({ description: expectedVersionDescription }),
   }),
 });
 
-const OneConversationInput = {
-  closeConversation: builder.inputType('CloseConversationInput', {
-    description: 'Which conversation to close.',
-    fields: (t) => ({ id: t.id({ required: true, description: 'The conversation to close.' }) }),
-  }),
-  reopenConversation: builder.inputType('ReopenConversationInput', {
-    description: 'Which conversation to reopen.',
-    fields: (t) => ({ id: t.id({ required: true, description: 'The conversation to reopen.' }) }),
-  }),
-};
+function oneConversationInput(name: string, verb: string) {
+  return builder.inputType(name, {
+    description: `Which conversation to ${verb}.`,
+    fields: (t) => ({
+      id: t.id({ required: true, description: `The conversation to ${verb}.` }),
+      expectedVersion: t.int({ description: expectedVersionDescription }),
+    }),
+  });
+}
+
+const CloseConversationInput = oneConversationInput('CloseConversationInput', 'close');
+const ReopenConversationInput = oneConversationInput('ReopenConversationInput', 'reopen');
+const DeleteConversationInput = oneConversationInput('DeleteConversationInput', 'delete');
 
 function payloadType(name: string, operation: string) {
   return builder.objectRef<ChangedConversation>(name).implement({
@@ -178,6 +183,16 @@ const CloseConversationPayload = payloadType('CloseConversationPayload', 'closeC
 const ReopenConversationPayload = payloadType('ReopenConversationPayload', 'reopenConversation');
 export const CreateConversationPayload = payloadType('CreateConversationPayload', 'createConversation');
 
+const DeleteConversationPayload = builder
+  .objectRef<Awaited<ReturnType<(typeof deleteConversation)['run']>>>('DeleteConversationPayload')
+  .implement({
+    description: 'What deleteConversation has done.',
+    fields: (t) => ({
+      deletedConversationId: t.exposeID('deletedConversationId', { description: 'The conversation that is deleted.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
+    }),
+  });
+
 builder.mutationFields((t) => ({
   updateConversation: t.field({
     type: UpdateConversationPayload,
@@ -192,8 +207,8 @@ builder.mutationFields((t) => ({
     nullable: true,
     extensions: calls(updateConversation),
     description: 'Closes a conversation: updateConversation with the status CLOSED.',
-    args: { input: t.arg({ type: OneConversationInput.closeConversation, required: true, description: 'Which one.' }) },
-    resolve: (_, { input }, context) => context.call(updateConversation, { id: input.id, status: 'closed' }),
+    args: { input: t.arg({ type: CloseConversationInput, required: true, description: 'Which one.' }) },
+    resolve: (_, { input }, context) => context.call(updateConversation, { ...input, status: 'closed' }),
   }),
   reopenConversation: t.field({
     type: ReopenConversationPayload,
@@ -201,8 +216,16 @@ builder.mutationFields((t) => ({
     extensions: calls(updateConversation),
     description: 'Reopens a conversation: updateConversation with the status ACTIVE.',
     args: {
-      input: t.arg({ type: OneConversationInput.reopenConversation, required: true, description: 'Which one.' }),
+      input: t.arg({ type: ReopenConversationInput, required: true, description: 'Which one.' }),
     },
-    resolve: (_, { input }, context) => context.call(updateConversation, { id: input.id, status: 'active' }),
+    resolve: (_, { input }, context) => context.call(updateConversation, { ...input, status: 'active' }),
+  }),
+  deleteConversation: t.field({
+    type: DeleteConversationPayload,
+    nullable: true,
+    extensions: calls(deleteConversation),
+    description: deleteConversation.summary,
+    args: { input: t.arg({ type: DeleteConversationInput, required: true, description: 'Which one.' }) },
+    resolve: (_, { input }, context) => context.call(deleteConversation, input),
   }),
 }));

@@ -1,5 +1,5 @@
 import { createConversation } from '../domain/conversations.ts';
-import { builder, calls } from './builder.ts';
+import { builder, calls, idempotencyKeyDescription } from './builder.ts';
 import { ConversationStatus, CreateConversationPayload, VisitorInput } from './conversations.ts';
 import { FirstMessageInput } from './messages.ts';
 
@@ -17,6 +17,7 @@ const CreateConversationInput = builder.inputType('CreateConversationInput', {
     externalId: t.string({ description: 'The client’s own id of it, unique in the account: at most 128 characters.' }),
     metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
     message: t.field({ type: FirstMessageInput, description: 'Its first message.' }),
+    idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 

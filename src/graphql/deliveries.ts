@@ -10,7 +10,7 @@ import {
 import type { Attempt as AttemptShape, Delivery as DeliveryShape } from '../domain/delivery.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor } from '../domain/paging.ts';
-import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
+import { builder, calls, type GraphQLContext, idempotencyKeyDescription, withoutNulls } from './builder.ts';
 import { type Connection, connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
@@ -172,6 +172,7 @@ const TestWebhookInput = builder.inputType('TestWebhookInput', {
       type: EventTypeEnum,
       description: 'The type of the sample; by default the first that the webhook wants.',
     }),
+    idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 
@@ -180,6 +181,7 @@ const RedeliverInput = builder.inputType('RedeliverInput', {
   fields: (t) => ({
     id: t.id({ required: true, description: 'The delivery to repeat.' }),
     webhookId: t.id({ description: 'The webhook that it is to; another one is NOT_FOUND.' }),
+    idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 
@@ -191,6 +193,7 @@ const RecoverWebhookInput = builder.inputType('RecoverWebhookInput', {
       required: true,
       description: 'A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.',
     }),
+    idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 

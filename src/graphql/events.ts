@@ -46,6 +46,9 @@ const Event = builder.interfaceRef<LogEvent>('Event').implement({
     }),
     apiVersion: t.exposeString('apiVersion', { description: 'The version of the form that it has.' }),
     accountId: t.exposeID('accountId', { description: 'The account that it happened in.' }),
+    erased: t.exposeBoolean('erased', {
+      description: 'Whether its conversation was deleted since: then nothing is left of what it told.',
+    }),
   }),
   resolveType: ({ type }) => typeNames[type],
 });
@@ -54,7 +57,7 @@ const conversationSnapshot =
   'The conversation after it: a snapshot, whose `messages` are those of now. Null when it was erased.';
 
 const snapshotOf = ({ data: { conversation } }: LogEvent): ShownConversation | null =>
-  conversation && { ...conversation, isSnapshot: true };
+  conversation == null ? null : { ...conversation, isSnapshot: true };
 
 const ConversationStartedEvent = builder.objectRef<LogEvent>('ConversationStartedEvent').implement({
   description: 'A conversation was started.',

@@ -1,5 +1,5 @@
 import { type CapturedLead, captureLead, getLead, type Lead as LeadShape, listLeads } from '../domain/leads.ts';
-import { builder, calls, withoutNulls } from './builder.ts';
+import { builder, calls, idempotencyKeyDescription, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
@@ -70,6 +70,7 @@ const CaptureLeadInput = builder.inputType('CaptureLeadInput', {
     phone: t.string({ description: 'A phone number; this or `email` is required.' }),
     company: t.string({ description: 'The visitor’s company: at most 200 characters.' }),
     metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+    idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 

@@ -1,7 +1,14 @@
 import { validationFailed } from '../domain/errors.ts';
 import type { Author, Message } from '../domain/messages.ts';
 import { listMessages, messageCursor, messageCursorSequence, sendMessage } from '../domain/messages.ts';
-import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
+import {
+  builder,
+  calls,
+  expectedVersionDescription,
+  type GraphQLContext,
+  idempotencyKeyDescription,
+  withoutNulls,
+} from './builder.ts';
 import { type Connection, connectionType, pageArgumentDescriptions } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
 import { Node } from './node.ts';
@@ -147,6 +154,8 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
     sender: t.field({ type: Sender, required: true, description: 'The role that sends it.' }),
     author: t.field({ type: AuthorInput, description: 'Who wrote it.' }),
     metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+    expectedVersion: t.int({ description: expectedVersionDescription }),
+    idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 

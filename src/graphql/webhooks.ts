@@ -8,7 +8,7 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
-import { builder, calls, withoutNulls } from './builder.ts';
+import { builder, calls, idempotencyKeyDescription, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
@@ -80,6 +80,7 @@ const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
     url: t.string({ required: true, description: 'Where to send events: an `https` address on the internet.' }),
     events: t.field({ type: [EventTypeEnum], description: 'The types of event to send; by default all.' }),
     description: t.string({ description: 'What it is for: at most 200 characters.' }),
+    idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { DomainError, type Fault, pointer } from '../domain/errors.ts';
+import { fieldsInHeaders } from './headers.ts';
 import type { Route } from './routes.ts';
 
 /** Where the parts of an operation's input lie in a REST request. */
@@ -29,11 +30,14 @@ export function inputReader(route: Route): InputReader {
   };
 }
 
-/** The input's fields by name, without those that the path gives. */
+/** The input's fields by name, without those that the path or a header gives. */
 function fieldsOf(route: Route): Map<string, z.ZodType> {
   const schema = route.operation.input as unknown as z.ZodObject;
-  const inPath = new Set(route.path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : [])));
-  return new Map(Object.entries(schema.shape as Record<string, z.ZodType>).filter(([name]) => !inPath.has(name)));
+  const elsewhere = new Set([
+    ...route.path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : [])),
+    ...Object.keys(fieldsInHeaders),
+  ]);
+  return new Map(Object.entries(schema.shape as Record<string, z.ZodType>).filter(([name]) => !elsewhere.has(name)));
 }
 
 function readQuery(
@@ -107,6 +111,9 @@ function readBody(
   for (const [name, value] of Object.entries(body)) {
     if (Object.hasOwn(params, name)) {
       faults.push({ pointer: pointer([name]), detail: 'is given by the path and not known in the body' });
+    } else if (fieldsInHeaders[name] !== undefined) {
+      const detail = `is not known in the body; it is the header \`${fieldsInHeaders[name]}\``;
+      faults.push({ pointer: pointer([name]), detail });
     } else {
       // Defined, not assigned: `__proto__` is to be refused as an unknown key like any other.
       Object.defineProperty(input, name, { value, enumerable: true, configurable: true, writable: true });

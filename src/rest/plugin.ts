@@ -11,6 +11,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { World } from '../domain/ports.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
+import { inputOfHeaders, matches } from './headers.ts';
 import { type InputReader, inputReader, namingParameters } from './input.ts';
 import { problemHeaders, problemOf } from './problem.ts';
 import { type Answer, type Route, routes } from './routes.ts';
@@ -71,15 +72,18 @@ export function useRest(
     const body = route.body === 'none' ? undefined : await readJson(exchange.req);
     try {
       const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
-      if (route.streams) Object.assign(input, resumption(exchange));
-      const output = await operation.run(world, caller, operation.parse(input, faults));
+      Object.assign(input, inputOfHeaders(exchange.req, route));
+      let replayed = false;
+      const output = await operation.run(world, caller, operation.parse(input, faults), () => {
+        replayed = true;
+      });
       if (route.streams) {
         const onError = (cause: unknown): void =>
           log.error({ requestId: exchange.requestId, err: cause }, 'event stream failed');
         const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings, onError });
         return { status: 200, headers: { ...eventStreamHeaders }, body: text };
       }
-      return replyOf(await route.answer(output), exchange);
+      return replyOf(await route.answer(output), exchange, replayed);
     } catch (error) {
       throw error instanceof DomainError ? namingParameters(route, error) : error;
     }
@@ -121,12 +125,6 @@ function asDomainError(error: unknown): DomainError {
   });
 }
 
-/** Where a reader goes on that was cut off: what it has seen is newer than what it began with. */
-function resumption({ req }: Exchange): { after?: string } {
-  const lastEventId = req.headers['last-event-id'];
-  return typeof lastEventId === 'string' && lastEventId !== '' ? { after: lastEventId } : {};
-}
-
 function isUnder(base: string, path: string): boolean {
   return path === base || path.startsWith(`${base}/`);
 }
@@ -154,10 +152,17 @@ function decodeParams(params: Record<string, string> | undefined): Record<string
   );
 }
 
-function replyOf(answer: Answer, exchange: Exchange): Reply {
+function replyOf(answer: Answer, exchange: Exchange, replayed: boolean): Reply {
   const headers: Record<string, string> = { 'Cache-Control': 'no-store' };
+  if (replayed) headers['Idempotent-Replayed'] = 'true';
   if (answer.location !== undefined) headers['Location'] = answer.location;
   if (answer.next != null) headers['Link'] = `<${nextPage(exchange, answer.next)}>; rel="next"`;
+  if (answer.version !== undefined) {
+    headers['ETag'] = `"${answer.version}"`;
+    headers['Cache-Control'] = 'private, no-cache'; // it may be kept, and has to be asked about each time
+    const isRead = exchange.method === 'GET' || exchange.method === 'HEAD';
+    if (isRead && matches(exchange.req.headers['if-none-match'], answer.version)) return { status: 304, headers };
+  }
   if (answer.body === undefined && answer.json === undefined) return { status: answer.status, headers };
   const body = answer.json ?? JSON.stringify(answer.body);
   headers['Content-Type'] = 'application/json; charset=utf-8';

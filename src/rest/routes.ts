@@ -1,6 +1,13 @@
 import { getAccount } from '../domain/accounts.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
-import { createConversation, getConversation, listConversations, updateConversation } from '../domain/conversations.ts';
+import type { Conversation } from '../domain/conversation.ts';
+import {
+  createConversation,
+  deleteConversation,
+  getConversation,
+  listConversations,
+  updateConversation,
+} from '../domain/conversations.ts';
 import { getDelivery, listDeliveries, recoverWebhook, redeliver, testWebhook } from '../domain/deliveries.ts';
 import type { Delivery } from '../domain/delivery.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
@@ -29,6 +36,8 @@ export interface Answer {
   readonly location?: string;
   /** The place to go on from, for the `Link` header of a list. */
   readonly next?: string | null;
+  /** The version of the one resource that it is, for its `ETag`. */
+  readonly version?: number;
 }
 
 /** One operation as REST has it. Paths are relative to `/v1`. */
@@ -96,6 +105,12 @@ function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer 
 
 const ok = (body: unknown): Answer => ({ status: 200, body });
 
+const versioned = (status: number, conversation: Conversation): Answer => ({
+  status,
+  body: conversation,
+  version: conversation.version,
+});
+
 /** Something that goes on after the answer. */
 const accepted = (body: unknown, location?: string): Answer => ({
   status: 202,
@@ -110,16 +125,16 @@ export const routes: readonly Route[] = [
   route('POST', '/conversations', createConversation, {
     body: 'optional',
     answer: ({ conversation }) => ({
-      status: 201,
-      body: conversation,
+      ...versioned(201, conversation),
       location: `/v1/conversations/${conversation.id}`,
     }),
   }),
-  route('GET', '/conversations/:id', getConversation, { answer: ok }),
+  route('GET', '/conversations/:id', getConversation, { answer: (conversation) => versioned(200, conversation) }),
   route('PATCH', '/conversations/:id', updateConversation, {
     body: 'required',
-    answer: ({ conversation }) => ok(conversation),
+    answer: ({ conversation }) => versioned(200, conversation),
   }),
+  route('DELETE', '/conversations/:id', deleteConversation, { answer: () => ({ status: 204 }) }),
   route('GET', '/conversations/:conversationId/messages', listMessages, { answer: listAnswer }),
   route('POST', '/conversations/:conversationId/messages', sendMessage, {
     body: 'required',

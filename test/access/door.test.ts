@@ -445,6 +445,7 @@ const documents: Record<OperationName, string> = {
   listMessages: '{ node(id: "msg_00000000000000000000000000") { id } }',
   sendMessage:
     'mutation { sendMessage(input: { conversationId: "conv_1", content: "x", sender: AGENT }) { eventCursor } }',
+  deleteConversation: 'mutation { deleteConversation(input: { id: "conv_1" }) { eventCursor } }',
   captureLead: 'mutation { captureLead(input: { email: "a@example.com" }) { eventCursor } }',
   listLeads: '{ leads { totalCount } }',
   getLead: '{ lead(id: "lead_1") { id } }',

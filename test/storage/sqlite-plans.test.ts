@@ -130,6 +130,7 @@ const reads: Calls<Reads> = {
   },
   events: {
     epoch: (events) => events.epoch(),
+    erasures: (events) => events.erasures(),
     bounds: (events) => events.bounds(account.id),
     lastSequences: (events) => events.lastSequences([account.id]),
     after: (events) =>
@@ -170,6 +171,9 @@ const reads: Calls<Reads> = {
       deliveries.failed(account.id, webhook.id, { fromId: delivery.id, afterSequence: 5, limit: 10 }),
     due: () => {}, // for the sender, who looks at all webhooks that are enabled: see below
   },
+  keptResults: {
+    find: (keptResults) => keptResults.find(account.id, 'key'),
+  },
   rateWindows: {
     since: (rateWindows) => rateWindows.since(account.id, 5),
   },
@@ -191,6 +195,7 @@ const writes: Calls<Writes> = {
     insert: (conversations) => conversations.insert(account.id, conversation),
     update: (conversations) =>
       conversations.update(account.id, conversation, { ...conversation, status: 'closed', version: 2 }),
+    erase: (conversations) => conversations.erase(account.id, sampleConversation()),
   },
   messages: {
     insert: (messages) => messages.insert(account.id, message),
@@ -215,6 +220,16 @@ const writes: Calls<Writes> = {
     findForAttempt: (deliveries) => deliveries.findForAttempt(delivery.id),
     insertAttempt: (deliveries) => deliveries.insertAttempt(delivery.id, 1, sampleAttempt()),
     prune: (deliveries) => deliveries.prune(startMs - 1_000, 10),
+  },
+  keptResults: {
+    put: (keptResults) =>
+      keptResults.put(account.id, 'key', {
+        fingerprint: hash,
+        result: '{}',
+        conversationId: conversation.id,
+        createdAtMs: startMs,
+      }),
+    prune: (keptResults) => keptResults.prune(startMs, 10),
   },
   rateWindows: {
     add: (rateWindows) => rateWindows.add(account.id, 7, 1),

@@ -4,6 +4,7 @@ import type { ConversationQuery } from '../../domain/conversations.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
+import { eraseConversation } from './erasure.ts';
 import { allMessages } from './messages.ts';
 import { columnsOf, jsonList, type Queries } from './queries.ts';
 import { sliceOf, toMs, toTimestamp } from './rows.ts';
@@ -223,7 +224,8 @@ export function conversationReads(db: Queries): ConversationReads {
   };
 }
 
-export function conversationWrites(db: Queries): ConversationWrites {
+/** @param onErase is told that something was erased; the transaction may still be undone */
+export function conversationWrites(db: Queries, onErase: () => void): ConversationWrites {
   const insert = db
     .insert(conversations)
     .values({
@@ -255,6 +257,7 @@ export function conversationWrites(db: Queries): ConversationWrites {
     .prepare();
   const none = { active: 0, pending: 0, closed: 0 };
   return {
+    erase: eraseConversation(db, onErase),
     insert: (accountId, conversation) => {
       insert.run({
         ...changing(conversation),

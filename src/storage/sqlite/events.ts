@@ -46,6 +46,7 @@ function prepareAfter(db: Queries, { types, conversationId }: EventFilter) {
 
 export function eventReads(db: Queries): EventReads {
   const epoch = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'epoch')).prepare();
+  const erasures = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'erasures')).prepare();
   const last = db
     .select({ sequence: accountTotals.eventSequence })
     .from(accountTotals)
@@ -76,6 +77,7 @@ export function eventReads(db: Queries): EventReads {
       if (row === undefined) throw new Error('The database has no epoch');
       return row.value;
     },
+    erasures: () => Number(erasures.get()?.value ?? 0),
     bounds: (accountId) => bounds(accountId),
     lastSequences: (accountIds) => {
       const rows = new Map(

@@ -32,6 +32,7 @@ export function openWriter(path: string, { onStatement }: ConnectionOptions = {}
   connection.pragma('journal_mode = WAL');
   connection.pragma('synchronous = FULL');
   connection.pragma('foreign_keys = ON');
+  connection.pragma('secure_delete = ON'); // what is erased is overwritten, not only let go of
   connection.pragma(`cache_size = -${cacheKiB}`);
   connection.pragma('temp_store = MEMORY');
   return connection;

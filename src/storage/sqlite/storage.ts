@@ -6,6 +6,7 @@ import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
 import { eventReads, eventWrites } from './events.ts';
 import { leased, patient } from './guard.ts';
+import { keptResultReads, keptResultWrites } from './kept-results.ts';
 import { leadReads, leadWrites } from './leads.ts';
 import { messageReads, messageWrites } from './messages.ts';
 import {
@@ -78,6 +79,7 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
     leads: patient(leadReads(db), busyTimeoutMs),
     webhooks: patient(webhookReads(db), busyTimeoutMs),
     deliveries: patient(deliveryReads(db), busyTimeoutMs),
+    keptResults: patient(keptResultReads(db), busyTimeoutMs),
     rateWindows: patient(rateWindowReads(db), busyTimeoutMs),
   };
 }
@@ -85,12 +87,13 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
 function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Transaction {
   const accounts = leased({ ...accountReads(db), ...accountWrites(db) }, db.$client);
   const apiKeys = leased({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.$client);
-  const conversations = leased({ ...conversationReads(db), ...conversationWrites(db) }, db.$client);
+  const conversations = leased({ ...conversationReads(db), ...conversationWrites(db, watch.erased) }, db.$client);
   const messages = leased({ ...messageReads(db), ...messageWrites(db) }, db.$client);
   const events = leased({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.$client);
   const leads = leased({ ...leadReads(db), ...leadWrites(db) }, db.$client);
   const webhooks = leased({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.$client);
   const deliveries = leased({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.$client);
+  const keptResults = leased({ ...keptResultReads(db), ...keptResultWrites(db) }, db.$client);
   const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
   return (lease) => ({
     accounts: accounts(lease),
@@ -101,6 +104,7 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
     leads: leads(lease),
     webhooks: webhooks(lease),
     deliveries: deliveries(lease),
+    keptResults: keptResults(lease),
     rateWindows: rateWindows(lease),
   });
 }

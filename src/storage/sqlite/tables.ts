@@ -157,7 +157,12 @@ export const leads = sqliteTable(
     metadata: text({ mode: 'json' }).$type<Metadata>().notNull(),
     createdAt: integer('created_at').notNull(),
   },
-  (table) => [uniqueIndex('leads_by_id').on(table.accountId, table.id)],
+  (table) => [
+    uniqueIndex('leads_by_id').on(table.accountId, table.id),
+    index('leads_by_conversation')
+      .on(table.accountId, table.conversationId)
+      .where(sql`${table.conversationId} is not null`),
+  ],
 );
 
 /** Requests counted against an account, by whole minutes since the epoch. */
@@ -247,4 +252,27 @@ export const attempts = sqliteTable(
     error: text(),
   },
   (table) => [primaryKey({ columns: [table.deliveryKey, table.number] })],
+);
+
+/** Results of requests, by the idempotency keys of their callers. */
+export const keptResults = sqliteTable(
+  'kept_results',
+  {
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    idempotencyKey: text('idempotency_key').notNull(),
+    fingerprint: blob({ mode: 'buffer' }).$type<Uint8Array>().notNull(),
+    /** JSON; null once it was erased. */
+    result: text(),
+    conversationId: text('conversation_id'),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.idempotencyKey] }),
+    index('kept_results_by_conversation')
+      .on(table.accountId, table.conversationId)
+      .where(sql`${table.conversationId} is not null`),
+    index('kept_results_by_time').on(table.createdAt),
+  ],
 );

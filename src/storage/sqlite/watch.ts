@@ -16,7 +16,8 @@ export class CommitWatch {
   /** What the transactions of the running group have touched. */
   #grown = new Set<string>();
   #due = new Set<string>();
-  #credentialsEnded = false;
+  #blurred = false;
+  #hasErased = false;
   #version = 0;
   #polling: NodeJS.Timeout | undefined;
 
@@ -46,24 +47,41 @@ export class CommitWatch {
     this.#due.add(webhookId);
   };
 
-  /** Notes that a transaction has ended a credential. */
+  /** Notes that a transaction has ended a credential. Whoever watches has to look at all. */
   readonly endedCredential = (): void => {
-    this.#credentialsEnded = true;
+    this.#blurred = true;
+  };
+
+  /** Notes that a transaction has erased something. */
+  readonly erased = (): void => {
+    this.#blurred = true;
+    this.#hasErased = true;
   };
 
   /** The group that touched what was noted is committed, or undone: a hint too many does no harm. */
   readonly committed = (): void => {
-    const [accountIds, webhookIds, credentialsEnded] = [this.#grown, this.#due, this.#credentialsEnded];
+    const [accountIds, webhookIds, blurred] = [this.#grown, this.#due, this.#blurred];
     if (accountIds.size > 0) this.#grown = new Set();
     if (webhookIds.size > 0) this.#due = new Set();
-    this.#credentialsEnded = false;
-    if (credentialsEnded) this.#tell(undefined);
+    this.#blurred = false;
+    if (this.#hasErased) this.#hasErased = !this.#cleanLog();
+    if (blurred) this.#tell(undefined);
     else if (accountIds.size + webhookIds.size > 0) this.#tell({ accountIds, webhookIds });
   };
 
   close(): void {
     clearInterval(this.#polling);
     this.#polling = undefined;
+  }
+
+  /** The write-ahead log still holds what was erased. @returns whether it could be emptied */
+  #cleanLog(): boolean {
+    try {
+      const [result] = this.#connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
+      return result?.busy === 0;
+    } catch {
+      return false; // another connection reads or writes: after the next commit, again
+    }
   }
 
   #poll(): void {

@@ -1,0 +1,101 @@
+import { z } from 'zod';
+import type { Caller } from './caller.ts';
+import { DomainError } from './errors.ts';
+import type { Reads, Secrets, Transaction } from './ports.ts';
+
+/** How long a key holds the result of its first request. */
+export const idempotencyMs = 24 * 3_600_000;
+
+export const idempotencyKeyInput = z
+  .string({ error: 'must be a string' })
+  .regex(/^[\x21-\x7e]{1,255}$/, { error: 'must be 1 to 255 visible ASCII characters' })
+  .nullish()
+  .describe('A name for this request, new for each: sent again within 24 hours, it gives the first result again.');
+
+/** How the result of an operation is kept, so that the same request again gives it and changes nothing. */
+export interface Repeatable<Output> {
+  /** The result as it is kept and given again: a secret must not be. */
+  kept?(output: Output): Output;
+  /** The conversation that the result tells of: it is erased with it. */
+  conversationIdOf?(output: Output): string | null;
+}
+
+/** The result of a request, as it is kept under the caller's key for it. */
+export interface KeptResult {
+  /** A hash of what was asked, and by which kind of caller. */
+  readonly fingerprint: Uint8Array;
+  /** JSON; null when it was erased with its conversation. */
+  readonly result: string | null;
+  readonly conversationId: string | null;
+  /** Epoch milliseconds. */
+  readonly createdAtMs: number;
+}
+
+interface Request<Output> {
+  readonly caller: Caller;
+  readonly now: number;
+  readonly secrets: Secrets;
+  readonly operation: string;
+  readonly input: object;
+  readonly key: string;
+  readonly repeatable: Repeatable<Output>;
+  readonly onReplay: () => void;
+}
+
+/** Runs works so that each key's effect happens once, and its result is stored with it or not at all. */
+export class Once<Output> {
+  readonly #request: Request<Output>;
+  readonly #fingerprint: Uint8Array;
+
+  constructor(request: Request<Output>) {
+    const { secrets, operation, input, caller } = request;
+    this.#request = request;
+    // A caller bound to a conversation is shown less, so it is not given what another was shown.
+    const asked = [operation, input, caller.conversationId ?? null];
+    this.#fingerprint = secrets.hash(canonicalJson(asked));
+  }
+
+  /**
+   * The result of the same request before, if there was one.
+   * @throws IDEMPOTENCY_KEY_REUSED when the key came with another request; NOT_FOUND when the result was erased
+   */
+  async replay(reads: Pick<Reads, 'keptResults'>): Promise<Output | undefined> {
+    const { caller, key, now, onReplay } = this.#request;
+    const kept = await reads.keptResults.find(caller.account.id, key);
+    if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
+    if (!sameBytes(kept.fingerprint, this.#fingerprint)) {
+      throw new DomainError('IDEMPOTENCY_KEY_REUSED', 'This idempotency key came with another request; use a new one.');
+    }
+    if (kept.result === null) throw new DomainError('NOT_FOUND', 'What this request has made was deleted since.');
+    onReplay();
+    return JSON.parse(kept.result) as Output;
+  }
+
+  /** Runs the work and keeps its result, unless there is one to be given again. */
+  async run(tx: Transaction, work: (tx: Transaction) => Promise<Output>): Promise<Output> {
+    const before = await this.replay(tx);
+    if (before !== undefined) return before;
+    const output = await work(tx);
+    const { caller, key, now, repeatable } = this.#request;
+    await tx.keptResults.put(caller.account.id, key, {
+      fingerprint: this.#fingerprint,
+      result: JSON.stringify(repeatable.kept?.(output) ?? output),
+      conversationId: repeatable.conversationIdOf?.(output) ?? null,
+      createdAtMs: now,
+    });
+    return output;
+  }
+}
+
+/** JSON that does not depend on the order of keys. */
+function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, index) => byte === b[index]);
+}

@@ -100,6 +100,10 @@ const attempts: Record<OperationName, Attempt[]> = {
         'mutation { createConversation(input: { externalId: "secret-order-2" }) { conversation { externalId } } }',
       ),
   ],
+  getAnalytics: [
+    (client) => client.rest('GET', '/analytics'),
+    (client) => client.graphql('{ analytics { openNow { active pending } totals { conversationsStarted leads } } }'),
+  ],
   getAccount: [
     (client) => client.rest('GET', '/account'),
     (client) => client.graphql('{ account { id eventCursor } }'),

@@ -1,4 +1,5 @@
 import { getAccount } from './accounts.ts';
+import { getAnalytics } from './analytics.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from './api-keys.ts';
 import { createConversation, getConversation, listConversations, updateConversation } from './conversations.ts';
 import { listEvents, streamEvents } from './events.ts';
@@ -18,6 +19,7 @@ export const operations = {
   getLead,
   listEvents,
   streamEvents,
+  getAnalytics,
   getAccount,
   createApiKey,
   listApiKeys,

@@ -3,6 +3,7 @@ import type { ApiKey } from './api-keys.ts';
 import type { StoredConversation } from './conversation.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
 import type { EventFilter, LogEvent, NewEvent, StoredEvent } from './events.ts';
+import type { HappeningSums, Happenings, QuarterRange } from './happenings.ts';
 import type { Ids } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message, MessageRange } from './messages.ts';
@@ -82,6 +83,7 @@ export interface Reads {
   readonly messages: MessageReads;
   readonly events: EventReads;
   readonly leads: LeadReads;
+  readonly analytics: AnalyticsReads;
   readonly rateWindows: RateWindowReads;
 }
 
@@ -92,6 +94,7 @@ export interface Transaction {
   readonly messages: MessageReads & MessageWrites;
   readonly events: EventReads & EventWrites;
   readonly leads: LeadReads & LeadWrites;
+  readonly analytics: AnalyticsReads & AnalyticsWrites;
   readonly rateWindows: RateWindowReads & RateWindowWrites;
 }
 
@@ -144,6 +147,11 @@ export interface ConversationWrites {
    * If another writer has changed it since `previous` was read, the whole work is repeated.
    */
   update(accountId: string, previous: StoredConversation, next: StoredConversation): Awaitable<void>;
+  /**
+   * Notes that a lead was captured in a conversation, which changes nothing that anybody is shown of it.
+   * @returns whether that is news: once for each conversation
+   */
+  markConverted(accountId: string, id: string): Awaitable<boolean>;
 }
 
 export interface MessageReads {
@@ -197,6 +205,19 @@ export interface LeadReads extends NewestFirstReads<Lead> {
 
 export interface LeadWrites {
   insert(accountId: string, lead: Lead): Awaitable<void>;
+}
+
+export interface AnalyticsReads {
+  /**
+   * What happened in each of these ranges, as it was at one moment. It costs by the length of the ranges,
+   * not by how much happened.
+   */
+  sums(accountId: string, ranges: readonly QuarterRange[]): Awaitable<readonly HappeningSums[]>;
+}
+
+export interface AnalyticsWrites {
+  /** Adds to what happened in a quarter hour, which may be any. */
+  add(accountId: string, quarter: number, happenings: Happenings): Awaitable<void>;
 }
 
 /** Where an account's log is followed as it grows. */

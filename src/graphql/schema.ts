@@ -6,6 +6,7 @@ import './messages.ts';
 import './create-conversation.ts';
 import './leads.ts';
 import './events.ts';
+import './analytics.ts';
 import './account.ts';
 import './api-keys.ts';
 

@@ -1,4 +1,5 @@
 import { getAccount } from '../domain/accounts.ts';
+import { getAnalytics } from '../domain/analytics.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
 import { createConversation, getConversation, listConversations, updateConversation } from '../domain/conversations.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
@@ -114,6 +115,7 @@ export const routes: readonly Route[] = [
   route('GET', '/events', listEvents, { answer: eventsAnswer }),
   // Its output is written by `event-stream.ts`, not answered.
   { ...route('GET', '/events/stream', streamEvents, { answer: ok }), streams: true },
+  route('GET', '/analytics', getAnalytics, { answer: ok }),
   route('GET', '/account', getAccount, { answer: ok }),
   route('POST', '/api-keys', createApiKey, {
     body: 'required',

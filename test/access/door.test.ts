@@ -450,6 +450,7 @@ const documents: Record<OperationName, string> = {
   getLead: '{ lead(id: "lead_1") { id } }',
   listEvents: '{ events { nodes { id } } }',
   streamEvents: 'subscription { events(after: "nowhere") { id } }',
+  getAnalytics: '{ analytics { openNow { active } } }',
   getAccount: '{ account { id } }',
   createApiKey: 'mutation { createApiKey(input: { name: "x" }) { eventCursor } }',
   listApiKeys: '{ apiKeys { totalCount } }',

@@ -69,6 +69,7 @@ export function sampleConversation(
     lastActivityAt: createdAt,
     firstVisitorMessageAt: null,
     firstResponseAt: null,
+    reopenedAt: null,
     closedAt: null,
     version: 1,
     createdAt,

@@ -24,6 +24,7 @@ function toConversation(row: Row): StoredConversation {
     lastActivityAt: toTimestamp(row.lastActivityAt),
     firstVisitorMessageAt: toTimestamp(row.firstVisitorMessageAt),
     firstResponseAt: toTimestamp(row.firstResponseAt),
+    reopenedAt: toTimestamp(row.reopenedAt),
     closedAt: toTimestamp(row.closedAt),
     version: row.version,
     createdAt: toTimestamp(row.createdAt),
@@ -44,6 +45,7 @@ function changing(conversation: StoredConversation) {
     lastActivityAt: toMs(conversation.lastActivityAt),
     firstVisitorMessageAt: toMs(conversation.firstVisitorMessageAt),
     firstResponseAt: toMs(conversation.firstResponseAt),
+    reopenedAt: toMs(conversation.reopenedAt),
     closedAt: toMs(conversation.closedAt),
     version: conversation.version,
     updatedAt: toMs(conversation.updatedAt),
@@ -61,6 +63,7 @@ const bound = {
   lastActivityAt: sql`${sql.placeholder('lastActivityAt')}`,
   firstVisitorMessageAt: sql`${sql.placeholder('firstVisitorMessageAt')}`,
   firstResponseAt: sql`${sql.placeholder('firstResponseAt')}`,
+  reopenedAt: sql`${sql.placeholder('reopenedAt')}`,
   closedAt: sql`${sql.placeholder('closedAt')}`,
   version: sql`${sql.placeholder('version')}`,
   updatedAt: sql`${sql.placeholder('updatedAt')}`,
@@ -244,6 +247,11 @@ export function conversationWrites(db: Queries): ConversationWrites {
       ),
     )
     .prepare();
+  const markConverted = db
+    .update(conversations)
+    .set({ converted: true })
+    .where(and(ofAccount, eq(conversations.id, sql.placeholder('id')), eq(conversations.converted, false)))
+    .prepare();
   const count = db
     .update(accountTotals)
     .set({
@@ -270,5 +278,6 @@ export function conversationWrites(db: Queries): ConversationWrites {
       if (changes !== 1) throw new Error(`Lost an update of ${next.id}`);
       if (next.status !== previous.status) count.run({ ...none, accountId, [previous.status]: -1, [next.status]: 1 });
     },
+    markConverted: (accountId, id) => markConverted.run({ accountId, id }).changes === 1,
   };
 }

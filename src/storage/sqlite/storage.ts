@@ -1,6 +1,7 @@
 import { drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
 import { accountReads, accountWrites } from './accounts.ts';
+import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { eventReads, eventWrites } from './events.ts';
@@ -74,6 +75,7 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
     messages: patient(messageReads(db), busyTimeoutMs),
     events: patient(eventReads(db), busyTimeoutMs),
     leads: patient(leadReads(db), busyTimeoutMs),
+    analytics: patient(analyticsReads(db), busyTimeoutMs),
     rateWindows: patient(rateWindowReads(db), busyTimeoutMs),
   };
 }
@@ -85,6 +87,7 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
   const messages = leased({ ...messageReads(db), ...messageWrites(db) }, db.$client);
   const events = leased({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.$client);
   const leads = leased({ ...leadReads(db), ...leadWrites(db) }, db.$client);
+  const analytics = leased({ ...analyticsReads(db), ...analyticsWrites(db) }, db.$client);
   const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
   return (lease) => ({
     accounts: accounts(lease),
@@ -93,6 +96,7 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
     messages: messages(lease),
     events: events(lease),
     leads: leads(lease),
+    analytics: analytics(lease),
     rateWindows: rateWindows(lease),
   });
 }

@@ -120,8 +120,9 @@ export class Calendar {
   }
 }
 
+/** The next place on the grid: old offsets of odd minutes, and seconds, lie beside it. */
 function onGrid(epochMs: number): number {
-  return Math.floor(epochMs / gridMs) * gridMs;
+  return Math.ceil(epochMs / gridMs) * gridMs;
 }
 
 function monthOf(clock: number): number {

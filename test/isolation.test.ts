@@ -178,6 +178,10 @@ const attempts: Record<OperationName, Attempt[]> = {
     (client, { delivery }) =>
       client.graphql('mutation ($id: ID!) { redeliver(input: { id: $id }) { delivery { id } } }', { id: delivery }),
   ],
+  getAnalytics: [
+    (client) => client.rest('GET', '/analytics'),
+    (client) => client.graphql('{ analytics { openNow { active pending } totals { conversationsStarted leads } } }'),
+  ],
   getAccount: [
     (client) => client.rest('GET', '/account'),
     (client) => client.graphql('{ account { id eventCursor } }'),

@@ -40,6 +40,8 @@ export interface Conversation {
 /** A conversation with what the rules need to know of it and nobody is shown. */
 export interface StoredConversation extends Conversation {
   readonly firstVisitorMessageAt: Timestamp | null;
+  /** When it was last reopened. */
+  readonly reopenedAt: Timestamp | null;
   /** Bytes of UTF-8 in all its messages' content. */
   readonly contentBytes: number;
 }

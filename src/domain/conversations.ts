@@ -9,6 +9,7 @@ import {
 } from './conversation.ts';
 import { DomainError, notFound, validationFailed } from './errors.ts';
 import { appendEvents, currentEventCursor, type NewEvent } from './events.ts';
+import { countHappenings, happeningsOf } from './happenings.ts';
 import type { Ids } from './ids.ts';
 import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
 import { addMessage, type Message, messageEvents, messageInput, messageView, requireSender } from './messages.ts';
@@ -188,6 +189,7 @@ export const createConversation = operation({
       createdAt: at,
       updatedAt: at,
       firstVisitorMessageAt: null,
+      reopenedAt: null,
       contentBytes: 0,
     };
     const { message, conversation } =
@@ -200,6 +202,7 @@ export const createConversation = operation({
       await refuseTakenExternalId(tx, accountId, conversation);
       await tx.conversations.insert(accountId, conversation);
       if (message !== undefined) await tx.messages.insert(accountId, message);
+      await countHappenings(tx, accountId, at, happeningsOf(undefined, conversation, message));
       return {
         conversation: { ...conversationView(conversation), messages: message === undefined ? [] : [message] },
         eventCursor: await appendEvents(tx, context, events),
@@ -234,6 +237,7 @@ export const updateConversation = operation({
       if (next !== previous) {
         if (next.externalId !== previous.externalId) await refuseTakenExternalId(tx, accountId, next);
         await tx.conversations.update(accountId, previous, next);
+        await countHappenings(tx, accountId, next.updatedAt, happeningsOf(previous, next));
       }
       const closing = next.status === 'closed' && previous.status !== 'closed';
       return {
@@ -279,6 +283,7 @@ function applyChanges(previous: StoredConversation, changes: Changes, now: numbe
     externalId: changes.externalId === undefined ? previous.externalId : changes.externalId,
     metadata: changes.metadata === undefined ? previous.metadata : mergeMetadata(previous.metadata, changes.metadata),
     closedAt: status === 'closed' ? (previous.closedAt ?? at) : null,
+    reopenedAt: previous.status === 'closed' && status !== 'closed' ? at : previous.reopenedAt,
   };
   const sizeFault = metadataSizeFault(next.metadata);
   if (sizeFault !== undefined) throw validationFailed([{ pointer: '/metadata', detail: `${sizeFault} after merging` }]);

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { conversationView, findConversation } from './conversation.ts';
 import { notFound } from './errors.ts';
 import { appendEvents } from './events.ts';
+import { countLead } from './happenings.ts';
 import { type Metadata, metadataInput } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
@@ -72,14 +73,15 @@ export const captureLead = operation({
     };
     return await context.once(async (tx) => {
       const conversation =
-        lead.conversationId === null ? null : conversationView(await findConversation(tx, caller, lead.conversationId));
+        lead.conversationId === null ? null : await findConversation(tx, caller, lead.conversationId);
       await tx.leads.insert(accountId, lead);
+      await countLead(tx, accountId, lead, conversation);
       const event = {
         id: ids.next('event', now),
         type: 'lead.captured',
         timestamp: lead.createdAt,
         conversationId: lead.conversationId,
-        data: { lead, conversation },
+        data: { lead, conversation: conversation && conversationView(conversation) },
       } as const;
       return { lead, eventCursor: await appendEvents(tx, context, [event]) };
     });

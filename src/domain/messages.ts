@@ -11,6 +11,7 @@ import {
 } from './conversation.ts';
 import { DomainError } from './errors.ts';
 import { appendEvents, type NewEvent } from './events.ts';
+import { countHappenings, happeningsOf } from './happenings.ts';
 import type { Ids } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
 import { type Metadata, metadataInput } from './metadata.ts';
@@ -120,6 +121,7 @@ export function addMessage(
       updatedAt: at,
       firstVisitorMessageAt: conversation.firstVisitorMessageAt ?? (draft.sender === 'visitor' ? at : null),
       firstResponseAt: firstResponse ? at : conversation.firstResponseAt,
+      reopenedAt: conversation.status === 'closed' ? at : conversation.reopenedAt,
       closedAt: status === 'closed' ? conversation.closedAt : null,
     },
   };
@@ -167,6 +169,7 @@ export const sendMessage = operation({
       const next = { ...conversation, version: previous.version + 1 };
       await tx.messages.insert(caller.account.id, message);
       await tx.conversations.update(caller.account.id, previous, next);
+      await countHappenings(tx, caller.account.id, message.createdAt, happeningsOf(previous, next, message));
       return {
         message: messageView(caller, message),
         conversation: conversationView(next, caller),

@@ -1,4 +1,5 @@
 import { getAccount } from './accounts.ts';
+import { getAnalytics } from './analytics.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from './api-keys.ts';
 import {
   createConversation,
@@ -46,6 +47,7 @@ export const operations = {
   listDeliveries,
   getDelivery,
   redeliver,
+  getAnalytics,
   getAccount,
   createApiKey,
   listApiKeys,

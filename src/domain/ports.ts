@@ -4,6 +4,7 @@ import type { StoredConversation } from './conversation.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery.ts';
 import type { EventFilter, LogEvent, NewEvent, StoredEvent } from './events.ts';
+import type { HappeningSums, Happenings, QuarterRange } from './happenings.ts';
 import type { KeptResult } from './idempotency.ts';
 import type { Ids } from './ids.ts';
 import type { Lead } from './leads.ts';
@@ -112,6 +113,7 @@ export interface Reads {
   readonly webhooks: WebhookReads;
   readonly deliveries: DeliveryReads;
   readonly keptResults: KeptResultReads;
+  readonly analytics: AnalyticsReads;
   readonly rateWindows: RateWindowReads;
 }
 
@@ -125,6 +127,7 @@ export interface Transaction {
   readonly webhooks: WebhookReads & WebhookWrites;
   readonly deliveries: DeliveryReads & DeliveryWrites;
   readonly keptResults: KeptResultReads & KeptResultWrites;
+  readonly analytics: AnalyticsReads & AnalyticsWrites;
   readonly rateWindows: RateWindowReads & RateWindowWrites;
 }
 
@@ -185,6 +188,11 @@ export interface ConversationWrites {
    * If another writer has changed it since `previous` was read, the whole work is repeated.
    */
   update(accountId: string, previous: StoredConversation, next: StoredConversation): Awaitable<void>;
+  /**
+   * Notes that a lead was captured in a conversation, which changes nothing that anybody is shown of it.
+   * @returns whether that is news: once for each conversation
+   */
+  markConverted(accountId: string, id: string): Awaitable<boolean>;
 }
 
 export interface MessageReads {
@@ -328,6 +336,19 @@ export interface KeptResultWrites {
    * @returns how many were removed; fewer than `limit` when there are no more
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
+}
+
+export interface AnalyticsReads {
+  /**
+   * What happened in each of these ranges, as it was at one moment. It costs by the length of the ranges,
+   * not by how much happened.
+   */
+  sums(accountId: string, ranges: readonly QuarterRange[]): Awaitable<readonly HappeningSums[]>;
+}
+
+export interface AnalyticsWrites {
+  /** Adds to what happened in a quarter hour, which may be any. */
+  add(accountId: string, quarter: number, happenings: Happenings): Awaitable<void>;
 }
 
 /** Where an account's log is followed as it grows. */

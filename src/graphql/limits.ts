@@ -13,6 +13,7 @@ import {
   type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
+import { maxPoints } from '../domain/analytics.ts';
 import { DomainError } from '../domain/errors.ts';
 import { defaultPageSize, maxPageSize } from '../domain/paging.ts';
 
@@ -136,6 +137,8 @@ class Measure {
         Math.min(maxPageSize, this.#integer(field, 'first') ?? this.#integer(field, 'last') ?? defaultPageSize),
       );
     }
+    // Its series is as long as the interval makes it, and has to be counted up even where it is not shown.
+    if (field.name.value === 'analytics' && parent === this.#schema.getQueryType()) return maxPoints;
     if (field.name.value === 'nodes' && parent === this.#schema.getQueryType()) return this.#listLength(field, 'ids');
     return 1;
   }

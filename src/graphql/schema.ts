@@ -8,6 +8,7 @@ import './leads.ts';
 import './events.ts';
 import './webhooks.ts';
 import './deliveries.ts';
+import './analytics.ts';
 import './account.ts';
 import './api-keys.ts';
 import './tokens.ts';

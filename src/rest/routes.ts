@@ -1,4 +1,5 @@
 import { getAccount } from '../domain/accounts.ts';
+import { getAnalytics } from '../domain/analytics.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
 import type { Conversation } from '../domain/conversation.ts';
 import {
@@ -175,6 +176,7 @@ export const routes: readonly Route[] = [
     body: 'optional',
     answer: ({ delivery }) => accepted(delivery, deliveryPath(delivery)),
   }),
+  route('GET', '/analytics', getAnalytics, { answer: ok }),
   route('GET', '/account', getAccount, { answer: ok }),
   route('POST', '/api-keys', createApiKey, {
     body: 'required',

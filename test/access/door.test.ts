@@ -462,6 +462,7 @@ const documents: Record<OperationName, string> = {
   listDeliveries: '{ node(id: "whk_00000000000000000000000000") { id } }',
   getDelivery: '{ delivery(id: "dlv_1") { id } }',
   redeliver: 'mutation { redeliver(input: { id: "dlv_1" }) { eventCursor } }',
+  getAnalytics: '{ analytics { openNow { active } } }',
   getAccount: '{ account { id } }',
   createApiKey: 'mutation { createApiKey(input: { name: "x" }) { eventCursor } }',
   listApiKeys: '{ apiKeys { totalCount } }',

@@ -145,6 +145,7 @@ async function openLog(): Promise<OpenedLog> {
   const statements: string[] = [];
   const hooks: OpenedLog['hooks'] = { onStatement: () => {} };
   const storage = openSqliteStorage(path, {
+    maxGroupMs: Number.POSITIVE_INFINITY, // what is written at once is one commit, on a busy machine too
     onStatement(sql) {
       statements.push(sql);
       hooks.onStatement(sql);

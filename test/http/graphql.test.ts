@@ -68,6 +68,7 @@ test('a subscription that is not asked for as a stream is told how to', async ()
 
 describe('a request that fails as a whole', () => {
   const tokens = `{ ${'__typename '.repeat(2_001)} }`;
+  const reports = `{ ${Array.from({ length: 51 }, (_, index) => `r${index}: analytics { openNow { active } }`).join(' ')} }`;
   const failing: [name: string, body: object, code: string][] = [
     ['a fault of syntax', { query: '{' }, 'BAD_REQUEST'],
     ['an empty document', { query: '' }, 'BAD_REQUEST'],
@@ -96,6 +97,7 @@ describe('a request that fails as a whole', () => {
     ],
     ['a variable that is missing', { query: 'query ($id: ID!) { conversation(id: $id) { id } }' }, 'VALIDATION_FAILED'],
     ['too many tokens', { query: tokens }, 'QUERY_TOO_COMPLEX'],
+    ['too many reports', { query: reports }, 'QUERY_TOO_COMPLEX'],
     ['an unknown subscription', { query: 'subscription { nothing { id } }' }, 'VALIDATION_FAILED'],
   ];
 

@@ -71,6 +71,7 @@ export function sampleConversation(
     lastActivityAt: createdAt,
     firstVisitorMessageAt: null,
     firstResponseAt: null,
+    reopenedAt: null,
     closedAt: null,
     version: 1,
     createdAt,

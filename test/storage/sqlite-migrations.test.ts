@@ -144,7 +144,13 @@ describe('the migrated tables', () => {
       path,
       `SELECT name FROM pragma_table_list WHERE wr = 1 ORDER BY name`,
     );
-    expect(withoutRowIds.map(({ name }) => name)).toEqual(['events', 'messages', 'rate_windows']);
+    expect(withoutRowIds.map(({ name }) => name)).toEqual([
+      'analytics_counters',
+      'analytics_histograms',
+      'events',
+      'messages',
+      'rate_windows',
+    ]);
   });
 
   test('are whole', async () => {

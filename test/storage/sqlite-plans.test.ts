@@ -59,7 +59,10 @@ function slowSteps({ sql, plan }: Explained): string[] {
       /^USE TEMP B-TREE/.test(step) ||
       (/^SCAN /.test(step) && !/VIRTUAL TABLE|CONSTANT ROW|INDEX webhooks_removed$/.test(step)) ||
       // An index that is entered by the account alone gives all that the account has.
-      (!bounded && /^SEARCH (conversations|messages|events|leads) .*\(account_id=\?\)$/.test(step)),
+      (!bounded &&
+        /^SEARCH (conversations|messages|events|leads|analytics_counters|analytics_histograms) .*\(account_id=\?\)$/.test(
+          step,
+        )),
   );
 }
 
@@ -174,6 +177,9 @@ const reads: Calls<Reads> = {
   keptResults: {
     find: (keptResults) => keptResults.find(account.id, 'key'),
   },
+  analytics: {
+    sums: (analytics) => analytics.sums(account.id, [{ from: 1, to: 3_000 }]),
+  },
   rateWindows: {
     since: (rateWindows) => rateWindows.since(account.id, 5),
   },
@@ -196,6 +202,7 @@ const writes: Calls<Writes> = {
     update: (conversations) =>
       conversations.update(account.id, conversation, { ...conversation, status: 'closed', version: 2 }),
     erase: (conversations) => conversations.erase(account.id, sampleConversation()),
+    markConverted: (conversations) => conversations.markConverted(account.id, conversation.id),
   },
   messages: {
     insert: (messages) => messages.insert(account.id, message),
@@ -230,6 +237,9 @@ const writes: Calls<Writes> = {
         createdAtMs: startMs,
       }),
     prune: (keptResults) => keptResults.prune(startMs, 10),
+  },
+  analytics: {
+    add: (analytics) => analytics.add(account.id, 7, { leads: 1, firstResponseMs: 5, resolutionMs: 5_000 }),
   },
   rateWindows: {
     add: (rateWindows) => rateWindows.add(account.id, 7, 1),
@@ -301,6 +311,23 @@ describe('the queries', () => {
       'SEARCH events USING PRIMARY KEY (account_id=?)',
       'SEARCH events USING PRIMARY KEY (account_id=? AND sequence<?)',
     ]);
+  });
+
+  test('of a report are ranges of its counters and of its histograms', async () => {
+    const explained = await explain(async ({ read, write }) => {
+      await write(async (tx) => {
+        await tx.accounts.insert(account);
+        await tx.analytics.add(account.id, 100, { firstResponseMs: 5 });
+      });
+      await read.analytics.sums(account.id, [{ from: 1, to: 3_000 }]);
+    });
+    const ranges = explained.filter(({ sql }) => /"analytics_\w+"\."quarter" >= /.test(sql));
+    expect(new Set(ranges.map(({ plan }) => plan.join()))).toEqual(
+      new Set([
+        'SEARCH analytics_counters USING PRIMARY KEY (account_id=? AND quarter>? AND quarter<?)',
+        'SEARCH analytics_histograms USING PRIMARY KEY (account_id=? AND name=? AND width=? AND quarter>? AND quarter<?)',
+      ]),
+    );
   });
 
   test('of a page after a cursor begin at the cursor, whatever the filter', async () => {

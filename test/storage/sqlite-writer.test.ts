@@ -10,7 +10,7 @@ import type { Transaction } from '../../src/domain/ports.ts';
 import { leased, patient } from '../../src/storage/sqlite/guard.ts';
 import { openReader, openWriter, stopBlocking } from '../../src/storage/sqlite/open.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { Writer } from '../../src/storage/sqlite/writer.ts';
+import { Writer, type WriterOptions } from '../../src/storage/sqlite/writer.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { ids, sampleAccount, sampleConversation, startMs, storedAccount } from './samples.ts';
 
@@ -23,7 +23,7 @@ interface Notes {
   exec(sql: string): void;
 }
 
-function openNotes({ busyTimeoutMs = 5_000 } = {}) {
+function openNotes(options: WriterOptions = {}) {
   const path = join(temporaryFolder(), 'notes.db');
   const statements: string[] = [];
   const tools = { onStatement: (_sql: string): void => {} };
@@ -40,7 +40,7 @@ function openNotes({ busyTimeoutMs = 5_000 } = {}) {
     add: (text) => void insert.run(text),
     exec: (sql) => void connection.exec(sql),
   };
-  const writer = new Writer<Notes>(connection, leased(notes, connection), { busyTimeoutMs });
+  const writer = new Writer<Notes>(connection, leased(notes, connection), options);
   const reader = openReader(path);
   const kept = reader.prepare<[], string>('SELECT text FROM notes ORDER BY text').pluck();
   onTestFinished(async () => {
@@ -237,7 +237,7 @@ describe('works that await only their transaction', () => {
   });
 
   test('of one turn are one commit, and none of them is acknowledged before it', async () => {
-    const { writer, statements } = openNotes();
+    const { writer, statements } = openNotes({ maxGroupMs: Number.POSITIVE_INFINITY });
     await Promise.all(
       Array.from({ length: 40 }, async (_, index) => {
         await writer.write(async (tx) => tx.add(String(index)));

@@ -15,6 +15,14 @@ export const token = 'expiresAt scopes conversationId sender';
 
 export const lead = 'id conversationId name email phone company metadata createdAt';
 
+const durations = '{ count mean median p90 }';
+
+const figures = `from to conversationsStarted conversationsClosed conversationsReopened messages { agent visitor bot } leads
+  conversionRate firstResponseSeconds ${durations} resolutionSeconds ${durations}`;
+
+export const analytics = `period { from to interval timezone } openNow { active pending }
+  totals { ${figures} } previous { ${figures} } series { ${figures} }`;
+
 export const event = `__typename id type timestamp sequence cursor apiVersion accountId
   ... on ConversationStartedEvent { conversation { ${conversation} } }
   ... on MessageReceivedEvent { message { ${message} } conversation { ${conversation} } }

@@ -25,6 +25,7 @@ function toConversation(row: Row): StoredConversation {
     lastActivityAt: toTimestamp(row.lastActivityAt),
     firstVisitorMessageAt: toTimestamp(row.firstVisitorMessageAt),
     firstResponseAt: toTimestamp(row.firstResponseAt),
+    reopenedAt: toTimestamp(row.reopenedAt),
     closedAt: toTimestamp(row.closedAt),
     version: row.version,
     createdAt: toTimestamp(row.createdAt),
@@ -45,6 +46,7 @@ function changing(conversation: StoredConversation) {
     lastActivityAt: toMs(conversation.lastActivityAt),
     firstVisitorMessageAt: toMs(conversation.firstVisitorMessageAt),
     firstResponseAt: toMs(conversation.firstResponseAt),
+    reopenedAt: toMs(conversation.reopenedAt),
     closedAt: toMs(conversation.closedAt),
     version: conversation.version,
     updatedAt: toMs(conversation.updatedAt),
@@ -62,6 +64,7 @@ const bound = {
   lastActivityAt: sql`${sql.placeholder('lastActivityAt')}`,
   firstVisitorMessageAt: sql`${sql.placeholder('firstVisitorMessageAt')}`,
   firstResponseAt: sql`${sql.placeholder('firstResponseAt')}`,
+  reopenedAt: sql`${sql.placeholder('reopenedAt')}`,
   closedAt: sql`${sql.placeholder('closedAt')}`,
   version: sql`${sql.placeholder('version')}`,
   updatedAt: sql`${sql.placeholder('updatedAt')}`,
@@ -246,6 +249,11 @@ export function conversationWrites(db: Queries, onErase: () => void): Conversati
       ),
     )
     .prepare();
+  const markConverted = db
+    .update(conversations)
+    .set({ converted: true })
+    .where(and(ofAccount, eq(conversations.id, sql.placeholder('id')), eq(conversations.converted, false)))
+    .prepare();
   const count = db
     .update(accountTotals)
     .set({
@@ -273,5 +281,6 @@ export function conversationWrites(db: Queries, onErase: () => void): Conversati
       if (changes !== 1) throw new Error(`Lost an update of ${next.id}`);
       if (next.status !== previous.status) count.run({ ...none, accountId, [previous.status]: -1, [next.status]: 1 });
     },
+    markConverted: (accountId, id) => markConverted.run({ accountId, id }).changes === 1,
   };
 }

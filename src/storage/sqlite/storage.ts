@@ -1,6 +1,7 @@
 import { drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
 import { accountReads, accountWrites } from './accounts.ts';
+import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
@@ -39,7 +40,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   const { writing, reading, migrations } = openConnections(path, options);
   const watch = new CommitWatch(writing);
   const writer = new Writer(writing, transactionsOn(drizzle(writing), watch), {
-    busyTimeoutMs,
+    ...options,
     onCommit: watch.committed,
   });
   return {
@@ -80,6 +81,7 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
     webhooks: patient(webhookReads(db), busyTimeoutMs),
     deliveries: patient(deliveryReads(db), busyTimeoutMs),
     keptResults: patient(keptResultReads(db), busyTimeoutMs),
+    analytics: patient(analyticsReads(db), busyTimeoutMs),
     rateWindows: patient(rateWindowReads(db), busyTimeoutMs),
   };
 }
@@ -94,6 +96,7 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
   const webhooks = leased({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.$client);
   const deliveries = leased({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.$client);
   const keptResults = leased({ ...keptResultReads(db), ...keptResultWrites(db) }, db.$client);
+  const analytics = leased({ ...analyticsReads(db), ...analyticsWrites(db) }, db.$client);
   const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
   return (lease) => ({
     accounts: accounts(lease),
@@ -105,6 +108,7 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
     webhooks: webhooks(lease),
     deliveries: deliveries(lease),
     keptResults: keptResults(lease),
+    analytics: analytics(lease),
     rateWindows: rateWindows(lease),
   });
 }

@@ -13,7 +13,7 @@ import type { DisabledReason, SigningSecret } from '../../domain/webhook.ts';
 // Times are epoch milliseconds. Ids carry the time of their creation and sort by it, so an index on
 // (account, id) serves to find, to isolate and to list by creation.
 //
-// messages, events and rate_windows are WITHOUT ROWID, which drizzle cannot say: their rows then lie
+// messages, events, rate_windows, analytics_counters and analytics_histograms are WITHOUT ROWID, which drizzle cannot say: their rows then lie
 // in the order in which they are read. The migration that makes them was completed by hand.
 
 /** Facts about the database itself: `epoch` names its event log, and with `token_key` its tokens are signed. */
@@ -84,7 +84,10 @@ export const conversations = sqliteTable(
     lastActivityAt: integer('last_activity_at').notNull(),
     firstVisitorMessageAt: integer('first_visitor_message_at'),
     firstResponseAt: integer('first_response_at'),
+    reopenedAt: integer('reopened_at'),
     closedAt: integer('closed_at'),
+    /** Whether a lead was captured in it. */
+    converted: integer({ mode: 'boolean' }).notNull().default(false),
     version: integer().notNull(),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
@@ -163,6 +166,48 @@ export const leads = sqliteTable(
       .on(table.accountId, table.conversationId)
       .where(sql`${table.conversationId} is not null`),
   ],
+);
+
+/** What happened in each quarter hour since the epoch in which anything did. */
+export const analyticsCounters = sqliteTable(
+  'analytics_counters',
+  {
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    quarter: integer().notNull(),
+    conversationsStarted: integer('conversations_started').notNull(),
+    conversationsClosed: integer('conversations_closed').notNull(),
+    conversationsReopened: integer('conversations_reopened').notNull(),
+    conversationsConverted: integer('conversations_converted').notNull(),
+    agentMessages: integer('agent_messages').notNull(),
+    visitorMessages: integer('visitor_messages').notNull(),
+    botMessages: integer('bot_messages').notNull(),
+    leads: integer().notNull(),
+    firstResponses: integer('first_responses').notNull(),
+    firstResponseMs: integer('first_response_ms').notNull(),
+    resolutions: integer().notNull(),
+    resolutionMs: integer('resolution_ms').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.quarter] })],
+);
+
+/** How the durations of a span of quarter hours are distributed. */
+export const analyticsHistograms = sqliteTable(
+  'analytics_histograms',
+  {
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    name: text().$type<'firstResponses' | 'resolutions'>().notNull(),
+    /** How many quarter hours it spans. */
+    width: integer().notNull(),
+    /** The first of them. */
+    quarter: integer().notNull(),
+    /** Encoded; see `histogram.ts`. */
+    counts: blob({ mode: 'buffer' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.name, table.width, table.quarter] })],
 );
 
 /** Requests counted against an account, by whole minutes since the epoch. */

@@ -6,13 +6,13 @@ export interface Lease {
   revoked: boolean;
 }
 
-/** The longest that one group may hold the event loop before it commits. */
-const maxGroupMs = 10;
 const maxGroupSize = 128;
 
 export interface WriterOptions {
   /** How long a work waits for a lock that another process holds. */
   readonly busyTimeoutMs?: number;
+  /** The longest that one group may hold the event loop before it commits. */
+  readonly maxGroupMs?: number;
   /** Called after each group, once it is committed or undone, before its promises settle. */
   readonly onCommit?: () => void;
 }
@@ -38,6 +38,7 @@ export class Writer<Tx> {
   readonly #connection: Connection;
   readonly #transactionFor: (lease: Lease) => Tx;
   readonly #busyTimeoutMs: number;
+  readonly #maxGroupMs: number;
   readonly #onCommit: () => void;
   #queue: Job<Tx>[] = [];
   #running = false;
@@ -51,11 +52,12 @@ export class Writer<Tx> {
   constructor(
     connection: Connection,
     transactionFor: (lease: Lease) => Tx,
-    { busyTimeoutMs = 5_000, onCommit = () => {} }: WriterOptions = {},
+    { busyTimeoutMs = 5_000, maxGroupMs = 10, onCommit = () => {} }: WriterOptions = {},
   ) {
     this.#connection = connection;
     this.#transactionFor = transactionFor;
     this.#busyTimeoutMs = busyTimeoutMs;
+    this.#maxGroupMs = maxGroupMs;
     this.#onCommit = onCommit;
   }
 
@@ -131,7 +133,7 @@ export class Writer<Tx> {
         return;
       }
       done.push([job, outcome]);
-      if (performance.now() - startedMs > maxGroupMs) {
+      if (performance.now() - startedMs > this.#maxGroupMs) {
         this.#queue.unshift(...group.slice(index + 1));
         break;
       }

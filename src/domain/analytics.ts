@@ -1,0 +1,118 @@
+import { z } from 'zod';
+import { Calendar, type Interval, intervals, isTimeZone } from './calendar.ts';
+import { type DurationFigures, durationFigures } from './durations.ts';
+import { validationFailed } from './errors.ts';
+import { type HappeningSums, type QuarterRange, quarterMs, quarterOf } from './happenings.ts';
+import { operation } from './operation.ts';
+import { type Timestamp, timeInput, timestamp } from './time.ts';
+
+export const maxPoints = 1_000;
+const defaultDays = 30;
+
+/** What happened from a time up to another. */
+export interface AnalyticsFigures {
+  readonly from: Timestamp;
+  readonly to: Timestamp;
+  readonly conversationsStarted: number;
+  readonly conversationsClosed: number;
+  readonly conversationsReopened: number;
+  readonly messages: { readonly agent: number; readonly visitor: number; readonly bot: number };
+  readonly leads: number;
+  /** From 0 to 1; null when no conversation was started. */
+  readonly conversionRate: number | null;
+  readonly firstResponseSeconds: DurationFigures;
+  readonly resolutionSeconds: DurationFigures;
+}
+
+export interface Analytics {
+  readonly period: {
+    readonly from: Timestamp;
+    readonly to: Timestamp;
+    readonly interval: Interval;
+    readonly timezone: string;
+  };
+  /** As it is now, whatever the period. */
+  readonly openNow: { readonly active: number; readonly pending: number };
+  readonly totals: AnalyticsFigures;
+  /** The period before, which ends where this one begins. */
+  readonly previous: AnalyticsFigures;
+  /** The period cut by the interval, without gaps. */
+  readonly series: readonly AnalyticsFigures[];
+}
+
+/** A bound of the period: what is counted, is counted in quarter hours. */
+const quarterInput = timeInput.refine((epochMs) => epochMs >= 0 && epochMs % quarterMs === 0, {
+  error: 'must be on a quarter hour since 1970, such as 2026-11-21T06:15:00.000Z',
+});
+
+export const getAnalytics = operation({
+  name: 'getAnalytics',
+  summary: 'Reports what happened in a period, beside the period before and as a series.',
+  scope: 'analytics:read',
+  input: z.strictObject({
+    from: quarterInput
+      .optional()
+      .describe('The first quarter hour of the period; by default 30 days before `to`, by the calendar of `timezone`.'),
+    to: quarterInput.optional().describe('The end of the period, not included; by default the next quarter hour.'),
+    interval: z
+      .enum(intervals)
+      .default('day')
+      .describe('What a point of the series spans: `hour`, `day`, `week` (from Monday) or `month`; by default `day`.'),
+    timezone: z
+      .string({ error: 'must be a string' })
+      .refine(isTimeZone, { error: 'must be a time zone of the IANA database, such as Europe/Berlin' })
+      .default('UTC')
+      .describe('The IANA time zone whose calendar the points follow; by default UTC.'),
+  }),
+  errors: [],
+  async run({ caller: { account }, storage, now }, { interval, timezone, ...bounds }): Promise<Analytics> {
+    const calendar = new Calendar(timezone);
+    const toMs = bounds.to ?? (quarterOf(now) + 1) * quarterMs;
+    const fromMs = bounds.from ?? calendar.daysBefore(toMs, defaultDays);
+    if (fromMs >= toMs) {
+      const [late, detail] =
+        bounds.to === undefined
+          ? ['/from', 'must be earlier than the end of the period']
+          : ['/to', 'must be later than `from`'];
+      throw validationFailed([{ pointer: late, detail }]);
+    }
+    const cuts = calendar.cut(fromMs, toMs, interval, maxPoints);
+    if (cuts === undefined) {
+      const detail = 'would give more than 1,000 points: take a longer one, or a shorter period';
+      throw validationFailed([{ pointer: '/interval', detail }]);
+    }
+    const previous = rangeOf(calendar.startBefore(fromMs, toMs, interval), fromMs);
+    const points = cuts.slice(1).map((endMs, index) => rangeOf(cuts[index] as number, endMs));
+    const ranges = [rangeOf(fromMs, toMs), previous, ...points];
+    const sums = await storage.read.analytics.sums(account.id, ranges);
+    const { active, pending } = await storage.read.accounts.totals(account.id);
+    const [totals, before, ...series] = ranges.map((range, index) => figuresOf(range, sums[index] as HappeningSums));
+    return {
+      period: { from: timestamp(fromMs), to: timestamp(toMs), interval, timezone },
+      openNow: { active, pending },
+      totals: totals as AnalyticsFigures,
+      previous: before as AnalyticsFigures,
+      series,
+    };
+  },
+});
+
+function rangeOf(fromMs: number, toMs: number): QuarterRange {
+  return { from: quarterOf(fromMs), to: quarterOf(toMs) };
+}
+
+function figuresOf({ from, to }: QuarterRange, sums: HappeningSums): AnalyticsFigures {
+  const { conversationsStarted, conversationsConverted } = sums;
+  return {
+    from: timestamp(from * quarterMs),
+    to: timestamp(to * quarterMs),
+    conversationsStarted,
+    conversationsClosed: sums.conversationsClosed,
+    conversationsReopened: sums.conversationsReopened,
+    messages: { agent: sums.agentMessages, visitor: sums.visitorMessages, bot: sums.botMessages },
+    leads: sums.leads,
+    conversionRate: conversationsStarted === 0 ? null : conversationsConverted / conversationsStarted,
+    firstResponseSeconds: durationFigures(sums.firstResponses),
+    resolutionSeconds: durationFigures(sums.resolutions),
+  };
+}

@@ -1,0 +1,163 @@
+import { and, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
+import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
+import { bucketOf, type DurationTally } from '../../domain/durations.ts';
+import { countNames, type HappeningSums, type QuarterRange } from '../../domain/happenings.ts';
+import type { AnalyticsReads, AnalyticsWrites } from '../../domain/ports.ts';
+import { HistogramSum, withOneMore } from './histogram.ts';
+import type { Queries } from './queries.ts';
+import { analyticsCounters as counters, analyticsHistograms as histograms } from './tables.ts';
+
+type DurationName = (typeof histograms.$inferSelect)['name'];
+
+/** What is added up of a quarter hour in columns of their names. */
+const added = [...countNames, 'firstResponses', 'firstResponseMs', 'resolutions', 'resolutionMs'] as const;
+type Added = (typeof added)[number];
+
+/** One expression for each of the columns. */
+function each<T>(expression: (column: SQLiteColumn, name: Added) => T): Record<Added, T> {
+  return Object.fromEntries(added.map((name) => [name, expression(counters[name], name)])) as Record<Added, T>;
+}
+
+/**
+ * Histograms are kept for UTC days, hours and quarter hours, by their length in quarters: a month is then
+ * some thirty rows and two ragged ends, and a day of any time zone some thirty.
+ */
+const widths = [96, 4, 1] as const;
+
+interface Span extends QuarterRange {
+  readonly width: number;
+}
+
+/** The fewest rows that make up a range: wide ones within, narrower ones at its ends. */
+function* spansOf({ from, to }: QuarterRange, level = 0): Generator<Span> {
+  const width = widths[level];
+  if (width === undefined || from >= to) return;
+  const first = Math.ceil(from / width) * width;
+  const last = Math.floor(to / width) * width;
+  if (first < last) {
+    yield* spansOf({ from, to: first }, level + 1);
+    yield { width, from: first, to: last };
+    yield* spansOf({ from: last, to }, level + 1);
+  } else {
+    yield* spansOf({ from, to }, level + 1);
+  }
+}
+
+export function analyticsReads(db: Queries): AnalyticsReads {
+  const total = db
+    .select(each((column): SQL<number> => sql`coalesce(sum(${column}), 0)`))
+    .from(counters)
+    .where(
+      and(
+        eq(counters.accountId, sql.placeholder('accountId')),
+        gte(counters.quarter, sql.placeholder('from')),
+        lt(counters.quarter, sql.placeholder('to')),
+      ),
+    )
+    .prepare();
+  const stored = db
+    .select({ counts: histograms.counts })
+    .from(histograms)
+    .where(
+      and(
+        eq(histograms.accountId, sql.placeholder('accountId')),
+        eq(histograms.name, sql.placeholder('name')),
+        eq(histograms.width, sql.placeholder('width')),
+        gte(histograms.quarter, sql.placeholder('from')),
+        lt(histograms.quarter, sql.placeholder('to')),
+      ),
+    )
+    .prepare();
+  const histogram = new HistogramSum();
+
+  const tally = (
+    accountId: string,
+    range: QuarterRange,
+    name: DurationName,
+    { count, sumMs }: { count: number; sumMs: number },
+  ): DurationTally => {
+    if (count > 0) {
+      for (const span of spansOf(range)) {
+        for (const { counts } of stored.all({ ...span, accountId, name })) histogram.add(counts);
+      }
+    }
+    return { count, sumMs, buckets: histogram.take() };
+  };
+  const sums = db.$client.transaction((accountId: string, ranges: readonly QuarterRange[]) =>
+    ranges.map((range): HappeningSums => {
+      // An aggregate without groups has one row.
+      const { firstResponses, firstResponseMs, resolutions, resolutionMs, ...counts } = total.get({
+        ...range,
+        accountId,
+      }) as Record<Added, number>;
+      return {
+        ...counts,
+        firstResponses: tally(accountId, range, 'firstResponses', { count: firstResponses, sumMs: firstResponseMs }),
+        resolutions: tally(accountId, range, 'resolutions', { count: resolutions, sumMs: resolutionMs }),
+      };
+    }),
+  );
+  return { sums: (accountId, ranges) => sums(accountId, ranges) };
+}
+
+export function analyticsWrites(db: Queries): AnalyticsWrites {
+  const add = db
+    .insert(counters)
+    .values({
+      accountId: sql.placeholder('accountId'),
+      quarter: sql.placeholder('quarter'),
+      ...each((_, name) => sql.placeholder(name)),
+    })
+    .onConflictDoUpdate({
+      target: [counters.accountId, counters.quarter],
+      set: each((column) => sql`${column} + excluded.${sql.identifier(column.name)}`),
+    })
+    .prepare();
+  const find = db
+    .select({ counts: histograms.counts })
+    .from(histograms)
+    .where(
+      and(
+        eq(histograms.accountId, sql.placeholder('accountId')),
+        eq(histograms.name, sql.placeholder('name')),
+        eq(histograms.width, sql.placeholder('width')),
+        eq(histograms.quarter, sql.placeholder('quarter')),
+      ),
+    )
+    .prepare();
+  const put = db
+    .insert(histograms)
+    .values({
+      accountId: sql.placeholder('accountId'),
+      name: sql.placeholder('name'),
+      width: sql.placeholder('width'),
+      quarter: sql.placeholder('quarter'),
+      counts: sql.placeholder('counts'),
+    })
+    .onConflictDoUpdate({
+      target: [histograms.accountId, histograms.name, histograms.width, histograms.quarter],
+      set: { counts: sql`excluded.counts` },
+    })
+    .prepare();
+  const none = each(() => 0);
+  const record = (accountId: string, quarter: number, name: DurationName, durationMs: number | undefined): number => {
+    if (durationMs === undefined) return 0;
+    for (const width of widths) {
+      const key = { accountId, name, width, quarter: Math.floor(quarter / width) * width };
+      put.run({ ...key, counts: withOneMore(find.get(key)?.counts, bucketOf(durationMs)) });
+    }
+    return 1;
+  };
+  return {
+    add: (accountId, quarter, happenings) => {
+      add.run({
+        ...none,
+        ...happenings,
+        accountId,
+        quarter,
+        firstResponses: record(accountId, quarter, 'firstResponses', happenings.firstResponseMs),
+        resolutions: record(accountId, quarter, 'resolutions', happenings.resolutionMs),
+      });
+    },
+  };
+}

@@ -1,0 +1,52 @@
+import { bucketLimit } from '../../domain/durations.ts';
+
+// A histogram as it is stored: for each bucket that is not empty, by ascending bucket, six bytes, big-endian:
+// two of the bucket, four of its count. It is small because few buckets are used, and one row holds it, where a
+// row for each bucket would have a report of a month read a million.
+
+const entryBytes = 6;
+
+/** The histogram with one more in a bucket. */
+export function withOneMore(histogram: Buffer | undefined, bucket: number): Buffer {
+  const previous = histogram ?? Buffer.alloc(0);
+  let at = 0;
+  while (at < previous.length && previous.readUInt16BE(at) < bucket) at += entryBytes;
+  if (at < previous.length && previous.readUInt16BE(at) === bucket) {
+    const next = Buffer.from(previous);
+    next.writeUInt32BE(previous.readUInt32BE(at + 2) + 1, at + 2);
+    return next;
+  }
+  const entry = Buffer.alloc(entryBytes);
+  entry.writeUInt16BE(bucket);
+  entry.writeUInt32BE(1, 2);
+  return Buffer.concat([previous.subarray(0, at), entry, previous.subarray(at)]);
+}
+
+/** Adds up stored histograms. */
+export class HistogramSum {
+  readonly #counts = new Float64Array(bucketLimit);
+  #lowest = bucketLimit;
+  #highest = -1;
+
+  add(histogram: Buffer): void {
+    for (let at = 0; at < histogram.length; at += entryBytes) {
+      const bucket = histogram.readUInt16BE(at);
+      this.#counts[bucket] = (this.#counts[bucket] as number) + histogram.readUInt32BE(at + 2);
+      if (bucket < this.#lowest) this.#lowest = bucket;
+      if (bucket > this.#highest) this.#highest = bucket;
+    }
+  }
+
+  /** The sum as the domain has it: buckets, each before its count. The next sum begins at nothing. */
+  take(): number[] {
+    const taken: number[] = [];
+    for (let bucket = this.#lowest; bucket <= this.#highest; bucket++) {
+      const count = this.#counts[bucket] as number;
+      if (count > 0) taken.push(bucket, count);
+    }
+    this.#counts.fill(0, this.#lowest, this.#highest + 1);
+    this.#lowest = bucketLimit;
+    this.#highest = -1;
+    return taken;
+  }
+}

@@ -1,11 +1,17 @@
 import { z } from 'zod';
 import { maySee } from './caller.ts';
-import { type Conversation, conversationView, findConversation, type StoredConversation } from './conversation.ts';
+import {
+  type Conversation,
+  conversationShape,
+  conversationView,
+  findConversation,
+  type StoredConversation,
+} from './conversation.ts';
 import { DomainError, notFound, validationFailed } from './errors.ts';
 import { appendEvents, type NewEvent } from './events.ts';
-import type { Ids } from './ids.ts';
+import { type Ids, idInput } from './ids.ts';
 import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
-import { addMessage, type Message, messageEvents, messageInput, messageView, requireSender } from './messages.ts';
+import { addMessage, messageEvents, messageInput, messageShape, messageView, requireSender } from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { type CursorPart, decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
@@ -13,10 +19,11 @@ import type { Transaction } from './ports.ts';
 import { line } from './text.ts';
 import { timeInput, timestamp } from './time.ts';
 
-export interface ConversationWithMessages extends Conversation {
-  /** All of them, oldest first. */
-  readonly messages: readonly Message[];
-}
+export const conversationWithMessagesShape = conversationShape
+  .extend({ messages: z.array(messageShape).readonly().describe('All of them, oldest first.') })
+  .meta({ id: 'ConversationWithMessages', description: 'A conversation with a visitor, and all that was said in it.' });
+
+export type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
 
 // ── Reading ────────────────────────────────────────────────────────────────────────────────────
 
@@ -25,7 +32,7 @@ export const getConversation = operation({
   summary: 'Returns a conversation with all its messages.',
   scope: 'conversations:read',
   openToBound: true,
-  input: z.strictObject({ id: z.string() }),
+  input: z.strictObject({ id: idInput('conversation').describe('The conversation’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }): Promise<ConversationWithMessages> {
     const found = maySee(caller, id)
@@ -132,11 +139,18 @@ function positionOf(cursor: string, sort: ConversationSort): NonNullable<Convers
 const visitorInput = z
   .strictObject({
     id: line(128).nullable().default(null).describe('The client’s own id of the visitor.'),
-    name: line(200).nullable().default(null),
-    email: line(320).nullable().default(null),
+    name: line(200)
+      .nullable()
+      .default(null)
+      .describe('The visitor’s name.')
+      .meta({ examples: ['Ada'] }),
+    email: line(320).nullable().default(null).describe('The visitor’s email address.'),
   })
   .nullable();
-const subjectInput = line(200).nullable().describe('What it is about.');
+const subjectInput = line(200)
+  .nullable()
+  .describe('What it is about.')
+  .meta({ examples: ['Parcel 1042'] });
 const externalIdInput = line(128, 1).nullable().describe('The client’s own id of it, unique in the account.');
 
 export interface ChangedConversation<C = Conversation> {
@@ -206,7 +220,7 @@ export const updateConversation = operation({
   summary: 'Changes a conversation: closes, reopens or renames it, or merges metadata.',
   scope: 'conversations:write',
   input: z.strictObject({
-    id: z.string(),
+    id: idInput('conversation').describe('The conversation’s id.'),
     status: z.enum(statuses).optional().describe('The status to bring it to.'),
     subject: subjectInput.optional(),
     visitor: visitorInput.optional().describe('Whom it is with; replaced as a whole.'),

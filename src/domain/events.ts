@@ -3,6 +3,7 @@ import type { Caller } from './caller.ts';
 import { choices } from './choices.ts';
 import type { Conversation } from './conversation.ts';
 import { DomainError, notFound, validationFailed } from './errors.ts';
+import { idInput } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
 import { operation } from './operation.ts';
@@ -119,6 +120,8 @@ export function eventCursor(epoch: string, sequence: number): string {
   return Buffer.from(`${epoch}.${sequence}`).toString('base64url');
 }
 
+export const exampleEventCursor = eventCursor('5e0c1a7f', 1041);
+
 function epochOf(cursor: string): string {
   return readCursor(cursor)?.epoch ?? '';
 }
@@ -179,9 +182,10 @@ const readerInput = {
   after: z
     .string({ error: 'must be a string' })
     .optional()
-    .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.'),
+    .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.')
+    .meta({ examples: [exampleEventCursor] }),
   types: choices(eventTypes).optional().describe('Only events of these types.'),
-  conversationId: z.string({ error: 'must be a string' }).optional().describe('Only events of this conversation.'),
+  conversationId: idInput('conversation').optional().describe('Only events of this conversation.'),
 };
 
 /**

@@ -17,6 +17,7 @@ import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
 import { useRest } from './rest/plugin.ts';
+import type { Route } from './rest/routes.ts';
 
 export interface AppOptions {
   readonly storage: Storage;
@@ -28,6 +29,8 @@ export interface AppOptions {
   readonly eventRetentionMs?: number;
   /** Other times than the contract's, for tests. */
   readonly timings?: Partial<StreamTimings> | undefined;
+  /** Other REST routes than the service's own, for tests. */
+  readonly routes?: readonly Route[] | undefined;
 }
 
 export interface App {
@@ -72,7 +75,7 @@ export function buildApp(options: AppOptions): App {
     schema,
     plugins: [
       useExchange({ clock, log }),
-      useRest(world, { door, sessions, timings, log }),
+      useRest(world, { door, sessions, timings, log, publicUrl, routes: options.routes }),
       useGraphQL(world, { door, sessions, timings, log }),
     ],
     // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.

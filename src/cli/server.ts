@@ -6,6 +6,7 @@ import type { StreamTimings } from '../access/timings.ts';
 import { type App, buildApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
+import type { Route } from '../rest/routes.ts';
 import type { SqliteStorage } from '../storage/sqlite/storage.ts';
 import { listenError } from './errors.ts';
 import { openStorage } from './storage.ts';
@@ -26,15 +27,18 @@ export interface ServerOptions {
   readonly onStatement?: (sql: string) => void;
   /** Other times for streams and sockets than the contract's. For tests. */
   readonly timings?: Partial<StreamTimings>;
+  /** Other REST routes than the service's own. For tests. */
+  readonly routes?: readonly Route[];
 }
 
 const tickMs = 60_000;
 
 /** Opens the storage and serves both faces over HTTP. */
-export async function startServer({ config, log, clock, onStatement, timings }: ServerOptions): Promise<RunningServer> {
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { config, log, clock, onStatement, timings, routes } = options;
   const storage = await openStorage(config.databasePath, { onStatement });
   const { publicUrl, trustedProxies, eventRetentionMs } = config;
-  const app = buildApp({ storage, clock, log, publicUrl, trustedProxies, eventRetentionMs, timings });
+  const app = buildApp({ storage, clock, log, publicUrl, trustedProxies, eventRetentionMs, timings, routes });
   const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {

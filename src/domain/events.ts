@@ -215,7 +215,7 @@ export const listEvents = operation({
   scope: 'events:read',
   openToBound: true,
   input: z.strictObject({ limit: pageInput.limit, ...readerInput }),
-  errors: ['CURSOR_EXPIRED'],
+  errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
   async run({ caller, storage }, { limit, after, ...asked }): Promise<EventPage> {
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);
@@ -254,7 +254,7 @@ export const streamEvents = operation({
   scope: 'events:read',
   openToBound: true,
   input: z.strictObject(readerInput),
-  errors: ['CURSOR_EXPIRED'],
+  errors: ['NOT_FOUND', 'CURSOR_EXPIRED', 'QUOTA_EXCEEDED'],
   async run({ caller, storage, liveEvents }, { after, ...asked }): Promise<EventSubscription> {
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);

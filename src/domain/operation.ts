@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { type Caller, requireScope, type Scope } from './caller.ts';
+import { checkDeprecation, type Deprecation } from './deprecation.ts';
 import { DomainError, type ErrorCode, type Fault, pointer, validationFailed } from './errors.ts';
 import type { World } from './ports.ts';
 
@@ -22,6 +23,7 @@ interface Definition<Schema extends z.ZodType, Output> {
   readonly input: Schema;
   /** The errors of its own, beside those that any operation can give. */
   readonly errors: readonly ErrorCode[];
+  readonly deprecated?: Deprecation;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -36,6 +38,8 @@ export interface Operation<Input = unknown, Output = unknown> {
   readonly openToBound: boolean;
   readonly input: z.ZodType<Input>;
   readonly errors: readonly ErrorCode[];
+  /** Set when clients should stop calling it. */
+  readonly deprecated: Deprecation | undefined;
   /** @throws FORBIDDEN naming what is missing */
   authorise(caller: Caller): void;
   /**
@@ -49,9 +53,11 @@ export interface Operation<Input = unknown, Output = unknown> {
   execute(world: World, caller: Caller, input: unknown): Promise<Output>;
 }
 
+/** @throws Error for a deprecation that leaves clients too little time */
 export function operation<Schema extends z.ZodType, Output>(
   definition: Definition<Schema, Output>,
 ): Operation<z.output<Schema>, Output> {
+  if (definition.deprecated !== undefined) checkDeprecation(definition.deprecated);
   const self: Operation<z.output<Schema>, Output> = {
     name: definition.name,
     summary: definition.summary,
@@ -59,6 +65,7 @@ export function operation<Schema extends z.ZodType, Output>(
     openToBound: definition.openToBound ?? false,
     input: definition.input as z.ZodType<z.output<Schema>>,
     errors: definition.errors,
+    deprecated: definition.deprecated,
     authorise(caller) {
       if (caller.conversationId !== undefined && !self.openToBound) {
         throw new DomainError('FORBIDDEN', `A token bound to one conversation cannot call ${self.name}.`);

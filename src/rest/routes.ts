@@ -1,21 +1,29 @@
-import { getAccount } from '../domain/accounts.ts';
-import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
-import { createConversation, getConversation, listConversations, updateConversation } from '../domain/conversations.ts';
+import type { z } from 'zod';
+import { accountShape, getAccount } from '../domain/accounts.ts';
+import { apiKeyShape, createApiKey, listApiKeys, newApiKeyShape, revokeApiKey } from '../domain/api-keys.ts';
+import { conversationShape } from '../domain/conversation.ts';
+import {
+  conversationWithMessagesShape,
+  createConversation,
+  getConversation,
+  listConversations,
+  updateConversation,
+} from '../domain/conversations.ts';
+import { eventShape } from '../domain/event-shape.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
-import { captureLead, getLead, listLeads } from '../domain/leads.ts';
-import { listMessages, sendMessage } from '../domain/messages.ts';
+import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
+import { listMessages, messageShape, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
+import { eventPageShape, type ListOf, listOf } from './shapes.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
-/** What a route answers with: `body` undefined is no content. */
-export interface Answer {
-  readonly status: number;
-  readonly body?: unknown;
+/** What a route answers with, if it is not without content. */
+export interface Answer<Body = unknown> {
+  readonly body?: Body;
   /** A body that is JSON already. */
   readonly json?: string;
-  readonly location?: string;
   /** The place to go on from, for the `Link` header of a list. */
   readonly next?: string | null;
 }
@@ -30,35 +38,47 @@ export interface Route {
   readonly body: 'required' | 'optional' | 'none';
   /** Whether the answer is an event stream, which goes on for as long as its client stays. */
   readonly streams: boolean;
+  /** The status of its answer. */
+  readonly status: number;
+  /** The shape of its answer's body, if that has one: of each event, if it streams. */
+  readonly answers: z.ZodType | undefined;
+  /** The path of what was made, for the `Location` header. */
+  readonly location: ((output: unknown) => string) | undefined;
   answer(output: unknown): Answer | Promise<Answer>;
 }
 
-interface Binding<Output> {
-  readonly body?: 'required' | 'optional';
-  answer(output: Output): Answer | Promise<Answer>;
+interface Binding<Output, Body> {
+  readonly body?: Route['body'];
+  readonly streams?: boolean;
+  readonly status?: number;
+  readonly answers?: z.ZodType<Body>;
+  location?(output: Output): string;
+  answer?(output: Output): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
 }
 
 /** Ties an operation to a method and a path, with the types of both. */
-function route<Output>(
+export function route<Output, Body>(
   method: Method,
   path: string,
   operation: Operation<never, Output> | Operation<unknown, Output>,
-  { body, answer }: Binding<Output>,
+  { body, streams, status, answers, location, answer }: Binding<Output, Body>,
 ): Route {
   return {
     method,
     path,
     operation: operation as Operation,
     body: body ?? 'none',
-    streams: false,
-    answer: answer as Route['answer'],
+    streams: streams ?? false,
+    status: status ?? 200,
+    answers,
+    location: location as Route['location'],
+    answer: (answer ?? (() => ({}))) as Route['answer'],
   };
 }
 
-async function listAnswer<T>(list: List<T>): Promise<Answer> {
+async function listAnswer<T>(list: List<T>): Promise<Answer<ListOf<T>>> {
   const next = nextCursor(list);
   return {
-    status: 200,
     next,
     body: {
       data: list.items,
@@ -74,51 +94,60 @@ async function listAnswer<T>(list: List<T>): Promise<Answer> {
 }
 
 /** A page of the log. Its cursor is there on an empty page too, to go on from when there is more. */
-function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer {
+function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer<never> {
   const pagination = JSON.stringify({ limit, hasMore, nextCursor });
   return {
-    status: 200,
     next: hasMore ? nextCursor : null,
     json: `{"data":[${items.map((event) => event.json).join(',')}],"pagination":${pagination}}`,
   };
 }
 
-const ok = (body: unknown): Answer => ({ status: 200, body });
+const whole = <T>(body: T): Answer<T> => ({ body });
 
 export const routes: readonly Route[] = [
-  route('GET', '/conversations', listConversations, { answer: listAnswer }),
+  route('GET', '/conversations', listConversations, { answers: listOf(conversationShape), answer: listAnswer }),
   route('POST', '/conversations', createConversation, {
     body: 'optional',
-    answer: ({ conversation }) => ({
-      status: 201,
-      body: conversation,
-      location: `/v1/conversations/${conversation.id}`,
-    }),
+    status: 201,
+    answers: conversationWithMessagesShape,
+    location: ({ conversation }) => `/v1/conversations/${conversation.id}`,
+    answer: ({ conversation }) => ({ body: conversation }),
   }),
-  route('GET', '/conversations/:id', getConversation, { answer: ok }),
+  route('GET', '/conversations/:id', getConversation, { answers: conversationWithMessagesShape, answer: whole }),
   route('PATCH', '/conversations/:id', updateConversation, {
     body: 'required',
-    answer: ({ conversation }) => ok(conversation),
+    answers: conversationShape,
+    answer: ({ conversation }) => ({ body: conversation }),
   }),
-  route('GET', '/conversations/:conversationId/messages', listMessages, { answer: listAnswer }),
+  route('GET', '/conversations/:conversationId/messages', listMessages, {
+    answers: listOf(messageShape),
+    answer: listAnswer,
+  }),
   route('POST', '/conversations/:conversationId/messages', sendMessage, {
     body: 'required',
-    answer: ({ message }) => ({ status: 201, body: message }),
+    status: 201,
+    answers: messageShape,
+    answer: ({ message }) => ({ body: message }),
   }),
   route('POST', '/leads', captureLead, {
     body: 'required',
-    answer: ({ lead }) => ({ status: 201, body: lead, location: `/v1/leads/${lead.id}` }),
+    status: 201,
+    answers: leadShape,
+    location: ({ lead }) => `/v1/leads/${lead.id}`,
+    answer: ({ lead }) => ({ body: lead }),
   }),
-  route('GET', '/leads', listLeads, { answer: listAnswer }),
-  route('GET', '/leads/:id', getLead, { answer: ok }),
-  route('GET', '/events', listEvents, { answer: eventsAnswer }),
+  route('GET', '/leads', listLeads, { answers: listOf(leadShape), answer: listAnswer }),
+  route('GET', '/leads/:id', getLead, { answers: leadShape, answer: whole }),
+  route('GET', '/events', listEvents, { answers: eventPageShape, answer: eventsAnswer }),
   // Its output is written by `event-stream.ts`, not answered.
-  { ...route('GET', '/events/stream', streamEvents, { answer: ok }), streams: true },
-  route('GET', '/account', getAccount, { answer: ok }),
+  route('GET', '/events/stream', streamEvents, { streams: true, answers: eventShape }),
+  route('GET', '/account', getAccount, { answers: accountShape, answer: whole }),
   route('POST', '/api-keys', createApiKey, {
     body: 'required',
-    answer: ({ apiKey }) => ({ status: 201, body: apiKey }),
+    status: 201,
+    answers: newApiKeyShape,
+    answer: ({ apiKey }) => ({ body: apiKey }),
   }),
-  route('GET', '/api-keys', listApiKeys, { answer: listAnswer }),
-  route('DELETE', '/api-keys/:id', revokeApiKey, { answer: () => ({ status: 204 }) }),
+  route('GET', '/api-keys', listApiKeys, { answers: listOf(apiKeyShape), answer: listAnswer }),
+  route('DELETE', '/api-keys/:id', revokeApiKey, { status: 204 }),
 ];

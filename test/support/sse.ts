@@ -1,5 +1,6 @@
 import { request } from 'undici';
 import type { Json } from './client.ts';
+import { serviceConformance } from './conformance.ts';
 import { until } from './subscribe.ts';
 
 interface Block {
@@ -76,5 +77,8 @@ function parse(block: string): Block {
       return [line.slice(0, colon), line.slice(colon + 2)];
     }),
   );
-  return { ...fields, ...(fields['data'] === undefined ? {} : { data: JSON.parse(fields['data']) }) };
+  if (fields['data'] === undefined) return fields;
+  const data = JSON.parse(fields['data']);
+  serviceConformance().checkEvent(data);
+  return { ...fields, data };
 }

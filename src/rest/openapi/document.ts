@@ -1,9 +1,9 @@
-import { deprecatedFields, deprecationReason } from '../../domain/deprecation.ts';
+import { deprecationReason } from '../../domain/deprecation.ts';
 import { exampleEventCursor } from '../../domain/events.ts';
 import type { Route } from '../routes.ts';
 import { problemShape } from '../shapes.ts';
 import { exampleOf } from './examples.ts';
-import { headersNamed, limitHeaders, responseHeaders } from './headers.ts';
+import { deprecationHeaders, headersNamed, limitHeaders, responseHeaders } from './headers.ts';
 import { type JsonSchema, SchemaComponents } from './json-schema.ts';
 import { problemsOf } from './problems.ts';
 import type {
@@ -189,10 +189,7 @@ function answerOf(route: Route, components: SchemaComponents): OpenApiResponse {
     ...(route.location === undefined ? [] : ['Location']),
     ...(isList(route) ? ['Link'] : []),
   ]);
-  const isDeprecated = operation.deprecated !== undefined;
-  if (isDeprecated || deprecatedFields(operation.input).size > 0) {
-    Object.assign(headers, headersNamed(['Deprecation', 'Sunset'], { always: isDeprecated }));
-  }
+  Object.assign(headers, deprecationHeaders(operation, { always: operation.deprecated !== undefined }));
   if (answers === undefined) return { description: 'It is done.', headers };
   const schema = components.of(answers, 'output');
   const example = exampleOf(schema, components);

@@ -1,3 +1,5 @@
+import { deprecatedFields } from '../../domain/deprecation.ts';
+import type { Operation } from '../../domain/operation.ts';
 import type { OpenApiHeader, Reference } from './types.ts';
 
 /** On every answer to a known account. */
@@ -66,7 +68,8 @@ export const responseHeaders: Readonly<Record<string, OpenApiHeader>> = {
     example: '/v1/conversations/conv_01m7z12aypfmvv4snqnjfg9r62',
   },
   Link: {
-    description: 'The address of the next page, with `rel="next"`, if there is one.',
+    description:
+      'The address of the next page, with `rel="next"`, if there is one; with `rel="deprecation"`, where that is explained.',
     schema: { type: 'string' },
     example: '</v1/conversations?after=WyItY3JlYXRlZEF0Il0>; rel="next"',
   },
@@ -83,6 +86,18 @@ export const responseHeaders: Readonly<Record<string, OpenApiHeader>> = {
     example: 'Sun, 21 Nov 2027 00:00:00 GMT',
   },
 };
+
+/** What the answers of an operation bring that is deprecated, or takes what is. */
+export function deprecationHeaders(
+  { deprecated, input }: Operation,
+  { always }: { always: boolean },
+): Record<string, OpenApiHeader | Reference> {
+  if (deprecated === undefined && deprecatedFields(input).size === 0) return {};
+  return {
+    ...headersNamed(['Deprecation', 'Sunset'], { always }),
+    ...headersNamed(['Link']),
+  };
+}
 
 /** References to headers. Those that are not there always are written out, to say so. */
 export function headersNamed(

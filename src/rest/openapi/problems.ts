@@ -2,7 +2,7 @@ import { DomainError, type ErrorCode, errorCodes } from '../../domain/errors.ts'
 import { exampleEventCursor } from '../../domain/events.ts';
 import { problemOf } from '../problem.ts';
 import type { Route } from '../routes.ts';
-import { headersNamed, limitHeaders } from './headers.ts';
+import { deprecationHeaders, headersNamed, limitHeaders } from './headers.ts';
 import type { OpenApiResponse, Reference } from './types.ts';
 
 /** Errors that any operation can give, and those that any with a body can. */
@@ -17,14 +17,23 @@ const errorsOfAll: readonly ErrorCode[] = [
 const errorsOfBodies: readonly ErrorCode[] = ['BAD_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'];
 
 /** A response for each status that an error of the operation has, which names the codes that it can bring. */
-export function problemsOf(route: Route, problems: Record<string, OpenApiResponse>): Record<string, Reference> {
+export function problemsOf(
+  route: Route,
+  problems: Record<string, OpenApiResponse>,
+): Record<string, OpenApiResponse | Reference> {
   const codes = [...route.operation.errors, ...errorsOfAll, ...(route.body === 'none' ? [] : errorsOfBodies)];
   const byStatus = Map.groupBy(new Set(codes), (code) => errorCodes[code].status);
+  // What fails before it is known what it calls does not say that this is deprecated.
+  const deprecation = deprecationHeaders(route.operation, { always: false });
   return Object.fromEntries(
     [...byStatus].map(([status, ofStatus]) => {
       const sorted = ofStatus.toSorted();
+      const response = problemResponse(status, sorted);
+      if (Object.keys(deprecation).length > 0) {
+        return [status, { ...response, headers: { ...response.headers, ...deprecation } }];
+      }
       const name = sorted.join('-');
-      problems[name] ??= problemResponse(status, sorted);
+      problems[name] = response;
       return [status, { $ref: `#/components/responses/${name}` }];
     }),
   );

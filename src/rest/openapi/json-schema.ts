@@ -71,6 +71,8 @@ function adapt({ zodSchema, jsonSchema }: Parameters<Override>[0], io: 'input' |
   delete jsonSchema.readOnly; // of TypeScript
   delete jsonSchema.propertyNames; // every key is a string
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+  // What is left out is as null; generators of types would take a field with a default for one that is always there.
+  if (jsonSchema.default === null) delete jsonSchema.default;
   // The format says it, in fewer words than zod's pattern.
   if (zodSchema instanceof z.ZodISODateTime) delete jsonSchema.pattern;
   // Answers may get more fields in time.

@@ -3,12 +3,15 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import { errorCodes } from '../../src/domain/errors.ts';
+import { operation } from '../../src/domain/operation.ts';
 import { operations } from '../../src/domain/operations.ts';
+import { timeInput } from '../../src/domain/time.ts';
 import { openApiDocument } from '../../src/rest/openapi/document.ts';
 import type { JsonSchema } from '../../src/rest/openapi/json-schema.ts';
 import type { OpenApiOperation } from '../../src/rest/openapi/types.ts';
-import { routes } from '../../src/rest/routes.ts';
+import { route, routes } from '../../src/rest/routes.ts';
 import type { Json } from '../support/client.ts';
 import { Conformance, type Seen } from '../support/conformance.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
@@ -102,6 +105,22 @@ describe('openapi.json', () => {
     expect(schemaOf('externalId').maxLength).toBe(128);
     const types = (described('listEvents').parameters as Json[]).find(({ name }) => name === 'types');
     expect(types).toMatchObject({ style: 'form', explode: false, schema: { type: 'array', minItems: 1, maxItems: 4 } });
+  });
+
+  test('has no null in parameters, which are text', () => {
+    const input = z.strictObject({
+      id: z.string().nullish().describe('Which.'),
+      since: timeInput.nullish().describe('Since when.'),
+      size: z.enum(['small', 'large']).nullable().default(null).describe('How large.'),
+    });
+    const measure = operation({ name: 'measure', summary: '', scope: 'any', input, errors: [], run: async () => ({}) });
+    const made = openApiDocument([route('GET', '/things/:id', measure, {})]);
+    const parameters = made.paths['/v1/things/{id}']?.get?.parameters as Json[];
+    expect(parameters.slice(0, 3).map(({ name, schema }) => [name, schema])).toEqual([
+      ['id', { type: 'string' }],
+      ['since', { type: 'string', format: 'date-time' }],
+      ['size', { type: 'string', enum: ['small', 'large'] }],
+    ]);
   });
 
   test('has examples that are valid, for every body', () => {

@@ -144,7 +144,8 @@ function parametersOf(
     ([name]) => route.body === 'none' || inPath.includes(name),
   );
   return [
-    ...fields.map(([name, { description, deprecated, examples, ...schema }]): OpenApiParameter => {
+    ...fields.map(([name, field]): OpenApiParameter => {
+      const { description, deprecated, examples, ...schema } = withoutNull(field);
       const [example] = examples ?? (schema.format === 'date-time' ? [exampleOf(schema, components)] : []);
       return {
         name,
@@ -161,6 +162,14 @@ function parametersOf(
     ...(route.streams ? [lastEventIdParameter] : []),
     { $ref: '#/components/parameters/RequestId' },
   ];
+}
+
+/** In a path or a query everything is text: null cannot be sent. */
+function withoutNull(schema: JsonSchema): JsonSchema {
+  const { anyOf, type, ...rest } = schema;
+  const others = anyOf?.filter((alternative) => alternative.type !== 'null');
+  if (others?.length === 1) return { ...others[0], ...rest };
+  return Array.isArray(type) ? { ...schema, type: type.find((word) => word !== 'null') } : schema;
 }
 
 function bodyOf(

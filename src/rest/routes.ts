@@ -52,8 +52,8 @@ interface Binding<Output, Body> {
   readonly streams?: boolean;
   readonly status?: number;
   readonly answers?: z.ZodType<Body>;
-  location?(output: Output): string;
-  answer?(output: Output): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
+  location?(output: NoInfer<Output>): string;
+  answer?(output: NoInfer<Output>): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
 }
 
 /** Ties an operation to a method and a path, with the types of both. */

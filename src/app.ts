@@ -1,5 +1,6 @@
 import { randomFillSync } from 'node:crypto';
 import type { Server } from 'node:http';
+import type { LookupFunction } from 'node:net';
 import { createLRUCache, createYoga } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
@@ -9,7 +10,10 @@ import { RateLimiter } from './access/rate-limit.ts';
 import { secrets } from './access/secrets.ts';
 import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
+import { type AddressPolicy, guardedConnector, webhookTargets } from './delivery/address-guard.ts';
 import { LiveLog } from './delivery/live.ts';
+import { Post } from './delivery/post.ts';
+import { WebhookSender } from './delivery/webhooks.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
 import type { GraphQLContext } from './graphql/builder.ts';
@@ -27,11 +31,25 @@ export interface AppOptions {
   readonly trustedProxies?: number;
   /** Events older than this are removed. */
   readonly eventRetentionMs?: number;
+  /** Where webhooks may be sent; by default only to the public internet, by `https`. */
+  readonly webhookPolicy?: AddressPolicy;
   /** Other times than the contract's, for tests. */
-  readonly timings?: Partial<StreamTimings> | undefined;
+  readonly timings?: Partial<StreamTimings & DeliveryTimings> | undefined;
+  /** Another way to find the addresses of webhooks than the system's, for tests. */
+  readonly lookup?: LookupFunction | undefined;
   /** Other REST routes than the service's own, for tests. */
   readonly routes?: readonly Route[] | undefined;
 }
+
+export interface DeliveryTimings {
+  /** How long a connection to a webhook may take. */
+  readonly webhookConnectMs: number;
+  /** How long an attempt may take in all. */
+  readonly webhookTotalMs: number;
+}
+
+const defaultDeliveryTimings: DeliveryTimings = { webhookConnectMs: 5_000, webhookTotalMs: 15_000 };
+const publicOnly: AddressPolicy = { allowHttp: false, allowPrivate: false };
 
 export interface App {
   readonly world: World;
@@ -39,21 +57,24 @@ export interface App {
   readonly yoga: ReturnType<typeof createYoga<ServerContext, GraphQLContext>>;
   readonly sessions: Sessions;
   readonly liveLog: LiveLog;
+  /** Sends webhooks, once it is started. */
+  readonly webhooks: WebhookSender;
   /** Serves GraphQL on sockets of the server that the yoga listens on. */
   attachSocket(server: Server): { close(graceMs: number): void };
   /**
    * Does what is due from time to time: hands back what the limiter holds of minutes that have passed,
-   * and removes old events in small steps. To be called every minute or so.
+   * and removes old events and deliveries in small steps. To be called every minute or so.
    */
   tick(): Promise<void>;
-  /** Hands back all that the limiter holds. The storage is its owner's to close. */
+  /** Gives up webhooks in flight, and hands back all that the limiter holds. The storage is its owner's to close. */
   close(): Promise<void>;
 }
 
 /** Brings everything together: one Yoga server with both faces. It never listens; `cli/serve.ts` does. */
 export function buildApp(options: AppOptions): App {
   const { storage, clock, log, publicUrl, trustedProxies = 0, eventRetentionMs = 30 * 24 * 3_600_000 } = options;
-  const timings = { ...defaultTimings, ...options.timings };
+  const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
+  const webhookPolicy = options.webhookPolicy ?? publicOnly;
   const onError = (error: unknown): void => log.error({ err: error }, 'something failed in the background');
   const limiter = new RateLimiter({ storage, clock });
   const liveLog = new LiveLog(storage);
@@ -65,7 +86,11 @@ export function buildApp(options: AppOptions): App {
     ids: createIds((target) => randomFillSync(target)),
     secrets,
     limiter,
+    webhookTargets: webhookTargets(webhookPolicy),
   };
+  const connect = guardedConnector(webhookPolicy, timings.webhookConnectMs, options.lookup);
+  const post = new Post(connect, timings.webhookTotalMs);
+  const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log });
   const door = new Door(world, limiter, {
     publicUrl,
     trustedProxies,
@@ -99,12 +124,16 @@ export function buildApp(options: AppOptions): App {
     yoga,
     sessions,
     liveLog,
+    webhooks,
     attachSocket: (server) => attachSocket(server, world, { schema, door, sessions, timings, onError }),
     async tick() {
       await limiter.handBack();
-      await removeOldEvents(storage, clock.now() - eventRetentionMs);
+      await removeOld(storage, clock.now() - eventRetentionMs);
     },
-    close: () => limiter.handBack({ all: true }),
+    async close() {
+      await webhooks.stop(0);
+      await limiter.handBack({ all: true });
+    },
   };
 }
 
@@ -122,12 +151,17 @@ function cacheOfShortDocuments<T extends object>() {
   };
 }
 
-/** How many events one transaction removes: other writes come in between. */
+/** How much one transaction removes: other writes come in between. */
 const pruneStep = 500;
 
-async function removeOldEvents(storage: Storage, beforeMs: number): Promise<void> {
-  let removed = pruneStep;
-  while (removed === pruneStep) removed = await storage.write(async (tx) => await tx.events.prune(beforeMs, pruneStep));
+/** Removes old deliveries, and then old events: a delivery must not outlive what it delivers. */
+async function removeOld(storage: Storage, beforeMs: number): Promise<void> {
+  for (const kind of ['deliveries', 'events'] as const) {
+    let removed = pruneStep;
+    while (removed === pruneStep) {
+      removed = await storage.write(async (tx) => await tx[kind].prune(beforeMs, pruneStep));
+    }
+  }
 }
 
 const welcomeQuery = `# Put your API key under "Headers" below: { "Authorization": "Bearer cs_…" }

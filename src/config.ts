@@ -13,6 +13,8 @@ export interface Config {
   readonly shutdownGraceMs: number;
   /** Events older than this are removed. */
   readonly eventRetentionMs: number;
+  /** Where webhooks may be sent. */
+  readonly webhookPolicy: { readonly allowHttp: boolean; readonly allowPrivate: boolean };
   readonly production: boolean;
   /** Whether npm started the program, and is to take it along when it ends. */
   readonly underNpm: boolean;
@@ -28,6 +30,11 @@ function integer(low: number, high: number) {
     .refine((value) => value >= low && value <= high, { error: `must be a whole number from ${low} to ${high}` });
 }
 
+const flag = z
+  .enum(['true', 'false', '1', '0'], { error: 'must be true or false' })
+  .default('false')
+  .transform((value) => value === 'true' || value === '1');
+
 /** Everything that is read from the environment. */
 export const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
@@ -41,6 +48,8 @@ export const variables = z.object({
   TRUST_PROXY: integer(0, 10).default(0),
   SHUTDOWN_GRACE_SECONDS: integer(0, 3_600).default(10),
   EVENT_RETENTION_DAYS: integer(1, 3_650).default(30),
+  WEBHOOK_ALLOW_HTTP: flag,
+  WEBHOOK_ALLOW_PRIVATE_NETWORKS: flag,
   NODE_ENV: z.string().default('development'),
 });
 
@@ -69,6 +78,10 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     trustedProxies: data.TRUST_PROXY,
     shutdownGraceMs: data.SHUTDOWN_GRACE_SECONDS * 1_000,
     eventRetentionMs: data.EVENT_RETENTION_DAYS * 24 * 3_600_000,
+    webhookPolicy: {
+      allowHttp: data.WEBHOOK_ALLOW_HTTP,
+      allowPrivate: data.WEBHOOK_ALLOW_PRIVATE_NETWORKS,
+    },
     production: data.NODE_ENV === 'production',
     underNpm: given['npm_lifecycle_event'] !== undefined,
   });

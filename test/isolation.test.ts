@@ -11,6 +11,8 @@ interface Things {
   readonly message: string;
   readonly lead: string;
   readonly apiKey: string;
+  readonly webhook: string;
+  readonly delivery: string;
 }
 
 const nothing: Things = {
@@ -18,6 +20,8 @@ const nothing: Things = {
   message: 'msg_01m7yzcf3tfz1aan3df712nas7',
   lead: 'lead_01m7yzcf3tfz1aan3df712nas7',
   apiKey: 'key_01m7yzcf3tfz1aan3df712nas7',
+  webhook: 'whk_01m7yzcf3tfz1aan3df712nas7',
+  delivery: 'dlv_01m7yzcf3tfz1aan3df712nas7',
 };
 
 type Attempt = (client: TestAccount, things: Things) => Promise<Json>;
@@ -100,6 +104,73 @@ const attempts: Record<OperationName, Attempt[]> = {
         'mutation { createConversation(input: { externalId: "secret-order-2" }) { conversation { externalId } } }',
       ),
   ],
+  createWebhook: [
+    (client) => client.rest('POST', '/webhooks', { body: { url: 'https://example.com/hooks' } }),
+    (client) => client.graphql('mutation { createWebhook(input: { url: "https://example.com" }) { webhook { url } } }'),
+  ],
+  listWebhooks: [
+    (client) => client.rest('GET', '/webhooks'),
+    (client) => client.graphql('{ webhooks { totalCount } }'),
+  ],
+  getWebhook: [
+    (client, { webhook }) => client.rest('GET', `/webhooks/${webhook}`),
+    (client, { webhook }) => client.graphql('query ($id: ID!) { webhook(id: $id) { id url } }', { id: webhook }),
+    (client, { webhook }) => client.graphql('query ($id: ID!) { node(id: $id) { id } }', { id: webhook }),
+  ],
+  updateWebhook: [
+    (client, { webhook }) => client.rest('PATCH', `/webhooks/${webhook}`, { body: { enabled: false } }),
+    (client, { webhook }) =>
+      client.graphql('mutation ($id: ID!) { updateWebhook(input: { id: $id, enabled: false }) { webhook { id } } }', {
+        id: webhook,
+      }),
+  ],
+  deleteWebhook: [
+    (client, { webhook }) => client.rest('DELETE', `/webhooks/${webhook}`),
+    (client, { webhook }) =>
+      client.graphql('mutation ($id: ID!) { deleteWebhook(input: { id: $id }) { deletedWebhookId } }', { id: webhook }),
+  ],
+  rotateWebhookSecret: [
+    (client, { webhook }) => client.rest('POST', `/webhooks/${webhook}/rotate-secret`),
+    (client, { webhook }) =>
+      client.graphql('mutation ($id: ID!) { rotateWebhookSecret(input: { id: $id }) { webhook { secret } } }', {
+        id: webhook,
+      }),
+  ],
+  testWebhook: [
+    (client, { webhook }) => client.rest('POST', `/webhooks/${webhook}/test`),
+    (client, { webhook }) =>
+      client.graphql('mutation ($id: ID!) { testWebhook(input: { id: $id }) { delivery { id } } }', { id: webhook }),
+  ],
+  recoverWebhook: [
+    (client, { webhook }) =>
+      client.rest('POST', `/webhooks/${webhook}/recover`, { body: { since: '2026-01-01T00:00:00Z' } }),
+    (client, { webhook }) =>
+      client.graphql(
+        'mutation ($id: ID!) { recoverWebhook(input: { id: $id, since: "2026-01-01T00:00:00Z" }) { count } }',
+        { id: webhook },
+      ),
+  ],
+  listDeliveries: [
+    (client, { webhook }) => client.rest('GET', `/webhooks/${webhook}/deliveries`),
+    (client, { webhook }) =>
+      client.graphql('query ($id: ID!) { webhook(id: $id) { deliveries { totalCount } } }', { id: webhook }),
+  ],
+  getDelivery: [
+    (client, { webhook, delivery }) => client.rest('GET', `/webhooks/${webhook}/deliveries/${delivery}`),
+    (client, { delivery }) =>
+      client.graphql('query ($id: ID!) { delivery(id: $id) { id attempts { totalCount } } }', { id: delivery }),
+    (client, { delivery }) => client.graphql('query ($id: ID!) { node(id: $id) { id } }', { id: delivery }),
+    // Through a webhook of one's own.
+    async (client, { delivery }) => {
+      const { body } = await client.rest('POST', '/webhooks', { body: { url: 'https://example.com' } });
+      return await client.rest('GET', `/webhooks/${body.id}/deliveries/${delivery}`);
+    },
+  ],
+  redeliver: [
+    (client, { webhook, delivery }) => client.rest('POST', `/webhooks/${webhook}/deliveries/${delivery}/redeliver`),
+    (client, { delivery }) =>
+      client.graphql('mutation ($id: ID!) { redeliver(input: { id: $id }) { delivery { id } } }', { id: delivery }),
+  ],
   getAccount: [
     (client) => client.rest('GET', '/account'),
     (client) => client.graphql('{ account { id eventCursor } }'),
@@ -114,8 +185,9 @@ function visible({ status, body, data, errors }: Json): Json {
   return JSON.parse(
     text
       .replaceAll(/"requestId":"[^"]*"/g, '"requestId":""')
-      .replaceAll(/(conv|msg|lead|evt|key|acct)_[0-9a-z]{26}/g, '$1')
+      .replaceAll(/(conv|msg|lead|evt|key|acct|whk|dlv)_[0-9a-z]{26}/g, '$1')
       .replaceAll(/cs_[\w-]{43}/g, 'cs')
+      .replaceAll(/whsec_[\w+/=]{44}/g, 'whsec')
       .replaceAll(/"prefix":"[^"]*"/g, '"prefix":""')
       .replaceAll(/"remaining":\d+/g, '"remaining":0'),
   );
@@ -134,17 +206,27 @@ beforeAll(async () => {
   await owner.rest('POST', '/conversations', { body: { externalId: 'secret-order-2' } });
   const key = await owner.rest('POST', '/api-keys', { body: { name: 'private' } });
   const lead = await owner.rest('POST', '/leads', { body: { name: 'private', email: 'private@example.com' } });
-  owned = { lead: lead.body.id, conversation: body.id, message: body.messages[0].id, apiKey: key.body.id };
+  const webhook = await owner.rest('POST', '/webhooks', { body: { url: 'https://private.example.com/hooks' } });
+  const test = await owner.rest('POST', `/webhooks/${webhook.body.id}/test`);
+  owned = {
+    lead: lead.body.id,
+    conversation: body.id,
+    message: body.messages[0].id,
+    apiKey: key.body.id,
+    webhook: webhook.body.id,
+    delivery: test.body.id,
+  };
 });
 afterAll(() => server.close());
 
 async function stateOf(client: TestAccount): Promise<Json> {
-  const [conversations, keys, account] = [
+  const [conversations, keys, webhooks, account] = [
     await client.rest('GET', '/conversations?limit=100'),
     await client.rest('GET', '/api-keys?limit=100'),
+    await client.rest('GET', '/webhooks?limit=100'),
     await client.graphql('{ account { eventCursor } }'),
   ];
-  return [conversations.body, keys.body, account.data];
+  return [conversations.body, keys.body, webhooks.body, account.data];
 }
 
 describe.each(Object.keys(operations) as OperationName[])('%s', (name) => {

@@ -99,8 +99,8 @@ export class Sessions {
 
   #start(): void {
     if (this.#stop !== undefined) return;
-    const unwatch = this.#storage.watch((accountIds) => {
-      if (accountIds === undefined) this.#lookForRevocations().catch(this.#onError);
+    const unwatch = this.#storage.watch((touched) => {
+      if (touched === undefined) this.#lookForRevocations().catch(this.#onError);
     });
     const checking = setInterval(() => {
       this.#endExpired();

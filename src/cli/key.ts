@@ -1,12 +1,10 @@
 import { type Command, Option } from 'commander';
-import type { Account } from '../domain/accounts.ts';
 import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
-import { notFound } from '../domain/errors.ts';
 import { maxPageSize, nextCursor } from '../domain/paging.ts';
 import type { World } from '../domain/ports.ts';
 import { print, table } from './output.ts';
-import { withWorld } from './storage.ts';
+import { asAccount } from './storage.ts';
 
 interface KeyOptions {
   readonly account: string;
@@ -30,7 +28,7 @@ export function addKey(program: Command): void {
     .option('--expires-at <time>', 'when it stops being valid, in RFC 3339; by default never')
     .option('--json', 'print JSON')
     .action(async (options: KeyOptions) => {
-      const { apiKey } = await asAccount(options, (world, caller) =>
+      const { apiKey } = await asAccount(options.account, (world, caller) =>
         createApiKey.execute(world, caller, {
           name: options.name,
           ...(options.scopes === undefined ? {} : { scopes: options.scopes }),
@@ -50,7 +48,7 @@ export function addKey(program: Command): void {
     .addOption(accountOption())
     .option('--json', 'print JSON')
     .action(async (options: KeyOptions) => {
-      const keys = await asAccount(options, allKeys);
+      const keys = await asAccount(options.account, allKeys);
       print(keys, options, () =>
         table(
           keys.map((each) => ({ ...each })),
@@ -66,7 +64,7 @@ export function addKey(program: Command): void {
     .addOption(accountOption())
     .option('--json', 'print JSON')
     .action(async (id: string, options: KeyOptions) => {
-      await asAccount(options, (world, caller) => revokeApiKey.execute(world, caller, { id }));
+      await asAccount(options.account, (world, caller) => revokeApiKey.execute(world, caller, { id }));
       print({ revokedApiKeyId: id }, options, () => `Revoked ${id}.`);
     });
 }
@@ -81,16 +79,4 @@ async function allKeys(world: World, caller: Caller): Promise<readonly ApiKey[]>
     after = nextCursor(page);
   } while (after !== null);
   return keys;
-}
-
-/** Acts as the operator of an account: with every scope, and with no key. */
-async function asAccount<T>(
-  { account: id }: KeyOptions,
-  work: (world: World, caller: Caller) => Promise<T>,
-): Promise<T> {
-  return await withWorld(async (world) => {
-    const account: Account | undefined = await world.storage.read.accounts.find(id);
-    if (account === undefined) throw notFound('account');
-    return await work(world, { account, keyId: 'operator', credential: 'key', scopes: new Set(scopes) });
-  });
 }

@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { addAccount } from './account.ts';
 import { explain } from './errors.ts';
 import { addKey } from './key.ts';
+import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
 import { addServe } from './serve.ts';
 
@@ -13,6 +14,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   addServe(program);
   addAccount(program);
   addKey(program);
+  addListen(program);
   addMigrate(program);
   try {
     await program.parseAsync(argv);

@@ -2,11 +2,9 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import { requestIdOf } from '../access/exchange.ts';
-import type { StreamTimings } from '../access/timings.ts';
-import { type App, buildApp } from '../app.ts';
+import { type App, type AppOptions, buildApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
-import type { Route } from '../rest/routes.ts';
 import type { SqliteStorage } from '../storage/sqlite/storage.ts';
 import { listenError } from './errors.ts';
 import { openStorage } from './storage.ts';
@@ -25,20 +23,21 @@ export interface ServerOptions {
   readonly clock: Clock;
   /** Is shown every SQL statement. For tests: it costs time. */
   readonly onStatement?: (sql: string) => void;
-  /** Other times for streams and sockets than the contract's. For tests. */
-  readonly timings?: Partial<StreamTimings>;
+  /** Other times for streams, sockets and webhooks than the contract's. For tests. */
+  readonly timings?: AppOptions['timings'];
+  /** Another way to find the addresses of webhooks than the system's. For tests. */
+  readonly lookup?: AppOptions['lookup'];
   /** Other REST routes than the service's own. For tests. */
-  readonly routes?: readonly Route[];
+  readonly routes?: AppOptions['routes'];
 }
 
 const tickMs = 60_000;
 
 /** Opens the storage and serves both faces over HTTP. */
-export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { config, log, clock, onStatement, timings, routes } = options;
+export async function startServer({ config, onStatement, ...options }: ServerOptions): Promise<RunningServer> {
   const storage = await openStorage(config.databasePath, { onStatement });
-  const { publicUrl, trustedProxies, eventRetentionMs } = config;
-  const app = buildApp({ storage, clock, log, publicUrl, trustedProxies, eventRetentionMs, timings, routes });
+  const { log } = options;
+  const app = buildApp({ ...config, ...options, storage });
   const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {
@@ -67,6 +66,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     await storage.close();
     throw error;
   }
+  app.webhooks.start();
   const ticking = setInterval(() => {
     app.tick().catch((error: unknown) => log.warn({ err: error }, 'could not hand back rate limit reservations'));
   }, tickMs).unref();
@@ -80,7 +80,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       clearInterval(ticking);
       app.sessions.endAll();
       sockets.close(config.shutdownGraceMs);
-      await drain(server, unanswered, config.shutdownGraceMs);
+      await Promise.all([drain(server, unanswered, config.shutdownGraceMs), app.webhooks.stop(config.shutdownGraceMs)]);
       await app.close();
       await storage.close();
     },

@@ -2,7 +2,11 @@ import { randomFillSync } from 'node:crypto';
 import { RateLimiter } from '../access/rate-limit.ts';
 import { secrets } from '../access/secrets.ts';
 import { readConfig } from '../config.ts';
+import { webhookTargets } from '../delivery/address-guard.ts';
 import { LiveLog } from '../delivery/live.ts';
+import type { Account } from '../domain/accounts.ts';
+import { type Caller, scopes } from '../domain/caller.ts';
+import { notFound } from '../domain/errors.ts';
 import { createIds } from '../domain/ids.ts';
 import type { World } from '../domain/ports.ts';
 import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts';
@@ -11,7 +15,8 @@ import { OperatorError } from './errors.ts';
 
 /** Opens the configured storage for one command, beside a running server or not, and closes it after. */
 export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<T> {
-  const storage = await openStorage(readConfig().databasePath);
+  const { databasePath, webhookPolicy } = readConfig();
+  const storage = await openStorage(databasePath);
   try {
     const limiter = new RateLimiter({ storage, clock: systemClock });
     return await work({
@@ -20,11 +25,37 @@ export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<
       secrets,
       limiter,
       liveEvents: new LiveLog(storage),
+      webhookTargets: webhookTargets(webhookPolicy),
       ids: createIds((target) => randomFillSync(target)),
     });
   } finally {
     await storage.close();
   }
+}
+
+/**
+ * Acts as the operator of an account: with every scope, and with no key.
+ * @param accountId the account; it can be left out where there is only one
+ * @throws NOT_FOUND, OperatorError
+ */
+export async function asAccount<T>(
+  accountId: string | undefined,
+  work: (world: World, caller: Caller) => Promise<T>,
+): Promise<T> {
+  return await withWorld(async (world) => {
+    const account = await (accountId === undefined ? onlyAccount(world) : world.storage.read.accounts.find(accountId));
+    if (account === undefined) throw notFound('account');
+    return await work(world, { account, keyId: 'operator', credential: 'key', scopes: new Set(scopes) });
+  });
+}
+
+/** @throws OperatorError */
+async function onlyAccount({ storage }: World): Promise<Account | undefined> {
+  const accounts = await storage.read.accounts.list();
+  if (accounts.length === 1) return accounts[0];
+  throw new OperatorError(
+    accounts.length === 0 ? 'There is no account yet.' : 'There are several accounts: name one with --account.',
+  );
 }
 
 /** @throws OperatorError when the file cannot be opened as this program's database */

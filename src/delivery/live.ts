@@ -42,7 +42,7 @@ export class LiveLog implements LiveEvents {
 
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
     // Watched first and read then: no commit may fall in between.
-    this.#stopWatching ??= this.#storage.watch((accountIds) => this.#wake(accountIds));
+    this.#stopWatching ??= this.#storage.watch((touched) => this.#wake(touched?.accountIds));
     const tail = this.#tails.get(accountId) ?? new Tail(this.#storage, accountId);
     this.#tails.set(accountId, tail);
     tail.add(wake);

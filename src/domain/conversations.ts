@@ -209,7 +209,7 @@ export const createConversation = operation({
       if (message !== undefined) await tx.messages.insert(accountId, message);
       return {
         conversation: { ...conversationView(conversation), messages: message === undefined ? [] : [message] },
-        eventCursor: await appendEvents(tx, accountId, events),
+        eventCursor: await appendEvents(tx, context, events),
       };
     });
   },
@@ -246,7 +246,7 @@ export const updateConversation = operation({
         conversation: conversationView(next, caller),
         eventCursor: await appendEvents(
           tx,
-          accountId,
+          context,
           closing ? [conversationEvent('conversation.closed', next, context)] : [],
         ),
       };

@@ -2,14 +2,15 @@ import { z } from 'zod';
 import type { Caller } from './caller.ts';
 import { choices } from './choices.ts';
 import type { Conversation } from './conversation.ts';
-import { DomainError, notFound, validationFailed } from './errors.ts';
-import { idInput } from './ids.ts';
+import type { StoredDelivery } from './delivery.ts';
+import { DomainError, notFound, pointer, validationFailed } from './errors.ts';
+import { type Ids, idInput } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
-import { operation } from './operation.ts';
+import { type Context, operation } from './operation.ts';
 import { pageInput } from './paging.ts';
-import type { EventFollower, Transaction } from './ports.ts';
-import type { Timestamp } from './time.ts';
+import type { EventFollower, Reads, Transaction } from './ports.ts';
+import { type Timestamp, timestamp } from './time.ts';
 
 /** The kinds of event that there are: an agent's reply and a reopening are none. */
 export const eventTypes = ['conversation.started', 'message.received', 'conversation.closed', 'lead.captured'] as const;
@@ -140,10 +141,28 @@ function readCursor(cursor: string): Place | undefined {
 }
 
 /** @throws VALIDATION_FAILED for what is no cursor */
-function placeOf(cursor: string): Place {
+function placeOf(cursor: string, argument = 'after'): Place {
   const place = readCursor(cursor);
-  if (place === undefined) throw validationFailed([{ pointer: '/after', detail: 'is not a cursor of the event log' }]);
+  if (place === undefined) {
+    throw validationFailed([{ pointer: pointer([argument]), detail: 'is not a cursor of the event log' }]);
+  }
   return place;
+}
+
+/**
+ * The sequence of the last event before a cursor.
+ * @param argument the name that the caller gave it under
+ * @throws VALIDATION_FAILED for what is no cursor; CURSOR_EXPIRED
+ */
+export async function sequenceAt(
+  { events: log }: Pick<Reads, 'events'>,
+  accountId: string,
+  cursor: string,
+  argument: string,
+): Promise<number> {
+  const place = placeOf(cursor, argument);
+  refuseExpired(place, { epoch: await log.epoch(), ...(await log.bounds(accountId)) });
+  return place.sequence;
 }
 
 /**
@@ -164,16 +183,60 @@ export function cursorExpired(oldestCursor: string): DomainError {
   );
 }
 
-/** The end of the account's log as this transaction sees it. */
-export async function currentEventCursor(tx: Transaction, accountId: string): Promise<string> {
-  const { eventSequence } = await tx.accounts.totals(accountId);
-  return eventCursor(await tx.events.epoch(), eventSequence);
+/** The end of the account's log, as this transaction sees it if it is asked within one. */
+export async function currentEventCursor(
+  reads: Pick<Reads, 'accounts' | 'events'>,
+  accountId: string,
+): Promise<string> {
+  const { eventSequence } = await reads.accounts.totals(accountId);
+  return eventCursor(await reads.events.epoch(), eventSequence);
 }
 
-/** Appends events to the account's log, if there are any, and returns the end of the log. */
-export async function appendEvents(tx: Transaction, accountId: string, events: readonly NewEvent[]): Promise<string> {
+/**
+ * Appends events to the account's log, if there are any, with a delivery to each webhook that wants one.
+ * @returns the end of the log
+ */
+export async function appendEvents(
+  tx: Transaction,
+  { caller, ids, now }: Pick<Context, 'caller' | 'ids' | 'now'>,
+  events: readonly NewEvent[],
+): Promise<string> {
+  const accountId = caller.account.id;
   if (events.length === 0) return await currentEventCursor(tx, accountId);
-  return eventCursor(await tx.events.epoch(), await tx.events.append(accountId, events));
+  const last = await tx.events.append(accountId, events);
+  for (const webhook of await tx.webhooks.enabled(accountId)) {
+    for (const [index, event] of events.entries()) {
+      if (!webhook.events.includes(event.type)) continue;
+      const eventSequence = last - events.length + 1 + index;
+      await tx.deliveries.insert(newDelivery({ ids, now }, webhook.id, { ...event, eventSequence }));
+    }
+  }
+  return eventCursor(await tx.events.epoch(), last);
+}
+
+/** A delivery that nobody has tried yet, due at once. */
+export function newDelivery(
+  { ids, now }: { ids: Ids; now: number },
+  webhookId: string,
+  event: { id: string; type: EventType; eventSequence: number | null; sample?: string },
+): StoredDelivery {
+  const at = timestamp(now);
+  return {
+    id: ids.next('delivery', now),
+    webhookId,
+    eventId: event.id,
+    eventType: event.type,
+    eventSequence: event.eventSequence,
+    sample: event.sample ?? null,
+    status: 'pending',
+    attemptCount: 0,
+    step: 0,
+    trigger: event.sample === undefined ? 'schedule' : 'manual',
+    dueAt: at,
+    lease: null,
+    createdAt: at,
+    completedAt: null,
+  };
 }
 
 // ── Reading ────────────────────────────────────────────────────────────────────────────────────

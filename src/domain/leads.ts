@@ -82,7 +82,8 @@ export const captureLead = operation({
       when: ({ value }) => typeof value === 'object' && value !== null,
     }),
   errors: ['NOT_FOUND'],
-  async run({ caller, storage, ids, now }, input): Promise<CapturedLead> {
+  async run(context, input): Promise<CapturedLead> {
+    const { caller, storage, ids, now } = context;
     const accountId = caller.account.id;
     const lead: Lead = {
       id: ids.next('lead', now),
@@ -105,7 +106,7 @@ export const captureLead = operation({
         conversationId: lead.conversationId,
         data: { lead, conversation },
       } as const;
-      return { lead, eventCursor: await appendEvents(tx, accountId, [event]) };
+      return { lead, eventCursor: await appendEvents(tx, context, [event]) };
     });
   },
 });

@@ -194,7 +194,7 @@ export const sendMessage = operation({
       return {
         message: messageView(caller, message),
         conversation: conversationView(next, caller),
-        eventCursor: await appendEvents(tx, caller.account.id, messageEvents(message, next, context)),
+        eventCursor: await appendEvents(tx, context, messageEvents(message, next, context)),
       };
     });
   },

@@ -115,9 +115,15 @@ export function refuseCursorWithOffset(
   }
 }
 
-/** What a storage is asked of a list that has one order: newest first, by id. */
+/** What a storage is asked for of a list that has one order: newest first, by id. */
+export interface PageQuery {
+  readonly limit: number;
+  readonly offset: number;
+  readonly after?: string;
+}
+
 export interface NewestFirstReads<T> {
-  page(accountId: string, query: { limit: number; offset: number; after?: string }): Awaitable<Slice<T>>;
+  page(accountId: string, query: PageQuery): Awaitable<Slice<T>>;
   count(accountId: string): Awaitable<number>;
 }
 

@@ -2,11 +2,13 @@ import type { Account, AccountTotals } from './accounts.ts';
 import type { ApiKey } from './api-keys.ts';
 import type { StoredConversation } from './conversation.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
+import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery.ts';
 import type { EventFilter, LogEvent, NewEvent, StoredEvent } from './events.ts';
 import type { Ids } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message, MessageRange } from './messages.ts';
-import type { NewestFirstReads, Slice } from './paging.ts';
+import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
+import type { StoredWebhook } from './webhook.ts';
 
 /** A value that a storage may have at once, or later. Both are awaited. */
 export type Awaitable<T> = T | Promise<T>;
@@ -19,6 +21,7 @@ export interface World {
   readonly secrets: Secrets;
   readonly limiter: Limiter;
   readonly liveEvents: LiveEvents;
+  readonly webhookTargets: WebhookTargets;
 }
 
 export interface Clock {
@@ -29,6 +32,8 @@ export interface Clock {
 export interface Secrets {
   /** A new API key's secret: `cs_` and 256 random bits in base64url. */
   generate(): string;
+  /** A new secret that signs webhooks: `whsec_` and 256 random bits in base64. */
+  generateSigningSecret(): string;
   /** The SHA-256 of a secret, which is all of it that is stored. */
   hash(secret: string): Uint8Array;
 }
@@ -45,6 +50,12 @@ export interface RateLimit {
 export interface Limiter {
   /** The account's budget as it stands, without spending of it. */
   peek(account: Account): Awaitable<RateLimit>;
+}
+
+/** Where webhooks may be sent. */
+export interface WebhookTargets {
+  /** What is wrong with sending there, or undefined. A name is judged by its addresses only when it is connected to. */
+  faultOf(url: URL): string | undefined;
 }
 
 /**
@@ -65,14 +76,22 @@ export interface Storage {
    */
   write<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   /**
-   * Tells a listener of commits that may have appended events or ended credentials, of this process or
-   * of another. It is a hint: what happened is to be read.
-   * @param listener is given the accounts whose logs have grown, or nothing where that is not known
+   * Tells a listener of commits that may have appended events, made deliveries due or ended credentials, of
+   * this process or of another. It is a hint: what happened is to be read.
+   * @param listener is given what the commit has touched, or nothing where that is not known
    * @returns stops telling it
    */
-  watch(listener: (accountIds?: ReadonlySet<string>) => void): () => void;
+  watch(listener: (touched?: Touched) => void): () => void;
   /** Finishes the writes that wait, then lets go of the files. */
   close(): Promise<void>;
+}
+
+/** What a commit of this process has touched. */
+export interface Touched {
+  /** The accounts whose logs have grown. */
+  readonly accountIds: ReadonlySet<string>;
+  /** The webhooks that have a delivery that may be due. */
+  readonly webhookIds: ReadonlySet<string>;
 }
 
 export interface Reads {
@@ -82,6 +101,8 @@ export interface Reads {
   readonly messages: MessageReads;
   readonly events: EventReads;
   readonly leads: LeadReads;
+  readonly webhooks: WebhookReads;
+  readonly deliveries: DeliveryReads;
   readonly rateWindows: RateWindowReads;
 }
 
@@ -92,6 +113,8 @@ export interface Transaction {
   readonly messages: MessageReads & MessageWrites;
   readonly events: EventReads & EventWrites;
   readonly leads: LeadReads & LeadWrites;
+  readonly webhooks: WebhookReads & WebhookWrites;
+  readonly deliveries: DeliveryReads & DeliveryWrites;
   readonly rateWindows: RateWindowReads & RateWindowWrites;
 }
 
@@ -197,6 +220,79 @@ export interface LeadReads extends NewestFirstReads<Lead> {
 
 export interface LeadWrites {
   insert(accountId: string, lead: Lead): Awaitable<void>;
+}
+
+export interface WebhookReads extends NewestFirstReads<StoredWebhook> {
+  find(accountId: string, id: string): Awaitable<StoredWebhook | undefined>;
+  /** In the order of the ids; undefined where there is none. */
+  findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredWebhook | undefined)[]>;
+  /** What is wanted by those of an account that are not disabled. */
+  enabled(accountId: string): Awaitable<readonly Pick<StoredWebhook, 'id' | 'events'>[]>;
+}
+
+export interface WebhookWrites {
+  insert(accountId: string, webhook: StoredWebhook): Awaitable<void>;
+  /** Replaces what can change of it. */
+  update(accountId: string, webhook: StoredWebhook): Awaitable<void>;
+  /** From here on there is no such webhook. Its deliveries go by and by, with pruning. */
+  remove(accountId: string, id: string): Awaitable<void>;
+}
+
+/** The attempts `from` to `to` of a delivery, both included, counted from 1. */
+export interface AttemptRange {
+  readonly deliveryId: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface DeliveryReads {
+  find(accountId: string, id: string): Awaitable<DeliveryOfWebhook | undefined>;
+  /** In the order of the ids; undefined where there is none. */
+  findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (DeliveryOfWebhook | undefined)[]>;
+  /** Newest first. */
+  page(accountId: string, webhookId: string, query: PageQuery): Awaitable<Slice<DeliveryOfWebhook>>;
+  count(accountId: string, webhookId: string): Awaitable<number>;
+  /** For each range its attempts in their order. */
+  attempts(accountId: string, ranges: readonly AttemptRange[]): Awaitable<readonly (readonly Attempt[])[]>;
+  /** Those that have failed for good, by ascending id; samples are not among them. */
+  failed(
+    accountId: string,
+    webhookId: string,
+    range: { fromId: string; afterSequence: number; limit: number },
+  ): Awaitable<readonly StoredDelivery[]>;
+  /** For each enabled webhook of any account with something pending, when the first of it may be claimed. */
+  due(): Awaitable<readonly { webhookId: string; dueAtMs: number }[]>;
+}
+
+/** A delivery that was claimed for an attempt, with all that the attempt needs. */
+export interface ClaimedDelivery {
+  readonly delivery: StoredDelivery;
+  readonly accountId: string;
+  readonly webhook: StoredWebhook;
+  /** The event of the log; null for a sample, and when the log does not have it any more. */
+  readonly event: StoredEvent | null;
+}
+
+export interface DeliveryWrites {
+  insert(delivery: StoredDelivery): Awaitable<void>;
+  update(delivery: StoredDelivery): Awaitable<void>;
+  /**
+   * Takes what is due of an enabled webhook, the longest due first. Nobody else is given it before the lease ends.
+   * @returns what was taken, and when the next may be claimed, if more is pending
+   */
+  claim(
+    webhookId: string,
+    claim: { nowMs: number; limit: number; lease: string; leaseEndsMs: number },
+  ): Awaitable<{ claimed: readonly ClaimedDelivery[]; nextDueAtMs: number | undefined }>;
+  /** A delivery and its webhook as they are now, whosesoever they are; undefined if either was removed. */
+  findForAttempt(id: string): Awaitable<Omit<ClaimedDelivery, 'event'> | undefined>;
+  /** Adds an attempt to a delivery, as the number that it has in it, counted from 1. */
+  insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
+  /**
+   * Removes the oldest deliveries made before a time, and those of webhooks that were removed.
+   * @returns how many were removed; fewer than `limit` when there are no more
+   */
+  prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
 /** Where an account's log is followed as it grows. */

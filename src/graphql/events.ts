@@ -17,7 +17,7 @@ import type { AnswerBudget } from './limits.ts';
 import { MessageType } from './messages.ts';
 
 /** `conversation.started` is CONVERSATION_STARTED, as GraphQL spells enumerations. */
-const EventTypeEnum = builder.enumType('EventType', {
+export const EventTypeEnum = builder.enumType('EventType', {
   description: 'The kinds of event that there are. An agent’s reply and a reopening are none.',
   values: Object.fromEntries(
     eventTypes.map((type) => [

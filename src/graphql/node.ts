@@ -12,9 +12,13 @@ export const Node = builder.interfaceRef<NodeShape>('Node').implement({
   resolveType: ({ id }) => typeNames[kindOfId(id) as keyof typeof typeNames],
 });
 
-const typeNames = { conversation: 'Conversation', message: 'Message', lead: 'Lead' } as const satisfies Partial<
-  Record<IdKind, string>
->;
+const typeNames = {
+  conversation: 'Conversation',
+  message: 'Message',
+  lead: 'Lead',
+  webhook: 'Webhook',
+  delivery: 'Delivery',
+} as const satisfies Partial<Record<IdKind, string>>;
 
 /** Null for an id that is unknown, of another account, or of a kind that has no node. */
 async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeShape | null> {
@@ -25,6 +29,10 @@ async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeSh
       return (await loaders.message.load(id)) ?? null;
     case 'lead':
       return (await loaders.lead.load(id)) ?? null;
+    case 'webhook':
+      return (await loaders.webhook.load(id)) ?? null;
+    case 'delivery':
+      return (await loaders.delivery.load(id)) ?? null;
     default:
       return null;
   }

@@ -8,6 +8,8 @@ import './messages.ts';
 import './create-conversation.ts';
 import './leads.ts';
 import './events.ts';
+import './webhooks.ts';
+import './deliveries.ts';
 import './account.ts';
 import './api-keys.ts';
 

@@ -9,12 +9,30 @@ import {
   listConversations,
   updateConversation,
 } from '../domain/conversations.ts';
+import {
+  getDelivery,
+  listDeliveries,
+  recoverWebhook,
+  recoveryShape,
+  redeliver,
+  testWebhook,
+} from '../domain/deliveries.ts';
+import { type Delivery, deliveryShape, deliveryWithAttemptsShape } from '../domain/delivery.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
 import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
 import { listMessages, messageShape, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
+import { webhookShape, webhookWithSecretShape } from '../domain/webhook.ts';
+import {
+  createWebhook,
+  deleteWebhook,
+  getWebhook,
+  listWebhooks,
+  rotateWebhookSecret,
+  updateWebhook,
+} from '../domain/webhooks.ts';
 import { eventPageShape, type ListOf, listOf } from './shapes.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -104,6 +122,9 @@ function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer<
 
 const whole = <T>(body: T): Answer<T> => ({ body });
 
+const deliveryPath = ({ delivery }: { delivery: Delivery }): string =>
+  `/v1/webhooks/${delivery.webhookId}/deliveries/${delivery.id}`;
+
 export const routes: readonly Route[] = [
   route('GET', '/conversations', listConversations, { answers: listOf(conversationShape), answer: listAnswer }),
   route('POST', '/conversations', createConversation, {
@@ -141,6 +162,54 @@ export const routes: readonly Route[] = [
   route('GET', '/events', listEvents, { answers: eventPageShape, answer: eventsAnswer }),
   // Its output is written by `event-stream.ts`, not answered.
   route('GET', '/events/stream', streamEvents, { streams: true, answers: eventShape }),
+  route('POST', '/webhooks', createWebhook, {
+    body: 'required',
+    status: 201,
+    answers: webhookWithSecretShape,
+    location: ({ webhook }) => `/v1/webhooks/${webhook.id}`,
+    answer: ({ webhook }) => ({ body: webhook }),
+  }),
+  route('GET', '/webhooks', listWebhooks, { answers: listOf(webhookShape), answer: listAnswer }),
+  route('GET', '/webhooks/:id', getWebhook, { answers: webhookShape, answer: whole }),
+  route('PATCH', '/webhooks/:id', updateWebhook, {
+    body: 'required',
+    answers: webhookShape,
+    answer: ({ webhook }) => ({ body: webhook }),
+  }),
+  route('DELETE', '/webhooks/:id', deleteWebhook, { status: 204 }),
+  route('POST', '/webhooks/:id/rotate-secret', rotateWebhookSecret, {
+    body: 'optional',
+    answers: webhookWithSecretShape,
+    answer: ({ webhook }) => ({ body: webhook }),
+  }),
+  route('POST', '/webhooks/:id/test', testWebhook, {
+    body: 'optional',
+    status: 202,
+    answers: deliveryWithAttemptsShape,
+    location: deliveryPath,
+    answer: ({ delivery }) => ({ body: delivery }),
+  }),
+  route('POST', '/webhooks/:id/recover', recoverWebhook, {
+    body: 'required',
+    status: 202,
+    answers: recoveryShape,
+    answer: ({ count }) => ({ body: { count } }),
+  }),
+  route('GET', '/webhooks/:webhookId/deliveries', listDeliveries, {
+    answers: listOf(deliveryShape),
+    answer: listAnswer,
+  }),
+  route('GET', '/webhooks/:webhookId/deliveries/:id', getDelivery, {
+    answers: deliveryWithAttemptsShape,
+    answer: whole,
+  }),
+  route('POST', '/webhooks/:webhookId/deliveries/:id/redeliver', redeliver, {
+    body: 'optional',
+    status: 202,
+    answers: deliveryWithAttemptsShape,
+    location: deliveryPath,
+    answer: ({ delivery }) => ({ body: delivery }),
+  }),
   route('GET', '/account', getAccount, { answers: accountShape, answer: whole }),
   route('POST', '/api-keys', createApiKey, {
     body: 'required',

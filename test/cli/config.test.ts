@@ -13,6 +13,7 @@ test('nothing has to be set', () => {
     eventRetentionMs: 30 * 24 * 3_600_000,
     production: false,
     underNpm: false,
+    webhookPolicy: { allowHttp: false, allowPrivate: false },
   });
 });
 

@@ -17,6 +17,8 @@ export interface Running {
   readonly signal: (name: NodeJS.Signals) => void;
   /** Resolves with all that was printed once it holds the text; rejects if the program ends before. */
   printed(text: string): Promise<string>;
+  /** The same of what was printed beside, on standard error. */
+  told(text: string): Promise<string>;
 }
 
 interface Options {
@@ -39,24 +41,29 @@ export function start(args: readonly string[], { environment = {}, node = proces
     stdout += text;
     for (const look of watchers) look();
   });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+    for (const look of watchers) look();
+  });
   const ended = new Promise<Ended>((resolve, reject) => {
     child.on('error', reject);
     child.on('close', (code) => resolve({ code, stdout, stderr }));
   });
   onTestFinished(() => void child.kill('SIGKILL'));
+  const until = (output: () => string, text: string): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        if (output().includes(text)) resolve(output());
+      };
+      watchers.add(look);
+      look();
+      void ended.then((end) => reject(new Error(`It ended without printing ${text}: ${JSON.stringify(end)}`)));
+    });
   return {
     ended,
     signal: (name) => void child.kill(name),
-    printed: (text) =>
-      new Promise((resolve, reject) => {
-        const look = (): void => {
-          if (stdout.includes(text)) resolve(stdout);
-        };
-        watchers.add(look);
-        look();
-        void ended.then((end) => reject(new Error(`It ended without printing ${text}: ${JSON.stringify(end)}`)));
-      }),
+    printed: (text) => until(() => stdout, text),
+    told: (text) => until(() => stderr, text),
   };
 }
 

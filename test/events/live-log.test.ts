@@ -304,11 +304,11 @@ describe('whoever follows the log', () => {
           let count = 0;
           const watch: Storage['watch'] = (listener) => {
             hint = () => listener();
-            return storage.watch((accountIds) => {
+            return storage.watch((touched) => {
               const fate = fates[count++ % fates.length];
               if (fate === 'blurred') listener();
-              else if (fate !== 'lost') listener(accountIds);
-              if (fate === 'told twice') listener(accountIds);
+              else if (fate !== 'lost') listener(touched);
+              if (fate === 'told twice') listener(touched);
             });
           };
           const badlyTold: Storage = { ...storage, watch };
@@ -691,8 +691,8 @@ describe('trouble with the storage', () => {
     const liveLog = new LiveLog({
       ...storage,
       watch: (listener) =>
-        storage.watch((accountIds) => {
-          if (accountIds !== undefined && told++ === 0) listener(accountIds);
+        storage.watch((touched) => {
+          if (touched !== undefined && told++ === 0) listener(touched);
         }),
     });
     const reader = new Reader(liveLog, accountId, 0);

@@ -13,7 +13,7 @@ import { type EventFilter, eventTypes, type NewEvent, type StoredEvent } from '.
 import type { Lead } from '../../src/domain/leads.ts';
 import { statuses } from '../../src/domain/lifecycle.ts';
 import type { Message, MessageRange } from '../../src/domain/messages.ts';
-import type { RateWindow, Storage } from '../../src/domain/ports.ts';
+import type { RateWindow, Storage, Touched } from '../../src/domain/ports.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { until } from '../support/subscribe.ts';
 import { watchTimers } from '../support/timers.ts';
@@ -1053,8 +1053,8 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
           fc.asyncProperty(fc.array(work, { maxLength: 30 }), async (works) => {
             const accounts = await Promise.all(Array.from({ length: 4 }, () => storedAccount(storage)));
             const told = new Set<string>();
-            const stop = storage.watch((accountIds) => {
-              for (const accountId of accountIds ?? accounts.map(({ id }) => id)) told.add(accountId);
+            const stop = storage.watch((touched) => {
+              for (const accountId of touched?.accountIds ?? accounts.map(({ id }) => id)) told.add(accountId);
             });
             const grown = new Set<string>();
             const running: Promise<unknown>[] = [];
@@ -1086,8 +1086,8 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
         const { storage } = await open();
         const accounts = await Promise.all(Array.from({ length: 3 }, () => storedAccount(storage)));
         const found: Promise<[string, number]>[] = [];
-        const stop = storage.watch((accountIds) => {
-          for (const accountId of accountIds ?? []) {
+        const stop = storage.watch((touched) => {
+          for (const accountId of touched?.accountIds ?? []) {
             found.push((async () => [accountId, (await storage.read.events.bounds(accountId)).last])());
           }
         });
@@ -1101,8 +1101,8 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
         const { id: accountId } = await storedAccount(storage);
         const key = sampleKey();
         await storage.write(async (tx) => tx.apiKeys.insert(accountId, key, sampleHash()));
-        const told: (ReadonlySet<string> | undefined)[] = [];
-        const stop = storage.watch((accountIds) => void told.push(accountIds));
+        const told: (Touched | undefined)[] = [];
+        const stop = storage.watch((touched) => void told.push(touched));
         // In one group, so that neither may stand in the way of the other.
         await Promise.all([
           appendAt(storage, accountId, [1]),

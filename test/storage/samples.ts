@@ -2,12 +2,14 @@ import { randomFillSync } from 'node:crypto';
 import type { Account } from '../../src/domain/accounts.ts';
 import type { ApiKey } from '../../src/domain/api-keys.ts';
 import { conversationView, type StoredConversation } from '../../src/domain/conversation.ts';
+import type { Attempt, StoredDelivery } from '../../src/domain/delivery.ts';
 import type { EventData, EventType, NewEvent } from '../../src/domain/events.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import type { Lead } from '../../src/domain/leads.ts';
 import type { Message } from '../../src/domain/messages.ts';
 import type { Storage } from '../../src/domain/ports.ts';
 import { timestamp } from '../../src/domain/time.ts';
+import type { StoredWebhook } from '../../src/domain/webhook.ts';
 
 // Things to store: right in form, with just as much in them as a test does not care about.
 
@@ -136,6 +138,61 @@ export function sampleLead(changes: Partial<Lead> = {}): Lead {
     company: null,
     metadata: {},
     createdAt: start,
+    ...changes,
+  };
+}
+
+export function sampleWebhook(changes: Partial<StoredWebhook> = {}): StoredWebhook {
+  return {
+    id: ids.next('webhook', startMs),
+    url: 'https://example.com/hooks',
+    events: ['conversation.started', 'message.received', 'conversation.closed', 'lead.captured'],
+    description: null,
+    enabled: true,
+    disabledReason: null,
+    createdAt: start,
+    updatedAt: start,
+    secrets: [{ secret: 'whsec_c2VjcmV0', until: null }],
+    failingSince: null,
+    ...changes,
+  };
+}
+
+/** @param createdMs the time that its id carries too */
+export function sampleDelivery(
+  webhookId: string,
+  changes: Partial<Omit<StoredDelivery, 'id' | 'createdAt'>> = {},
+  createdMs = startMs,
+): StoredDelivery {
+  const createdAt = timestamp(createdMs);
+  return {
+    id: ids.next('delivery', createdMs),
+    webhookId,
+    eventId: ids.next('event', createdMs),
+    eventType: 'conversation.started',
+    eventSequence: 1,
+    sample: null,
+    status: 'pending',
+    attemptCount: 0,
+    step: 0,
+    trigger: 'schedule',
+    dueAt: createdAt,
+    lease: null,
+    createdAt,
+    completedAt: null,
+    ...changes,
+  };
+}
+
+export function sampleAttempt(changes: Partial<Attempt> = {}): Attempt {
+  return {
+    id: ids.next('attempt', startMs),
+    startedAt: start,
+    durationMs: 12,
+    trigger: 'schedule',
+    responseStatus: 200,
+    responseBody: 'ok',
+    error: null,
     ...changes,
   };
 }

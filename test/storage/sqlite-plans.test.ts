@@ -8,12 +8,15 @@ import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/
 import { temporaryFolder } from '../support/files.ts';
 import {
   sampleAccount,
+  sampleAttempt,
   sampleConversation,
+  sampleDelivery,
   sampleEvent,
   sampleHash,
   sampleKey,
   sampleLead,
   sampleMessage,
+  sampleWebhook,
   start,
   startMs,
 } from './samples.ts';
@@ -54,7 +57,7 @@ function slowSteps({ sql, plan }: Explained): string[] {
   return plan.filter(
     (step) =>
       /^USE TEMP B-TREE/.test(step) ||
-      (/^SCAN /.test(step) && !/VIRTUAL TABLE|CONSTANT ROW/.test(step)) ||
+      (/^SCAN /.test(step) && !/VIRTUAL TABLE|CONSTANT ROW|INDEX webhooks_removed$/.test(step)) ||
       // An index that is entered by the account alone gives all that the account has.
       (!bounded && /^SEARCH (conversations|messages|events|leads) .*\(account_id=\?\)$/.test(step)),
   );
@@ -65,6 +68,8 @@ const key = sampleKey();
 const hash = sampleHash();
 const conversation = sampleConversation({ externalId: 'order-1' });
 const message = sampleMessage(conversation.id, 1);
+const webhook = sampleWebhook();
+const delivery = sampleDelivery(webhook.id);
 
 /** Every combination of the filters of a list of conversations. */
 const filters = (
@@ -141,6 +146,29 @@ const reads: Calls<Reads> = {
     ],
     count: (leads) => leads.count(account.id),
   },
+  webhooks: {
+    find: (webhooks) => webhooks.find(account.id, webhook.id),
+    findMany: (webhooks) => webhooks.findMany(account.id, [webhook.id, webhook.id]),
+    page: (webhooks) => [
+      webhooks.page(account.id, { limit: 10, offset: 5 }),
+      webhooks.page(account.id, { limit: 10, offset: 0, after: webhook.id }),
+    ],
+    count: (webhooks) => webhooks.count(account.id),
+    enabled: (webhooks) => webhooks.enabled(account.id),
+  },
+  deliveries: {
+    find: (deliveries) => deliveries.find(account.id, delivery.id),
+    findMany: (deliveries) => deliveries.findMany(account.id, [delivery.id, delivery.id]),
+    page: (deliveries) => [
+      deliveries.page(account.id, webhook.id, { limit: 10, offset: 5 }),
+      deliveries.page(account.id, webhook.id, { limit: 10, offset: 0, after: delivery.id }),
+    ],
+    count: (deliveries) => deliveries.count(account.id, webhook.id),
+    attempts: (deliveries) => deliveries.attempts(account.id, [{ deliveryId: delivery.id, from: 1, to: 5 }]),
+    failed: (deliveries) =>
+      deliveries.failed(account.id, webhook.id, { fromId: delivery.id, afterSequence: 5, limit: 10 }),
+    due: () => {}, // for the sender, who looks at all webhooks that are enabled: see below
+  },
   rateWindows: {
     since: (rateWindows) => rateWindows.since(account.id, 5),
   },
@@ -173,6 +201,20 @@ const writes: Calls<Writes> = {
   leads: {
     insert: (leads) => leads.insert(account.id, sampleLead()),
   },
+  webhooks: {
+    insert: (webhooks) => webhooks.insert(account.id, webhook),
+    update: (webhooks) => webhooks.update(account.id, { ...webhook, description: 'changed' }),
+    remove: (webhooks) => webhooks.remove(account.id, sampleWebhook().id),
+  },
+  deliveries: {
+    insert: (deliveries) => deliveries.insert(delivery),
+    update: (deliveries) => deliveries.update({ ...delivery, attemptCount: 1 }),
+    claim: (deliveries) =>
+      deliveries.claim(webhook.id, { nowMs: startMs, limit: 5, lease: 'mine', leaseEndsMs: startMs + 1_000 }),
+    findForAttempt: (deliveries) => deliveries.findForAttempt(delivery.id),
+    insertAttempt: (deliveries) => deliveries.insertAttempt(delivery.id, 1, sampleAttempt()),
+    prune: (deliveries) => deliveries.prune(startMs - 1_000, 10),
+  },
   rateWindows: {
     add: (rateWindows) => rateWindows.add(account.id, 7, 1),
     prune: (rateWindows) => rateWindows.prune(account.id, 5),
@@ -203,6 +245,15 @@ describe('the queries', () => {
   test('of all accounts read them in order', async () => {
     const [list] = await explain(({ read }) => read.accounts.list());
     expect(list?.plan).toEqual([expect.stringMatching(/^SCAN accounts USING INDEX/)]);
+  });
+
+  test('of the sender find what is due first of each enabled webhook, and read no delivery beside', async () => {
+    const [due] = await explain(({ read }) => read.deliveries.due());
+    expect(due?.plan).toEqual([
+      expect.stringMatching(/^SCAN webhooks USING INDEX webhooks_enabled/),
+      expect.stringMatching(/^CORRELATED SCALAR SUBQUERY/),
+      expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX deliveries_due \(webhook_key=\?\)/),
+    ]);
   });
 
   test('of the event log begin where the reader stands, for a conversation among its events', async () => {

@@ -1,15 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { StreamTimings } from '../../src/access/timings.ts';
 import { createLog } from '../../src/cli/log.ts';
-import { type RunningServer, startServer } from '../../src/cli/server.ts';
+import { type RunningServer, type ServerOptions, startServer } from '../../src/cli/server.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { type Account, createAccount, type Plan } from '../../src/domain/accounts.ts';
 import { createApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
 import { openApiDocument } from '../../src/rest/openapi/document.ts';
-import type { Route } from '../../src/rest/routes.ts';
 import { type Client, clientOf } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Conformance } from './conformance.ts';
@@ -38,8 +36,9 @@ export interface TestServerOptions {
   readonly databasePath?: string;
   readonly config?: Partial<Config>;
   readonly onStatement?: (sql: string) => void;
-  readonly timings?: Partial<StreamTimings>;
-  readonly routes?: readonly Route[];
+  readonly timings?: ServerOptions['timings'];
+  readonly lookup?: ServerOptions['lookup'];
+  readonly routes?: ServerOptions['routes'];
 }
 
 /** The whole server on a real socket and a real file; only the clock is the test's. */
@@ -57,6 +56,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     ...(options.onStatement && { onStatement: options.onStatement }),
     ...(options.timings && { timings: options.timings }),
     ...(options.routes && { routes: options.routes }),
+    ...(options.lookup && { lookup: options.lookup }),
   });
   const { world } = server.app;
   const { routes } = options;

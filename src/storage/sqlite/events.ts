@@ -7,7 +7,7 @@ import { accountTotals, events, meta } from './tables.ts';
 
 type Row = typeof events.$inferSelect;
 
-function toEvent(row: Row): StoredEvent {
+export function toEvent(row: Row): StoredEvent {
   return {
     id: row.id,
     type: row.type,

@@ -3,6 +3,7 @@ import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
 import { accountReads, accountWrites } from './accounts.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
+import { deliveryReads, deliveryWrites } from './deliveries.ts';
 import { eventReads, eventWrites } from './events.ts';
 import { leased, patient } from './guard.ts';
 import { leadReads, leadWrites } from './leads.ts';
@@ -19,6 +20,7 @@ import {
 import type { Queries } from './queries.ts';
 import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
 import { CommitWatch } from './watch.ts';
+import { webhookReads, webhookWrites } from './webhooks.ts';
 import { type Lease, Writer, type WriterOptions } from './writer.ts';
 
 export interface SqliteStorage extends Storage {
@@ -74,6 +76,8 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
     messages: patient(messageReads(db), busyTimeoutMs),
     events: patient(eventReads(db), busyTimeoutMs),
     leads: patient(leadReads(db), busyTimeoutMs),
+    webhooks: patient(webhookReads(db), busyTimeoutMs),
+    deliveries: patient(deliveryReads(db), busyTimeoutMs),
     rateWindows: patient(rateWindowReads(db), busyTimeoutMs),
   };
 }
@@ -85,6 +89,8 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
   const messages = leased({ ...messageReads(db), ...messageWrites(db) }, db.$client);
   const events = leased({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.$client);
   const leads = leased({ ...leadReads(db), ...leadWrites(db) }, db.$client);
+  const webhooks = leased({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.$client);
+  const deliveries = leased({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.$client);
   const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
   return (lease) => ({
     accounts: accounts(lease),
@@ -93,6 +99,8 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
     messages: messages(lease),
     events: events(lease),
     leads: leads(lease),
+    webhooks: webhooks(lease),
+    deliveries: deliveries(lease),
     rateWindows: rateWindows(lease),
   });
 }

@@ -3,10 +3,12 @@ import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from
 import type { Plan } from '../../domain/accounts.ts';
 import type { Scope } from '../../domain/caller.ts';
 import type { Visitor } from '../../domain/conversation.ts';
+import type { AttemptTrigger, StoredDelivery } from '../../domain/delivery.ts';
 import type { EventType } from '../../domain/events.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import type { Author, Sender } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';
+import type { DisabledReason, SigningSecret } from '../../domain/webhook.ts';
 
 // Times are epoch milliseconds. Ids carry the time of their creation and sort by it, so an index on
 // (account, id) serves to find, to isolate and to list by creation.
@@ -167,4 +169,82 @@ export const rateWindows = sqliteTable(
     count: integer().notNull(),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.minute] })],
+);
+
+export const webhooks = sqliteTable(
+  'webhooks',
+  {
+    /** A short key for the deliveries to point at. */
+    key: integer().primaryKey(),
+    id: text().notNull(),
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    url: text().notNull(),
+    events: text({ mode: 'json' }).$type<readonly EventType[]>().notNull(),
+    description: text(),
+    enabled: integer({ mode: 'boolean' }).notNull(),
+    disabledReason: text('disabled_reason').$type<DisabledReason>(),
+    secrets: text({ mode: 'json' }).$type<readonly SigningSecret[]>().notNull(),
+    failingSince: integer('failing_since'),
+    /** Nobody is shown it any more; it goes when the last of its deliveries has gone. */
+    removed: integer({ mode: 'boolean' }).notNull().default(false),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+  },
+  (table) => [
+    uniqueIndex('webhooks_by_id').on(table.id),
+    uniqueIndex('webhooks_by_account').on(table.accountId, table.id).where(sql`${table.removed} = 0`),
+    index('webhooks_enabled').on(table.key).where(sql`${table.enabled} = 1 AND ${table.removed} = 0`),
+    index('webhooks_removed').on(table.key).where(sql`${table.removed} = 1`),
+  ],
+);
+
+export const deliveries = sqliteTable(
+  'deliveries',
+  {
+    key: integer().primaryKey(),
+    id: text().notNull(),
+    webhookKey: integer('webhook_key')
+      .notNull()
+      .references(() => webhooks.key),
+    eventId: text('event_id').notNull(),
+    eventType: text('event_type').$type<EventType>().notNull(),
+    eventSequence: integer('event_sequence'),
+    sample: text(),
+    status: text().$type<StoredDelivery['status']>().notNull(),
+    attemptCount: integer('attempt_count').notNull(),
+    step: integer().notNull(),
+    trigger: text().$type<AttemptTrigger>().notNull(),
+    /** When it may be claimed: planned, or the end of a lease. */
+    dueAt: integer('due_at'),
+    lease: text(),
+    createdAt: integer('created_at').notNull(),
+    completedAt: integer('completed_at'),
+  },
+  (table) => [
+    uniqueIndex('deliveries_by_id').on(table.id),
+    index('deliveries_by_webhook').on(table.webhookKey, table.id),
+    index('deliveries_due').on(table.webhookKey, table.dueAt).where(sql`${table.status} = 'pending'`),
+    index('deliveries_failed').on(table.webhookKey, table.id).where(sql`${table.status} = 'failed'`),
+  ],
+);
+
+export const attempts = sqliteTable(
+  'attempts',
+  {
+    deliveryKey: integer('delivery_key')
+      .notNull()
+      .references(() => deliveries.key, { onDelete: 'cascade' }),
+    /** 1, 2, 3 … in its delivery. */
+    number: integer().notNull(),
+    id: text().notNull(),
+    startedAt: integer('started_at').notNull(),
+    durationMs: integer('duration_ms').notNull(),
+    trigger: text().$type<AttemptTrigger>().notNull(),
+    responseStatus: integer('response_status'),
+    responseBody: text('response_body'),
+    error: text(),
+  },
+  (table) => [primaryKey({ columns: [table.deliveryKey, table.number] })],
 );

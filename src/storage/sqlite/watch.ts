@@ -1,6 +1,7 @@
+import type { Touched } from '../../domain/ports.ts';
 import type { Connection } from './open.ts';
 
-type Listener = (accountIds?: ReadonlySet<string>) => void;
+type Listener = (touched?: Touched) => void;
 
 /** How often another process's commits are looked for; a look costs about a microsecond. */
 const pollMs = 20;
@@ -14,6 +15,7 @@ export class CommitWatch {
   readonly #listeners = new Set<Listener>();
   /** What the transactions of the running group have touched. */
   #grown = new Set<string>();
+  #due = new Set<string>();
   #credentialsEnded = false;
   #version = 0;
   #polling: NodeJS.Timeout | undefined;
@@ -39,6 +41,11 @@ export class CommitWatch {
     this.#grown.add(accountId);
   };
 
+  /** Notes that a transaction has made a delivery to a webhook that may be due. */
+  readonly becameDue = (webhookId: string): void => {
+    this.#due.add(webhookId);
+  };
+
   /** Notes that a transaction has ended a credential. */
   readonly endedCredential = (): void => {
     this.#credentialsEnded = true;
@@ -46,11 +53,12 @@ export class CommitWatch {
 
   /** The group that touched what was noted is committed, or undone: a hint too many does no harm. */
   readonly committed = (): void => {
-    const [grown, credentialsEnded] = [this.#grown, this.#credentialsEnded];
-    this.#grown = new Set();
+    const [accountIds, webhookIds, credentialsEnded] = [this.#grown, this.#due, this.#credentialsEnded];
+    if (accountIds.size > 0) this.#grown = new Set();
+    if (webhookIds.size > 0) this.#due = new Set();
     this.#credentialsEnded = false;
     if (credentialsEnded) this.#tell(undefined);
-    else if (grown.size > 0) this.#tell(grown);
+    else if (accountIds.size + webhookIds.size > 0) this.#tell({ accountIds, webhookIds });
   };
 
   close(): void {
@@ -73,7 +81,7 @@ export class CommitWatch {
     }
   }
 
-  #tell(accountIds: ReadonlySet<string> | undefined): void {
-    for (const listener of this.#listeners) listener(accountIds);
+  #tell(touched: Touched | undefined): void {
+    for (const listener of this.#listeners) listener(touched);
   }
 }

@@ -1,0 +1,98 @@
+import { type Command, Option } from 'commander';
+import { secrets } from '../access/secrets.ts';
+import { guardedConnector } from '../delivery/address-guard.ts';
+import { Post } from '../delivery/post.ts';
+import { sign } from '../delivery/signature.ts';
+import { eventTypes, type LogEvent, streamEvents } from '../domain/events.ts';
+import { systemClock } from './clock.ts';
+import { OperatorError } from './errors.ts';
+import { asAccount } from './storage.ts';
+
+interface ListenOptions {
+  readonly account?: string;
+  readonly url?: string;
+  readonly secret?: string;
+  readonly types?: readonly string[];
+  readonly after?: string;
+  readonly json?: boolean;
+}
+
+const attemptMs = 15_000;
+
+export function addListen(program: Command): void {
+  program
+    .command('listen')
+    .description(
+      'Follow the events of an account as they happen, or forward them, signed, to an address of this machine',
+    )
+    .option('--account <id>', 'the account; it can be left out where there is only one')
+    .option('--url <url>', 'forward each event to this address, as a webhook would get it')
+    .option('--secret <secret>', 'sign with this `whsec_…`; by default with one that is made and shown')
+    .addOption(new Option('--types <type...>', 'only these types; by default all').choices(eventTypes))
+    .option('--after <cursor>', 'begin after this cursor; by default now')
+    .option('--json', 'print each event as a line of JSON')
+    .action(listen);
+}
+
+async function listen(options: ListenOptions): Promise<void> {
+  const forward = options.url === undefined ? undefined : forwarder(options.url, options);
+  await asAccount(options.account, async (world, caller) => {
+    const subscription = await streamEvents.execute(world, caller, {
+      ...(options.types === undefined ? {} : { types: options.types }),
+      ...(options.after === undefined ? {} : { after: options.after }),
+    });
+    const stream = subscription.follow(untilStopped());
+    // What is said about the events goes beside them, so that they alone can be piped on.
+    console.error(`Following the events of ${caller.account.name}; Ctrl-C ends it.`);
+    for await (const events of stream) {
+      for (const event of events) show(event, options, await forward?.send(event));
+    }
+    console.error(`To go on from here: --after ${stream.cursor}`);
+  }).finally(() => forward?.close());
+}
+
+function show(event: LogEvent, { json }: ListenOptions, answer: string | undefined): void {
+  if (json === true) {
+    console.log(event.json);
+    if (answer !== undefined) console.error(`${event.id}  ${answer}`);
+    return;
+  }
+  const about = event.data.lead?.id ?? event.data.message?.id ?? event.conversationId ?? '';
+  console.log([event.timestamp, event.type.padEnd(20), event.id, about, answer ?? ''].join('  ').trimEnd());
+}
+
+/** Sends events as webhooks are sent, but to any address, and once: whoever watches sees what became of it. */
+function forwarder(url: string, { secret: given }: ListenOptions) {
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new OperatorError('--url must be an address such as http://127.0.0.1:3000/hooks.');
+  }
+  if (given !== undefined && !/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(given)) {
+    throw new OperatorError('--secret must be `whsec_` and 24 to 64 bytes in base64.');
+  }
+  const secret = given ?? secrets.generateSigningSecret();
+  if (given === undefined) console.error(`Each event is signed with ${secret}`);
+  const connect = guardedConnector({ allowHttp: true, allowPrivate: true }, attemptMs);
+  const post = new Post(connect, attemptMs);
+  const signal = new AbortController().signal;
+  return {
+    async send(event: LogEvent): Promise<string> {
+      const now = systemClock.now();
+      const signature = sign(event.id, now, event.json, [secret]);
+      const { status, error } = await post.send({ url, body: event.json, signature }, now, signal);
+      return [status, error].filter((part) => part !== null).join(' ');
+    },
+    close: () => post.close(),
+  };
+}
+
+/** Aborts at the first SIGINT or SIGTERM. Until then it keeps the program alive, which waits for nothing else. */
+function untilStopped(): AbortSignal {
+  const stop = new AbortController();
+  const alive = setInterval(() => {}, 60_000);
+  const onSignal = (): void => {
+    clearInterval(alive);
+    stop.abort();
+  };
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  return stop.signal;
+}

@@ -1,0 +1,229 @@
+import { z } from 'zod';
+import {
+  type Attempt,
+  type Delivery,
+  type DeliveryOfWebhook,
+  type DeliveryWithAttempts,
+  deliveryView,
+  startedAnew,
+} from './delivery.ts';
+import { DomainError, notFound } from './errors.ts';
+import { currentEventCursor, eventTypes, newDelivery, sequenceAt } from './events.ts';
+import { idInput, lowestIdAt } from './ids.ts';
+import { type Context, operation } from './operation.ts';
+import { type List, type NewestFirstReads, newestFirst, newestFirstInput, pageInput } from './paging.ts';
+import type { AttemptRange, Reads, Transaction } from './ports.ts';
+import { sampleEvent } from './sample-event.ts';
+import { timeInput, timestamp } from './time.ts';
+import { findWebhook } from './webhook.ts';
+
+/** Beyond these a delivery is not repeated any more: one answer shows all its attempts. */
+const maxAttempts = 100;
+
+const oneDelivery = {
+  id: idInput('delivery').describe('The delivery’s id.'),
+  webhookId: idInput('webhook').nullish().describe('The webhook that it is to.'),
+};
+
+/** @throws NOT_FOUND, also when it is a delivery to another webhook than the one named */
+async function findDelivery(
+  reads: Pick<Reads, 'deliveries'>,
+  accountId: string,
+  { id, webhookId }: { id: string; webhookId?: string | null | undefined },
+): Promise<DeliveryOfWebhook> {
+  const delivery = await reads.deliveries.find(accountId, id);
+  if (delivery === undefined || (webhookId != null && webhookId !== delivery.webhookId)) {
+    throw notFound('delivery');
+  }
+  return delivery;
+}
+
+async function withAttempts(
+  reads: Pick<Reads, 'deliveries'>,
+  accountId: string,
+  stored: DeliveryOfWebhook,
+): Promise<DeliveryWithAttempts> {
+  const range = { deliveryId: stored.id, from: 1, to: stored.attemptCount };
+  const [attempts = []] = await reads.deliveries.attempts(accountId, [range]);
+  return { ...deliveryView(stored), attempts };
+}
+
+export const listDeliveries = operation({
+  name: 'listDeliveries',
+  summary: 'Lists the deliveries to a webhook, newest first, without their attempts.',
+  scope: 'webhooks:manage',
+  input: newestFirstInput.safeExtend({
+    webhookId: idInput('webhook').describe('The webhook that they are to.'),
+  }),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage }, { webhookId, ...input }): Promise<List<Delivery>> {
+    const accountId = caller.account.id;
+    const { deliveries } = storage.read;
+    await findWebhook(storage.read, accountId, webhookId);
+    const ofWebhook: NewestFirstReads<Delivery> = {
+      async page(_, query) {
+        const slice = await deliveries.page(accountId, webhookId, query);
+        return { ...slice, items: slice.items.map(deliveryView) };
+      },
+      count: () => deliveries.count(accountId, webhookId),
+    };
+    return await newestFirst('delivery', ofWebhook, accountId, input);
+  },
+});
+
+export const getDelivery = operation({
+  name: 'getDelivery',
+  summary: 'Returns a delivery with all its attempts.',
+  scope: 'webhooks:manage',
+  input: z.strictObject(oneDelivery),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage }, input): Promise<DeliveryWithAttempts> {
+    const delivery = await findDelivery(storage.read, caller.account.id, input);
+    return await withAttempts(storage.read, caller.account.id, delivery);
+  },
+});
+
+/**
+ * getDelivery for many ids at once, without attempts: undefined for each that there is none of.
+ * @throws FORBIDDEN
+ */
+export async function deliveriesById(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ids: readonly string[],
+): Promise<readonly (Delivery | undefined)[]> {
+  getDelivery.authorise(caller);
+  const found = await storage.read.deliveries.findMany(caller.account.id, ids);
+  return found.map((delivery) => delivery && deliveryView(delivery));
+}
+
+/** What a page of a delivery's attempts is asked for by. */
+export const attemptPageInput = z.strictObject({ limit: pageInput.limit, after: pageInput.after });
+
+/**
+ * Attempts of many deliveries at once, each list in its order.
+ * @throws FORBIDDEN
+ */
+export async function attemptRanges(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ranges: readonly AttemptRange[],
+): Promise<readonly (readonly Attempt[])[]> {
+  getDelivery.authorise(caller);
+  return await storage.read.deliveries.attempts(caller.account.id, ranges);
+}
+
+export interface ChangedDelivery {
+  readonly delivery: DeliveryWithAttempts;
+  /** The end of the event log as it was then. */
+  readonly eventCursor: string;
+}
+
+export const testWebhook = operation({
+  name: 'testWebhook',
+  summary: 'Sends a sample event, marked `"test": true`, to a webhook. The log does not have it.',
+  scope: 'webhooks:manage',
+  input: z.strictObject({
+    id: idInput('webhook').describe('The webhook’s id.'),
+    eventType: z.enum(eventTypes).nullish().describe('Its type; by default the first that the webhook wants.'),
+  }),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage, ids, now }, { id, eventType }): Promise<ChangedDelivery> {
+    const accountId = caller.account.id;
+    return await storage.write(async (tx) => {
+      const webhook = await findWebhook(tx, accountId, id);
+      const cursor = await currentEventCursor(tx, accountId);
+      const event = sampleEvent(eventType ?? webhook.events[0] ?? eventTypes[0], { ids, now });
+      const { data, conversationId: _, ...head } = event;
+      const sample = JSON.stringify({ ...head, sequence: 0, cursor, apiVersion: 'v1', accountId, data, test: true });
+      const delivery = newDelivery({ ids, now }, id, { ...event, eventSequence: null, sample });
+      await tx.deliveries.insert(delivery);
+      const view = deliveryView({ ...delivery, webhookEnabled: webhook.enabled });
+      return { delivery: { ...view, attempts: [] }, eventCursor: cursor };
+    });
+  },
+});
+
+export const redeliver = operation({
+  name: 'redeliver',
+  summary: 'Repeats a delivery: it is tried at once, and by the whole schedule if need be.',
+  scope: 'webhooks:manage',
+  input: z.strictObject(oneDelivery),
+  errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
+  async run({ caller, storage, now }, input): Promise<ChangedDelivery> {
+    const accountId = caller.account.id;
+    return await storage.write(async (tx) => {
+      const previous = await findDelivery(tx, accountId, input);
+      if (previous.attemptCount >= maxAttempts) {
+        throw new DomainError('QUOTA_EXCEEDED', `A delivery can be repeated until it has ${maxAttempts} attempts.`);
+      }
+      const next = startedAnew(previous, timestamp(now));
+      await tx.deliveries.update(next);
+      return {
+        delivery: await withAttempts(tx, accountId, { ...next, webhookEnabled: previous.webhookEnabled }),
+        eventCursor: await currentEventCursor(tx, accountId),
+      };
+    });
+  },
+});
+
+export const recoveryShape = z
+  .object({
+    count: z
+      .int()
+      .min(0)
+      .describe('How many deliveries are repeated.')
+      .meta({ examples: [3] }),
+  })
+  .meta({ id: 'Recovery', description: 'What recoverWebhook has done.' });
+
+/** How many deliveries one transaction starts anew: other writes come in between. */
+const recoverStep = 200;
+
+export const recoverWebhook = operation({
+  name: 'recoverWebhook',
+  summary: 'Repeats all deliveries to a webhook that have failed since a time or a cursor of the event log.',
+  scope: 'webhooks:manage',
+  input: z.strictObject({
+    id: idInput('webhook').describe('The webhook’s id.'),
+    since: z
+      .string({ error: 'must be a string' })
+      .describe('A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.')
+      .meta({ examples: ['2026-11-21T06:12:00.000Z'] }),
+  }),
+  errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
+  async run({ caller, storage, now }, { id, since }) {
+    const accountId = caller.account.id;
+    await findWebhook(storage.read, accountId, id);
+    const time = timeInput.safeParse(since);
+    const range = time.success
+      ? { fromId: lowestIdAt('delivery', time.data), afterSequence: 0 }
+      : { fromId: '', afterSequence: await sequenceAt(storage.read, accountId, since, 'since') };
+    let count = 0;
+    for (let place: FailedRange | undefined = range; place !== undefined; ) {
+      const from: FailedRange = place;
+      const step = await storage.write((tx) => recoverSome(tx, accountId, id, from, now));
+      count += step.count;
+      place = step.next;
+    }
+    return { count, eventCursor: await currentEventCursor(storage.read, accountId) };
+  },
+});
+
+interface FailedRange {
+  readonly fromId: string;
+  readonly afterSequence: number;
+}
+
+/** @returns how many were started anew, and where to go on, if there can be more */
+async function recoverSome(
+  tx: Transaction,
+  accountId: string,
+  webhookId: string,
+  range: FailedRange,
+  now: number,
+): Promise<{ count: number; next: FailedRange | undefined }> {
+  const failed = await tx.deliveries.failed(accountId, webhookId, { ...range, limit: recoverStep });
+  const repeated = failed.filter(({ attemptCount }) => attemptCount < maxAttempts);
+  for (const delivery of repeated) await tx.deliveries.update(startedAnew(delivery, timestamp(now)));
+  const last = failed.length < recoverStep ? undefined : failed.at(-1);
+  return { count: repeated.length, next: last && { ...range, fromId: `${last.id}~` } };
+}

@@ -1,0 +1,129 @@
+import { z } from 'zod';
+import { type EventType, eventTypes } from './events.ts';
+import { idShape } from './ids.ts';
+import { type Timestamp, timeShape } from './time.ts';
+
+export const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
+export type DeliveryStatus = (typeof deliveryStatuses)[number];
+
+export const attemptTriggers = ['schedule', 'manual'] as const;
+/** What made an attempt: the schedule, or somebody who asked for it. */
+export type AttemptTrigger = (typeof attemptTriggers)[number];
+
+export const deliveryShape = z
+  .object({
+    id: idShape('delivery').describe('Its id.'),
+    webhookId: idShape('webhook').describe('The webhook that it is to.'),
+    eventId: idShape('event').describe('The event that it brings.'),
+    eventType: z.enum(eventTypes).describe('The type of the event.'),
+    test: z.boolean().describe('Whether it is a sample that somebody asked for.'),
+    status: z.enum(deliveryStatuses).describe('How far it is. `paused` is pending while its webhook is disabled.'),
+    attemptCount: z
+      .int()
+      .min(0)
+      .describe('How many attempts were made.')
+      .meta({ examples: [1] }),
+    nextAttemptAt: timeShape
+      .nullable()
+      .describe('When it is tried next; null when it is being tried now, is paused or is done.'),
+    createdAt: timeShape.describe('When it was made.'),
+    completedAt: timeShape
+      .nullable()
+      .describe('When it succeeded or failed for good.')
+      .meta({ examples: [null] }),
+  })
+  .meta({ id: 'Delivery', description: 'One event on its way to one webhook.' });
+
+export type Delivery = Readonly<z.output<typeof deliveryShape>>;
+
+export const attemptShape = z
+  .object({
+    id: idShape('attempt').describe('Its id.'),
+    startedAt: timeShape.describe('When it began.'),
+    durationMs: z
+      .int()
+      .min(0)
+      .describe('How long it took, in milliseconds.')
+      .meta({ examples: [84] }),
+    trigger: z.enum(attemptTriggers).describe('What made it: the schedule, or somebody who asked for it.'),
+    responseStatus: z
+      .int()
+      .nullable()
+      .describe('The status of the answer; null when there was none.')
+      .meta({ examples: [503] }),
+    responseBody: z
+      .string()
+      .nullable()
+      .describe('The beginning of the answer’s body, as text; null when there was no answer.')
+      .meta({ examples: ['try again later'] }),
+    error: z
+      .string()
+      .nullable()
+      .describe('What went wrong, if it was not the status; null when nothing did.')
+      .meta({ examples: [null] }),
+  })
+  .meta({ id: 'Attempt', description: 'One try to bring a delivery to its webhook.' });
+
+export type Attempt = Readonly<z.output<typeof attemptShape>>;
+
+export const deliveryWithAttemptsShape = deliveryShape
+  .extend({ attempts: z.array(attemptShape).readonly().describe('All of them, oldest first.') })
+  .meta({ id: 'DeliveryWithAttempts', description: 'One event on its way to one webhook, with every attempt.' });
+
+export type DeliveryWithAttempts = Readonly<z.output<typeof deliveryWithAttemptsShape>>;
+
+/** Bytes of an answer's body that are kept. */
+export const maxResponseBytes = 16 * 1024;
+
+/** A delivery as a storage keeps it: its place in the schedule, and who is at it. */
+export interface StoredDelivery {
+  readonly id: string;
+  readonly webhookId: string;
+  readonly eventId: string;
+  readonly eventType: EventType;
+  /** The event's place in the log; null for a sample, which is in no log. */
+  readonly eventSequence: number | null;
+  /** What is sent of a sample, as JSON; null when it is the event of the log. */
+  readonly sample: string | null;
+  readonly status: 'pending' | 'succeeded' | 'failed';
+  readonly attemptCount: number;
+  /** How many attempts of the schedule have failed. */
+  readonly step: number;
+  /** What the next attempt is made by. */
+  readonly trigger: AttemptTrigger;
+  /** When it may be claimed for an attempt: the time planned, or the end of the lease; null when it is done. */
+  readonly dueAt: Timestamp | null;
+  /** Who is making an attempt; null when nobody is. */
+  readonly lease: string | null;
+  readonly createdAt: Timestamp;
+  readonly completedAt: Timestamp | null;
+}
+
+/** A stored delivery and what of its webhook decides on it. */
+export type DeliveryOfWebhook = StoredDelivery & { readonly webhookEnabled: boolean };
+
+export function deliveryView(stored: DeliveryOfWebhook): Delivery {
+  const { status, webhookEnabled } = stored;
+  const paused = status === 'pending' && !webhookEnabled;
+  return {
+    id: stored.id,
+    webhookId: stored.webhookId,
+    eventId: stored.eventId,
+    eventType: stored.eventType,
+    test: stored.sample !== null,
+    status: paused ? 'paused' : status,
+    attemptCount: stored.attemptCount,
+    nextAttemptAt: paused || stored.lease !== null ? null : stored.dueAt,
+    createdAt: stored.createdAt,
+    completedAt: stored.completedAt,
+  };
+}
+
+/**
+ * A delivery to be made at once, whatever became of it before, with the whole schedule ahead of it.
+ * One that is being tried right now is left to that attempt.
+ */
+export function startedAnew(delivery: StoredDelivery, now: Timestamp): StoredDelivery {
+  const anew: StoredDelivery = { ...delivery, status: 'pending', step: 0, trigger: 'manual', completedAt: null };
+  return delivery.lease === null ? { ...anew, dueAt: now } : anew;
+}

@@ -1,0 +1,53 @@
+import type { Conversation } from './conversation.ts';
+import type { EventData, EventType, NewEvent } from './events.ts';
+import type { Ids } from './ids.ts';
+import type { Message } from './messages.ts';
+import { timestamp } from './time.ts';
+
+/** An event as it could have happened, for a receiver to be tried with. Its ids name nothing. */
+export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: number }): NewEvent {
+  const at = timestamp(now);
+  const visitor = { id: 'visitor-1', name: 'Ada Lovelace', email: 'ada@example.com' };
+  const started: Conversation = {
+    id: ids.next('conversation', now),
+    status: 'pending',
+    subject: 'A sample',
+    visitor,
+    externalId: null,
+    metadata: {},
+    messageCount: 1,
+    lastActivityAt: at,
+    firstResponseAt: null,
+    closedAt: null,
+    version: 1,
+    createdAt: at,
+    updatedAt: at,
+  };
+  const message: Message = {
+    id: ids.next('message', now),
+    conversationId: started.id,
+    sequence: 1,
+    sender: 'visitor',
+    content: 'This is a sample event.',
+    author: null,
+    metadata: {},
+    createdAt: at,
+  };
+  const lead = {
+    id: ids.next('lead', now),
+    conversationId: started.id,
+    name: visitor.name,
+    email: visitor.email,
+    phone: null,
+    company: null,
+    metadata: {},
+    createdAt: at,
+  };
+  const data: Record<EventType, EventData> = {
+    'conversation.started': { conversation: started },
+    'message.received': { message, conversation: started },
+    'conversation.closed': { conversation: { ...started, status: 'closed', closedAt: at, version: 2 } },
+    'lead.captured': { lead, conversation: started },
+  };
+  return { id: ids.next('event', now), type, timestamp: at, conversationId: started.id, data: data[type] };
+}

@@ -1,0 +1,92 @@
+import { z } from 'zod';
+import { notFound } from './errors.ts';
+import { eventTypes } from './events.ts';
+import { idShape } from './ids.ts';
+import type { Reads } from './ports.ts';
+import { type Timestamp, timeShape } from './time.ts';
+
+/** Why nothing is sent: its owner asked for it, its receiver answered 410, or nothing succeeded for five days. */
+export const disabledReasons = ['requested', 'gone', 'failing'] as const;
+export type DisabledReason = (typeof disabledReasons)[number];
+
+export const webhookShape = z
+  .object({
+    id: idShape('webhook').describe('Its id.'),
+    url: z
+      .string()
+      .describe('Where events are sent to.')
+      .meta({ examples: ['https://example.com/hooks'] }),
+    events: z.array(z.enum(eventTypes)).readonly().describe('The types of event that are sent.'),
+    description: z
+      .string()
+      .nullable()
+      .describe('What it is for.')
+      .meta({ examples: ['tells the shop'] }),
+    enabled: z
+      .boolean()
+      .describe('Whether events are sent.')
+      .meta({ examples: [true] }),
+    disabledReason: z
+      .enum(disabledReasons)
+      .nullable()
+      .describe('Why it is not enabled; null while it is.')
+      .meta({ examples: [null] }),
+    createdAt: timeShape.describe('When it was made.'),
+    updatedAt: timeShape.describe('When it last changed.'),
+  })
+  .meta({ id: 'Webhook', description: 'An address that events are sent to.' });
+
+export type Webhook = Readonly<z.output<typeof webhookShape>>;
+
+export const webhookWithSecretShape = webhookShape
+  .extend({
+    secret: z
+      .string()
+      .describe('What signs its deliveries, as Standard Webhooks has it.')
+      .meta({ examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'] }),
+  })
+  .meta({ id: 'WebhookWithSecret', description: 'A webhook at the moments at which its secret can be shown.' });
+
+export type WebhookWithSecret = Readonly<z.output<typeof webhookWithSecretShape>>;
+
+export interface SigningSecret {
+  /** `whsec_` and the key in base64, as Standard Webhooks has it. */
+  readonly secret: string;
+  /** When it stops signing, because a newer one has taken its place; null for the newest. */
+  readonly until: Timestamp | null;
+}
+
+/** A webhook with what its deliveries need to know of it and nobody is shown. */
+export interface StoredWebhook extends Webhook {
+  /** Those that sign: the newest first, then those that it replaced. */
+  readonly secrets: readonly SigningSecret[];
+  /** The first attempt that failed since the last one that succeeded. */
+  readonly failingSince: Timestamp | null;
+}
+
+export function webhookView(stored: StoredWebhook): Webhook {
+  const { id, url, events, description, enabled, disabledReason, createdAt, updatedAt } = stored;
+  return { id, url, events, description, enabled, disabledReason, createdAt, updatedAt };
+}
+
+/** The secrets that sign at a time. */
+export function signingSecrets(secrets: readonly SigningSecret[], nowMs: number): readonly SigningSecret[] {
+  return secrets.filter(({ until }) => until === null || Date.parse(until) > nowMs);
+}
+
+/** A webhook switched off or on. Switched on, it begins anew: its failures of before count no more. */
+export function withEnabled(webhook: StoredWebhook, reason: DisabledReason | null): StoredWebhook {
+  if (webhook.disabledReason === reason) return webhook;
+  return { ...webhook, enabled: reason === null, disabledReason: reason, failingSince: null };
+}
+
+/** @throws NOT_FOUND */
+export async function findWebhook(
+  reads: Pick<Reads, 'webhooks'>,
+  accountId: string,
+  id: string,
+): Promise<StoredWebhook> {
+  const webhook = await reads.webhooks.find(accountId, id);
+  if (webhook === undefined) throw notFound('webhook');
+  return webhook;
+}

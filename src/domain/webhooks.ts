@@ -1,0 +1,239 @@
+import { z } from 'zod';
+import { choices } from './choices.ts';
+import { DomainError, validationFailed } from './errors.ts';
+import { currentEventCursor, type EventType, eventTypes } from './events.ts';
+import { idInput } from './ids.ts';
+import { type Context, operation } from './operation.ts';
+import { type List, newestFirst, newestFirstInput } from './paging.ts';
+import { line } from './text.ts';
+import { timestamp } from './time.ts';
+import {
+  findWebhook,
+  type SigningSecret,
+  type StoredWebhook,
+  signingSecrets,
+  type Webhook,
+  type WebhookWithSecret,
+  webhookView,
+  withEnabled,
+} from './webhook.ts';
+
+const maxWebhooks = 20;
+/** How long a secret still signs after a newer one has taken its place. */
+const rotationMs = 24 * 3_600_000;
+/** Each secret that signs makes the header of every delivery longer. */
+const maxSecrets = 10;
+
+const urlInput = line(2_048)
+  .check((context) => {
+    const fault = urlFault(context.value);
+    if (fault !== undefined) context.issues.push({ code: 'custom', input: context.value, message: fault });
+  })
+  .describe('Where to send events: an `https` address that is reachable from the internet.')
+  .meta({ examples: ['https://example.com/hooks'] });
+const eventsInput = choices(eventTypes).describe('The types of event to send.');
+const descriptionInput = line(200).nullable().describe('What it is for.');
+
+/** Each type once, in the order in which they are documented. */
+function inOrder(types: readonly EventType[]): readonly EventType[] {
+  return eventTypes.filter((type) => types.includes(type));
+}
+
+/** What is wrong with the form of an address, or undefined. Where it leads is for `WebhookTargets` to judge. */
+function urlFault(text: string): string | undefined {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol) || /\s/.test(text)) {
+    return 'must be an absolute address such as https://example.com/hooks';
+  }
+  if (url.username !== '' || url.password !== '') return 'must not hold a user name or a password';
+  if (url.hash !== '') return 'must not have a fragment';
+  return undefined;
+}
+
+/** @throws VALIDATION_FAILED when events may not be sent there */
+function refuseTarget({ webhookTargets }: Context, url: string): void {
+  const detail = webhookTargets.faultOf(new URL(url));
+  if (detail !== undefined) throw validationFailed([{ pointer: '/url', detail }]);
+}
+
+export interface ChangedWebhook<W = Webhook> {
+  readonly webhook: W;
+  /** The end of the event log as it was then. */
+  readonly eventCursor: string;
+}
+
+export const createWebhook = operation({
+  name: 'createWebhook',
+  summary: 'Registers an address to send events to, and shows the secret that signs them, this once.',
+  scope: 'webhooks:manage',
+  input: z.strictObject({
+    url: urlInput,
+    events: eventsInput.nullish().describe('The types of event to send; by default all.'),
+    description: descriptionInput.default(null),
+  }),
+  errors: ['QUOTA_EXCEEDED'],
+  async run(context, input): Promise<ChangedWebhook<WebhookWithSecret>> {
+    const { caller, storage, ids, secrets, now } = context;
+    refuseTarget(context, input.url);
+    const accountId = caller.account.id;
+    const at = timestamp(now);
+    const secret = secrets.generateSigningSecret();
+    const webhook: StoredWebhook = {
+      id: ids.next('webhook', now),
+      url: input.url,
+      events: inOrder(input.events ?? eventTypes),
+      description: input.description,
+      enabled: true,
+      disabledReason: null,
+      createdAt: at,
+      updatedAt: at,
+      secrets: [{ secret, until: null }],
+      failingSince: null,
+    };
+    return await storage.write(async (tx) => {
+      if ((await tx.webhooks.count(accountId)) >= maxWebhooks) {
+        throw new DomainError(
+          'QUOTA_EXCEEDED',
+          `An account can have ${maxWebhooks} webhooks; delete one that is not used.`,
+        );
+      }
+      await tx.webhooks.insert(accountId, webhook);
+      return {
+        webhook: { ...webhookView(webhook), secret },
+        eventCursor: await currentEventCursor(tx, accountId),
+      };
+    });
+  },
+});
+
+export const listWebhooks = operation({
+  name: 'listWebhooks',
+  summary: 'Lists the account’s webhooks, newest first.',
+  scope: 'webhooks:manage',
+  input: newestFirstInput,
+  errors: [],
+  async run({ caller, storage }, input): Promise<List<Webhook>> {
+    const list = await newestFirst('webhook', storage.read.webhooks, caller.account.id, input);
+    return { ...list, items: list.items.map(webhookView) };
+  },
+});
+
+export const getWebhook = operation({
+  name: 'getWebhook',
+  summary: 'Returns a webhook, without its secret.',
+  scope: 'webhooks:manage',
+  input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
+  errors: ['NOT_FOUND'],
+  run: async ({ caller, storage }, { id }): Promise<Webhook> =>
+    webhookView(await findWebhook(storage.read, caller.account.id, id)),
+});
+
+/**
+ * getWebhook for many ids at once: undefined for each that there is none of.
+ * @throws FORBIDDEN
+ */
+export async function webhooksById(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ids: readonly string[],
+): Promise<readonly (Webhook | undefined)[]> {
+  getWebhook.authorise(caller);
+  const found = await storage.read.webhooks.findMany(caller.account.id, ids);
+  return found.map((webhook) => webhook && webhookView(webhook));
+}
+
+export const updateWebhook = operation({
+  name: 'updateWebhook',
+  summary: 'Changes a webhook. Disabled, its deliveries are paused; enabled again, they go on.',
+  scope: 'webhooks:manage',
+  input: z.strictObject({
+    id: idInput('webhook').describe('The webhook’s id.'),
+    url: urlInput.optional(),
+    events: eventsInput.optional(),
+    description: descriptionInput.optional(),
+    enabled: z
+      .boolean({ error: 'must be a boolean' })
+      .optional()
+      .describe('Whether events are sent. While it is disabled, no new deliveries are made.'),
+  }),
+  errors: ['NOT_FOUND'],
+  async run(context, { id, ...changes }): Promise<ChangedWebhook> {
+    const { caller, storage } = context;
+    if (changes.url !== undefined) refuseTarget(context, changes.url);
+    const accountId = caller.account.id;
+    return await storage.write(async (tx) => {
+      const previous = await findWebhook(tx, accountId, id);
+      const next = applyChanges(previous, changes, context.now);
+      if (next !== previous) await tx.webhooks.update(accountId, next);
+      return { webhook: webhookView(next), eventCursor: await currentEventCursor(tx, accountId) };
+    });
+  },
+});
+
+type Changes = Omit<ReturnType<(typeof updateWebhook)['parse']>, 'id'>;
+
+/** The webhook after the changes; the very same object if they change nothing. */
+function applyChanges(previous: StoredWebhook, changes: Changes, now: number): StoredWebhook {
+  const changed: StoredWebhook = {
+    ...previous,
+    url: changes.url ?? previous.url,
+    events: changes.events === undefined ? previous.events : inOrder(changes.events),
+    description: changes.description === undefined ? previous.description : changes.description,
+  };
+  // One that was disabled for its failures stays so when it is asked to be disabled: the reason is worth more.
+  const switched = changes.enabled !== undefined && changes.enabled !== previous.enabled;
+  const next = switched ? withEnabled(changed, changes.enabled ? null : 'requested') : changed;
+  if (JSON.stringify(next) === JSON.stringify(previous)) return previous;
+  return { ...next, updatedAt: timestamp(now) };
+}
+
+export const deleteWebhook = operation({
+  name: 'deleteWebhook',
+  summary: 'Deletes a webhook with its deliveries. Nothing more is sent to it.',
+  scope: 'webhooks:manage',
+  input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
+  errors: ['NOT_FOUND'],
+  async run({ caller, storage }, { id }) {
+    const accountId = caller.account.id;
+    return await storage.write(async (tx) => {
+      await findWebhook(tx, accountId, id);
+      await tx.webhooks.remove(accountId, id);
+      return { deletedWebhookId: id, eventCursor: await currentEventCursor(tx, accountId) };
+    });
+  },
+});
+
+export const rotateWebhookSecret = operation({
+  name: 'rotateWebhookSecret',
+  summary: 'Gives a webhook a new secret and shows it, this once. For 24 hours the old one signs too.',
+  scope: 'webhooks:manage',
+  input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
+  errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
+  async run({ caller, storage, secrets, now }, { id }): Promise<ChangedWebhook<WebhookWithSecret>> {
+    const accountId = caller.account.id;
+    const secret = secrets.generateSigningSecret();
+    return await storage.write(async (tx) => {
+      const previous = await findWebhook(tx, accountId, id);
+      const next: StoredWebhook = {
+        ...previous,
+        secrets: rotated(previous.secrets, secret, now),
+        updatedAt: timestamp(now),
+      };
+      await tx.webhooks.update(accountId, next);
+      return {
+        webhook: { ...webhookView(next), secret },
+        eventCursor: await currentEventCursor(tx, accountId),
+      };
+    });
+  },
+});
+
+/** @throws QUOTA_EXCEEDED: each secret was promised to sign for its 24 hours */
+function rotated(previous: readonly SigningSecret[], secret: string, now: number): readonly SigningSecret[] {
+  const replaced = signingSecrets(previous, now).map((one) =>
+    one.until === null ? { ...one, until: timestamp(now + rotationMs) } : one,
+  );
+  if (replaced.length >= maxSecrets) {
+    throw new DomainError('QUOTA_EXCEEDED', `A webhook's secret can be rotated ${maxSecrets - 1} times in 24 hours.`);
+  }
+  return [{ secret, until: null }, ...replaced];
+}

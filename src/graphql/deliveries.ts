@@ -1,0 +1,245 @@
+import {
+  attemptPageInput,
+  type ChangedDelivery,
+  getDelivery,
+  listDeliveries,
+  recoverWebhook,
+  redeliver,
+  testWebhook,
+} from '../domain/deliveries.ts';
+import type { Attempt as AttemptShape, Delivery as DeliveryShape } from '../domain/delivery.ts';
+import { parseInput } from '../domain/operation.ts';
+import { decodeCursor, encodeCursor } from '../domain/paging.ts';
+import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
+import { type Connection, connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { EventTypeEnum } from './events.ts';
+import { Node } from './node.ts';
+import { Webhook } from './webhooks.ts';
+
+const DeliveryStatus = builder.enumType('DeliveryStatus', {
+  description: 'Where a delivery is.',
+  values: {
+    PENDING: { value: 'pending', description: 'It is being tried, or will be.' },
+    SUCCEEDED: { value: 'succeeded', description: 'Its receiver answered 2xx.' },
+    FAILED: {
+      value: 'failed',
+      description: 'All its attempts have failed; `redeliver` and `recoverWebhook` repeat it.',
+    },
+    PAUSED: { value: 'paused', description: 'Its webhook is disabled; it goes on when that is enabled again.' },
+  } as const,
+});
+
+const AttemptTrigger = builder.enumType('AttemptTrigger', {
+  description: 'What made an attempt.',
+  values: {
+    SCHEDULE: { value: 'schedule', description: 'The event, or the schedule after a failure.' },
+    MANUAL: { value: 'manual', description: 'Somebody asked for it.' },
+  } as const,
+});
+
+const Attempt = builder.objectRef<AttemptShape>('Attempt').implement({
+  description: 'One request to a webhook, and what became of it.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'Its id.' }),
+    startedAt: t.expose('startedAt', { type: 'DateTime', description: 'When it was sent.' }),
+    durationMs: t.exposeInt('durationMs', { description: 'How long it took, in milliseconds.' }),
+    trigger: t.expose('trigger', { type: AttemptTrigger, description: 'What made it.' }),
+    responseStatus: t.exposeInt('responseStatus', {
+      nullable: true,
+      description: 'The status of the answer; null when there was none.',
+    }),
+    responseBody: t.string({
+      nullable: true,
+      description: 'The first 16 KiB of the answer, as text; null when there was none.',
+      resolve: ({ responseBody }, _, { budget }) => {
+        budget.spend(responseBody?.length ?? 0);
+        return responseBody;
+      },
+    }),
+    error: t.exposeString('error', {
+      nullable: true,
+      description: 'What went wrong, if it was more than the status; else null.',
+    }),
+  }),
+});
+
+const AttemptConnection = connectionType('Attempt', Attempt);
+
+const Delivery = builder.objectRef<DeliveryShape>('Delivery').implement({
+  description: 'One event on its way to one webhook.',
+  interfaces: [Node],
+  fields: (t) => ({
+    webhookId: t.exposeID('webhookId', { description: 'The webhook that it is to.' }),
+    eventId: t.exposeID('eventId', { description: 'The event, and the `webhook-id` of each attempt.' }),
+    eventType: t.expose('eventType', { type: EventTypeEnum, description: 'The type of the event.' }),
+    test: t.exposeBoolean('test', { description: 'Whether it is a sample that testWebhook has made.' }),
+    status: t.expose('status', { type: DeliveryStatus, description: 'Where it is.' }),
+    attemptCount: t.exposeInt('attemptCount', { description: 'How many attempts have ended.' }),
+    nextAttemptAt: t.expose('nextAttemptAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When it is tried next; null when it is being tried now, is paused or is done.',
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
+    completedAt: t.expose('completedAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When it succeeded, or failed for good.',
+    }),
+    webhook: t.field({
+      type: Webhook,
+      nullable: true,
+      description: 'The webhook that it is to.',
+      resolve: async ({ webhookId }, _, { loaders }) => (await loaders.webhook.load(webhookId)) ?? null,
+    }),
+    attempts: t.field({
+      type: AttemptConnection,
+      nullable: true,
+      description: 'Its attempts, oldest first.',
+      args: {
+        first: t.arg.int({ description: pageArgumentDescriptions.first }),
+        after: t.arg.string({ description: 'Continue after this cursor.' }),
+      },
+      resolve: (delivery, args, context) => attemptsOf(delivery, args, context),
+    }),
+  }),
+});
+
+/** Attempts are counted without gaps, so that a page is a range and those of many deliveries one statement. */
+async function attemptsOf(
+  { id, attemptCount: count }: DeliveryShape,
+  args: { first?: number | null | undefined; after?: string | null | undefined },
+  { loaders }: GraphQLContext,
+): Promise<Connection<AttemptShape>> {
+  const { first, after: cursor } = withoutNulls(args);
+  const { limit, after } = parseInput(attemptPageInput, {
+    ...(first === undefined ? {} : { limit: first }),
+    ...(cursor === undefined ? {} : { after: cursor }),
+  });
+  const from = (after === undefined ? 0 : Number(decodeCursor(after, 'attempt', ['number'])[0])) + 1;
+  const to = Math.min(count, from + limit - 1);
+  const nodes = from > to ? [] : await loaders.attemptRange.load({ deliveryId: id, from, to });
+  return {
+    nodes,
+    cursorOf: (attempt) => encodeCursor('attempt', [from + nodes.indexOf(attempt)]),
+    hasNextPage: to < count && from <= to,
+    hasPreviousPage: from > 1 && count > 0,
+    total: () => count,
+  };
+}
+
+const DeliveryConnection = connectionType('Delivery', Delivery);
+
+builder.objectField(Webhook, 'deliveries', (t) =>
+  t.field({
+    type: DeliveryConnection,
+    nullable: true,
+    extensions: calls(listDeliveries),
+    description: 'The deliveries to it, newest first.',
+    args: {
+      first: t.arg.int({ description: pageArgumentDescriptions.first }),
+      after: t.arg.string({ description: pageArgumentDescriptions.after }),
+      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
+    },
+    resolve: async ({ id }, args, context) => {
+      const { first, ...input } = withoutNulls(args);
+      const list = await context.call(listDeliveries, {
+        ...input,
+        ...(first === undefined ? {} : { limit: first }),
+        webhookId: id,
+      });
+      return forwards(list, args.after);
+    },
+  }),
+);
+
+builder.queryField('delivery', (t) =>
+  t.field({
+    type: Delivery,
+    nullable: true,
+    extensions: calls(getDelivery),
+    description: 'Returns a delivery; null with `NOT_FOUND` if there is none with this id.',
+    args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
+    resolve: (_, { id }, context) => context.call(getDelivery, { id }),
+  }),
+);
+
+const TestWebhookInput = builder.inputType('TestWebhookInput', {
+  description: 'What to try a webhook with.',
+  fields: (t) => ({
+    id: t.id({ required: true, description: 'The webhook to try.' }),
+    eventType: t.field({
+      type: EventTypeEnum,
+      description: 'The type of the sample; by default the first that the webhook wants.',
+    }),
+  }),
+});
+
+const RedeliverInput = builder.inputType('RedeliverInput', {
+  description: 'Which delivery to repeat.',
+  fields: (t) => ({
+    id: t.id({ required: true, description: 'The delivery to repeat.' }),
+    webhookId: t.id({ description: 'The webhook that it is to; another one is NOT_FOUND.' }),
+  }),
+});
+
+const RecoverWebhookInput = builder.inputType('RecoverWebhookInput', {
+  description: 'Which deliveries to repeat: those to a webhook that have failed.',
+  fields: (t) => ({
+    id: t.id({ required: true, description: 'The webhook.' }),
+    since: t.string({
+      required: true,
+      description: 'A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.',
+    }),
+  }),
+});
+
+function payloadType(name: string, operation: string) {
+  return builder.objectRef<ChangedDelivery>(name).implement({
+    description: `What ${operation} has done.`,
+    fields: (t) => ({
+      delivery: t.expose('delivery', { type: Delivery, description: 'The delivery, which is on its way.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
+    }),
+  });
+}
+
+const TestWebhookPayload = payloadType('TestWebhookPayload', 'testWebhook');
+const RedeliverPayload = payloadType('RedeliverPayload', 'redeliver');
+
+const RecoverWebhookPayload = builder
+  .objectRef<Awaited<ReturnType<(typeof recoverWebhook)['run']>>>('RecoverWebhookPayload')
+  .implement({
+    description: 'What recoverWebhook has done.',
+    fields: (t) => ({
+      count: t.exposeInt('count', { description: 'How many deliveries are repeated.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
+    }),
+  });
+
+builder.mutationFields((t) => ({
+  testWebhook: t.field({
+    type: TestWebhookPayload,
+    nullable: true,
+    description: testWebhook.summary,
+    extensions: calls(testWebhook),
+    args: { input: t.arg({ type: TestWebhookInput, required: true, description: 'Which one, and with what.' }) },
+    resolve: (_, { input }, context) => context.call(testWebhook, input),
+  }),
+  redeliver: t.field({
+    type: RedeliverPayload,
+    nullable: true,
+    description: redeliver.summary,
+    extensions: calls(redeliver),
+    args: { input: t.arg({ type: RedeliverInput, required: true, description: 'Which one.' }) },
+    resolve: (_, { input }, context) => context.call(redeliver, input),
+  }),
+  recoverWebhook: t.field({
+    type: RecoverWebhookPayload,
+    nullable: true,
+    description: recoverWebhook.summary,
+    extensions: calls(recoverWebhook),
+    args: { input: t.arg({ type: RecoverWebhookInput, required: true, description: 'Which ones.' }) },
+    resolve: (_, { input }, context) => context.call(recoverWebhook, input),
+  }),
+}));

@@ -1,0 +1,165 @@
+import type { Webhook as WebhookShape, WebhookWithSecret } from '../domain/webhook.ts';
+import {
+  type ChangedWebhook,
+  createWebhook,
+  deleteWebhook,
+  getWebhook,
+  listWebhooks,
+  rotateWebhookSecret,
+  updateWebhook,
+} from '../domain/webhooks.ts';
+import { builder, calls, withoutNulls } from './builder.ts';
+import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { EventTypeEnum } from './events.ts';
+import { Node } from './node.ts';
+
+const WebhookDisabledReason = builder.enumType('WebhookDisabledReason', {
+  description: 'Why nothing is sent to a webhook.',
+  values: {
+    REQUESTED: { value: 'requested', description: 'Somebody asked for it.' },
+    GONE: { value: 'gone', description: 'Its receiver answered 410 Gone.' },
+    FAILING: { value: 'failing', description: 'For five days no attempt has succeeded.' },
+  } as const,
+});
+
+export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webhook').implement({
+  description: 'An address that events are sent to, signed as Standard Webhooks has it.',
+  interfaces: [Node],
+  fields: (t) => ({
+    url: t.exposeString('url', { description: 'Where events are sent.' }),
+    events: t.expose('events', { type: [EventTypeEnum], description: 'The types of event that are sent.' }),
+    description: t.exposeString('description', { nullable: true, description: 'What it is for.' }),
+    enabled: t.exposeBoolean('enabled', { description: 'Whether events are sent. If not, its deliveries are paused.' }),
+    disabledReason: t.expose('disabledReason', {
+      type: WebhookDisabledReason,
+      nullable: true,
+      description: 'Why it is not enabled; null while it is.',
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was registered.' }),
+    updatedAt: t.expose('updatedAt', { type: 'DateTime', description: 'When it last changed.' }),
+    secret: t.string({
+      nullable: true,
+      description: 'What verifies deliveries: given by createWebhook and rotateWebhookSecret, and null ever after.',
+      resolve: (webhook) => ('secret' in webhook ? webhook.secret : null),
+    }),
+  }),
+});
+
+const WebhookConnection = connectionType('Webhook', Webhook);
+
+builder.queryFields((t) => ({
+  webhooks: t.field({
+    type: WebhookConnection,
+    nullable: true,
+    description: listWebhooks.summary,
+    extensions: calls(listWebhooks),
+    args: {
+      first: t.arg.int({ description: pageArgumentDescriptions.first }),
+      after: t.arg.string({ description: pageArgumentDescriptions.after }),
+      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
+    },
+    resolve: async (_, args, context) => {
+      const { first, ...input } = withoutNulls(args);
+      const list = await context.call(listWebhooks, first === undefined ? input : { ...input, limit: first });
+      return forwards(list, args.after);
+    },
+  }),
+  webhook: t.field({
+    type: Webhook,
+    nullable: true,
+    description: 'Returns a webhook; null with `NOT_FOUND` if there is none with this id.',
+    extensions: calls(getWebhook),
+    args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
+    resolve: (_, { id }, context) => context.call(getWebhook, { id }),
+  }),
+}));
+
+const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
+  description: 'A new webhook.',
+  fields: (t) => ({
+    url: t.string({ required: true, description: 'Where to send events: an `https` address on the internet.' }),
+    events: t.field({ type: [EventTypeEnum], description: 'The types of event to send; by default all.' }),
+    description: t.string({ description: 'What it is for: at most 200 characters.' }),
+  }),
+});
+
+const UpdateWebhookInput = builder.inputType('UpdateWebhookInput', {
+  description: 'What to change; what is left out stays.',
+  fields: (t) => ({
+    id: t.id({ required: true, description: 'The webhook to change.' }),
+    url: t.string({ description: 'Where to send events: an `https` address on the internet.' }),
+    events: t.field({ type: [EventTypeEnum], description: 'The types of event to send.' }),
+    description: t.string({ description: 'What it is for: at most 200 characters, or null.' }),
+    enabled: t.boolean({ description: 'Whether events are sent. While it is disabled, no new deliveries are made.' }),
+  }),
+});
+
+const OneWebhookInput = {
+  deleteWebhook: builder.inputType('DeleteWebhookInput', {
+    description: 'Which webhook to delete.',
+    fields: (t) => ({ id: t.id({ required: true, description: 'The webhook to delete.' }) }),
+  }),
+  rotateWebhookSecret: builder.inputType('RotateWebhookSecretInput', {
+    description: 'Which webhook gets a new secret.',
+    fields: (t) => ({ id: t.id({ required: true, description: 'The webhook that gets a new secret.' }) }),
+  }),
+};
+
+function payloadType(name: string, operation: string) {
+  return builder.objectRef<ChangedWebhook<WebhookShape | WebhookWithSecret>>(name).implement({
+    description: `What ${operation} has done.`,
+    fields: (t) => ({
+      webhook: t.expose('webhook', { type: Webhook, description: 'The webhook after the change.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
+    }),
+  });
+}
+
+const CreateWebhookPayload = payloadType('CreateWebhookPayload', 'createWebhook');
+const UpdateWebhookPayload = payloadType('UpdateWebhookPayload', 'updateWebhook');
+const RotateWebhookSecretPayload = payloadType('RotateWebhookSecretPayload', 'rotateWebhookSecret');
+
+const DeleteWebhookPayload = builder
+  .objectRef<Awaited<ReturnType<(typeof deleteWebhook)['run']>>>('DeleteWebhookPayload')
+  .implement({
+    description: 'What deleteWebhook has done.',
+    fields: (t) => ({
+      deletedWebhookId: t.exposeID('deletedWebhookId', { description: 'The webhook that is deleted.' }),
+      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
+    }),
+  });
+
+builder.mutationFields((t) => ({
+  createWebhook: t.field({
+    type: CreateWebhookPayload,
+    nullable: true,
+    description: createWebhook.summary,
+    extensions: calls(createWebhook),
+    args: { input: t.arg({ type: CreateWebhookInput, required: true, description: 'The webhook.' }) },
+    resolve: (_, { input }, context) => context.call(createWebhook, input),
+  }),
+  updateWebhook: t.field({
+    type: UpdateWebhookPayload,
+    nullable: true,
+    description: updateWebhook.summary,
+    extensions: calls(updateWebhook),
+    args: { input: t.arg({ type: UpdateWebhookInput, required: true, description: 'The changes.' }) },
+    resolve: (_, { input }, context) => context.call(updateWebhook, input),
+  }),
+  deleteWebhook: t.field({
+    type: DeleteWebhookPayload,
+    nullable: true,
+    description: deleteWebhook.summary,
+    extensions: calls(deleteWebhook),
+    args: { input: t.arg({ type: OneWebhookInput.deleteWebhook, required: true, description: 'Which one.' }) },
+    resolve: (_, { input }, context) => context.call(deleteWebhook, input),
+  }),
+  rotateWebhookSecret: t.field({
+    type: RotateWebhookSecretPayload,
+    nullable: true,
+    description: rotateWebhookSecret.summary,
+    extensions: calls(rotateWebhookSecret),
+    args: { input: t.arg({ type: OneWebhookInput.rotateWebhookSecret, required: true, description: 'Which one.' }) },
+    resolve: (_, { input }, context) => context.call(rotateWebhookSecret, input),
+  }),
+}));

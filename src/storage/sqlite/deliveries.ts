@@ -1,0 +1,371 @@
+import { and, asc, count, desc, eq, gt, gte, inArray, lt, lte, sql } from 'drizzle-orm';
+import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
+import { lowestIdAt } from '../../domain/ids.ts';
+import type { DeliveryReads, DeliveryWrites } from '../../domain/ports.ts';
+import { toEvent } from './events.ts';
+import { jsonList, type Queries } from './queries.ts';
+import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { attempts, deliveries, events, webhooks } from './tables.ts';
+import { toWebhook } from './webhooks.ts';
+
+type Row = typeof deliveries.$inferSelect;
+type AttemptRow = typeof attempts.$inferSelect;
+
+function toDelivery(row: Row, webhookId: string): StoredDelivery {
+  return {
+    id: row.id,
+    webhookId,
+    eventId: row.eventId,
+    eventType: row.eventType,
+    eventSequence: row.eventSequence,
+    sample: row.sample,
+    status: row.status,
+    attemptCount: row.attemptCount,
+    step: row.step,
+    trigger: row.trigger,
+    dueAt: toTimestamp(row.dueAt),
+    lease: row.lease,
+    createdAt: toTimestamp(row.createdAt),
+    completedAt: toTimestamp(row.completedAt),
+  };
+}
+
+function toAttempt(row: AttemptRow): Attempt {
+  return {
+    id: row.id,
+    startedAt: toTimestamp(row.startedAt),
+    durationMs: row.durationMs,
+    trigger: row.trigger,
+    responseStatus: row.responseStatus,
+    responseBody: row.responseBody,
+    error: row.error,
+  };
+}
+
+interface Joined {
+  readonly delivery: Row;
+  readonly webhookId: string;
+  readonly enabled: boolean;
+}
+
+function toDeliveryOfWebhook({ delivery, webhookId, enabled }: Joined): DeliveryOfWebhook {
+  return { ...toDelivery(delivery, webhookId), webhookEnabled: enabled };
+}
+
+const joined = { delivery: deliveries, webhookId: webhooks.id, enabled: webhooks.enabled };
+
+// Conditions of partial indexes have to be in the statement word for word.
+const kept = sql`${webhooks.removed} = 0`;
+const pending = sql`${deliveries.status} = 'pending'`;
+const ofAccount = and(eq(webhooks.accountId, sql.placeholder('accountId')), kept);
+const ofWebhook = and(
+  ofAccount,
+  eq(webhooks.id, sql.placeholder('webhookId')),
+  eq(deliveries.webhookKey, webhooks.key),
+);
+
+// CROSS JOIN has SQLite begin with the table that is named first.
+export function deliveryReads(db: Queries): DeliveryReads {
+  const find = db
+    .select(joined)
+    .from(deliveries)
+    .crossJoin(webhooks)
+    .where(and(eq(deliveries.id, sql.placeholder('id')), eq(webhooks.key, deliveries.webhookKey), ofAccount))
+    .prepare();
+  const findMany = db
+    .select(joined)
+    .from(deliveries)
+    .crossJoin(webhooks)
+    .where(
+      and(
+        inArray(deliveries.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`),
+        eq(webhooks.key, deliveries.webhookKey),
+        ofAccount,
+      ),
+    )
+    .prepare();
+  const page = db
+    .select(joined)
+    .from(webhooks)
+    .crossJoin(deliveries)
+    .where(and(ofWebhook, lt(deliveries.id, sql.placeholder('before'))))
+    .orderBy(desc(deliveries.id))
+    .limit(sql.placeholder('limit'))
+    .offset(sql.placeholder('offset'))
+    .prepare();
+  const countAll = db.select({ count: count() }).from(webhooks).crossJoin(deliveries).where(ofWebhook).prepare();
+  const attemptRanges = db
+    .select({ index: sql<number>`range.key`, attempt: attempts })
+    .from(sql`json_each(${sql.placeholder('ranges')}) AS range`)
+    .crossJoin(deliveries)
+    .crossJoin(webhooks)
+    .crossJoin(attempts)
+    .where(
+      and(
+        sql`${deliveries.id} = range.value ->> 0`,
+        eq(webhooks.key, deliveries.webhookKey),
+        ofAccount,
+        sql`${attempts.deliveryKey} = ${deliveries.key}
+          AND ${attempts.number} BETWEEN range.value ->> 1 AND range.value ->> 2`,
+      ),
+    )
+    .prepare();
+  const failed = db
+    .select({ delivery: deliveries })
+    .from(webhooks)
+    .crossJoin(deliveries)
+    .where(
+      and(
+        ofWebhook,
+        sql`${deliveries.status} = 'failed'`,
+        gte(deliveries.id, sql.placeholder('fromId')),
+        gt(deliveries.eventSequence, sql.placeholder('afterSequence')),
+      ),
+    )
+    .orderBy(asc(deliveries.id))
+    .limit(sql.placeholder('limit'))
+    .prepare();
+  // In a query of one table drizzle leaves out the tables' names, and `key` would be the inner one's.
+  const due = db
+    .select({
+      webhookId: webhooks.id,
+      dueAtMs: sql<number | null>`(SELECT deliveries.due_at FROM deliveries
+        WHERE deliveries.webhook_key = webhooks.key AND deliveries.status = 'pending'
+        ORDER BY deliveries.due_at LIMIT 1)`,
+    })
+    .from(webhooks)
+    .where(and(sql`${webhooks.enabled} = 1`, kept))
+    .prepare();
+  return {
+    find: (accountId, id) => {
+      const row = find.get({ accountId, id });
+      return row && toDeliveryOfWebhook(row);
+    },
+    findMany: (accountId, ids) => {
+      const rows = new Map(findMany.all({ accountId, ids: jsonList(ids) }).map((row) => [row.delivery.id, row]));
+      return ids.map((id) => {
+        const row = rows.get(id);
+        return row && toDeliveryOfWebhook(row);
+      });
+    },
+    page: (accountId, webhookId, { limit, offset, after }) =>
+      // Every id sorts below a tilde.
+      sliceOf(
+        page.all({ accountId, webhookId, before: after ?? '~', limit: limit + 1, offset }),
+        limit,
+        toDeliveryOfWebhook,
+      ),
+    count: (accountId, webhookId) => countAll.get({ accountId, webhookId })?.count ?? 0,
+    attempts: (accountId, asked) => {
+      const lists: Attempt[][] = asked.map(() => []);
+      const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));
+      for (const { index, attempt } of attemptRanges.all({ accountId, ranges })) lists[index]?.push(toAttempt(attempt));
+      return lists;
+    },
+    failed: (accountId, webhookId, range) =>
+      failed.all({ ...range, accountId, webhookId }).map(({ delivery }) => toDelivery(delivery, webhookId)),
+    due: () => due.all().flatMap(({ webhookId, dueAtMs }) => (dueAtMs === null ? [] : [{ webhookId, dueAtMs }])),
+  };
+}
+
+/** The columns that change after creation, as they are bound. */
+function changing(delivery: StoredDelivery) {
+  return {
+    status: delivery.status,
+    attemptCount: delivery.attemptCount,
+    step: delivery.step,
+    trigger: delivery.trigger,
+    dueAt: toMs(delivery.dueAt),
+    lease: delivery.lease,
+    completedAt: toMs(delivery.completedAt),
+  };
+}
+
+const bound = {
+  status: sql`${sql.placeholder('status')}`,
+  attemptCount: sql`${sql.placeholder('attemptCount')}`,
+  step: sql`${sql.placeholder('step')}`,
+  trigger: sql`${sql.placeholder('trigger')}`,
+  dueAt: sql`${sql.placeholder('dueAt')}`,
+  lease: sql`${sql.placeholder('lease')}`,
+  completedAt: sql`${sql.placeholder('completedAt')}`,
+};
+
+/** @param onDue is told whose deliveries may be due now; the transaction may still be undone */
+export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void): DeliveryWrites {
+  const insert = db
+    .insert(deliveries)
+    .values({
+      id: sql.placeholder('id'),
+      webhookKey: sql`(SELECT ${webhooks.key} FROM ${webhooks} WHERE ${webhooks.id} = ${sql.placeholder('webhookId')})`,
+      eventId: sql.placeholder('eventId'),
+      eventType: sql.placeholder('eventType'),
+      eventSequence: sql.placeholder('eventSequence'),
+      sample: sql.placeholder('sample'),
+      createdAt: sql.placeholder('createdAt'),
+      ...bound,
+    })
+    .prepare();
+  const update = db
+    .update(deliveries)
+    .set(bound)
+    .where(eq(deliveries.id, sql.placeholder('id')))
+    .prepare();
+  const findDue = db
+    .select({ delivery: deliveries, webhook: webhooks, event: events })
+    .from(webhooks)
+    .crossJoin(deliveries)
+    .leftJoin(events, and(eq(events.accountId, webhooks.accountId), eq(events.sequence, deliveries.eventSequence)))
+    .where(
+      and(
+        eq(webhooks.id, sql.placeholder('webhookId')),
+        eq(webhooks.enabled, true),
+        kept,
+        eq(deliveries.webhookKey, webhooks.key),
+        pending,
+        lte(deliveries.dueAt, sql.placeholder('nowMs')),
+      ),
+    )
+    .orderBy(asc(deliveries.dueAt))
+    .limit(sql.placeholder('limit'))
+    .prepare();
+  const take = db
+    .update(deliveries)
+    .set({ lease: sql`${sql.placeholder('lease')}`, dueAt: sql`${sql.placeholder('leaseEndsMs')}` })
+    .where(inArray(deliveries.key, sql`(SELECT value FROM json_each(${sql.placeholder('keys')}))`))
+    .prepare();
+  const nextDue = db
+    .select({ dueAt: deliveries.dueAt })
+    .from(webhooks)
+    .crossJoin(deliveries)
+    .where(
+      and(
+        eq(webhooks.id, sql.placeholder('webhookId')),
+        eq(webhooks.enabled, true),
+        kept,
+        eq(deliveries.webhookKey, webhooks.key),
+        pending,
+      ),
+    )
+    .orderBy(asc(deliveries.dueAt))
+    .limit(1)
+    .prepare();
+  const findForAttempt = db
+    .select({ delivery: deliveries, webhook: webhooks })
+    .from(deliveries)
+    .crossJoin(webhooks)
+    .where(and(eq(deliveries.id, sql.placeholder('id')), eq(webhooks.key, deliveries.webhookKey), kept))
+    .prepare();
+  const insertAttempt = db
+    .insert(attempts)
+    .values({
+      deliveryKey: sql`(SELECT ${deliveries.key} FROM ${deliveries} WHERE ${deliveries.id} = ${sql.placeholder('deliveryId')})`,
+      number: sql.placeholder('number'),
+      id: sql.placeholder('id'),
+      startedAt: sql.placeholder('startedAt'),
+      durationMs: sql.placeholder('durationMs'),
+      trigger: sql.placeholder('trigger'),
+      responseStatus: sql.placeholder('responseStatus'),
+      responseBody: sql.placeholder('responseBody'),
+      error: sql.placeholder('error'),
+    })
+    .prepare();
+  const removeOldest = db
+    .delete(deliveries)
+    .where(
+      inArray(
+        deliveries.key,
+        db
+          .select({ key: deliveries.key })
+          .from(deliveries)
+          .where(lt(deliveries.id, sql.placeholder('beforeId')))
+          .orderBy(asc(deliveries.id))
+          .limit(sql.placeholder('limit')),
+      ),
+    )
+    .prepare();
+  const removedWebhook = db
+    .select({ key: webhooks.key })
+    .from(webhooks)
+    .where(sql`${webhooks.removed} = 1`)
+    .limit(1)
+    .prepare();
+  const removeOfWebhook = db
+    .delete(deliveries)
+    .where(
+      inArray(
+        deliveries.key,
+        db
+          .select({ key: deliveries.key })
+          .from(deliveries)
+          .where(eq(deliveries.webhookKey, sql.placeholder('webhookKey')))
+          .limit(sql.placeholder('limit')),
+      ),
+    )
+    .prepare();
+  const removeWebhook = db
+    .delete(webhooks)
+    .where(eq(webhooks.key, sql.placeholder('key')))
+    .prepare();
+  /** Deliveries of webhooks that were removed, and each of these when nothing points at it any more. */
+  const removeOrphans = (limit: number): number => {
+    let removed = 0;
+    while (removed < limit) {
+      const webhook = removedWebhook.get();
+      if (webhook === undefined) break;
+      const { changes } = removeOfWebhook.run({ webhookKey: webhook.key, limit: limit - removed });
+      if (removed + changes < limit) removeWebhook.run({ key: webhook.key });
+      removed += changes;
+    }
+    return removed;
+  };
+  return {
+    insert: (delivery) => {
+      insert.run({
+        ...changing(delivery),
+        id: delivery.id,
+        webhookId: delivery.webhookId,
+        eventId: delivery.eventId,
+        eventType: delivery.eventType,
+        eventSequence: delivery.eventSequence,
+        sample: delivery.sample,
+        createdAt: toMs(delivery.createdAt),
+      });
+      onDue(delivery.webhookId);
+    },
+    update: (delivery) => {
+      update.run({ ...changing(delivery), id: delivery.id });
+      if (delivery.status === 'pending') onDue(delivery.webhookId);
+    },
+    claim: (webhookId, { nowMs, limit, lease, leaseEndsMs }) => {
+      const rows = findDue.all({ webhookId, nowMs, limit });
+      if (rows.length > 0) take.run({ lease, leaseEndsMs, keys: jsonList(rows.map(({ delivery }) => delivery.key)) });
+      return {
+        claimed: rows.map(({ delivery, webhook, event }) => ({
+          delivery: { ...toDelivery(delivery, webhookId), lease, dueAt: toTimestamp(leaseEndsMs) },
+          accountId: webhook.accountId,
+          webhook: toWebhook(webhook),
+          event: event && toEvent(event),
+        })),
+        nextDueAtMs: nextDue.get({ webhookId })?.dueAt ?? undefined,
+      };
+    },
+    findForAttempt: (id) => {
+      const row = findForAttempt.get({ id });
+      return (
+        row && {
+          delivery: toDelivery(row.delivery, row.webhook.id),
+          accountId: row.webhook.accountId,
+          webhook: toWebhook(row.webhook),
+        }
+      );
+    },
+    insertAttempt: (deliveryId, number, attempt) => {
+      insertAttempt.run({ ...attempt, deliveryId, number, startedAt: toMs(attempt.startedAt) });
+    },
+    prune: (beforeMs, limit) => {
+      const { changes } = removeOldest.run({ beforeId: lowestIdAt('delivery', beforeMs), limit });
+      return changes + (changes < limit ? removeOrphans(limit - changes) : 0);
+    },
+  };
+}

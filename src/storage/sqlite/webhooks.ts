@@ -1,0 +1,131 @@
+import { and, count, desc, eq, inArray, lt, sql } from 'drizzle-orm';
+import type { WebhookReads, WebhookWrites } from '../../domain/ports.ts';
+import type { StoredWebhook } from '../../domain/webhook.ts';
+import { jsonList, type Queries } from './queries.ts';
+import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { webhooks } from './tables.ts';
+
+type Row = typeof webhooks.$inferSelect;
+
+export function toWebhook(row: Row): StoredWebhook {
+  return {
+    id: row.id,
+    url: row.url,
+    events: row.events,
+    description: row.description,
+    enabled: row.enabled,
+    disabledReason: row.disabledReason,
+    createdAt: toTimestamp(row.createdAt),
+    updatedAt: toTimestamp(row.updatedAt),
+    secrets: row.secrets,
+    failingSince: toTimestamp(row.failingSince),
+  };
+}
+
+// A condition of a partial index has to be in the statement word for word.
+const ofAccount = and(eq(webhooks.accountId, sql.placeholder('accountId')), sql`${webhooks.removed} = 0`);
+
+export function webhookReads(db: Queries): WebhookReads {
+  const find = db
+    .select()
+    .from(webhooks)
+    .where(and(ofAccount, eq(webhooks.id, sql.placeholder('id'))))
+    .prepare();
+  const findMany = db
+    .select()
+    .from(webhooks)
+    .where(and(ofAccount, inArray(webhooks.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`)))
+    .prepare();
+  const page = db
+    .select()
+    .from(webhooks)
+    .where(and(ofAccount, lt(webhooks.id, sql.placeholder('before'))))
+    .orderBy(desc(webhooks.id))
+    .limit(sql.placeholder('limit'))
+    .offset(sql.placeholder('offset'))
+    .prepare();
+  const countAll = db.select({ count: count() }).from(webhooks).where(ofAccount).prepare();
+  const enabled = db
+    .select({ id: webhooks.id, events: webhooks.events })
+    .from(webhooks)
+    .where(and(ofAccount, eq(webhooks.enabled, true)))
+    .prepare();
+  return {
+    find: (accountId, id) => {
+      const row = find.get({ accountId, id });
+      return row && toWebhook(row);
+    },
+    findMany: (accountId, ids) => {
+      const rows = new Map(findMany.all({ accountId, ids: jsonList(ids) }).map((row) => [row.id, row]));
+      return ids.map((id) => {
+        const row = rows.get(id);
+        return row && toWebhook(row);
+      });
+    },
+    page: (accountId, { limit, offset, after }) =>
+      // Every id sorts below a tilde.
+      sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toWebhook),
+    count: (accountId) => countAll.get({ accountId })?.count ?? 0,
+    enabled: (accountId) => enabled.all({ accountId }),
+  };
+}
+
+/** The columns that change after creation, as they are bound. */
+function changing(webhook: StoredWebhook) {
+  return {
+    url: webhook.url,
+    events: JSON.stringify(webhook.events),
+    description: webhook.description,
+    enabled: Number(webhook.enabled),
+    disabledReason: webhook.disabledReason,
+    secrets: JSON.stringify(webhook.secrets),
+    failingSince: toMs(webhook.failingSince),
+    updatedAt: toMs(webhook.updatedAt),
+  };
+}
+
+const bound = {
+  url: sql`${sql.placeholder('url')}`,
+  events: sql`${sql.placeholder('events')}`,
+  description: sql`${sql.placeholder('description')}`,
+  enabled: sql`${sql.placeholder('enabled')}`,
+  disabledReason: sql`${sql.placeholder('disabledReason')}`,
+  secrets: sql`${sql.placeholder('secrets')}`,
+  failingSince: sql`${sql.placeholder('failingSince')}`,
+  updatedAt: sql`${sql.placeholder('updatedAt')}`,
+};
+
+/** @param onDue is told whose deliveries may be due now; the transaction may still be undone */
+export function webhookWrites(db: Queries, onDue: (webhookId: string) => void): WebhookWrites {
+  const insert = db
+    .insert(webhooks)
+    .values({
+      id: sql.placeholder('id'),
+      accountId: sql.placeholder('accountId'),
+      createdAt: sql.placeholder('createdAt'),
+      ...bound,
+    })
+    .prepare();
+  const update = db
+    .update(webhooks)
+    .set(bound)
+    .where(and(ofAccount, eq(webhooks.id, sql.placeholder('id'))))
+    .prepare();
+  const remove = db
+    .update(webhooks)
+    .set({ removed: true })
+    .where(and(ofAccount, eq(webhooks.id, sql.placeholder('id'))))
+    .prepare();
+  return {
+    insert: (accountId, webhook) => {
+      insert.run({ ...changing(webhook), id: webhook.id, accountId, createdAt: toMs(webhook.createdAt) });
+    },
+    update: (accountId, webhook) => {
+      update.run({ ...changing(webhook), id: webhook.id, accountId });
+      if (webhook.enabled) onDue(webhook.id);
+    },
+    remove: (accountId, id) => {
+      remove.run({ accountId, id });
+    },
+  };
+}

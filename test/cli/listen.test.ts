@@ -1,0 +1,102 @@
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Webhook } from 'standardwebhooks';
+import { expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../../src/cli/clock.ts';
+import type { Json } from '../support/client.ts';
+import { startTestServer, type TestServer } from '../support/server.ts';
+import { until } from '../support/subscribe.ts';
+import { run, start } from './program.ts';
+
+// The command beside a running server, as somebody uses it who writes a receiver on their own machine.
+
+/** A server on real time, since what is signed by another process is verified by its time. */
+async function serverWithAccount() {
+  const server: TestServer = await startTestServer();
+  server.clock.nowMs = systemClock.now();
+  onTestFinished(() => server.close());
+  const environment = { DATABASE_URL: `file:${server.databasePath}` };
+  return { account: await server.account(), server, environment };
+}
+
+async function receiver(
+  status: number,
+): Promise<{ url: string; got: { headers: IncomingHttpHeaders; body: string }[] }> {
+  const got: { headers: IncomingHttpHeaders; body: string }[] = [];
+  const server = createServer((req, res) => {
+    let body = '';
+    req.setEncoding('utf8').on('data', (text: string) => (body += text));
+    req.on('end', () => {
+      got.push({ headers: req.headers, body });
+      res.writeHead(status).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.closeAllConnections());
+  onTestFinished(() => void server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`, got };
+}
+
+const visitorWrites = { body: { message: { content: 'Hello', sender: 'visitor' } } };
+
+test('listen shows the events of the only account as they happen, and where to go on when it is stopped', async () => {
+  const { account, environment } = await serverWithAccount();
+  const listening = start(['listen'], { environment });
+  await listening.told('Following the events of test');
+  const { body } = await account.rest('POST', '/conversations', visitorWrites);
+  const printed = await listening.printed('message.received');
+  expect(printed.split('\n')[0]).toMatch(new RegExp(`conversation\\.started .* ${body.id}$`));
+  listening.signal('SIGINT');
+  const { code, stderr } = await listening.ended;
+  expect(code).toBe(0);
+  const cursor = /--after (\S+)/.exec(stderr)?.[1];
+  const { data } = await account.graphql('{ eventCursor }');
+  expect(cursor).toBe(data.eventCursor);
+});
+
+test('listen goes on from a cursor, with the types asked for, as lines of JSON', async () => {
+  const { account, environment } = await serverWithAccount();
+  await account.rest('POST', '/conversations', visitorWrites);
+  const { body } = await account.rest('GET', '/events');
+  const [first] = body.data;
+  await account.rest('POST', '/leads', { body: { email: 'ada@example.com' } });
+  const listening = start(
+    ['listen', '--account', account.account.id, '--json', '--types', 'lead.captured', '--after', first.cursor],
+    { environment },
+  );
+  const printed = await listening.printed('lead.captured');
+  listening.signal('SIGTERM');
+  await listening.ended;
+  const all = await account.rest('GET', '/events');
+  expect(JSON.parse(printed)).toEqual(all.body.data.at(-1));
+});
+
+test('listen forwards events, signed as a webhook is, and shows what was answered', async () => {
+  const { account, environment } = await serverWithAccount();
+  const { url, got } = await receiver(418);
+  const listening = start(['listen', '--url', url], { environment });
+  await listening.told('Following');
+  await account.rest('POST', '/leads', { body: { email: 'ada@example.com' } });
+  expect(await listening.printed('418')).toMatch(/lead\.captured .* 418\n$/);
+  await until(() => got.length === 1);
+  const [{ headers, body } = { headers: {}, body: '' }] = got;
+  listening.signal('SIGINT');
+  const { stderr } = await listening.ended;
+  const secret = /whsec_\S+/.exec(stderr)?.[0] ?? '';
+  const event = new Webhook(secret).verify(body, headers as Record<string, string>) as Json;
+  expect(event.type).toBe('lead.captured');
+  expect(headers['webhook-id']).toBe(event.id);
+});
+
+test.each([
+  [['--url', 'nonsense'], '--url must be an address'],
+  [['--url', 'http://127.0.0.1:1', '--secret', 'short'], '--secret must be'],
+  [['--types', 'nonsense'], 'Allowed choices are conversation.started'],
+  [['--after', 'nonsense'], '--after is not a cursor of the event log.'],
+  [['--account', 'acct_01m7yzcf3tfz1aan3df712nas7'], 'There is no such account.'],
+])('listen %j says what is wrong', async (args, words) => {
+  const { environment } = await serverWithAccount();
+  const { code, stderr } = await run(['listen', ...args], { environment });
+  expect(code).toBe(1);
+  expect(stderr).toContain(words);
+});

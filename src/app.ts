@@ -5,11 +5,13 @@ import { createLRUCache, createYoga } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import type { ServerContext } from './access/exchange.ts';
+import { Origins } from './access/origins.ts';
 import { useExchange } from './access/plugin.ts';
 import { RateLimiter } from './access/rate-limit.ts';
 import { secrets } from './access/secrets.ts';
 import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
+import { Tokens } from './access/tokens.ts';
 import { type AddressPolicy, guardedConnector, webhookTargets } from './delivery/address-guard.ts';
 import { LiveLog } from './delivery/live.ts';
 import { Post } from './delivery/post.ts';
@@ -28,6 +30,8 @@ export interface AppOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly publicUrl?: string | undefined;
+  /** Origins whose pages may call with tokens. */
+  readonly corsOrigins?: readonly string[] | undefined;
   readonly trustedProxies?: number;
   /** Events older than this are removed. */
   readonly eventRetentionMs?: number;
@@ -72,10 +76,19 @@ export interface App {
 
 /** Brings everything together: one Yoga server with both faces. It never listens; `cli/serve.ts` does. */
 export function buildApp(options: AppOptions): App {
-  const { storage, clock, log, publicUrl, trustedProxies = 0, eventRetentionMs = 30 * 24 * 3_600_000 } = options;
+  const {
+    storage,
+    clock,
+    log,
+    publicUrl,
+    corsOrigins,
+    trustedProxies = 0,
+    eventRetentionMs = 30 * 24 * 3_600_000,
+  } = options;
   const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
   const webhookPolicy = options.webhookPolicy ?? publicOnly;
   const onError = (error: unknown): void => log.error({ err: error }, 'something failed in the background');
+  const tokens = new Tokens({ storage, clock });
   const limiter = new RateLimiter({ storage, clock });
   const liveLog = new LiveLog(storage);
   const sessions = new Sessions({ storage, clock, onError });
@@ -85,21 +98,24 @@ export function buildApp(options: AppOptions): App {
     clock,
     ids: createIds((target) => randomFillSync(target)),
     secrets,
+    tokens,
     limiter,
     webhookTargets: webhookTargets(webhookPolicy),
   };
   const connect = guardedConnector(webhookPolicy, timings.webhookConnectMs, options.lookup);
   const post = new Post(connect, timings.webhookTotalMs);
   const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log });
+  const origins = new Origins({ publicUrl, listed: corsOrigins });
   const door = new Door(world, limiter, {
-    publicUrl,
+    tokens,
+    origins,
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     plugins: [
-      useExchange({ clock, log }),
+      useExchange({ clock, log, origins }),
       useRest(world, { door, sessions, timings, log, publicUrl, routes: options.routes }),
       useGraphQL(world, { door, sessions, timings, log }),
     ],
@@ -125,7 +141,7 @@ export function buildApp(options: AppOptions): App {
     sessions,
     liveLog,
     webhooks,
-    attachSocket: (server) => attachSocket(server, world, { schema, door, sessions, timings, onError }),
+    attachSocket: (server) => attachSocket(server, world, { schema, door, origins, sessions, timings, onError }),
     async tick() {
       await limiter.handBack();
       await removeOld(storage, clock.now() - eventRetentionMs);

@@ -7,6 +7,8 @@ export interface Config {
   readonly databasePath: string;
   /** The address that clients reach the service at, if it is not the one that it listens on. */
   readonly publicUrl: string | undefined;
+  /** Origins whose pages may call with tokens. */
+  readonly corsOrigins: readonly string[];
   readonly logLevel: (typeof logLevels)[number];
   /** How many proxies stand in front, each appending to `X-Forwarded-For`. */
   readonly trustedProxies: number;
@@ -34,6 +36,20 @@ const flag = z
   .enum(['true', 'false', '1', '0'], { error: 'must be true or false' })
   .default('false')
   .transform((value) => value === 'true' || value === '1');
+/** Origins with commas between them, each as a browser writes it: scheme, host and port, and no more. */
+const originList = z.string().transform((text, context) => {
+  const origins = text.split(',').map((origin) => origin.trim());
+  for (const origin of origins) {
+    const url = URL.canParse(origin) ? new URL(origin) : undefined;
+    // A browser names one origin: a star in it would never be met.
+    const isWeb = (url?.protocol === 'https:' || url?.protocol === 'http:') && !url.host.includes('*');
+    if (isWeb && url.origin === origin) continue;
+    const hint = isWeb ? `; write ${url.origin}` : '';
+    const message = `must list origins such as https://shop.example, and "${origin}" is none${hint}`;
+    context.issues.push({ code: 'custom', input: text, message });
+  }
+  return origins;
+});
 
 /** Everything that is read from the environment. */
 export const variables = z.object({
@@ -44,6 +60,7 @@ export const variables = z.object({
     .regex(/^file:.+/, { error: 'must be a file, such as file:data/conversations.db' })
     .default('file:data/conversations.db'),
   PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).optional(),
+  CORS_ORIGINS: originList.optional(),
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
   TRUST_PROXY: integer(0, 10).default(0),
   SHUTDOWN_GRACE_SECONDS: integer(0, 3_600).default(10),
@@ -74,6 +91,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     port: data.PORT,
     databasePath: data.DATABASE_URL.slice('file:'.length).replace(/^\/\/(?=\/)/, ''),
     publicUrl: data.PUBLIC_URL,
+    corsOrigins: data.CORS_ORIGINS ?? [],
     logLevel: data.LOG_LEVEL,
     trustedProxies: data.TRUST_PROXY,
     shutdownGraceMs: data.SHUTDOWN_GRACE_SECONDS * 1_000,

@@ -65,9 +65,9 @@ test('schema.graphql is the schema', async () => {
 });
 
 test('the README’s table is that of the operations', async () => {
-  const rows = Object.values(operations).map(({ name, scope }) => {
+  const rows = Object.values(operations).map(({ name, scope, keysOnly }) => {
     const code = (texts: string[]) => texts.map((text) => `\`${text}\``).join(', ');
-    return `| ${name} | ${code(requestsCalling(name))} | ${code(fieldsCalling(name))} | ${scope} |`;
+    return `| ${name} | ${code(requestsCalling(name))} | ${code(fieldsCalling(name))} | ${keysOnly ? `${scope}; API keys only` : scope} |`;
   });
   const table = ['| operation | REST | GraphQL | scope |', '|---|---|---|---|', ...rows].join('\n');
   const text = await readFile(readme, 'utf8');

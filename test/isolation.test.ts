@@ -177,6 +177,15 @@ const attempts: Record<OperationName, Attempt[]> = {
   ],
   createApiKey: [(client) => client.rest('POST', '/api-keys', { body: { name: 'own' } })],
   listApiKeys: [(client) => client.rest('GET', '/api-keys'), (client) => client.graphql('{ apiKeys { totalCount } }')],
+  createToken: [
+    (client, { conversation }) =>
+      client.rest('POST', '/tokens', { body: { scopes: ['events:read'], conversationId: conversation } }),
+    (client, { conversation }) =>
+      client.graphql(
+        'mutation ($id: ID!) { createToken(input: { scopes: [EVENTS_READ], conversationId: $id }) { token { token } } }',
+        { id: conversation },
+      ),
+  ],
 };
 
 /** What an outsider can tell from an answer: everything but what is new in each request. */

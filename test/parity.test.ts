@@ -147,6 +147,30 @@ function capturing(
   };
 }
 
+/** GraphQL spells `conversations:read` as CONVERSATIONS_READ. */
+function minting(
+  name: string,
+  body: Json,
+  { given = async () => ({}), ...rest }: Partial<Case> & Pick<Case, 'expected'>,
+): Case {
+  // What the case has made is the conversation that the token is bound to.
+  const input = ({ id }: Json) => (id === undefined ? body : { ...body, conversationId: id });
+  const spelt = (made: Json) => {
+    const { scopes, ...others } = capitals(input(made));
+    return { ...others, scopes: scopes?.map((scope: string) => scope.toUpperCase().replace(':', '_')) };
+  };
+  return {
+    name: `making a token ${name}`,
+    given,
+    rest: (made) => ['POST', '/tokens', input(made)],
+    graphql: (made) => [
+      `mutation ($input: CreateTokenInput!) { result: createToken(input: $input) { token { ${select.token} } } }`,
+      { input: spelt(made) },
+    ],
+    ...rest,
+  };
+}
+
 async function capture(client: TestAccount, body: object): Promise<Json> {
   return (await client.rest('POST', '/leads', { body })).body;
 }
@@ -685,6 +709,61 @@ const cases: Case[] = [
     ],
     expected: 'NOT_FOUND',
   },
+
+  minting(
+    'for all conversations',
+    { scopes: ['conversations:write', 'conversations:read', 'conversations:read'] },
+    {
+      expected: 201,
+      check: ({ scopes, conversationId, sender }) =>
+        expect([scopes, conversationId, sender]).toEqual([['conversations:read', 'conversations:write'], null, null]),
+    },
+  ),
+  minting(
+    'for a visitor in one conversation',
+    { scopes: ['conversations:write'], sender: 'visitor', expiresInSeconds: 3_600 },
+    {
+      given: create,
+      expected: 201,
+      events: [],
+      check: ({ sender, expiresAt }) => expect([sender, expiresAt]).toEqual(['visitor', '2026-11-21T07:12:00.000Z']),
+    },
+  ),
+  minting(
+    'with nulls is one without',
+    { scopes: ['leads:read'], conversationId: null, sender: null },
+    { expected: 201 },
+  ),
+  minting(
+    'for an unknown conversation',
+    { scopes: ['leads:read'], conversationId: unknownConversation },
+    { expected: 'NOT_FOUND' },
+  ),
+  minting('with no scopes is refused', {}, { expected: 'VALIDATION_FAILED', pointers: ['/scopes'] }),
+  minting(
+    'with an empty list of scopes is refused',
+    { scopes: [] },
+    { expected: 'VALIDATION_FAILED', pointers: ['/scopes'] },
+  ),
+  minting(
+    'for longer than an hour is refused',
+    { scopes: ['leads:read'], expiresInSeconds: 3_601 },
+    { expected: 'VALIDATION_FAILED', pointers: ['/expiresInSeconds'] },
+  ),
+  minting(
+    'for less than a minute is refused',
+    { scopes: ['leads:read'], expiresInSeconds: 59 },
+    { expected: 'VALIDATION_FAILED', pointers: ['/expiresInSeconds'] },
+  ),
+  {
+    name: 'making a token with everything wrong: all of it is told',
+    rest: () => ['POST', '/tokens', { scopes: 1.5, conversationId: {}, sender: 5, expiresInSeconds: 1.5, x: 1 }],
+    graphql: () => [
+      'mutation ($input: CreateTokenInput!) { result: createToken(input: $input) { eventCursor } }',
+      { input: { scopes: 1.5, conversationId: {}, sender: 5, expiresInSeconds: 1.5, x: 1 } },
+    ],
+    expected: 'VALIDATION_FAILED',
+  },
 ];
 
 const enumerations = ['status', 'sender', 'plan', 'scopes'];
@@ -722,13 +801,13 @@ function eventOf({ __typename, conversation, message, lead, ...event }: Json): J
 function resourceOf(body: Json, face: 'rest' | 'graphql'): Json {
   if (body === null || body === undefined) return body;
   if (face === 'rest') {
-    const { secret: _secret, eventCursor: _cursor, rateLimit, ...resource } = body;
+    const { secret: _secret, token: _token, eventCursor: _cursor, rateLimit, ...resource } = body;
     if (resource.pagination === undefined) return rateLimit === undefined ? resource : { ...resource, rateLimit };
     const { hasMore, total } = resource.pagination;
     return { data: resource.data, hasMore, total };
   }
-  const { eventCursor: _cursor, conversation, message, apiKey, lead, ...rest } = body;
-  const resource = conversation ?? message ?? apiKey ?? lead ?? rest;
+  const { eventCursor: _cursor, conversation, message, apiKey, lead, token, ...rest } = body;
+  const resource = conversation ?? message ?? apiKey ?? lead ?? token ?? rest;
   if (resource.data !== undefined) {
     const data = resource.data.map((each: Json) => ('apiVersion' in each ? eventOf(each) : each));
     return { data, hasMore: resource.pageInfo.hasNextPage, total: resource.totalCount };

@@ -2,24 +2,23 @@ import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Awaitable, RateLimit, World } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
-import { authenticate } from './authenticate.ts';
+import { authenticate, type Books } from './authenticate.ts';
 import { clientAddress, FailedAttempts } from './failed-attempts.ts';
+import type { Origins, PageOrigin } from './origins.ts';
 import type { Admission, RateLimiter } from './rate-limit.ts';
+import type { Tokens } from './tokens.ts';
 
 /** What the door looks at: the same of a REST request, a GraphQL request and a socket. */
-export interface Arrival {
+export interface Arrival extends PageOrigin {
   readonly authorization?: string | undefined;
-  /** The page that sent it, if a browser did. */
-  readonly origin?: string | undefined;
-  readonly host?: string | undefined;
   /** The address at the other end of the connection. */
   readonly peer?: string | undefined;
   readonly forwardedFor?: string | undefined;
 }
 
 export interface DoorOptions {
-  /** The address that the service is reached at, when it is not the one in `Host`. */
-  readonly publicUrl?: string | undefined;
+  readonly tokens: Tokens;
+  readonly origins: Origins;
   readonly trustedProxies: number;
   /** Called when the storage could not note that a key was used. */
   readonly onError: (error: unknown) => void;
@@ -28,6 +27,7 @@ export interface DoorOptions {
 /** The one door of every face: credential, then its origin, then the rate limit. */
 export class Door {
   readonly #world: Omit<World, 'limiter'>;
+  readonly #books: Books;
   readonly #limiter: RateLimiter;
   readonly #options: DoorOptions;
   readonly #failedAttempts: FailedAttempts;
@@ -36,6 +36,7 @@ export class Door {
 
   constructor(world: Omit<World, 'limiter'>, limiter: RateLimiter, options: DoorOptions) {
     this.#world = world;
+    this.#books = { ...world, tokens: options.tokens };
     this.#limiter = limiter;
     this.#options = options;
     this.#failedAttempts = new FailedAttempts(world.clock);
@@ -47,7 +48,7 @@ export class Door {
    */
   async identify(arrival: Arrival): Promise<Caller> {
     try {
-      const { caller, lastUsedAt } = await authenticate(this.#world, arrival.authorization);
+      const { caller, lastUsedAt } = await authenticate(this.#books, arrival.authorization);
       this.#noteUse(caller, lastUsedAt);
       return caller;
     } catch (error) {
@@ -59,10 +60,10 @@ export class Door {
 
   /**
    * Lets a caller in, for one unit of its account's budget.
-   * @throws FORBIDDEN for a key that comes from a browser page, which costs nothing; RATE_LIMITED, UNAVAILABLE
+   * @throws FORBIDDEN for what comes from a page that may not call, which costs nothing; RATE_LIMITED, UNAVAILABLE
    */
   admit(caller: Caller, arrival: Arrival): Awaitable<Admission> {
-    this.refuseKeyFromPage(caller, arrival);
+    this.refuseForeignPage(caller, arrival);
     return this.#limiter.admit(caller.account);
   }
 
@@ -90,21 +91,24 @@ export class Door {
   }
 
   /**
-   * A key in a browser page is in the hands of whoever looks at the page.
-   * @throws FORBIDDEN
+   * A key in a browser page is in the hands of whoever looks at the page; a token is made for it.
+   * @throws FORBIDDEN for a key from any page but the service's own, and for a token from one that is not listed
    */
-  refuseKeyFromPage({ credential }: Caller, { origin, host }: Arrival): void {
-    if (credential !== 'key' || origin === undefined) return;
-    const { publicUrl } = this.#options;
-    const own = publicUrl === undefined ? [`http://${host}`, `https://${host}`] : [new URL(publicUrl).origin];
-    if (own.includes(origin)) return;
-    throw new DomainError(
-      'FORBIDDEN',
-      'An API key must not be used in a browser page; mint a short-lived token on your server and use that.',
-    );
+  refuseForeignPage({ credential }: Caller, from: PageOrigin): void {
+    const { origins } = this.#options;
+    if (from.origin === undefined || origins.isOwn(from)) return;
+    if (credential === 'key') {
+      throw new DomainError(
+        'FORBIDDEN',
+        'An API key must not be used in a browser page; mint a short-lived token on your server and use that.',
+      );
+    }
+    if (!origins.isListed(from)) {
+      throw new DomainError('FORBIDDEN', 'Pages of this origin may not call; `CORS_ORIGINS` lists those that may.');
+    }
   }
 
-  /** Notes the minute in which a key was used, in the background: nobody waits for it. */
+  /** Notes the minute in which a key, or a token of it, was used, in the background: nobody waits for it. */
   #noteUse({ account, keyId }: Caller, lastUsedAt: string | null): void {
     const now = this.#world.clock.now();
     const minute = Math.floor(now / 60_000);

@@ -1,7 +1,9 @@
+import type { ApiKey } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import type { Clock, World } from '../domain/ports.ts';
 import { apiKeyPattern } from './secrets.ts';
+import type { Tokens } from './tokens.ts';
 
 /** A bearer credential as RFC 6750 has it in the `Authorization` header; the scheme in any case. */
 const bearer = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i;
@@ -11,26 +13,40 @@ function unauthenticated(): DomainError {
   return new DomainError('UNAUTHENTICATED', 'The credential is unknown, expired or revoked.');
 }
 
+interface Identified {
+  readonly caller: Caller;
+  /** When the key, or a token of it, was last used. */
+  readonly lastUsedAt: string | null;
+}
+
+/** Where credentials are looked up. */
+export type Books = Pick<World, 'storage' | 'secrets' | 'clock'> & { readonly tokens: Tokens };
+
 /**
- * Finds out who is calling. The key is looked up on every request, so that a revocation holds at once,
- * whichever process made it.
+ * Finds out who is calling. The key is looked up on every request, also that of a token, so that a
+ * revocation holds at once, whichever process made it.
  * @param authorization the `Authorization` header, if there was one
- * @throws UNAUTHENTICATED
+ * @throws UNAUTHENTICATED, UNAVAILABLE
  */
-export async function authenticate(
-  { storage, secrets, clock }: Pick<World, 'storage' | 'secrets' | 'clock'>,
-  authorization: string | undefined,
-): Promise<{ caller: Caller; lastUsedAt: string | null }> {
+export async function authenticate(books: Books, authorization: string | undefined): Promise<Identified> {
   if (authorization === undefined || authorization === '') {
-    throw new DomainError('UNAUTHENTICATED', 'Send an API key: `Authorization: Bearer cs_…`.');
+    throw new DomainError('UNAUTHENTICATED', 'Send an API key or a token: `Authorization: Bearer …`.');
   }
   const secret = bearer.exec(authorization)?.[1];
-  if (secret === undefined || !apiKeyPattern.test(secret)) throw unauthenticated();
+  const identified =
+    secret === undefined
+      ? undefined
+      : apiKeyPattern.test(secret)
+        ? await byKey(books, secret)
+        : await byToken(books, secret);
+  if (identified === undefined) throw unauthenticated();
+  return identified;
+}
+
+async function byKey({ storage, secrets, clock }: Books, secret: string): Promise<Identified | undefined> {
   const found = await storage.read.apiKeys.findBySecret(secrets.hash(secret));
-  if (found === undefined) throw unauthenticated();
+  if (found === undefined || !isValid(found.key, clock)) return undefined;
   const { key, account } = found;
-  const expired = key.expiresAt !== null && Date.parse(key.expiresAt) <= clock.now();
-  if (expired || key.revokedAt !== null) throw unauthenticated();
   return {
     caller: {
       account,
@@ -41,4 +57,30 @@ export async function authenticate(
     },
     lastUsedAt: key.lastUsedAt,
   };
+}
+
+async function byToken({ storage, tokens, clock }: Books, token: string): Promise<Identified | undefined> {
+  const grant = await tokens.verify(token);
+  if (grant === undefined) return undefined;
+  const { accountId, keyId, scopes, conversationId, sender, expiresAtSeconds } = grant;
+  const key = await storage.read.apiKeys.find(accountId, keyId);
+  const account = await storage.read.accounts.find(accountId);
+  if (key === undefined || account === undefined || !isValid(key, clock)) return undefined;
+  const expiresAtMs = expiresAtSeconds * 1_000;
+  return {
+    caller: {
+      account,
+      keyId,
+      credential: 'token',
+      scopes: new Set(scopes).intersection(new Set(key.scopes)),
+      expiresAtMs: key.expiresAt === null ? expiresAtMs : Math.min(expiresAtMs, Date.parse(key.expiresAt)),
+      ...(conversationId === null ? {} : { conversationId }),
+      ...(sender === null ? {} : { sender }),
+    },
+    lastUsedAt: key.lastUsedAt,
+  };
+}
+
+function isValid({ expiresAt, revokedAt }: ApiKey, clock: Clock): boolean {
+  return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > clock.now());
 }

@@ -2,23 +2,42 @@ import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Account } from '../domain/accounts.ts';
 import type { Clock, RateLimit } from '../domain/ports.ts';
+import { endsConnection, linger } from './body.ts';
 import { Exchange, type ServerContext } from './exchange.ts';
+import { isPreflight, type Origins } from './origins.ts';
 
 /**
  * What every response has in common, whichever face gives it: the request's id, the account's limits,
- * and a line in the log.
+ * which pages may read it, whether it ends the connection, and a line in the log. Preflights are
+ * answered here for both faces.
  */
-export function useExchange({ clock, log }: { clock: Clock; log: Logger }): Plugin<object, ServerContext> {
+export function useExchange({
+  clock,
+  log,
+  origins,
+}: {
+  clock: Clock;
+  log: Logger;
+  origins: Origins;
+}): Plugin<object, ServerContext> {
   return {
-    onRequest({ serverContext }) {
-      serverContext.exchange = new Exchange(serverContext.req);
+    onRequest({ serverContext, endResponse, fetchAPI }) {
+      const { req } = serverContext;
+      serverContext.exchange = new Exchange(req);
+      if (!isPreflight(req)) return;
+      endResponse(new fetchAPI.Response(null, { status: 204, headers: origins.preflightHeaders(req.headers) }));
     },
     onResponse({ response, serverContext }) {
       // Yoga's own pages are answered before the hook above has run.
       const exchange = serverContext.exchange ?? new Exchange(serverContext.req);
       const { headers } = response;
+      if (endsConnection(response.status, exchange.req)) {
+        headers.set('Connection', 'close');
+        linger(exchange.req);
+      }
       headers.set('X-Request-Id', exchange.requestId);
       headers.set('X-Content-Type-Options', 'nosniff');
+      for (const [name, value] of origins.headersFor(exchange.req.headers)) headers.append(name, value);
       const { account, rateLimit } = exchange;
       if (account !== undefined && rateLimit !== undefined) {
         for (const [name, value] of rateLimitHeaders(account, rateLimit, clock.now())) headers.set(name, value);

@@ -1,6 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import { RateLimiter } from '../access/rate-limit.ts';
 import { secrets } from '../access/secrets.ts';
+import { Tokens } from '../access/tokens.ts';
 import { readConfig } from '../config.ts';
 import { webhookTargets } from '../delivery/address-guard.ts';
 import { LiveLog } from '../delivery/live.ts';
@@ -23,6 +24,7 @@ export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<
       storage,
       clock: systemClock,
       secrets,
+      tokens: new Tokens({ storage, clock: systemClock }),
       limiter,
       liveEvents: new LiveLog(storage),
       webhookTargets: webhookTargets(webhookPolicy),

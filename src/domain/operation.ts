@@ -20,6 +20,8 @@ interface Definition<Schema extends z.ZodType, Output> {
   readonly scope: Scope | 'any';
   /** Whether a caller that is bound to one conversation may call it. */
   readonly openToBound?: boolean;
+  /** Whether only an API key may call it, and no token. */
+  readonly keysOnly?: boolean;
   readonly input: Schema;
   /** The errors of its own, beside those that any operation can give. */
   readonly errors: readonly ErrorCode[];
@@ -36,6 +38,7 @@ export interface Operation<Input = unknown, Output = unknown> {
   readonly summary: string;
   readonly scope: Scope | 'any';
   readonly openToBound: boolean;
+  readonly keysOnly: boolean;
   readonly input: z.ZodType<Input>;
   readonly errors: readonly ErrorCode[];
   /** Set when clients should stop calling it. */
@@ -63,12 +66,16 @@ export function operation<Schema extends z.ZodType, Output>(
     summary: definition.summary,
     scope: definition.scope,
     openToBound: definition.openToBound ?? false,
+    keysOnly: definition.keysOnly ?? false,
     input: definition.input as z.ZodType<z.output<Schema>>,
     errors: definition.errors,
     deprecated: definition.deprecated,
     authorise(caller) {
       if (caller.conversationId !== undefined && !self.openToBound) {
         throw new DomainError('FORBIDDEN', `A token bound to one conversation cannot call ${self.name}.`);
+      }
+      if (caller.credential !== 'key' && self.keysOnly) {
+        throw new DomainError('FORBIDDEN', `Only an API key can call ${self.name}, not a token.`);
       }
       if (self.scope !== 'any') requireScope(caller, self.scope);
     },

@@ -5,6 +5,7 @@ import { getDelivery, listDeliveries, recoverWebhook, redeliver, testWebhook } f
 import { listEvents, streamEvents } from './events.ts';
 import { captureLead, getLead, listLeads } from './leads.ts';
 import { listMessages, sendMessage } from './messages.ts';
+import { createToken } from './tokens.ts';
 import {
   createWebhook,
   deleteWebhook,
@@ -42,6 +43,7 @@ export const operations = {
   createApiKey,
   listApiKeys,
   revokeApiKey,
+  createToken,
 } as const;
 
 export type OperationName = keyof typeof operations;

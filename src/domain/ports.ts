@@ -8,6 +8,7 @@ import type { Ids } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message, MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
+import type { TokenGrant } from './tokens.ts';
 import type { StoredWebhook } from './webhook.ts';
 
 /** A value that a storage may have at once, or later. Both are awaited. */
@@ -19,6 +20,7 @@ export interface World {
   readonly clock: Clock;
   readonly ids: Ids;
   readonly secrets: Secrets;
+  readonly tokens: TokenSigner;
   readonly limiter: Limiter;
   readonly liveEvents: LiveEvents;
   readonly webhookTargets: WebhookTargets;
@@ -36,6 +38,11 @@ export interface Secrets {
   generateSigningSecret(): string;
   /** The SHA-256 of a secret, which is all of it that is stored. */
   hash(secret: string): Uint8Array;
+}
+
+export interface TokenSigner {
+  /** Signs a token: text that nobody else can make, and that says what its bearer may do. */
+  sign(grant: TokenGrant): Promise<string>;
 }
 
 /** How much of its hourly budget an account has left. */
@@ -136,6 +143,8 @@ export interface ApiKeyReads extends NewestFirstReads<ApiKey> {
   find(accountId: string, id: string): Awaitable<ApiKey | undefined>;
   /** A number that grows with every revocation, of any account: as long as it stays, no key has ended by one. */
   revocations(): Awaitable<number>;
+  /** What tokens are signed with: 256 bits that never change, the same for all who have the database open. */
+  tokenKey(): Awaitable<Uint8Array>;
   /** How many were not revoked. */
   countLive(accountId: string): Awaitable<number>;
 }

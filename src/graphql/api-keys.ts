@@ -10,7 +10,7 @@ import { builder, calls, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 
 /** `conversations:read` is CONVERSATIONS_READ, as GraphQL spells enumerations. */
-const Scope = builder.enumType('Scope', {
+export const Scope = builder.enumType('Scope', {
   description: 'Something that a credential may do.',
   values: Object.fromEntries(
     scopes.map((scope) => [

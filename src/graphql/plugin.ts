@@ -2,7 +2,7 @@ import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema, 
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
-import { endsConnection, linger, readJson } from '../access/body.ts';
+import { readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
@@ -16,7 +16,6 @@ import { AnswerBudget, maxBatch } from './limits.ts';
 import { createLoaders } from './loaders.ts';
 import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from './requests.ts';
 
-const path = '/graphql';
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
 /** Yoga's context of one request, with who sent it once the door has let it in. */
@@ -76,20 +75,10 @@ export function useGraphQL(
       setValidationFn(validateDocument);
     },
 
-    onRequest({ request, setRequest, serverContext, endResponse, fetchAPI }) {
-      const { exchange } = serverContext;
-      if (exchange === undefined) return;
-      if (isPreflight(exchange)) endResponse(new fetchAPI.Response(null, { status: 204, headers: { Vary: 'Origin' } }));
+    onRequest({ request, setRequest, serverContext, fetchAPI }) {
       // Yoga knows no HEAD, and would refuse mutations for GET alone.
-      else if (exchange.method === 'HEAD') setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
-    },
-
-    onResponse({ response, serverContext }) {
-      const { exchange } = serverContext;
-      if (exchange?.path !== path) return; // REST answers for itself
-      if (!endsConnection(response.status, exchange.req)) return;
-      response.headers.set('Connection', 'close');
-      linger(exchange.req);
+      if (serverContext.exchange?.method === 'HEAD')
+        setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
     },
 
     async onRequestParse({ serverContext, setRequestParser, endResponse, fetchAPI }) {
@@ -210,10 +199,6 @@ function isSubscribing(errors: readonly unknown[] = []): boolean {
 /** A HEAD is a GET whose answer Node sends without its body. */
 function reads({ method }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD';
-}
-
-function isPreflight({ method, req: { headers } }: Exchange): boolean {
-  return method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
 }
 
 /** The parameters of a GET request. */

@@ -12,6 +12,7 @@ import './webhooks.ts';
 import './deliveries.ts';
 import './account.ts';
 import './api-keys.ts';
+import './tokens.ts';
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */
 export const schema = withDeprecations(builder.toSchema(), Object.values(operations));

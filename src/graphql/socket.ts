@@ -14,6 +14,7 @@ import { handleProtocols, makeServer, type ServerOptions, type SubscribePayload 
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Door } from '../access/admit.ts';
 import { arrivalOf, requestIdOf } from '../access/exchange.ts';
+import type { Origins } from '../access/origins.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
@@ -41,6 +42,7 @@ interface Extra {
 export interface SocketOptions {
   readonly schema: GraphQLSchema;
   readonly door: Door;
+  readonly origins: Origins;
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
   readonly onError: (error: unknown) => void;
@@ -48,19 +50,22 @@ export interface SocketOptions {
 
 /**
  * Serves subscriptions, queries and mutations on the path `/graphql` of a server.
- * The door's credential check is at `connection_init`, and every `subscribe` is charged as a request.
+ * A page that may not call does not get one. The door's credential check is at `connection_init`, and every `subscribe` is charged as a request.
  */
 export function attachSocket(server: Server, world: World, options: SocketOptions): { close(graceMs: number): void } {
-  const { timings, onError } = options;
+  const { origins, timings, onError } = options;
   const protocol = makeServer<Record<string, unknown>, Extra>(protocolOptions(world, options));
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, handleProtocols });
   const wires = new Set<Wire>();
 
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-    if (request.url?.split('?')[0] === '/graphql') {
-      sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, request));
+    const { headers } = request;
+    if (request.url?.split('?')[0] !== '/graphql') {
+      refuse(socket, '404 Not Found');
+    } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
+      refuse(socket, '403 Forbidden'); // browsers ask no preflight for a socket
     } else {
-      refuse(socket);
+      sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, request));
     }
   };
 
@@ -106,10 +111,10 @@ export function attachSocket(server: Server, world: World, options: SocketOption
 }
 
 /** Node has let go of the connection, so nobody else looks after its errors or ends it when its client does not. */
-function refuse(socket: Duplex): void {
+function refuse(socket: Duplex, status: string): void {
   socket.on('error', () => {});
   socket.once('finish', () => socket.destroy());
-  socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }
 
 function protocolOptions(world: World, options: SocketOptions): ServerOptions<Record<string, unknown>, Extra> {
@@ -159,7 +164,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       const arrival = arrivalOf(request);
       try {
         const caller = await door.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
-        door.refuseKeyFromPage(caller, arrival);
+        door.refuseForeignPage(caller, arrival);
         extra.caller = caller;
       } catch (error) {
         if (error instanceof DomainError && error.code !== 'UNAVAILABLE') return false;

@@ -3,7 +3,7 @@ import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Door } from '../access/admit.ts';
-import { endsConnection, linger, readJson } from '../access/body.ts';
+import { readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
@@ -66,9 +66,8 @@ export function useRest(
     if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
   }
 
-  /** In the order of the contract: preflight, credential, rate limit, path and method, scope, body, operation. */
+  /** In the order of the contract, after the preflights: credential, rate limit, path and method, scope, body, operation. */
   async function reply(exchange: Exchange, res: ServerResponse): Promise<Reply> {
-    if (isPreflight(exchange)) return { status: 204, headers: { Vary: 'Origin' } };
     const caller = await exchange.admit(door);
     // The router would overlook a slash at the end, and a forgotten id would be answered with the list.
     const match = exchange.path.endsWith('/') ? undefined : findRoute(router, '', exchange.path, { params: true });
@@ -123,10 +122,6 @@ export function useRest(
       }
       const { status, headers, body } = result;
       if (exchange.deprecation !== undefined) addDeprecation(headers, exchange.deprecation, exchange.operation);
-      if (endsConnection(status, exchange.req)) {
-        headers['Connection'] = 'close';
-        linger(exchange.req);
-      }
       if (exchange.method === 'HEAD' && typeof body === 'string') {
         headers['Content-Length'] = String(Buffer.byteLength(body));
       }
@@ -152,14 +147,6 @@ function resumption({ req }: Exchange): { after?: string } {
 
 function isUnder(base: string, path: string): boolean {
   return path === base || path.startsWith(`${base}/`);
-}
-
-function isPreflight({ method, req }: Exchange): boolean {
-  return (
-    method === 'OPTIONS' &&
-    req.headers.origin !== undefined &&
-    req.headers['access-control-request-method'] !== undefined
-  );
 }
 
 /** What needs no credential. */

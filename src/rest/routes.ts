@@ -24,6 +24,7 @@ import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
 import { listMessages, messageShape, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
+import { createToken, newTokenShape } from '../domain/tokens.ts';
 import { webhookShape, webhookWithSecretShape } from '../domain/webhook.ts';
 import {
   createWebhook,
@@ -219,4 +220,10 @@ export const routes: readonly Route[] = [
   }),
   route('GET', '/api-keys', listApiKeys, { answers: listOf(apiKeyShape), answer: listAnswer }),
   route('DELETE', '/api-keys/:id', revokeApiKey, { status: 204 }),
+  route('POST', '/tokens', createToken, {
+    body: 'required',
+    status: 201,
+    answers: newTokenShape,
+    answer: ({ token }) => ({ body: token }),
+  }),
 ];

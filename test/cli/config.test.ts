@@ -7,6 +7,7 @@ test('nothing has to be set', () => {
     port: 4000,
     databasePath: 'data/conversations.db',
     publicUrl: undefined,
+    corsOrigins: [],
     logLevel: 'info',
     trustedProxies: 0,
     shutdownGraceMs: 10_000,
@@ -28,6 +29,12 @@ describe('what is set', () => {
     [{ DATABASE_URL: 'file:/var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
     [{ DATABASE_URL: 'file:///var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
     [{ PUBLIC_URL: 'https://chat.example.com' }, { publicUrl: 'https://chat.example.com' }],
+    [{ CORS_ORIGINS: 'https://shop.example' }, { corsOrigins: ['https://shop.example'] }],
+    [
+      { CORS_ORIGINS: 'https://shop.example, http://127.0.0.1:8080' },
+      { corsOrigins: ['https://shop.example', 'http://127.0.0.1:8080'] },
+    ],
+    [{ CORS_ORIGINS: '' }, { corsOrigins: [] }],
     [{ LOG_LEVEL: 'silent' }, { logLevel: 'silent' }],
     [{ TRUST_PROXY: '2' }, { trustedProxies: 2 }],
     [{ SHUTDOWN_GRACE_SECONDS: '25' }, { shutdownGraceMs: 25_000 }],
@@ -39,6 +46,10 @@ describe('what is set', () => {
     expect(readConfig(environment)).toEqual({ ...readConfig({}), ...expected });
   });
 });
+
+/** What is said of something that is no origin. */
+const noOrigin = (text: string, hint = ''): string =>
+  `CORS_ORIGINS must list origins such as https://shop.example, and "${text}" is none${hint}`;
 
 describe('what is refused', () => {
   test.each([
@@ -53,6 +64,25 @@ describe('what is refused', () => {
     [{ DATABASE_URL: 'a.db' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
     [{ PUBLIC_URL: 'chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
     [{ PUBLIC_URL: 'ftp://chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
+    [{ CORS_ORIGINS: '*' }, noOrigin('*')],
+    [{ CORS_ORIGINS: 'null' }, noOrigin('null')],
+    [{ CORS_ORIGINS: 'shop.example' }, noOrigin('shop.example')],
+    [{ CORS_ORIGINS: 'file:///srv/page.html' }, noOrigin('file:///srv/page.html')],
+    [{ CORS_ORIGINS: 'https://*.shop.example' }, noOrigin('https://*.shop.example')],
+    [{ CORS_ORIGINS: 'https://shop.example/' }, noOrigin('https://shop.example/', '; write https://shop.example')],
+    [{ CORS_ORIGINS: 'https://shop.example/a' }, noOrigin('https://shop.example/a', '; write https://shop.example')],
+    [
+      { CORS_ORIGINS: 'https://shop.example:443' },
+      noOrigin('https://shop.example:443', '; write https://shop.example'),
+    ],
+    [{ CORS_ORIGINS: 'HTTPS://Shop.example' }, noOrigin('HTTPS://Shop.example', '; write https://shop.example')],
+    [{ CORS_ORIGINS: 'https://a@shop.example' }, noOrigin('https://a@shop.example', '; write https://shop.example')],
+    [
+      { CORS_ORIGINS: 'https://bücher.example' },
+      noOrigin('https://bücher.example', '; write https://xn--bcher-kva.example'),
+    ],
+    [{ CORS_ORIGINS: 'https://shop.example,' }, noOrigin('')],
+    [{ CORS_ORIGINS: 'x,https://shop.example,y' }, `${noOrigin('x')}\n${noOrigin('y')}`],
     [{ LOG_LEVEL: 'INFO' }, 'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent'],
     [{ TRUST_PROXY: 'true' }, 'TRUST_PROXY must be a whole number from 0 to 10'],
     [{ SHUTDOWN_GRACE_SECONDS: '3601' }, 'SHUTDOWN_GRACE_SECONDS must be a whole number from 0 to 3600'],

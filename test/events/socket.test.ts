@@ -10,7 +10,7 @@ import { updateAccount } from '../../src/domain/accounts.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
-import { eventFields, RawSocket, until } from '../support/subscribe.ts';
+import { eventFields, RawSocket, socketClient, until } from '../support/subscribe.ts';
 
 // GraphQL over WebSocket: each fault has the protocol's own answer, and what is wrong with one
 // operation leaves the others of its socket alone. (graphql-transport-ws, PROTOCOL.md of graphql-ws.)
@@ -167,13 +167,14 @@ describe('a socket is opened', () => {
     expect(await socket.closed).toEqual({ code: 4403, reason: 'Forbidden' });
   });
 
-  test('by a page of another origin with an API key: closed with 4403', async () => {
-    const client = await server.account();
-    const socket = await open({ headers: { origin: 'https://shop.example' } }).opened();
+  test('by a page that may call with tokens, with an API key: closed with 4403', async () => {
+    const own = await startOwn({ config: { corsOrigins: ['https://shop.example'] } });
+    const client = await own.account();
+    const socket = await open({ headers: { origin: 'https://shop.example' } }, own.url).opened();
     socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
     expect(await socket.closed).toMatchObject({ code: 4403 });
-    await open({ headers: { origin: server.url } }).init(client.secret);
-    expect(await remaining(client)).toBe(1_000_000);
+    await open({ headers: { origin: own.url } }, own.url).init(client.secret);
+    expect((await own.app.world.limiter.peek(client.account)).remaining).toBe(1_000_000);
   });
 
   test('on another path: refused, whatever the client does with its connection', async () => {
@@ -717,29 +718,40 @@ describe('subscriptions', () => {
   });
 });
 
-describe('a credential that ends', () => {
-  /** A socket and both kinds of SSE streams with one key. */
-  async function openAll(secret: string) {
-    const socket = await open().init(secret);
-    socket.subscribe('all', everything);
-    const query = encodeURIComponent('subscription { events { id } }');
-    const streams = [
-      await openStream('/v1/events/stream', secret),
-      await openStream(`/graphql?query=${query}`, secret),
-    ];
-    await until(() => streams.every(({ body }) => body !== ''));
-    return { socket, streams };
-  }
+/** A socket and both kinds of SSE streams with one credential. */
+async function openAll(secret: string) {
+  const socket = await open().init(secret);
+  socket.subscribe('all', everything);
+  const query = encodeURIComponent('subscription { events { id } }');
+  const streams = [await openStream('/v1/events/stream', secret), await openStream(`/graphql?query=${query}`, secret)];
+  await until(() => streams.every(({ body }) => body !== ''));
+  return { socket, streams };
+}
 
-  async function expectOpen({ socket, streams }: Awaited<ReturnType<typeof openAll>>): Promise<void> {
-    socket.subscribe('still there', '{ eventCursor }');
-    await socket.first('still there', 'complete');
-    expect(streams.map(({ ended }) => ended)).toEqual([false, false]);
-  }
+async function expectOpen({ socket, streams }: Awaited<ReturnType<typeof openAll>>): Promise<void> {
+  socket.subscribe('still there', '{ eventCursor }');
+  await socket.first('still there', 'complete');
+  expect(streams.map(({ ended }) => ended)).toEqual([false, false]);
+}
 
-  test('by a revocation: its sockets are closed with 4403 and its streams end, those of other keys stay', async () => {
+/** A credential, and the id of the key that it is, or that it was made with. */
+type MakeCredential = (client: TestAccount, body?: object) => Promise<{ id: string; secret: string }>;
+
+const makeToken: MakeCredential = async (client, body) => {
+  const { id, secret } = await makeKey(client, body);
+  const minted = await server.clientFor(secret).rest('POST', '/tokens', {
+    body: { scopes: ['events:read', 'conversations:read'] },
+  });
+  return { id, secret: minted.body.token };
+};
+
+describe.each<[string, MakeCredential]>([
+  ['a key', makeKey],
+  ['a token', makeToken],
+])('%s that ends', (_, makeCredential) => {
+  test('by a revocation of the key: its sockets are closed with 4403 and its streams end, those of other keys stay', async () => {
     const client = await server.account();
-    const { id, secret } = await makeKey(client);
+    const { id, secret } = await makeCredential(client);
     const [ended, other] = [await openAll(secret), await openAll(client.secret)];
     await client.rest('DELETE', `/api-keys/${id}`);
     expect(await ended.socket.closed).toEqual({ code: 4403, reason: 'Forbidden' });
@@ -747,9 +759,9 @@ describe('a credential that ends', () => {
     await expectOpen(other);
   });
 
-  test('by a revocation in another process: within 100 ms', async () => {
+  test('by a revocation of the key in another process: within 100 ms', async () => {
     const client = await server.account();
-    const { id, secret } = await makeKey(client);
+    const { id, secret } = await makeCredential(client);
     const [ended, other] = [await openAll(secret), await openAll(client.secret)];
     const endedAt = Promise.all([
       ended.socket.closed.then(() => performance.now()),
@@ -765,9 +777,9 @@ describe('a credential that ends', () => {
     await expectOpen(other);
   });
 
-  test('by its time: its sockets are closed with 4403 and its streams end', async () => {
+  test('by the key’s time: its sockets are closed with 4403 and its streams end', async () => {
     const client = await server.account();
-    const { secret } = await makeKey(client, { expiresAt: new Date(server.clock.now() + 60_000).toISOString() });
+    const { secret } = await makeCredential(client, { expiresAt: new Date(server.clock.now() + 60_000).toISOString() });
     const [ended, other] = [await openAll(secret), await openAll(client.secret)];
     server.clock.advance(59_999);
     await expectOpen(ended);
@@ -782,7 +794,7 @@ describe('a credential that ends', () => {
   test('while a socket is being opened: it is closed, whichever comes first', async () => {
     const client = await server.account();
     for (let round = 0; round < 20; round++) {
-      const { id, secret } = await makeKey(client);
+      const { id, secret } = await makeCredential(client);
       const socket = await open().opened();
       const revoked = client.rest('DELETE', `/api-keys/${id}`);
       for (let turn = 0; turn < round; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -791,6 +803,90 @@ describe('a credential that ends', () => {
       await revoked;
     }
   });
+});
+
+test('a token that ends before its key: its sockets are closed with 4403 and its streams end, the key’s stay', async () => {
+  const client = await server.account();
+  const { secret } = await makeKey(client);
+  const minted = await server.clientFor(secret).rest('POST', '/tokens', {
+    body: { scopes: ['events:read'], expiresInSeconds: 60 },
+  });
+  const [ended, other] = [await openAll(minted.body.token), await openAll(secret)];
+  server.clock.nowMs = Date.parse(minted.body.expiresAt) - 1;
+  await expectOpen(ended);
+  server.clock.advance(1);
+  expect(await ended.socket.closed).toEqual({ code: 4403, reason: 'Forbidden' });
+  await until(() => ended.streams.every((stream) => stream.ended));
+  await expectOpen(other);
+});
+
+test('a stock client that asks for a new token at each connection goes on across their ends, without a gap', async () => {
+  const client = await server.account();
+  let [minted, last, connections] = [0, (await client.graphql('{ eventCursor }')).data.eventCursor, 0];
+  const subscriber = socketClient(server.url, '', {
+    connectionParams: async () => {
+      const { body } = await client.rest('POST', '/tokens', {
+        body: { scopes: ['events:read'], expiresInSeconds: 60 },
+      });
+      minted++;
+      return { authorization: `Bearer ${body.token}` };
+    },
+    on: { connected: () => connections++ },
+  });
+  onTestFinished(() => void subscriber.dispose());
+  const sequences: number[] = [];
+  subscriber.subscribe<Json>(
+    {
+      query: everything,
+      variables: {
+        get after() {
+          return last;
+        },
+      },
+    },
+    {
+      next: ({ data }) => {
+        sequences.push(data.events.sequence);
+        last = data.events.cursor;
+      },
+      error: () => {},
+      complete: () => {},
+    },
+  );
+  for (let round = 1; round <= 3; round++) {
+    await until(() => connections === round);
+    await startConversation(client);
+    await until(() => sequences.length === round * 4 - 2);
+    server.clock.advance(60_000);
+    await startConversation(client);
+    await until(() => sequences.length === round * 4);
+  }
+  expect(sequences).toEqual(Array.from({ length: 12 }, (_, index) => index + 1));
+  expect(minted).toBeGreaterThan(2);
+});
+
+test('a token that is bound to a conversation follows that one only', async () => {
+  const client = await server.account();
+  const [own, other] = [await startConversation(client), await startConversation(client)];
+  const minted = await client.rest('POST', '/tokens', {
+    body: { scopes: ['events:read'], conversationId: own.body.id },
+  });
+  const { socket, streams } = await openAll(minted.body.token);
+  const send = ({ body }: Json, content: string) =>
+    client.rest('POST', `/conversations/${body.id}/messages`, {
+      body: { content, sender: 'visitor', metadata: { secret: content } },
+    });
+  await send(other, 'not for the page');
+  await send(own, 'for the page');
+  await until(() => socket.of('all').length === 1 && streams.every(({ events }) => events.length === 1));
+  expect(socket.of('all')[0].payload.data.events.message.content).toBe('for the page');
+  const [rest, graphql] = streams;
+  expect(rest?.events[0].data.message).toMatchObject({ content: 'for the page', metadata: {} });
+  expect(graphql?.body).not.toContain(other.body.id);
+  expect(rest?.body).not.toContain('not for the page');
+  socket.subscribe('other', `subscription { events(conversationId: "${other.body.id}") { id } }`);
+  const refused = await socket.first('other');
+  expect(refused.payload.errors).toMatchObject([{ path: ['events'], extensions: { code: 'NOT_FOUND' } }]);
 });
 
 describe('a client that is gone without a word', () => {

@@ -175,6 +175,16 @@ describe.each(faces)('on $face', ({ face, path, body, created }) => {
     expect(await streamed).toBeLessThan(32 * mebibyte);
   });
 
+  test('an endless body of a preflight is not read on either', async () => {
+    const wire = openWire(server.url);
+    const preflight = { Origin: 'https://shop.example', 'Access-Control-Request-Method': 'POST' };
+    await wire.send(requestText('OPTIONS', path, { headers: { ...preflight, 'Transfer-Encoding': 'chunked' } }));
+    const streamed = streamForEver(wire);
+    const response = await wire.response();
+    expect([response.status, response.headers['connection']]).toEqual([204, 'close']);
+    expect(await streamed).toBeLessThan(32 * mebibyte);
+  });
+
   test('a client that sends all of a body that is too large before it reads still gets its answer', async () => {
     const wire = openWire(server.url);
     const length = 8 * mebibyte;

@@ -395,6 +395,18 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
       });
     });
 
+    describe('the key that tokens are signed with', () => {
+      test('is 256 bits of its own, which stay when it is reopened and are the same beside', async () => {
+        const { storage, beside, reopen } = await open();
+        const key = Buffer.from(await storage.read.apiKeys.tokenKey());
+        expect(key).toHaveLength(32);
+        expect(key.equals(await storage.write(async (tx) => tx.apiKeys.tokenKey()))).toBe(true);
+        expect(key.equals(await (await beside()).read.apiKeys.tokenKey())).toBe(true);
+        expect(key.equals(await (await reopen()).read.apiKeys.tokenKey())).toBe(true);
+        expect(key.equals(await (await open()).storage.read.apiKeys.tokenKey())).toBe(false);
+      });
+    });
+
     describe('conversations', () => {
       test('come back as they were stored, with every field full and with every field empty', async () => {
         const { storage } = await open();

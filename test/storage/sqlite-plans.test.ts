@@ -109,6 +109,7 @@ const reads: Calls<Reads> = {
     count: (apiKeys) => apiKeys.count(account.id),
     countLive: (apiKeys) => apiKeys.countLive(account.id),
     revocations: (apiKeys) => apiKeys.revocations(),
+    tokenKey: (apiKeys) => apiKeys.tokenKey(),
   },
   conversations: {
     find: (conversations) => conversations.find(account.id, conversation.id),

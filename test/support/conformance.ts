@@ -20,6 +20,7 @@ export interface Seen {
 const passedOver = new Set([
   ...['connection', 'content-length', 'content-type', 'cache-control', 'date', 'keep-alive', 'transfer-encoding'],
   ...['vary', 'x-content-type-options', 'x-accel-buffering'],
+  ...['access-control-allow-origin', 'access-control-expose-headers'],
 ]);
 
 /** What is answered to a request that no operation is for, or before it is known which one. */

@@ -11,6 +11,8 @@ export const account = 'id name plan rateLimit { limit remaining resetAt } event
 
 export const apiKey = 'id name prefix scopes expiresAt lastUsedAt createdAt revokedAt';
 
+export const token = 'expiresAt scopes conversationId sender';
+
 export const lead = 'id conversationId name email phone company metadata createdAt';
 
 export const event = `__typename id type timestamp sequence cursor apiVersion accountId

@@ -94,7 +94,8 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
 const bearerScheme = {
   type: 'http',
   scheme: 'bearer',
-  description: 'An API key. What it may do are its scopes; each operation names the one that it needs.',
+  description:
+    'An API key, or a token that was made with one. What it may do are its scopes; each operation names the one that it needs.',
 };
 
 /** A component that nothing refers to is left out. */
@@ -115,7 +116,7 @@ function operationOf(
   problems: Record<string, OpenApiResponse>,
 ): OpenApiOperation {
   const { operation } = route;
-  const { scope, deprecated } = operation;
+  const { scope, deprecated, openToBound, keysOnly } = operation;
   const input = components.of(operation.input, 'input');
   const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => name ?? '');
   return {
@@ -123,6 +124,8 @@ function operationOf(
     summary: operation.summary,
     description: [
       scope === 'any' ? 'Any credential may call it.' : `Needs the scope \`${scope}\`.`,
+      ...(keysOnly ? ['Only an API key may call it, not a token.'] : []),
+      ...(openToBound ? ['A token that is bound to a conversation may call it for that one.'] : []),
       ...(deprecated === undefined ? [] : [deprecationReason(deprecated)]),
     ].join(' '),
     ...(deprecated !== undefined && { deprecated: true }),

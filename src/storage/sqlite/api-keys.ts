@@ -50,6 +50,7 @@ export function apiKeyReads(db: Queries): ApiKeyReads {
     .where(and(ofAccount, isNull(apiKeys.revokedAt)))
     .prepare();
   const revocations = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'revocations')).prepare();
+  const tokenKey = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'token_key')).prepare();
   return {
     findBySecret: (secretHash) => {
       const row = findBySecret.get({ secretHash });
@@ -64,6 +65,11 @@ export function apiKeyReads(db: Queries): ApiKeyReads {
       sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toApiKey),
     count: (accountId) => countAll.get({ accountId })?.count ?? 0,
     revocations: () => Number(revocations.get()?.value ?? 0),
+    tokenKey: () => {
+      const row = tokenKey.get();
+      if (row === undefined) throw new Error('The database has no key to sign tokens with');
+      return Buffer.from(row.value, 'hex');
+    },
     countLive: (accountId) => countLive.get({ accountId })?.count ?? 0,
   };
 }

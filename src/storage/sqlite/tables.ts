@@ -16,7 +16,7 @@ import type { DisabledReason, SigningSecret } from '../../domain/webhook.ts';
 // messages, events and rate_windows are WITHOUT ROWID, which drizzle cannot say: their rows then lie
 // in the order in which they are read. The migration that makes them was completed by hand.
 
-/** Facts about the database itself: `epoch` names its event log. */
+/** Facts about the database itself: `epoch` names its event log, and with `token_key` its tokens are signed. */
 export const meta = sqliteTable('meta', {
   name: text().primaryKey(),
   value: text().notNull(),

@@ -1,0 +1,61 @@
+import { createToken, type NewToken } from '../domain/tokens.ts';
+import { Scope } from './api-keys.ts';
+import { builder, calls } from './builder.ts';
+import { Sender } from './messages.ts';
+
+const Token = builder.objectRef<NewToken>('Token').implement({
+  description: 'A short-lived credential for a browser page. It is shown this once, and ends with its API key.',
+  fields: (t) => ({
+    token: t.exposeString('token', { description: 'The token itself, to be sent as `Authorization: Bearer …`.' }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'When it stops being valid.' }),
+    scopes: t.expose('scopes', { type: [Scope], description: 'What it may do.' }),
+    conversationId: t.exposeID('conversationId', {
+      nullable: true,
+      description: 'The one conversation that it may see; null if it may see all.',
+    }),
+    sender: t.expose('sender', {
+      type: Sender,
+      nullable: true,
+      description: 'The one sender that it may speak as; null if it may speak as any.',
+    }),
+  }),
+});
+
+const CreateTokenInput = builder.inputType('CreateTokenInput', {
+  description: 'A new token.',
+  fields: (t) => ({
+    scopes: t.field({
+      type: [Scope],
+      required: true,
+      description: 'What it may do: nothing that the calling API key may not.',
+    }),
+    conversationId: t.id({
+      description: 'Binds it to this conversation: it can read that one, write into it and follow its events, only.',
+    }),
+    sender: t.field({ type: Sender, description: 'Lets it send messages as this sender only.' }),
+    expiresInSeconds: t.int({ description: 'How long it is valid: 60 to 3600, by default 900.' }),
+  }),
+});
+
+const CreateTokenPayload = builder
+  .objectRef<Awaited<ReturnType<(typeof createToken)['run']>>>('CreateTokenPayload')
+  .implement({
+    description: 'What createToken has done.',
+    fields: (t) => ({
+      token: t.expose('token', { type: Token, description: 'The token, which is shown this once.' }),
+      eventCursor: t.exposeString('eventCursor', {
+        description: 'The end of the event log: a place to follow it from.',
+      }),
+    }),
+  });
+
+builder.mutationField('createToken', (t) =>
+  t.field({
+    type: CreateTokenPayload,
+    nullable: true,
+    description: createToken.summary,
+    extensions: calls(createToken),
+    args: { input: t.arg({ type: CreateTokenInput, required: true, description: 'The token.' }) },
+    resolve: (_, { input }, context) => context.call(createToken, input),
+  }),
+);

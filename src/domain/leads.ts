@@ -12,7 +12,9 @@ import { timeShape, timestamp } from './time.ts';
 export const leadShape = z
   .object({
     id: idShape('lead').describe('Its id.'),
-    conversationId: idShape('conversation').nullable().describe('The conversation that it was left in, or null.'),
+    conversationId: idShape('conversation')
+      .nullable()
+      .describe('The conversation that it was left in, if it was in one.'),
     name: z
       .string()
       .nullable()

@@ -242,6 +242,20 @@ describe('what anybody may read', () => {
     );
   });
 
+  test('/docs says of each field what it is, and whether it may be left out', async () => {
+    const { body } = await get('/docs');
+    const text = body
+      .replace(/<br>/g, ' ')
+      .replace(/<[^>]+>/g, '|')
+      .replace(/\|+/g, '|');
+    expect(text).toContain('|subject|string or null |0 to 200 characters| |may be left out|What it is about.|');
+    expect(text).toContain(
+      '|message.sender|&quot;agent&quot;| |&quot;visitor&quot;| |&quot;bot&quot;|The role that sends it.',
+    );
+    expect(text).toContain('|message.author|object or null |may be left out|Who of the agents');
+    expect(text).toContain('|pagination.hasMore|boolean|Whether the log holds more');
+  });
+
   test('/docs needs no script and no other host', async () => {
     const { headers, body } = await get('/docs');
     expect(body).not.toMatch(/<script|<link|<img|@import|url\(/);

@@ -151,41 +151,42 @@ ${rows.length === 0 ? `<p>${typeOf({ ...schema, description: '' })}</p>` : table
 
 /** A row for a field, and one for each field in it that has no shape of its own. */
 function propertyRows(name: string, schema: JsonSchema, required: boolean): string[] {
-  const inner =
-    schema.items?.properties ?? [schema, ...(schema.anyOf ?? [])].find(({ properties }) => properties)?.properties;
+  const { description = '', deprecated, items, anyOf = [] } = schema;
+  const inner = [schema, ...anyOf, ...(items === undefined ? [] : [items])].find(({ properties }) => properties);
   return [
-    row(
-      name,
-      `${typeOf(schema)}${required ? '' : '<br><small>may be left out</small>'}`,
-      schema.description ?? '',
-      schema.deprecated,
+    row(name, `${typeOf(schema)}${required ? '' : '<br><small>may be left out</small>'}`, description, deprecated),
+    ...Object.entries(inner?.properties ?? {}).flatMap(([key, property]) =>
+      propertyRows(`${name}.${key}`, property, inner?.required?.includes(key) ?? false),
     ),
-    ...Object.entries(inner ?? {}).flatMap(([key, property]) => propertyRows(`${name}.${key}`, property, true)),
   ];
 }
 
 /** A type in words, with what bounds it. */
 function typeOf(schema: JsonSchema): string {
-  const { $ref, type, items, format, minimum, maximum, minLength, maxLength, default: preset } = schema;
+  const bounds = boundsOf(schema);
+  return bounds.length === 0 ? wordsOf(schema) : `${wordsOf(schema)}<br><small>${bounds.join(', ')}</small>`;
+}
+
+function wordsOf(schema: JsonSchema): string {
+  const { $ref, type, items, format, allOf, oneOf, anyOf = oneOf } = schema;
   if ($ref !== undefined) return `<a href="#${nameOf($ref)}">${nameOf($ref)}</a>`;
   if (schema.const !== undefined) return code(schema.const);
-  if (schema.allOf !== undefined) return typeOf(schema.allOf[0] ?? {});
-  const alternatives = schema.oneOf ?? schema.anyOf;
-  const bounds = [
-    ...(minimum === undefined && maximum === undefined ? [] : [`${minimum ?? ''} to ${maximum ?? ''}`]),
+  if (allOf !== undefined) return wordsOf(allOf[0] ?? {});
+  if (anyOf !== undefined) return anyOf.map(wordsOf).join(' or ');
+  if (schema.enum !== undefined) return schema.enum.map(code).join(' ');
+  if (items !== undefined) return `list of ${wordsOf(items)}`;
+  const words = typeof type === 'string' ? [type] : (type ?? ['any']);
+  return words.map((word) => (word === 'string' ? (format ?? word) : word)).join(' or ');
+}
+
+function boundsOf(schema: JsonSchema): string[] {
+  const { minimum, maximum, minLength, maxLength, default: preset, anyOf = [] } = schema;
+  return [
+    ...(minimum === undefined ? [] : [maximum === undefined ? `${minimum} or more` : `${minimum} to ${maximum}`]),
     ...(maxLength === undefined ? [] : [`${minLength ?? 0} to ${maxLength} characters`]),
-    ...(preset === undefined || preset === null || typeof preset === 'object' ? [] : [`by default ${code(preset)}`]),
+    ...(['string', 'number', 'boolean'].includes(typeof preset) ? [`by default ${code(preset)}`] : []),
+    ...anyOf.flatMap(boundsOf),
   ];
-  const words =
-    alternatives?.map(typeOf).join(' or ') ??
-    schema.enum?.map(code).join(' ') ??
-    (items === undefined
-      ? [type ?? 'any']
-          .flat()
-          .map((word) => format ?? word)
-          .join(' or ')
-      : `list of ${typeOf(items)}`);
-  return bounds.length === 0 ? words : `${words}<br><small>${bounds.join(', ')}</small>`;
 }
 
 function table(title: string, rows: readonly string[]): string {

@@ -24,6 +24,7 @@ import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
 import { useRest } from './rest/plugin.ts';
+import type { Route } from './rest/routes.ts';
 
 export interface AppOptions {
   readonly storage: Storage;
@@ -41,6 +42,8 @@ export interface AppOptions {
   readonly timings?: Partial<StreamTimings & DeliveryTimings> | undefined;
   /** Another way to find the addresses of webhooks than the system's, for tests. */
   readonly lookup?: LookupFunction | undefined;
+  /** Other REST routes than the service's own, for tests. */
+  readonly routes?: readonly Route[] | undefined;
 }
 
 export interface DeliveryTimings {
@@ -114,7 +117,7 @@ export function buildApp(options: AppOptions): App {
     schema,
     plugins: [
       useExchange({ clock, log, origins }),
-      useRest(world, { door, sessions, timings, log }),
+      useRest(world, { door, sessions, timings, log, publicUrl, routes: options.routes }),
       useGraphQL(world, { door, sessions, timings, log }),
     ],
     // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.

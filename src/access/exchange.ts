@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Account } from '../domain/accounts.ts';
 import type { Caller } from '../domain/caller.ts';
+import type { Deprecation } from '../domain/deprecation.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Awaitable, RateLimit } from '../domain/ports.ts';
 import type { Arrival, Door } from './admit.ts';
@@ -26,6 +27,8 @@ export class Exchange {
   readonly req: IncomingMessage;
   /** The operation that was called, for the log. */
   operation?: string;
+  /** What is said of the deprecated thing that it used. */
+  deprecation?: Deprecation;
   account?: Account;
   rateLimit?: RateLimit;
   #admission?: Admission;

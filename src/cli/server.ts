@@ -27,6 +27,8 @@ export interface ServerOptions {
   readonly timings?: AppOptions['timings'];
   /** Another way to find the addresses of webhooks than the system's. For tests. */
   readonly lookup?: AppOptions['lookup'];
+  /** Other REST routes than the service's own. For tests. */
+  readonly routes?: AppOptions['routes'];
 }
 
 const tickMs = 60_000;

@@ -2,11 +2,12 @@ import { z } from 'zod';
 import { type NewApiKey, prepareApiKey, storeApiKey } from './api-keys.ts';
 import { scopes } from './caller.ts';
 import { notFound } from './errors.ts';
-import { eventCursor } from './events.ts';
+import { eventCursor, exampleEventCursor } from './events.ts';
+import { idShape } from './ids.ts';
 import { operation, parseInput } from './operation.ts';
 import type { World } from './ports.ts';
 import { line } from './text.ts';
-import { type Timestamp, timestamp } from './time.ts';
+import { type Timestamp, timeShape, timestamp } from './time.ts';
 
 export const plans = ['trial', 'pro', 'business'] as const;
 export type Plan = (typeof plans)[number];
@@ -37,13 +38,45 @@ export function limitOf(account: Account): number {
   return account.requestsPerHour ?? requestsPerHour[account.plan];
 }
 
+/** The account as its own credentials see it. */
+export const accountShape = z
+  .object({
+    id: idShape('account').describe('Its id.'),
+    name: z
+      .string()
+      .describe('Its name.')
+      .meta({ examples: ['Acme Support'] }),
+    plan: z.enum(plans).describe('What it has booked.'),
+    rateLimit: z
+      .object({
+        limit: z
+          .int()
+          .min(1)
+          .describe('Requests in any 60 minutes.')
+          .meta({ examples: [1000] }),
+        remaining: z
+          .int()
+          .min(0)
+          .describe('How many are left now.')
+          .meta({ examples: [998] }),
+        resetAt: timeShape.describe('When `remaining` next grows.'),
+      })
+      .describe('Its budget of requests, over all its credentials and both faces of the service.'),
+    eventCursor: z
+      .string()
+      .describe('The end of its event log.')
+      .meta({ examples: [exampleEventCursor] }),
+    createdAt: timeShape.describe('When it was made.'),
+  })
+  .meta({ id: 'Account', description: 'The account that the credential belongs to.' });
+
 export const getAccount = operation({
   name: 'getAccount',
   summary: 'Returns the account that the credential belongs to, with what is left of its rate limit.',
   scope: 'any',
   input: z.strictObject({}),
   errors: [],
-  async run({ caller: { account }, storage, limiter }) {
+  async run({ caller: { account }, storage, limiter }): Promise<z.output<typeof accountShape>> {
     const [totals, epoch, rateLimit] = [
       await storage.read.accounts.totals(account.id),
       await storage.read.events.epoch(),

@@ -1,44 +1,14 @@
 import { z } from 'zod';
-import { Calendar, type Interval, intervals, isTimeZone } from './calendar.ts';
-import { type DurationFigures, durationFigures } from './durations.ts';
+import type { Analytics, AnalyticsFigures } from './analytics-shape.ts';
+import { Calendar, intervals, isTimeZone } from './calendar.ts';
+import { durationFigures } from './durations.ts';
 import { validationFailed } from './errors.ts';
 import { type HappeningSums, type QuarterRange, quarterMs, quarterOf } from './happenings.ts';
 import { operation } from './operation.ts';
-import { type Timestamp, timeInput, timestamp } from './time.ts';
+import { timeInput, timestamp } from './time.ts';
 
 export const maxPoints = 1_000;
 const defaultDays = 30;
-
-/** What happened from a time up to another. */
-export interface AnalyticsFigures {
-  readonly from: Timestamp;
-  readonly to: Timestamp;
-  readonly conversationsStarted: number;
-  readonly conversationsClosed: number;
-  readonly conversationsReopened: number;
-  readonly messages: { readonly agent: number; readonly visitor: number; readonly bot: number };
-  readonly leads: number;
-  /** From 0 to 1; null when no conversation was started. */
-  readonly conversionRate: number | null;
-  readonly firstResponseSeconds: DurationFigures;
-  readonly resolutionSeconds: DurationFigures;
-}
-
-export interface Analytics {
-  readonly period: {
-    readonly from: Timestamp;
-    readonly to: Timestamp;
-    readonly interval: Interval;
-    readonly timezone: string;
-  };
-  /** As it is now, whatever the period. */
-  readonly openNow: { readonly active: number; readonly pending: number };
-  readonly totals: AnalyticsFigures;
-  /** The period before, which ends where this one begins. */
-  readonly previous: AnalyticsFigures;
-  /** The period cut by the interval, without gaps. */
-  readonly series: readonly AnalyticsFigures[];
-}
 
 /** A bound of the period: what is counted, is counted in quarter hours. */
 const quarterInput = timeInput.refine((epochMs) => epochMs >= 0 && epochMs % quarterMs === 0, {

@@ -3,32 +3,55 @@ import { requireScope, type Scope, scopes } from './caller.ts';
 import { choices } from './choices.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor } from './events.ts';
-import type { Ids } from './ids.ts';
+import { type Ids, idInput, idShape } from './ids.ts';
 import { operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import type { Secrets, Transaction } from './ports.ts';
 import { line } from './text.ts';
-import { type Timestamp, timeInput, timestamp } from './time.ts';
+import { timeInput, timeShape, timestamp } from './time.ts';
 
 const maxLiveKeys = 100;
 
-export interface ApiKey {
-  readonly id: string;
-  readonly name: string;
-  /** The first characters of the secret, to tell keys apart. */
-  readonly prefix: string;
-  readonly scopes: readonly Scope[];
-  readonly expiresAt: Timestamp | null;
-  /** When it was last used, to the minute. */
-  readonly lastUsedAt: Timestamp | null;
-  readonly createdAt: Timestamp;
-  readonly revokedAt: Timestamp | null;
-}
+export const apiKeyShape = z
+  .object({
+    id: idShape('apiKey').describe('Its id.'),
+    name: z
+      .string()
+      .describe('What it is for.')
+      .meta({ examples: ['dashboard'] }),
+    prefix: z
+      .string()
+      .describe('The first characters of its secret, to tell keys apart.')
+      .meta({ examples: ['cs_9fQ2x'] }),
+    scopes: z.array(z.enum(scopes)).readonly().describe('What it may do.'),
+    expiresAt: timeShape
+      .nullable()
+      .describe('When it stops being valid.')
+      .meta({ examples: [null] }),
+    lastUsedAt: timeShape
+      .nullable()
+      .describe('When it was last used, to the minute.')
+      .meta({ examples: [null] }),
+    createdAt: timeShape.describe('When it was made.'),
+    revokedAt: timeShape
+      .nullable()
+      .describe('When it was revoked.')
+      .meta({ examples: [null] }),
+  })
+  .meta({ id: 'ApiKey', description: 'A key that programs call the service with.' });
 
-/** A key at the one moment at which its secret can be shown. */
-export interface NewApiKey extends ApiKey {
-  readonly secret: string;
-}
+export type ApiKey = Readonly<z.output<typeof apiKeyShape>>;
+
+export const newApiKeyShape = apiKeyShape
+  .extend({
+    secret: z
+      .string()
+      .describe('The secret itself: what to send as the credential.')
+      .meta({ examples: ['cs_9fQ2xWm4Jq0sN8bYvT6cRzLkHgDpAeUoIiXyE3w5F71'] }),
+  })
+  .meta({ id: 'NewApiKey', description: 'A key at the one moment at which its secret can be shown.' });
+
+export type NewApiKey = Readonly<z.output<typeof newApiKeyShape>>;
 
 interface PreparedApiKey {
   readonly key: ApiKey;
@@ -73,7 +96,9 @@ export const createApiKey = operation({
   summary: 'Creates an API key and shows its secret, this once.',
   scope: 'keys:manage',
   input: z.strictObject({
-    name: line(200, 1).describe('What the key is for.'),
+    name: line(200, 1)
+      .describe('What the key is for.')
+      .meta({ examples: ['dashboard'] }),
     scopes: choices(scopes)
       .nullish()
       .describe('What it may do. By default all that the calling credential may; never more than that.'),
@@ -112,7 +137,7 @@ export const revokeApiKey = operation({
   name: 'revokeApiKey',
   summary: 'Revokes an API key at once and for good. Revoking it again changes nothing.',
   scope: 'keys:manage',
-  input: z.strictObject({ id: z.string() }),
+  input: z.strictObject({ id: idInput('apiKey').describe('The key’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage, now }, { id }) {
     return await storage.write(async (tx) => {

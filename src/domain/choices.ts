@@ -9,5 +9,6 @@ export function choices<const T extends readonly [string, ...string[]]>(values: 
     .array(z.unknown(), { error: 'must be a list' })
     .min(1, { error: 'must name at least one' })
     .max(values.length, { error: `must name at most ${values.length}` })
-    .pipe(z.array(z.enum(values)));
+    .pipe(z.array(z.enum(values)))
+    .meta({ items: { type: 'string', enum: [...values] } });
 }

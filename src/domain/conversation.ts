@@ -1,41 +1,78 @@
 import { z } from 'zod';
 import { type Caller, maySee } from './caller.ts';
 import { DomainError, notFound } from './errors.ts';
-import type { Status } from './lifecycle.ts';
-import type { Metadata } from './metadata.ts';
+import { idShape } from './ids.ts';
+import { statuses } from './lifecycle.ts';
+import { metadataShape } from './metadata.ts';
 import type { Reads } from './ports.ts';
-import type { Timestamp } from './time.ts';
+import { type Timestamp, timeShape } from './time.ts';
 
 /** Bounds that keep one answer, with all its messages, small enough to send. */
 export const maxMessages = 10_000;
 export const maxContentBytes = 8 * 1024 * 1024;
 
-/** Whom the conversation is with. */
-export interface Visitor {
-  readonly id: string | null;
-  readonly name: string | null;
-  readonly email: string | null;
-}
+export const visitorShape = z
+  .object({
+    id: z
+      .string()
+      .nullable()
+      .describe('The client’s own id of the visitor.')
+      .meta({ examples: ['customer-7'] }),
+    name: z
+      .string()
+      .nullable()
+      .describe('The visitor’s name.')
+      .meta({ examples: ['Ada'] }),
+    email: z
+      .string()
+      .nullable()
+      .describe('The visitor’s email address.')
+      .meta({ examples: ['ada@example.com'] }),
+  })
+  .meta({ id: 'Visitor', description: 'Whom a conversation is with, as the client said.' });
 
-export interface Conversation {
-  readonly id: string;
-  readonly status: Status;
-  readonly subject: string | null;
-  readonly visitor: Visitor | null;
-  /** The client's own id of it, unique in the account. */
-  readonly externalId: string | null;
-  readonly metadata: Metadata;
-  readonly messageCount: number;
-  /** The time of its last message, or else of its creation. */
-  readonly lastActivityAt: Timestamp;
-  /** The first agent message after a visitor message. */
-  readonly firstResponseAt: Timestamp | null;
-  readonly closedAt: Timestamp | null;
-  /** 1, then one more for each operation that changes anything of it. */
-  readonly version: number;
-  readonly createdAt: Timestamp;
-  readonly updatedAt: Timestamp;
-}
+export type Visitor = Readonly<z.output<typeof visitorShape>>;
+
+export const conversationShape = z
+  .object({
+    id: idShape('conversation').describe('Its id.'),
+    status: z.enum(statuses).describe('Where it is in its life: `pending` waits for an agent.'),
+    subject: z
+      .string()
+      .nullable()
+      .describe('What it is about.')
+      .meta({ examples: ['Parcel 1042'] }),
+    visitor: visitorShape.nullable().describe('Whom it is with, if that was said.'),
+    externalId: z
+      .string()
+      .nullable()
+      .describe('The client’s own id of it, unique in the account.')
+      .meta({ examples: ['ticket-1042'] }),
+    metadata: metadataShape.describe('The client’s own data. Empty for a token bound to a conversation.'),
+    messageCount: z
+      .int()
+      .min(0)
+      .describe('How many messages it has.')
+      .meta({ examples: [1] }),
+    lastActivityAt: timeShape.describe('The time of its last message, or else of its creation.'),
+    firstResponseAt: timeShape
+      .nullable()
+      .describe('The time of the first agent message after a visitor message.')
+      .meta({ examples: [null] }),
+    closedAt: timeShape
+      .nullable()
+      .describe('When it was closed; null while it is open.')
+      .meta({ examples: [null] }),
+    version: z
+      .int()
+      .min(1)
+      .describe('1, then one more for each operation that changes anything of it, a message included.'),
+    createdAt: timeShape.describe('When it was started.'),
+    updatedAt: timeShape.describe('When it last changed.'),
+  })
+  .meta({ id: 'Conversation', description: 'A conversation with a visitor, without its messages.' });
+
+export type Conversation = Readonly<z.output<typeof conversationShape>>;
 
 /** A conversation with what the rules need to know of it and nobody is shown. */
 export interface StoredConversation extends Conversation {

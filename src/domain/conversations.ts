@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { maySee } from './caller.ts';
 import {
   type Conversation,
+  conversationShape,
   conversationView,
   expectedVersionInput,
   findConversation,
@@ -10,9 +11,9 @@ import {
 import { DomainError, notFound, validationFailed } from './errors.ts';
 import { appendEvents, currentEventCursor, type NewEvent } from './events.ts';
 import { countHappenings, happeningsOf } from './happenings.ts';
-import type { Ids } from './ids.ts';
+import { type Ids, idInput } from './ids.ts';
 import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
-import { addMessage, type Message, messageEvents, messageInput, messageView, requireSender } from './messages.ts';
+import { addMessage, messageEvents, messageInput, messageShape, messageView, requireSender } from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { type CursorPart, decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
@@ -20,10 +21,11 @@ import type { Transaction } from './ports.ts';
 import { line } from './text.ts';
 import { timeInput, timestamp } from './time.ts';
 
-export interface ConversationWithMessages extends Conversation {
-  /** All of them, oldest first. */
-  readonly messages: readonly Message[];
-}
+export const conversationWithMessagesShape = conversationShape
+  .extend({ messages: z.array(messageShape).readonly().describe('All of them, oldest first.') })
+  .meta({ id: 'ConversationWithMessages', description: 'A conversation with a visitor, and all that was said in it.' });
+
+export type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
 
 // ── Reading ────────────────────────────────────────────────────────────────────────────────────
 
@@ -32,7 +34,7 @@ export const getConversation = operation({
   summary: 'Returns a conversation with all its messages.',
   scope: 'conversations:read',
   openToBound: true,
-  input: z.strictObject({ id: z.string() }),
+  input: z.strictObject({ id: idInput('conversation').describe('The conversation’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }): Promise<ConversationWithMessages> {
     const found = maySee(caller, id)
@@ -139,11 +141,18 @@ function positionOf(cursor: string, sort: ConversationSort): NonNullable<Convers
 const visitorInput = z
   .strictObject({
     id: line(128).nullable().default(null).describe('The client’s own id of the visitor.'),
-    name: line(200).nullable().default(null),
-    email: line(320).nullable().default(null),
+    name: line(200)
+      .nullable()
+      .default(null)
+      .describe('The visitor’s name.')
+      .meta({ examples: ['Ada'] }),
+    email: line(320).nullable().default(null).describe('The visitor’s email address.'),
   })
   .nullable();
-const subjectInput = line(200).nullable().describe('What it is about.');
+const subjectInput = line(200)
+  .nullable()
+  .describe('What it is about.')
+  .meta({ examples: ['Parcel 1042'] });
 const externalIdInput = line(128, 1).nullable().describe('The client’s own id of it, unique in the account.');
 
 export interface ChangedConversation<C = Conversation> {
@@ -168,7 +177,9 @@ export const createConversation = operation({
     message: z.strictObject(messageInput).nullish().describe('Its first message.'),
   }),
   errors: ['INVALID_TRANSITION', 'ALREADY_EXISTS'],
-  repeatable: { conversationIdOf: ({ conversation }: ChangedConversation) => conversation.id },
+  repeatable: {
+    conversationIdOf: ({ conversation }: ChangedConversation<ConversationWithMessages>) => conversation.id,
+  },
   async run(context, input): Promise<ChangedConversation<ConversationWithMessages>> {
     const { caller, ids, now } = context;
     if (input.message != null) requireSender(caller, input.message.sender);
@@ -216,7 +227,7 @@ export const updateConversation = operation({
   summary: 'Changes a conversation: closes, reopens or renames it, or merges metadata.',
   scope: 'conversations:write',
   input: z.strictObject({
-    id: z.string(),
+    id: idInput('conversation').describe('The conversation’s id.'),
     expectedVersion: expectedVersionInput,
     status: z.enum(statuses).optional().describe('The status to bring it to.'),
     subject: subjectInput.optional(),
@@ -257,7 +268,10 @@ export const deleteConversation = operation({
   summary:
     'Erases a conversation for good, with its messages, its leads and what its events and deliveries tell of it.',
   scope: 'conversations:write',
-  input: z.strictObject({ id: z.string(), expectedVersion: expectedVersionInput }),
+  input: z.strictObject({
+    id: idInput('conversation').describe('The conversation’s id.'),
+    expectedVersion: expectedVersionInput,
+  }),
   errors: ['NOT_FOUND', 'VERSION_CONFLICT'],
   async run({ caller, storage }, { id, expectedVersion }) {
     const accountId = caller.account.id;

@@ -9,7 +9,7 @@ import {
 } from './delivery.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor, eventTypes, newDelivery, sequenceAt } from './events.ts';
-import { lowestIdAt } from './ids.ts';
+import { idInput, lowestIdAt } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, type NewestFirstReads, newestFirst, newestFirstInput, pageInput } from './paging.ts';
 import type { AttemptRange, Reads, Transaction } from './ports.ts';
@@ -21,8 +21,8 @@ import { findWebhook } from './webhook.ts';
 const maxAttempts = 100;
 
 const oneDelivery = {
-  id: z.string(),
-  webhookId: z.string({ error: 'must be a string' }).nullish().describe('The webhook that it is to.'),
+  id: idInput('delivery').describe('The delivery’s id.'),
+  webhookId: idInput('webhook').nullish().describe('The webhook that it is to.'),
 };
 
 /** @throws NOT_FOUND, also when it is a delivery to another webhook than the one named */
@@ -52,7 +52,9 @@ export const listDeliveries = operation({
   name: 'listDeliveries',
   summary: 'Lists the deliveries to a webhook, newest first, without their attempts.',
   scope: 'webhooks:manage',
-  input: newestFirstInput.safeExtend({ webhookId: z.string() }),
+  input: newestFirstInput.safeExtend({
+    webhookId: idInput('webhook').describe('The webhook that they are to.'),
+  }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { webhookId, ...input }): Promise<List<Delivery>> {
     const accountId = caller.account.id;
@@ -120,7 +122,7 @@ export const testWebhook = operation({
   summary: 'Sends a sample event, marked `"test": true`, to a webhook. The log does not have it.',
   scope: 'webhooks:manage',
   input: z.strictObject({
-    id: z.string(),
+    id: idInput('webhook').describe('The webhook’s id.'),
     eventType: z.enum(eventTypes).nullish().describe('Its type; by default the first that the webhook wants.'),
   }),
   errors: ['NOT_FOUND'],
@@ -165,6 +167,16 @@ export const redeliver = operation({
   },
 });
 
+export const recoveryShape = z
+  .object({
+    count: z
+      .int()
+      .min(0)
+      .describe('How many deliveries are repeated.')
+      .meta({ examples: [3] }),
+  })
+  .meta({ id: 'Recovery', description: 'What recoverWebhook has done.' });
+
 export interface RecoveredWebhook {
   /** How many deliveries were started anew. */
   readonly count: number;
@@ -180,10 +192,11 @@ export const recoverWebhook = operation({
   summary: 'Repeats all deliveries to a webhook that have failed since a time or a cursor of the event log.',
   scope: 'webhooks:manage',
   input: z.strictObject({
-    id: z.string(),
+    id: idInput('webhook').describe('The webhook’s id.'),
     since: z
       .string({ error: 'must be a string' })
-      .describe('A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.'),
+      .describe('A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.')
+      .meta({ examples: ['2026-11-21T06:12:00.000Z'] }),
   }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
   repeatable: {},

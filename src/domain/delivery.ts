@@ -1,5 +1,7 @@
-import type { EventType } from './events.ts';
-import type { Timestamp } from './time.ts';
+import { z } from 'zod';
+import { type EventType, eventTypes } from './events.ts';
+import { idShape } from './ids.ts';
+import { type Timestamp, timeShape } from './time.ts';
 
 export const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
@@ -8,40 +10,67 @@ export const attemptTriggers = ['schedule', 'manual'] as const;
 /** What made an attempt: the schedule, or somebody who asked for it. */
 export type AttemptTrigger = (typeof attemptTriggers)[number];
 
-/** One event on its way to one webhook. */
-export interface Delivery {
-  readonly id: string;
-  readonly webhookId: string;
-  readonly eventId: string;
-  readonly eventType: EventType;
-  /** Whether it is a sample that somebody asked for. */
-  readonly test: boolean;
-  /** `paused` is pending while its webhook is disabled. */
-  readonly status: DeliveryStatus;
-  readonly attemptCount: number;
-  /** When it is tried next; null when it is being tried now, is paused or is done. */
-  readonly nextAttemptAt: Timestamp | null;
-  readonly createdAt: Timestamp;
-  readonly completedAt: Timestamp | null;
-}
+export const deliveryShape = z
+  .object({
+    id: idShape('delivery').describe('Its id.'),
+    webhookId: idShape('webhook').describe('The webhook that it is to.'),
+    eventId: idShape('event').describe('The event that it brings.'),
+    eventType: z.enum(eventTypes).describe('The type of the event.'),
+    test: z.boolean().describe('Whether it is a sample that somebody asked for.'),
+    status: z.enum(deliveryStatuses).describe('How far it is. `paused` is pending while its webhook is disabled.'),
+    attemptCount: z
+      .int()
+      .min(0)
+      .describe('How many attempts were made.')
+      .meta({ examples: [1] }),
+    nextAttemptAt: timeShape
+      .nullable()
+      .describe('When it is tried next; null when it is being tried now, is paused or is done.'),
+    createdAt: timeShape.describe('When it was made.'),
+    completedAt: timeShape
+      .nullable()
+      .describe('When it succeeded or failed for good.')
+      .meta({ examples: [null] }),
+  })
+  .meta({ id: 'Delivery', description: 'One event on its way to one webhook.' });
 
-export interface Attempt {
-  readonly id: string;
-  readonly startedAt: Timestamp;
-  readonly durationMs: number;
-  readonly trigger: AttemptTrigger;
-  /** The status of the answer; null when there was none. */
-  readonly responseStatus: number | null;
-  /** The beginning of the answer's body, as text; null when there was no answer. */
-  readonly responseBody: string | null;
-  /** What went wrong, if it was not the status; null when nothing did. */
-  readonly error: string | null;
-}
+export type Delivery = Readonly<z.output<typeof deliveryShape>>;
 
-export interface DeliveryWithAttempts extends Delivery {
-  /** All of them, oldest first. */
-  readonly attempts: readonly Attempt[];
-}
+export const attemptShape = z
+  .object({
+    id: idShape('attempt').describe('Its id.'),
+    startedAt: timeShape.describe('When it began.'),
+    durationMs: z
+      .int()
+      .min(0)
+      .describe('How long it took, in milliseconds.')
+      .meta({ examples: [84] }),
+    trigger: z.enum(attemptTriggers).describe('What made it: the schedule, or somebody who asked for it.'),
+    responseStatus: z
+      .int()
+      .nullable()
+      .describe('The status of the answer; null when there was none.')
+      .meta({ examples: [503] }),
+    responseBody: z
+      .string()
+      .nullable()
+      .describe('The beginning of the answer’s body, as text; null when there was no answer.')
+      .meta({ examples: ['try again later'] }),
+    error: z
+      .string()
+      .nullable()
+      .describe('What went wrong, if it was not the status; null when nothing did.')
+      .meta({ examples: [null] }),
+  })
+  .meta({ id: 'Attempt', description: 'One try to bring a delivery to its webhook.' });
+
+export type Attempt = Readonly<z.output<typeof attemptShape>>;
+
+export const deliveryWithAttemptsShape = deliveryShape
+  .extend({ attempts: z.array(attemptShape).readonly().describe('All of them, oldest first.') })
+  .meta({ id: 'DeliveryWithAttempts', description: 'One event on its way to one webhook, with every attempt.' });
+
+export type DeliveryWithAttempts = Readonly<z.output<typeof deliveryWithAttemptsShape>>;
 
 /** Bytes of an answer's body that are kept. */
 export const maxResponseBytes = 16 * 1024;

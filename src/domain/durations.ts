@@ -1,3 +1,5 @@
+import type { DurationFigures } from './analytics-shape.ts';
+
 // How long things took, kept as logarithmic histograms: each bucket reaches 1 % further than the one
 // below it, so that a quantile needs no single duration, and its error does not depend on its size.
 
@@ -13,14 +15,6 @@ export interface DurationTally {
   readonly sumMs: number;
   /** Each bucket that is not empty, ascending, and after it its count: a long series has a million of them. */
   readonly buckets: readonly number[];
-}
-
-/** What is told of durations. All but `count` is null when there are none. */
-export interface DurationFigures {
-  readonly count: number;
-  readonly mean: number | null;
-  readonly median: number | null;
-  readonly p90: number | null;
 }
 
 /**

@@ -1,30 +1,82 @@
 import type { RateLimit } from './ports.ts';
 
 /**
- * Every error code that the service can give, with its HTTP status and its title.
+ * Every error code that the service can give, with its HTTP status, its title, and when it is given.
  * The set is closed: a face may show these codes and no others.
  */
 export const errorCodes = {
-  UNAUTHENTICATED: { status: 401, title: 'Authentication required' },
-  FORBIDDEN: { status: 403, title: 'Not allowed' },
-  NOT_FOUND: { status: 404, title: 'Not found' },
-  METHOD_NOT_ALLOWED: { status: 405, title: 'Method not allowed' },
-  BAD_REQUEST: { status: 400, title: 'Unreadable request' },
-  VALIDATION_FAILED: { status: 400, title: 'Invalid input' },
-  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'Unsupported media type' },
-  PAYLOAD_TOO_LARGE: { status: 413, title: 'Payload too large' },
-  CONVERSATION_CLOSED: { status: 409, title: 'Conversation closed' },
-  INVALID_TRANSITION: { status: 409, title: 'Invalid transition' },
-  ALREADY_EXISTS: { status: 409, title: 'Already exists' },
-  QUOTA_EXCEEDED: { status: 409, title: 'Quota exceeded' },
-  CURSOR_EXPIRED: { status: 410, title: 'Cursor expired' },
-  VERSION_CONFLICT: { status: 412, title: 'Version conflict' },
-  IDEMPOTENCY_KEY_REUSED: { status: 422, title: 'Idempotency key reused' },
-  RATE_LIMITED: { status: 429, title: 'Too many requests' },
-  QUERY_TOO_COMPLEX: { status: 400, title: 'Query too complex' },
-  INTERNAL: { status: 500, title: 'Internal error' },
-  UNAVAILABLE: { status: 503, title: 'Unavailable' },
-} as const satisfies Record<string, { status: number; title: string }>;
+  UNAUTHENTICATED: {
+    status: 401,
+    title: 'Authentication required',
+    when: 'There is no credential, or an unknown, expired or revoked one.',
+  },
+  FORBIDDEN: {
+    status: 403,
+    title: 'Not allowed',
+    when: 'The credential has not the scope, which is named; or an API key was sent from a browser page.',
+  },
+  NOT_FOUND: {
+    status: 404,
+    title: 'Not found',
+    when: 'There is nothing of this id or path that the credential can see.',
+  },
+  METHOD_NOT_ALLOWED: {
+    status: 405,
+    title: 'Method not allowed',
+    when: 'The path does not know the method; `Allow` says which it knows.',
+  },
+  BAD_REQUEST: { status: 400, title: 'Unreadable request', when: 'The body is not JSON, or not an object.' },
+  VALIDATION_FAILED: {
+    status: 400,
+    title: 'Invalid input',
+    when: 'Fields or parameters are wrong; `errors` has all of them.',
+  },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'Unsupported media type', when: 'The body is not `application/json`.' },
+  PAYLOAD_TOO_LARGE: { status: 413, title: 'Payload too large', when: 'The body has more than 1 MiB.' },
+  CONVERSATION_CLOSED: {
+    status: 409,
+    title: 'Conversation closed',
+    when: 'The conversation is closed; reopen it first.',
+  },
+  INVALID_TRANSITION: {
+    status: 409,
+    title: 'Invalid transition',
+    when: 'The conversation cannot go from its status to the one asked for.',
+  },
+  ALREADY_EXISTS: { status: 409, title: 'Already exists', when: 'There is one with this `externalId` already.' },
+  QUOTA_EXCEEDED: { status: 409, title: 'Quota exceeded', when: 'There are as many as there may be.' },
+  CURSOR_EXPIRED: {
+    status: 410,
+    title: 'Cursor expired',
+    when: 'The log no longer reaches back to the cursor; `oldestCursor` is the first that can be used.',
+  },
+  VERSION_CONFLICT: {
+    status: 412,
+    title: 'Version conflict',
+    when: 'The resource has changed since the version that was given.',
+  },
+  IDEMPOTENCY_KEY_REUSED: {
+    status: 422,
+    title: 'Idempotency key reused',
+    when: 'The idempotency key came with other input before.',
+  },
+  RATE_LIMITED: {
+    status: 429,
+    title: 'Too many requests',
+    when: 'The requests of the plan are used up; `Retry-After` says when the next is let in.',
+  },
+  QUERY_TOO_COMPLEX: { status: 400, title: 'Query too complex', when: 'The GraphQL query asks for too much at once.' },
+  INTERNAL: {
+    status: 500,
+    title: 'Internal error',
+    when: 'Something went wrong on our side; the log has it under the request id.',
+  },
+  UNAVAILABLE: {
+    status: 503,
+    title: 'Unavailable',
+    when: 'The storage is busy or the service is stopping; repeat it after `Retry-After`.',
+  },
+} as const satisfies Record<string, { status: number; title: string; when: string }>;
 
 export type ErrorCode = keyof typeof errorCodes;
 

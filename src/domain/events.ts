@@ -4,7 +4,7 @@ import { choices } from './choices.ts';
 import type { Conversation } from './conversation.ts';
 import type { StoredDelivery } from './delivery.ts';
 import { DomainError, notFound, pointer, validationFailed } from './errors.ts';
-import type { Ids } from './ids.ts';
+import { type Ids, idInput } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
 import { type Context, operation } from './operation.ts';
@@ -134,6 +134,8 @@ export function eventCursor(epoch: string, sequence: number): string {
   return Buffer.from(`${epoch}.${sequence}`).toString('base64url');
 }
 
+export const exampleEventCursor = eventCursor('5e0c1a7f', 1041);
+
 function epochOf(cursor: string): string {
   return readCursor(cursor)?.epoch ?? '';
 }
@@ -256,9 +258,10 @@ const readerInput = {
   after: z
     .string({ error: 'must be a string' })
     .optional()
-    .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.'),
+    .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.')
+    .meta({ examples: [exampleEventCursor] }),
   types: choices(eventTypes).optional().describe('Only events of these types.'),
-  conversationId: z.string({ error: 'must be a string' }).optional().describe('Only events of this conversation.'),
+  conversationId: idInput('conversation').optional().describe('Only events of this conversation.'),
 };
 
 /**
@@ -288,7 +291,7 @@ export const listEvents = operation({
   scope: 'events:read',
   openToBound: true,
   input: z.strictObject({ limit: pageInput.limit, ...readerInput }),
-  errors: ['CURSOR_EXPIRED'],
+  errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
   async run({ caller, storage }, { limit, after, ...asked }): Promise<EventPage> {
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);
@@ -327,7 +330,7 @@ export const streamEvents = operation({
   scope: 'events:read',
   openToBound: true,
   input: z.strictObject(readerInput),
-  errors: ['CURSOR_EXPIRED'],
+  errors: ['NOT_FOUND', 'CURSOR_EXPIRED', 'QUOTA_EXCEEDED'],
   async run({ caller, storage, liveEvents }, { after, ...asked }): Promise<EventSubscription> {
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);

@@ -6,11 +6,15 @@ import type { Reads, Secrets, Transaction } from './ports.ts';
 /** How long a key holds the result of its first request. */
 export const idempotencyMs = 24 * 3_600_000;
 
+export const idempotencyKeyDescription =
+  'A name for this request, new for each: sent again within 24 hours, it gives the first result again.';
+export const idempotencyKeyPattern = /^[\x21-\x7e]{1,255}$/;
+
 export const idempotencyKeyInput = z
   .string({ error: 'must be a string' })
-  .regex(/^[\x21-\x7e]{1,255}$/, { error: 'must be 1 to 255 visible ASCII characters' })
+  .regex(idempotencyKeyPattern, { error: 'must be 1 to 255 visible ASCII characters' })
   .nullish()
-  .describe('A name for this request, new for each: sent again within 24 hours, it gives the first result again.');
+  .describe(idempotencyKeyDescription);
 
 /** How the result of an operation is kept, so that the same request again gives it and changes nothing. */
 export interface Repeatable<Output> {

@@ -1,3 +1,5 @@
+import { z } from 'zod';
+
 // TypeIDs (github.com/jetify-com/typeid, version 0.3): a prefix, an underscore, and a UUIDv7 in
 // Crockford's base 32. They sort by creation: the first ten characters are the time.
 
@@ -87,6 +89,25 @@ export function createIds(fillRandom: (target: Uint16Array<ArrayBuffer>) => void
       return `${idPrefixes[kind]}_${time}${base32(a, b)}${base32(c, d)}`;
     },
   };
+}
+
+/** An id as an answer shows it. */
+export function idShape(kind: IdKind) {
+  return z.string().meta({
+    pattern: `^${idPrefixes[kind]}_[0-7][0-9a-hjkmnp-tv-z]{25}$`,
+    examples: [exampleId(kind)],
+  });
+}
+
+/**
+ * An id that a caller gives. One that has not the form of an id is no fault: there is nothing of that id.
+ */
+export function idInput(kind: IdKind) {
+  return z.string({ error: 'must be a string' }).meta({ examples: [exampleId(kind)] });
+}
+
+function exampleId(kind: IdKind): string {
+  return `${idPrefixes[kind]}_01m7z12aypfmvv4snqnjfg9r62`;
 }
 
 /** Whether a text has the form of an id of this kind. */

@@ -3,24 +3,45 @@ import { conversationView, findConversation } from './conversation.ts';
 import { notFound } from './errors.ts';
 import { appendEvents } from './events.ts';
 import { countLead } from './happenings.ts';
-import { type Metadata, metadataInput } from './metadata.ts';
+import { idInput, idShape } from './ids.ts';
+import { metadataInput, metadataShape } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import { line } from './text.ts';
-import { type Timestamp, timestamp } from './time.ts';
+import { timeShape, timestamp } from './time.ts';
 
-/** Contact information that a visitor has left. */
-export interface Lead {
-  readonly id: string;
-  /** The conversation that it was left in, or null. */
-  readonly conversationId: string | null;
-  readonly name: string | null;
-  readonly email: string | null;
-  readonly phone: string | null;
-  readonly company: string | null;
-  readonly metadata: Metadata;
-  readonly createdAt: Timestamp;
-}
+export const leadShape = z
+  .object({
+    id: idShape('lead').describe('Its id.'),
+    conversationId: idShape('conversation')
+      .nullable()
+      .describe('The conversation that it was left in, if it was in one.'),
+    name: z
+      .string()
+      .nullable()
+      .describe('The visitor’s name.')
+      .meta({ examples: ['Ada'] }),
+    email: z
+      .string()
+      .nullable()
+      .describe('An email address; this or `phone` is there.')
+      .meta({ examples: ['ada@example.com'] }),
+    phone: z
+      .string()
+      .nullable()
+      .describe('A phone number; this or `email` is there.')
+      .meta({ examples: [null] }),
+    company: z
+      .string()
+      .nullable()
+      .describe('The visitor’s company.')
+      .meta({ examples: ['Analytical Engines'] }),
+    metadata: metadataShape,
+    createdAt: timeShape.describe('When it was captured.'),
+  })
+  .meta({ id: 'Lead', description: 'Contact information that a visitor has left. It never changes.' });
+
+export type Lead = Readonly<z.output<typeof leadShape>>;
 
 export interface CapturedLead {
   readonly lead: Lead;
@@ -39,13 +60,20 @@ export const captureLead = operation({
   scope: 'leads:write',
   input: z
     .strictObject({
-      conversationId: z
-        .string({ error: 'must be a string' })
+      conversationId: idInput('conversation')
         .nullable()
         .default(null)
         .describe('The conversation that it was left in.'),
-      name: line(200).nullable().default(null).describe('The visitor’s name.'),
-      email: contact(320).nullable().default(null).describe('An email address; this or a phone number is required.'),
+      name: line(200)
+        .nullable()
+        .default(null)
+        .describe('The visitor’s name.')
+        .meta({ examples: ['Ada'] }),
+      email: contact(320)
+        .nullable()
+        .default(null)
+        .describe('An email address; this or a phone number is required.')
+        .meta({ examples: ['ada@example.com'] }),
       phone: contact(64).nullable().default(null).describe('A phone number; this or an email address is required.'),
       company: line(200).nullable().default(null).describe('The visitor’s company.'),
       metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
@@ -102,7 +130,7 @@ export const getLead = operation({
   name: 'getLead',
   summary: 'Returns a lead.',
   scope: 'leads:read',
-  input: z.strictObject({ id: z.string() }),
+  input: z.strictObject({ id: idInput('lead').describe('The lead’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }): Promise<Lead> {
     const lead = await storage.read.leads.find(caller.account.id, id);

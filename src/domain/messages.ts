@@ -12,34 +12,51 @@ import {
 import { DomainError } from './errors.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { countHappenings, happeningsOf } from './happenings.ts';
-import type { Ids } from './ids.ts';
+import { type Ids, idInput, idShape } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
-import { type Metadata, metadataInput } from './metadata.ts';
+import { metadataInput, metadataShape } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
 import { line, prose } from './text.ts';
-import { type Timestamp, timestamp } from './time.ts';
+import { timeShape, timestamp } from './time.ts';
 
 export const senders = ['agent', 'visitor', 'bot'] as const;
 export type Sender = (typeof senders)[number];
 
-/** Who of the agents, or which bot, wrote a message. */
-export interface Author {
-  readonly id: string | null;
-  readonly name: string | null;
-}
+export const authorShape = z
+  .object({
+    id: z
+      .string()
+      .nullable()
+      .describe('The client’s own id of the author.')
+      .meta({ examples: ['agent-3'] }),
+    name: z
+      .string()
+      .nullable()
+      .describe('The name to show.')
+      .meta({ examples: ['Grace'] }),
+  })
+  .meta({ id: 'MessageAuthor', description: 'Who of the agents, or which bot, wrote a message.' });
 
-export interface Message {
-  readonly id: string;
-  readonly conversationId: string;
-  /** 1, 2, 3 … in its conversation, without gaps. */
-  readonly sequence: number;
-  readonly sender: Sender;
-  readonly content: string;
-  readonly author: Author | null;
-  readonly metadata: Metadata;
-  readonly createdAt: Timestamp;
-}
+export type Author = Readonly<z.output<typeof authorShape>>;
+
+export const messageShape = z
+  .object({
+    id: idShape('message').describe('Its id.'),
+    conversationId: idShape('conversation').describe('The conversation that it is in.'),
+    sequence: z.int().min(1).describe('Its place in the conversation: 1, 2, 3 … without gaps.'),
+    sender: z.enum(senders).describe('The role that sent it.'),
+    content: z
+      .string()
+      .describe('Its text: 1 to 16,384 characters.')
+      .meta({ examples: ['It will be with you tomorrow.'] }),
+    author: authorShape.nullable().describe('Who wrote it, if that was said.'),
+    metadata: metadataShape.describe('The client’s own data. Empty for a token bound to a conversation.'),
+    createdAt: timeShape.describe('When it was sent.'),
+  })
+  .meta({ id: 'Message', description: 'A message in a conversation. It never changes.' });
+
+export type Message = Readonly<z.output<typeof messageShape>>;
 
 /** The messages `from` to `to` of a conversation, both included. */
 export interface MessageRange {
@@ -52,12 +69,18 @@ export const maxContentLength = 16_384;
 
 /** What a new message is made of, wherever one is sent. */
 export const messageInput = {
-  content: prose(maxContentLength).describe('The text: 1 to 16,384 characters, not only white space.'),
+  content: prose(maxContentLength)
+    .describe('The text: 1 to 16,384 characters, not only white space.')
+    .meta({ examples: ['It will be with you tomorrow.'] }),
   sender: z.enum(senders).describe('The role that sends it. `visitor` hands in what a visitor wrote.'),
   author: z
     .strictObject({
       id: line(128).nullable().default(null).describe('The client’s own id of the author.'),
-      name: line(128).nullable().default(null).describe('The name to show.'),
+      name: line(128)
+        .nullable()
+        .default(null)
+        .describe('The name to show.')
+        .meta({ examples: ['Grace'] }),
     })
     .nullable()
     .default(null)
@@ -157,7 +180,11 @@ export const sendMessage = operation({
   summary: 'Sends a message into a conversation.',
   scope: 'conversations:write',
   openToBound: true,
-  input: z.strictObject({ conversationId: z.string(), expectedVersion: expectedVersionInput, ...messageInput }),
+  input: z.strictObject({
+    conversationId: idInput('conversation').describe('The conversation to send it into.'),
+    expectedVersion: expectedVersionInput,
+    ...messageInput,
+  }),
   errors: ['NOT_FOUND', 'CONVERSATION_CLOSED', 'QUOTA_EXCEEDED', 'VERSION_CONFLICT'],
   repeatable: { conversationIdOf: ({ conversation }: SentMessage) => conversation.id },
   async run(context, { conversationId, expectedVersion, ...draft }): Promise<SentMessage> {
@@ -209,7 +236,7 @@ export const listMessages = operation({
   openToBound: true,
   input: z
     .strictObject({
-      conversationId: z.string(),
+      conversationId: idInput('conversation').describe('The conversation that they are in.'),
       ...pageInput,
       sort: z.enum(sorts).default('sequence').describe('By sequence: oldest first, or with `-sequence` newest first.'),
     })

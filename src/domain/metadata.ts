@@ -6,6 +6,11 @@ export type Metadata = Readonly<Record<string, string | number | boolean>>;
 /** A change to metadata: a null value removes its key. */
 export type MetadataPatch = Readonly<Record<string, string | number | boolean | null>>;
 
+/** Metadata as an answer shows it. */
+export const metadataShape = z
+  .record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
+  .meta({ id: 'Metadata', description: 'The client’s own data: flat, and never null.', examples: [{ orderId: 1042 }] });
+
 const maxKeys = 50;
 const maxBytes = 8 * 1024;
 
@@ -47,16 +52,24 @@ export function metadataSizeFault(metadata: Metadata | MetadataPatch): string | 
 }
 
 function metadataSchema<T extends MetadataPatch>(nullable: boolean) {
-  return z.unknown().transform((input, context): T => {
-    if (input === null) return {} as T;
-    const faults = entryFaults(input, nullable);
-    if (faults.length === 0) {
-      const fault = metadataSizeFault(input as T);
-      if (fault !== undefined) faults.push({ path: [], message: fault });
-    }
-    for (const { path, message } of faults) context.issues.push({ code: 'custom', path: [...path], message, input });
-    return input as T;
-  });
+  return z
+    .unknown()
+    .transform((input, context): T => {
+      if (input === null) return {} as T;
+      const faults = entryFaults(input, nullable);
+      if (faults.length === 0) {
+        const fault = metadataSizeFault(input as T);
+        if (fault !== undefined) faults.push({ path: [], message: fault });
+      }
+      for (const { path, message } of faults) context.issues.push({ code: 'custom', path: [...path], message, input });
+      return input as T;
+    })
+    .meta({
+      type: ['object', 'null'],
+      additionalProperties: { type: ['string', 'number', 'boolean', ...(nullable ? ['null'] : [])] },
+      maxProperties: maxKeys,
+      examples: [{ orderId: 1042 }],
+    });
 }
 
 export const metadataInput = metadataSchema<Metadata>(false);

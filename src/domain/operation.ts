@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { type Caller, requireScope, type Scope } from './caller.ts';
+import { checkDeprecation, type Deprecation } from './deprecation.ts';
 import { DomainError, type ErrorCode, type Fault, pointer, validationFailed } from './errors.ts';
 import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
 import type { Transaction, World } from './ports.ts';
@@ -34,6 +35,7 @@ interface Definition<Schema extends z.ZodType, Output> {
   readonly errors: readonly ErrorCode[];
   /** Given where it can be sent again under an idempotency key, which is then a part of its input. */
   readonly repeatable?: Repeatable<Output>;
+  readonly deprecated?: Deprecation;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -51,6 +53,8 @@ export interface Operation<Input = unknown, Output = unknown> {
   readonly errors: readonly ErrorCode[];
   /** Whether its input holds an `idempotencyKey`. */
   readonly repeatable: boolean;
+  /** Set when clients should stop calling it. */
+  readonly deprecated: Deprecation | undefined;
   /** @throws FORBIDDEN naming what is missing */
   authorise(caller: Caller): void;
   /**
@@ -67,9 +71,11 @@ export interface Operation<Input = unknown, Output = unknown> {
   execute(world: World, caller: Caller, input: unknown): Promise<Output>;
 }
 
+/** @throws Error for a deprecation that leaves clients too little time */
 export function operation<Schema extends z.ZodType, Output>(
   definition: Definition<Schema, Output>,
 ): Operation<z.output<Schema>, Output> {
+  if (definition.deprecated !== undefined) checkDeprecation(definition.deprecated);
   const { name, repeatable } = definition;
   const schema = repeatable === undefined ? definition.input : withIdempotencyKey(definition.input);
   const self: Operation<z.output<Schema>, Output> = {
@@ -81,6 +87,7 @@ export function operation<Schema extends z.ZodType, Output>(
     input: schema as z.ZodType<z.output<Schema>>,
     errors: repeatable === undefined ? definition.errors : [...definition.errors, 'IDEMPOTENCY_KEY_REUSED'],
     repeatable: repeatable !== undefined,
+    deprecated: definition.deprecated,
     authorise(caller) {
       if (caller.conversationId !== undefined && !self.openToBound) {
         throw new DomainError('FORBIDDEN', `A token bound to one conversation cannot call ${name}.`);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
-// What a text may hold, on every face. Length is counted in Unicode code points.
+// What a text may hold, on every face. Length is counted in Unicode code points, as JSON Schema counts it too:
+// a check of ours notes what OpenAPI is to say of it.
 
 /** Control characters (Unicode category Cc). */
 const control = /\p{Cc}/u;
@@ -26,20 +27,26 @@ export function characterFault(text: string): string | undefined {
 
 /** A single-line text of `min` to `max` code points. */
 export function line(max: number, min = 0) {
-  return z.string({ error: 'must be a string' }).check((context) => {
-    const text = context.value;
-    const fault = characterFault(text) ?? lengthFault(text, min, max);
-    if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
-  });
+  return z
+    .string({ error: 'must be a string' })
+    .check((context) => {
+      const text = context.value;
+      const fault = characterFault(text) ?? lengthFault(text, min, max);
+      if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
+    })
+    .meta({ ...(min > 0 && { minLength: min }), maxLength: max });
 }
 
 /** A text of many lines, as a message has: not empty and not only white space. */
 export function prose(max: number) {
-  return z.string({ error: 'must be a string' }).check((context) => {
-    const text = context.value;
-    const fault = proseFault(text, max);
-    if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
-  });
+  return z
+    .string({ error: 'must be a string' })
+    .check((context) => {
+      const text = context.value;
+      const fault = proseFault(text, max);
+      if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
+    })
+    .meta({ minLength: 1, maxLength: max });
 }
 
 function proseFault(text: string, max: number): string | undefined {

@@ -3,9 +3,10 @@ import { requireScope, type Scope, scopes } from './caller.ts';
 import { choices } from './choices.ts';
 import { findConversation } from './conversation.ts';
 import { currentEventCursor } from './events.ts';
+import { idInput, idShape } from './ids.ts';
 import { type Sender, senders } from './messages.ts';
 import { operation } from './operation.ts';
-import { type Timestamp, timestamp } from './time.ts';
+import { timeShape, timestamp } from './time.ts';
 
 /** No token is valid for longer. */
 export const maxTokenSeconds = 3_600;
@@ -26,15 +27,20 @@ export interface TokenGrant {
   readonly expiresAtSeconds: number;
 }
 
-/** A token at the one moment at which it can be shown: it is not stored. */
-export interface NewToken {
-  /** The token itself, a JWT (RFC 7519). */
-  readonly token: string;
-  readonly expiresAt: Timestamp;
-  readonly scopes: readonly Scope[];
-  readonly conversationId: string | null;
-  readonly sender: Sender | null;
-}
+export const newTokenShape = z
+  .object({
+    token: z
+      .string()
+      .describe('The token itself, a JWT (RFC 7519): what to send as the credential.')
+      .meta({ examples: ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhY2N0In0.c2lnbmF0dXJl'] }),
+    expiresAt: timeShape.describe('When it stops being valid.'),
+    scopes: z.array(z.enum(scopes)).readonly().describe('What it may do.'),
+    conversationId: idShape('conversation').nullable().describe('The one conversation that it may see, or null.'),
+    sender: z.enum(senders).nullable().describe('The one sender that it may speak as, or null.'),
+  })
+  .meta({ id: 'NewToken', description: 'A token at the one moment at which it can be shown: it is not stored.' });
+
+export type NewToken = Readonly<z.output<typeof newTokenShape>>;
 
 const lifetimeFault = `must be between 60 and ${maxTokenSeconds}`;
 
@@ -45,8 +51,7 @@ export const createToken = operation({
   keysOnly: true,
   input: z.strictObject({
     scopes: choices(scopes).describe('What it may do: nothing that the calling API key may not.'),
-    conversationId: z
-      .string({ error: 'must be a string' })
+    conversationId: idInput('conversation')
       .nullable()
       .default(null)
       .describe('Binds it to this conversation: it can read that one, write into it and follow its events, only.'),

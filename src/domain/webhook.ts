@@ -1,30 +1,54 @@
+import { z } from 'zod';
 import { notFound } from './errors.ts';
-import type { EventType } from './events.ts';
+import { eventTypes } from './events.ts';
+import { idShape } from './ids.ts';
 import type { Reads } from './ports.ts';
-import type { Timestamp } from './time.ts';
+import { type Timestamp, timeShape } from './time.ts';
 
 /** Why nothing is sent: its owner asked for it, its receiver answered 410, or nothing succeeded for five days. */
 export const disabledReasons = ['requested', 'gone', 'failing'] as const;
 export type DisabledReason = (typeof disabledReasons)[number];
 
-/** An address that events are sent to. */
-export interface Webhook {
-  readonly id: string;
-  readonly url: string;
-  /** The types that it wants. */
-  readonly events: readonly EventType[];
-  readonly description: string | null;
-  readonly enabled: boolean;
-  /** Why it is not enabled; null while it is. */
-  readonly disabledReason: DisabledReason | null;
-  readonly createdAt: Timestamp;
-  readonly updatedAt: Timestamp;
-}
+export const webhookShape = z
+  .object({
+    id: idShape('webhook').describe('Its id.'),
+    url: z
+      .string()
+      .describe('Where events are sent to.')
+      .meta({ examples: ['https://example.com/hooks'] }),
+    events: z.array(z.enum(eventTypes)).readonly().describe('The types of event that are sent.'),
+    description: z
+      .string()
+      .nullable()
+      .describe('What it is for.')
+      .meta({ examples: ['tells the shop'] }),
+    enabled: z
+      .boolean()
+      .describe('Whether events are sent.')
+      .meta({ examples: [true] }),
+    disabledReason: z
+      .enum(disabledReasons)
+      .nullable()
+      .describe('Why it is not enabled; null while it is.')
+      .meta({ examples: [null] }),
+    createdAt: timeShape.describe('When it was made.'),
+    updatedAt: timeShape.describe('When it last changed.'),
+  })
+  .meta({ id: 'Webhook', description: 'An address that events are sent to.' });
 
-/** A webhook at the moments at which its secret can be shown; null when the request was one of before. */
-export interface WebhookWithSecret extends Webhook {
-  readonly secret: string | null;
-}
+export type Webhook = Readonly<z.output<typeof webhookShape>>;
+
+export const webhookWithSecretShape = webhookShape
+  .extend({
+    secret: z
+      .string()
+      .nullable()
+      .describe('What signs its deliveries, as Standard Webhooks has it. Null when the request was one of before.')
+      .meta({ examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'] }),
+  })
+  .meta({ id: 'WebhookWithSecret', description: 'A webhook at the moments at which its secret can be shown.' });
+
+export type WebhookWithSecret = Readonly<z.output<typeof webhookWithSecretShape>>;
 
 export interface SigningSecret {
   /** `whsec_` and the key in base64, as Standard Webhooks has it. */

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { choices } from './choices.ts';
 import { DomainError, validationFailed } from './errors.ts';
 import { currentEventCursor, type EventType, eventTypes } from './events.ts';
+import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import { line } from './text.ts';
@@ -28,7 +29,8 @@ const urlInput = line(2_048)
     const fault = urlFault(context.value);
     if (fault !== undefined) context.issues.push({ code: 'custom', input: context.value, message: fault });
   })
-  .describe('Where to send events: an `https` address that is reachable from the internet.');
+  .describe('Where to send events: an `https` address that is reachable from the internet.')
+  .meta({ examples: ['https://example.com/hooks'] });
 const eventsInput = choices(eventTypes).describe('The types of event to send.');
 const descriptionInput = line(200).nullable().describe('What it is for.');
 
@@ -126,7 +128,7 @@ export const getWebhook = operation({
   name: 'getWebhook',
   summary: 'Returns a webhook, without its secret.',
   scope: 'webhooks:manage',
-  input: z.strictObject({ id: z.string() }),
+  input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
   errors: ['NOT_FOUND'],
   run: async ({ caller, storage }, { id }): Promise<Webhook> =>
     webhookView(await findWebhook(storage.read, caller.account.id, id)),
@@ -150,7 +152,7 @@ export const updateWebhook = operation({
   summary: 'Changes a webhook. Disabled, its deliveries are paused; enabled again, they go on.',
   scope: 'webhooks:manage',
   input: z.strictObject({
-    id: z.string(),
+    id: idInput('webhook').describe('The webhook’s id.'),
     url: urlInput.optional(),
     events: eventsInput.optional(),
     description: descriptionInput.optional(),
@@ -194,7 +196,7 @@ export const deleteWebhook = operation({
   name: 'deleteWebhook',
   summary: 'Deletes a webhook with its deliveries. Nothing more is sent to it.',
   scope: 'webhooks:manage',
-  input: z.strictObject({ id: z.string() }),
+  input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }) {
     const accountId = caller.account.id;
@@ -210,7 +212,7 @@ export const rotateWebhookSecret = operation({
   name: 'rotateWebhookSecret',
   summary: 'Gives a webhook a new secret and shows it, this once. For 24 hours the old one signs too.',
   scope: 'webhooks:manage',
-  input: z.strictObject({ id: z.string() }),
+  input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
   async run({ caller, storage, secrets, now }, { id }): Promise<ChangedWebhook<WebhookWithSecret>> {
     const accountId = caller.account.id;

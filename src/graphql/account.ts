@@ -1,4 +1,5 @@
-import { getAccount } from '../domain/accounts.ts';
+import { accountShape, getAccount } from '../domain/accounts.ts';
+import { descriptionsOf } from '../domain/descriptions.ts';
 import { builder, calls } from './builder.ts';
 
 type AccountShape = Awaited<ReturnType<(typeof getAccount)['run']>>;
@@ -12,24 +13,27 @@ const Plan = builder.enumType('Plan', {
   } as const,
 });
 
+const described = descriptionsOf(accountShape);
+const limitDescriptions = descriptionsOf(accountShape.shape.rateLimit);
+
 const RateLimit = builder.objectRef<AccountShape['rateLimit']>('RateLimit').implement({
   description: 'The account’s budget of requests, over all its credentials and both faces of the service.',
   fields: (t) => ({
-    limit: t.exposeInt('limit', { description: 'Requests in any 60 minutes.' }),
-    remaining: t.exposeInt('remaining', { description: 'How many are left now.' }),
-    resetAt: t.expose('resetAt', { type: 'DateTime', description: 'When `remaining` next grows.' }),
+    limit: t.exposeInt('limit', { description: limitDescriptions.limit }),
+    remaining: t.exposeInt('remaining', { description: limitDescriptions.remaining }),
+    resetAt: t.expose('resetAt', { type: 'DateTime', description: limitDescriptions.resetAt }),
   }),
 });
 
 const Account = builder.objectRef<AccountShape>('Account').implement({
   description: 'The account that the credential belongs to.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: 'Its id.' }),
-    name: t.exposeString('name', { description: 'Its name.' }),
-    plan: t.expose('plan', { type: Plan, description: 'What it has booked.' }),
+    id: t.exposeID('id', { description: described.id }),
+    name: t.exposeString('name', { description: described.name }),
+    plan: t.expose('plan', { type: Plan, description: described.plan }),
     rateLimit: t.expose('rateLimit', { type: RateLimit, description: 'Its budget of requests.' }),
-    eventCursor: t.exposeString('eventCursor', { description: 'The end of its event log.' }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
+    eventCursor: t.exposeString('eventCursor', { description: described.eventCursor }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
   }),
 });
 

@@ -1,9 +1,16 @@
+import { getAnalytics } from '../domain/analytics.ts';
 import {
   type AnalyticsFigures as AnalyticsFiguresShape,
   type Analytics as AnalyticsShape,
-  getAnalytics,
-} from '../domain/analytics.ts';
-import type { DurationFigures as DurationFiguresShape } from '../domain/durations.ts';
+  analyticsFiguresShape,
+  analyticsShape,
+  type DurationFigures as DurationFiguresShape,
+  durationFiguresShape,
+  messageCountsShape,
+  openNowShape,
+  periodShape,
+} from '../domain/analytics-shape.ts';
+import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { builder, calls, withoutNulls } from './builder.ts';
 
 const AnalyticsInterval = builder.enumType('AnalyticsInterval', {
@@ -16,101 +23,90 @@ const AnalyticsInterval = builder.enumType('AnalyticsInterval', {
   } as const,
 });
 
+const periodDescriptions = descriptionsOf(periodShape);
+
 const AnalyticsPeriod = builder.objectRef<AnalyticsShape['period']>('AnalyticsPeriod').implement({
   description: 'What a report is about.',
   fields: (t) => ({
-    from: t.expose('from', { type: 'DateTime', description: 'Its beginning.' }),
-    to: t.expose('to', { type: 'DateTime', description: 'Its end, not included.' }),
-    interval: t.expose('interval', { type: AnalyticsInterval, description: 'What a point of the series spans.' }),
-    timezone: t.exposeString('timezone', { description: 'The time zone whose calendar the points follow.' }),
+    from: t.expose('from', { type: 'DateTime', description: periodDescriptions.from }),
+    to: t.expose('to', { type: 'DateTime', description: periodDescriptions.to }),
+    interval: t.expose('interval', { type: AnalyticsInterval, description: periodDescriptions.interval }),
+    timezone: t.exposeString('timezone', { description: periodDescriptions.timezone }),
   }),
 });
+
+const openDescriptions = descriptionsOf(openNowShape);
 
 const OpenConversations = builder.objectRef<AnalyticsShape['openNow']>('OpenConversations').implement({
   description: 'How many conversations are not closed, by status.',
   fields: (t) => ({
-    active: t.exposeInt('active', { description: 'How many are being handled.' }),
-    pending: t.exposeInt('pending', { description: 'How many wait for an agent.' }),
+    active: t.exposeInt('active', { description: openDescriptions.active }),
+    pending: t.exposeInt('pending', { description: openDescriptions.pending }),
   }),
 });
+
+const messageDescriptions = descriptionsOf(messageCountsShape);
 
 const MessageCounts = builder.objectRef<AnalyticsFiguresShape['messages']>('MessageCounts').implement({
-  description: 'Messages that were sent, by sender.',
+  description: descriptionOf(messageCountsShape),
   fields: (t) => ({
-    agent: t.exposeInt('agent', { description: 'Messages of agents.' }),
-    visitor: t.exposeInt('visitor', { description: 'Messages of visitors.' }),
-    bot: t.exposeInt('bot', { description: 'Messages of bots.' }),
+    agent: t.exposeInt('agent', { description: messageDescriptions.agent }),
+    visitor: t.exposeInt('visitor', { description: messageDescriptions.visitor }),
+    bot: t.exposeInt('bot', { description: messageDescriptions.bot }),
   }),
 });
+
+const durationDescriptions = descriptionsOf(durationFiguresShape);
 
 const DurationFigures = builder.objectRef<DurationFiguresShape>('DurationFigures').implement({
-  description:
-    'Durations in seconds. The quantiles are within 1 % of the exact ones, which lie between the two nearest durations in proportion.',
+  description: descriptionOf(durationFiguresShape),
   fields: (t) => ({
-    count: t.exposeInt('count', { description: 'How many there are.' }),
-    mean: t.exposeFloat('mean', { nullable: true, description: 'Their exact mean; null when there are none.' }),
-    median: t.exposeFloat('median', {
-      nullable: true,
-      description: 'Half of them are no longer than this; null when there are none.',
-    }),
-    p90: t.exposeFloat('p90', {
-      nullable: true,
-      description: 'Nine in ten of them are no longer than this; null when there are none.',
-    }),
+    count: t.exposeInt('count', { description: durationDescriptions.count }),
+    mean: t.exposeFloat('mean', { nullable: true, description: durationDescriptions.mean }),
+    median: t.exposeFloat('median', { nullable: true, description: durationDescriptions.median }),
+    p90: t.exposeFloat('p90', { nullable: true, description: durationDescriptions.p90 }),
   }),
 });
 
+const figureDescriptions = descriptionsOf(analyticsFiguresShape);
+
 const AnalyticsFigures = builder.objectRef<AnalyticsFiguresShape>('AnalyticsFigures').implement({
-  description:
-    'What happened from a time up to another. It was counted as it happened: what changed or was erased later does not change it.',
+  description: descriptionOf(analyticsFiguresShape),
   fields: (t) => ({
-    from: t.expose('from', { type: 'DateTime', description: 'The beginning.' }),
-    to: t.expose('to', { type: 'DateTime', description: 'The end, not included.' }),
-    conversationsStarted: t.exposeInt('conversationsStarted', { description: 'Conversations that were created.' }),
-    conversationsClosed: t.exposeInt('conversationsClosed', {
-      description: 'How often a conversation was closed: one that was reopened and closed again counts twice.',
-    }),
+    from: t.expose('from', { type: 'DateTime', description: figureDescriptions.from }),
+    to: t.expose('to', { type: 'DateTime', description: figureDescriptions.to }),
+    conversationsStarted: t.exposeInt('conversationsStarted', { description: figureDescriptions.conversationsStarted }),
+    conversationsClosed: t.exposeInt('conversationsClosed', { description: figureDescriptions.conversationsClosed }),
     conversationsReopened: t.exposeInt('conversationsReopened', {
-      description: 'How often a closed conversation was opened again, by request or by a message of its visitor.',
+      description: figureDescriptions.conversationsReopened,
     }),
-    messages: t.expose('messages', { type: MessageCounts, description: 'Messages that were sent, by sender.' }),
-    leads: t.exposeInt('leads', { description: 'Leads that were captured, in a conversation or in none.' }),
+    messages: t.expose('messages', { type: MessageCounts, description: figureDescriptions.messages }),
+    leads: t.exposeInt('leads', { description: figureDescriptions.leads }),
     conversionRate: t.exposeFloat('conversionRate', {
       nullable: true,
-      description:
-        'Of the conversations that were started in this time, the share with a lead, from 0 to 1, whenever the lead was captured: it can grow later. Null when none was started.',
+      description: figureDescriptions.conversionRate,
     }),
     firstResponseSeconds: t.expose('firstResponseSeconds', {
       type: DurationFigures,
-      description:
-        'From a conversation’s first visitor message to the first agent message after it, which bots’ are not. Counted once for each conversation, at the response.',
+      description: figureDescriptions.firstResponseSeconds,
     }),
     resolutionSeconds: t.expose('resolutionSeconds', {
       type: DurationFigures,
-      description: 'From a conversation’s creation, or its last reopening, to its closing. Counted at each closing.',
+      description: figureDescriptions.resolutionSeconds,
     }),
   }),
 });
 
+const descriptions = descriptionsOf(analyticsShape);
+
 const Analytics = builder.objectRef<AnalyticsShape>('Analytics').implement({
-  description: 'A report of what happened in a period.',
+  description: descriptionOf(analyticsShape),
   fields: (t) => ({
-    period: t.expose('period', { type: AnalyticsPeriod, description: 'What it is about.' }),
-    openNow: t.expose('openNow', {
-      type: OpenConversations,
-      description: 'The conversations that are open at this moment, whatever the period.',
-    }),
-    totals: t.expose('totals', { type: AnalyticsFigures, description: 'The whole period.' }),
-    previous: t.expose('previous', {
-      type: AnalyticsFigures,
-      description:
-        'The period before, which ends where this one begins: as many hours long for the interval HOUR, else as many days by the calendar of the time zone, or with MONTH as many months if this one is whole months.',
-    }),
-    series: t.expose('series', {
-      type: [AnalyticsFigures],
-      description:
-        'The period cut by the interval, in order and without gaps, at most 1,000 points. The first and the last are what of theirs lies in the period, so that the counts of all add up to the totals.',
-    }),
+    period: t.expose('period', { type: AnalyticsPeriod, description: descriptions.period }),
+    openNow: t.expose('openNow', { type: OpenConversations, description: descriptions.openNow }),
+    totals: t.expose('totals', { type: AnalyticsFigures, description: descriptions.totals }),
+    previous: t.expose('previous', { type: AnalyticsFigures, description: descriptions.previous }),
+    series: t.expose('series', { type: [AnalyticsFigures], description: descriptions.series }),
   }),
 });
 

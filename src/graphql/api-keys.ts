@@ -1,11 +1,13 @@
 import {
   type ApiKey as ApiKeyShape,
+  apiKeyShape,
   createApiKey,
   listApiKeys,
   type NewApiKey,
   revokeApiKey,
 } from '../domain/api-keys.ts';
 import { scopes } from '../domain/caller.ts';
+import { descriptionsOf } from '../domain/descriptions.ts';
 import { builder, calls, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 
@@ -20,21 +22,23 @@ export const Scope = builder.enumType('Scope', {
   ) as Record<string, { value: (typeof scopes)[number]; description: string }>,
 });
 
+const described = descriptionsOf(apiKeyShape);
+
 const ApiKey = builder.objectRef<ApiKeyShape | NewApiKey>('ApiKey').implement({
   description: 'A key that programs call the service with.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: 'Its id.' }),
-    name: t.exposeString('name', { description: 'What it is for.' }),
-    prefix: t.exposeString('prefix', { description: 'The first characters of its secret, to tell keys apart.' }),
-    scopes: t.expose('scopes', { type: [Scope], description: 'What it may do.' }),
-    expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true, description: 'When it stops being valid.' }),
+    id: t.exposeID('id', { description: described.id }),
+    name: t.exposeString('name', { description: described.name }),
+    prefix: t.exposeString('prefix', { description: described.prefix }),
+    scopes: t.expose('scopes', { type: [Scope], description: described.scopes }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', nullable: true, description: described.expiresAt }),
     lastUsedAt: t.expose('lastUsedAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'When it was last used, to the minute.',
+      description: described.lastUsedAt,
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
-    revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true, description: 'When it was revoked.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
+    revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true, description: described.revokedAt }),
     secret: t.string({
       nullable: true,
       description: 'The secret itself: given once, by createApiKey, and null ever after.',

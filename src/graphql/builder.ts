@@ -50,8 +50,6 @@ export function calls(operation: { readonly name: string }): { operation: string
   return { operation: operation.name };
 }
 
-export const idempotencyKeyDescription =
-  'A name for this request, new for each: sent again within 24 hours, it gives the first result again.';
 export const expectedVersionDescription =
   'The `version` that you have seen: with any other, nothing is changed and the code is `VERSION_CONFLICT`.';
 

@@ -1,4 +1,9 @@
-import type { Conversation as ConversationShape, Visitor } from '../domain/conversation.ts';
+import {
+  type Conversation as ConversationShape,
+  conversationShape,
+  type Visitor,
+  visitorShape,
+} from '../domain/conversation.ts';
 import {
   type ChangedConversation,
   deleteConversation,
@@ -6,6 +11,7 @@ import {
   listConversations,
   updateConversation,
 } from '../domain/conversations.ts';
+import { descriptionsOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
 import { builder, calls, expectedVersionDescription, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
@@ -30,13 +36,16 @@ const ConversationSort = builder.enumType('ConversationSort', {
   } as const,
 });
 
+const described = descriptionsOf(conversationShape);
+const visitorDescriptions = descriptionsOf(visitorShape);
+
 const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
   description:
     'Whom a conversation is with, as the client said. No entity: its `id` is the client’s own, so a cache must not merge by it.',
   fields: (t) => ({
-    id: t.exposeString('id', { nullable: true, description: 'The client’s own id of the visitor.' }),
-    name: t.exposeString('name', { nullable: true, description: 'The visitor’s name.' }),
-    email: t.exposeString('email', { nullable: true, description: 'The visitor’s email address.' }),
+    id: t.exposeString('id', { nullable: true, description: visitorDescriptions.id }),
+    name: t.exposeString('name', { nullable: true, description: visitorDescriptions.name }),
+    email: t.exposeString('email', { nullable: true, description: visitorDescriptions.email }),
   }),
 });
 
@@ -52,41 +61,41 @@ Conversation.implement({
   interfaces: [Node],
   fields: (t) => ({
     status: t.expose('status', { type: ConversationStatus, description: 'Where it is in its life.' }),
-    subject: t.exposeString('subject', { nullable: true, description: 'What it is about.' }),
+    subject: t.exposeString('subject', { nullable: true, description: described.subject }),
     visitor: t.expose('visitor', {
       type: VisitorType,
       nullable: true,
-      description: 'Whom it is with, if that was said.',
+      description: described.visitor,
     }),
     externalId: t.exposeString('externalId', {
       nullable: true,
-      description: 'The client’s own id of it, unique in the account.',
+      description: described.externalId,
     }),
     metadata: t.field({
       type: 'Metadata',
-      description: 'The client’s own data. Empty for a token bound to a conversation.',
+      description: described.metadata,
       resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
     }),
-    messageCount: t.exposeInt('messageCount', { description: 'How many messages it has.' }),
+    messageCount: t.exposeInt('messageCount', { description: described.messageCount }),
     lastActivityAt: t.expose('lastActivityAt', {
       type: 'DateTime',
-      description: 'The time of its last message, or else of its creation.',
+      description: described.lastActivityAt,
     }),
     firstResponseAt: t.expose('firstResponseAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'The time of the first agent message after a visitor message.',
+      description: described.firstResponseAt,
     }),
     closedAt: t.expose('closedAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'When it was closed; null while it is open.',
+      description: described.closedAt,
     }),
     version: t.exposeInt('version', {
-      description: '1, then one more for each operation that changes anything of it, a message included.',
+      description: described.version,
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was started.' }),
-    updatedAt: t.expose('updatedAt', { type: 'DateTime', description: 'When it last changed.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
+    updatedAt: t.expose('updatedAt', { type: 'DateTime', description: described.updatedAt }),
   }),
 });
 

@@ -1,5 +1,6 @@
 import { createConversation } from '../domain/conversations.ts';
-import { builder, calls, idempotencyKeyDescription } from './builder.ts';
+import { idempotencyKeyDescription } from '../domain/idempotency.ts';
+import { builder, calls } from './builder.ts';
 import { ConversationStatus, CreateConversationPayload, VisitorInput } from './conversations.ts';
 import { FirstMessageInput } from './messages.ts';
 

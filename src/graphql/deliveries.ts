@@ -8,9 +8,10 @@ import {
   testWebhook,
 } from '../domain/deliveries.ts';
 import type { Attempt as AttemptShape, Delivery as DeliveryShape } from '../domain/delivery.ts';
+import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor } from '../domain/paging.ts';
-import { builder, calls, type GraphQLContext, idempotencyKeyDescription, withoutNulls } from './builder.ts';
+import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { type Connection, connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';

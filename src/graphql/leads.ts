@@ -1,8 +1,19 @@
-import { type CapturedLead, captureLead, getLead, type Lead as LeadShape, listLeads } from '../domain/leads.ts';
-import { builder, calls, idempotencyKeyDescription, withoutNulls } from './builder.ts';
+import { descriptionsOf } from '../domain/descriptions.ts';
+import { idempotencyKeyDescription } from '../domain/idempotency.ts';
+import {
+  type CapturedLead,
+  captureLead,
+  getLead,
+  type Lead as LeadShape,
+  leadShape,
+  listLeads,
+} from '../domain/leads.ts';
+import { builder, calls, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
+
+const described = descriptionsOf(leadShape);
 
 export const Lead = builder.objectRef<LeadShape>('Lead').implement({
   description: 'Contact information that a visitor has left. It never changes.',
@@ -10,18 +21,18 @@ export const Lead = builder.objectRef<LeadShape>('Lead').implement({
   fields: (t) => ({
     conversationId: t.exposeID('conversationId', {
       nullable: true,
-      description: 'The conversation that it was left in, if it was in one.',
+      description: described.conversationId,
     }),
-    name: t.exposeString('name', { nullable: true, description: 'The visitor’s name.' }),
-    email: t.exposeString('email', { nullable: true, description: 'An email address; this or `phone` is there.' }),
-    phone: t.exposeString('phone', { nullable: true, description: 'A phone number; this or `email` is there.' }),
-    company: t.exposeString('company', { nullable: true, description: 'The visitor’s company.' }),
+    name: t.exposeString('name', { nullable: true, description: described.name }),
+    email: t.exposeString('email', { nullable: true, description: described.email }),
+    phone: t.exposeString('phone', { nullable: true, description: described.phone }),
+    company: t.exposeString('company', { nullable: true, description: described.company }),
     metadata: t.field({
       type: 'Metadata',
       description: 'The client’s own data.',
       resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was captured.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
       type: Conversation,
       nullable: true,

@@ -1,14 +1,16 @@
+import { descriptionsOf } from '../domain/descriptions.ts';
 import { validationFailed } from '../domain/errors.ts';
+import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import type { Author, Message } from '../domain/messages.ts';
-import { listMessages, messageCursor, messageCursorSequence, sendMessage } from '../domain/messages.ts';
 import {
-  builder,
-  calls,
-  expectedVersionDescription,
-  type GraphQLContext,
-  idempotencyKeyDescription,
-  withoutNulls,
-} from './builder.ts';
+  authorShape,
+  listMessages,
+  messageCursor,
+  messageCursorSequence,
+  messageShape,
+  sendMessage,
+} from '../domain/messages.ts';
+import { builder, calls, expectedVersionDescription, type GraphQLContext, withoutNulls } from './builder.ts';
 import { type Connection, connectionType, pageArgumentDescriptions } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
 import { Node } from './node.ts';
@@ -22,12 +24,15 @@ export const Sender = builder.enumType('Sender', {
   } as const,
 });
 
+const described = descriptionsOf(messageShape);
+const authorDescriptions = descriptionsOf(authorShape);
+
 const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
   description:
     'Who of the agents, or which bot, wrote a message. No entity: its `id` is the client’s own, so a cache must not merge by it.',
   fields: (t) => ({
-    id: t.exposeString('id', { nullable: true, description: 'The client’s own id of the author.' }),
-    name: t.exposeString('name', { nullable: true, description: 'The name to show.' }),
+    id: t.exposeString('id', { nullable: true, description: authorDescriptions.id }),
+    name: t.exposeString('name', { nullable: true, description: authorDescriptions.name }),
   }),
 });
 
@@ -35,23 +40,23 @@ export const MessageType = builder.objectRef<Message>('Message').implement({
   description: 'A message in a conversation. It never changes.',
   interfaces: [Node],
   fields: (t) => ({
-    conversationId: t.exposeID('conversationId', { description: 'The conversation that it is in.' }),
-    sequence: t.exposeInt('sequence', { description: 'Its place in the conversation: 1, 2, 3 … without gaps.' }),
-    sender: t.expose('sender', { type: Sender, description: 'The role that sent it.' }),
+    conversationId: t.exposeID('conversationId', { description: described.conversationId }),
+    sequence: t.exposeInt('sequence', { description: described.sequence }),
+    sender: t.expose('sender', { type: Sender, description: described.sender }),
     content: t.string({
-      description: 'Its text: 1 to 16,384 characters.',
+      description: described.content,
       resolve: ({ content }, _, { budget }) => {
         budget.spend(content.length);
         return content;
       },
     }),
-    author: t.expose('author', { type: MessageAuthor, nullable: true, description: 'Who wrote it, if that was said.' }),
+    author: t.expose('author', { type: MessageAuthor, nullable: true, description: described.author }),
     metadata: t.field({
       type: 'Metadata',
-      description: 'The client’s own data. Empty for a token bound to a conversation.',
+      description: described.metadata,
       resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was sent.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
       type: Conversation,
       nullable: true,

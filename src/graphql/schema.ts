@@ -1,4 +1,6 @@
+import { operations } from '../domain/operations.ts';
 import { builder } from './builder.ts';
+import { withDeprecations } from './deprecation.ts';
 import './scalars.ts';
 import './node.ts';
 import './conversations.ts';
@@ -14,4 +16,4 @@ import './api-keys.ts';
 import './tokens.ts';
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */
-export const schema = builder.toSchema();
+export const schema = withDeprecations(builder.toSchema(), Object.values(operations));

@@ -1,3 +1,4 @@
+import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import type { Webhook as WebhookShape, WebhookWithSecret } from '../domain/webhook.ts';
 import {
   type ChangedWebhook,
@@ -8,7 +9,7 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
-import { builder, calls, idempotencyKeyDescription, withoutNulls } from './builder.ts';
+import { builder, calls, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';

@@ -2,10 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Route } from './routes.ts';
 
 /** Fields of an operation's input that REST has in headers, because HTTP has a place for them. */
-export const fieldsInHeaders: Readonly<Record<string, string>> = {
-  idempotencyKey: 'Idempotency-Key',
-  expectedVersion: 'If-Match',
-};
+export const fieldsInHeaders: Readonly<Record<'idempotencyKey' | 'expectedVersion', string> & Record<string, string>> =
+  {
+    idempotencyKey: 'Idempotency-Key',
+    expectedVersion: 'If-Match',
+  };
 
 /** What of an operation's input lies in the headers of its request. */
 export function inputOfHeaders({ headers }: IncomingMessage, { method, streams }: Route): object {

@@ -7,21 +7,23 @@ import { readJson } from '../access/body.ts';
 import type { Exchange, ServerContext } from '../access/exchange.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
+import { type Deprecation, deprecatedFields } from '../domain/deprecation.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { World } from '../domain/ports.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
 import { inputOfHeaders, matches } from './headers.ts';
 import { type InputReader, inputReader, namingParameters } from './input.ts';
+import { createPages, isFresh, type Page } from './pages.ts';
 import { problemHeaders, problemOf } from './problem.ts';
-import { type Answer, type Route, routes } from './routes.ts';
-import { welcomePage } from './welcome.ts';
+import { type Answer, routes as allRoutes, type Route } from './routes.ts';
 
 const prefix = '/v1';
 
 interface Target {
   readonly route: Route;
   readonly reader: InputReader;
+  readonly deprecated: ReadonlyMap<string, Deprecation>;
 }
 
 /** Every path of the API, with what each of its methods does. */
@@ -34,11 +36,23 @@ interface Reply {
   readonly body?: string | AsyncIterable<string>;
 }
 
-/** Answers everything that is not GraphQL: `/v1`, the page at `/`, and 404 for the rest. */
+export interface RestOptions {
+  readonly door: Door;
+  readonly sessions: Sessions;
+  readonly timings: StreamTimings;
+  readonly log: Logger;
+  /** The address that the service is reached at, for its documentation. */
+  readonly publicUrl?: string | undefined;
+  /** Other routes than the service's own, for tests. */
+  readonly routes?: readonly Route[] | undefined;
+}
+
+/** Answers everything that is not GraphQL: `/v1`, the pages that need no credential, and 404 for the rest. */
 export function useRest(
   world: World,
-  { door, sessions, timings, log }: { door: Door; sessions: Sessions; timings: StreamTimings; log: Logger },
+  { door, sessions, timings, log, publicUrl, routes = allRoutes }: RestOptions,
 ): Plugin<object, ServerContext> {
+  const pageAt = createPages(routes, publicUrl);
   const router = createRouter<Methods>();
   const byPath = new Map<string, Methods>();
   for (const route of routes) {
@@ -48,7 +62,7 @@ export function useRest(
       byPath.set(route.path, methods);
       addRoute(router, '', prefix + route.path, methods);
     }
-    const target = { route, reader: inputReader(route) };
+    const target = { route, reader: inputReader(route), deprecated: deprecatedFields(route.operation.input) };
     methods.set(route.method, target);
     if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
   }
@@ -68,11 +82,14 @@ export function useRest(
     const { route, reader } = target;
     const { operation } = route;
     exchange.operation = operation.name;
+    if (operation.deprecated !== undefined) exchange.deprecation = operation.deprecated;
     operation.authorise(caller);
     const body = route.body === 'none' ? undefined : await readJson(exchange.req);
     try {
       const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
       Object.assign(input, inputOfHeaders(exchange.req, route));
+      const deprecation = soonest(target.deprecated, input);
+      if (deprecation !== undefined) exchange.deprecation ??= deprecation;
       let replayed = false;
       const output = await operation.run(world, caller, operation.parse(input, faults), () => {
         replayed = true;
@@ -83,7 +100,7 @@ export function useRest(
         const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings, onError });
         return { status: 200, headers: { ...eventStreamHeaders }, body: text };
       }
-      return replyOf(await route.answer(output), exchange, replayed);
+      return replyOf(route, output, await route.answer(output), exchange, replayed);
     } catch (error) {
       throw error instanceof DomainError ? namingParameters(route, error) : error;
     }
@@ -103,11 +120,12 @@ export function useRest(
       if (exchange === undefined || exchange.path === '/graphql') return;
       let result: Reply;
       try {
-        result = isUnder(prefix, exchange.path) ? await reply(exchange, serverContext.res) : outside(exchange);
+        result = isUnder(prefix, exchange.path) ? await reply(exchange, serverContext.res) : outside(exchange, pageAt);
       } catch (error) {
         result = problemReply(error, exchange);
       }
       const { status, headers, body } = result;
+      if (exchange.deprecation !== undefined) addDeprecation(headers, exchange.deprecation, exchange.operation);
       if (exchange.method === 'HEAD' && typeof body === 'string') {
         headers['Content-Length'] = String(Buffer.byteLength(body));
       }
@@ -130,14 +148,17 @@ function isUnder(base: string, path: string): boolean {
 }
 
 /** What needs no credential. */
-function outside({ path, method }: Exchange): Reply {
-  if (path !== '/')
+function outside({ path, method, req }: Exchange, pageAt: (path: string) => Page | undefined): Reply {
+  const page = pageAt(path);
+  if (page === undefined)
     throw new DomainError('NOT_FOUND', 'There is nothing at this path; the API is under /v1 and /graphql.');
   const allow = ['GET', 'HEAD', 'OPTIONS'];
   if (method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
   if (!allow.includes(method))
     throw new DomainError('METHOD_NOT_ALLOWED', `This path knows ${allow.join(', ')}.`, { allow });
-  return { status: 200, headers: { 'Content-Type': 'text/html; charset=utf-8' }, body: welcomePage };
+  return isFresh(page, req.headers['if-none-match'])
+    ? { status: 304, headers: { ...page.headers } }
+    : { status: 200, headers: { ...page.headers, 'Content-Type': page.type }, body: page.body };
 }
 
 function decodeParams(params: Record<string, string> | undefined): Record<string, string> {
@@ -152,21 +173,22 @@ function decodeParams(params: Record<string, string> | undefined): Record<string
   );
 }
 
-function replyOf(answer: Answer, exchange: Exchange, replayed: boolean): Reply {
+function replyOf(route: Route, output: unknown, answer: Answer, exchange: Exchange, replayed: boolean): Reply {
+  const { status, location, version } = route;
   const headers: Record<string, string> = { 'Cache-Control': 'no-store' };
   if (replayed) headers['Idempotent-Replayed'] = 'true';
-  if (answer.location !== undefined) headers['Location'] = answer.location;
+  if (location !== undefined) headers['Location'] = location(output);
   if (answer.next != null) headers['Link'] = `<${nextPage(exchange, answer.next)}>; rel="next"`;
-  if (answer.version !== undefined) {
-    headers['ETag'] = `"${answer.version}"`;
+  if (version !== undefined) {
+    headers['ETag'] = `"${version(output)}"`;
     headers['Cache-Control'] = 'private, no-cache'; // it may be kept, and has to be asked about each time
-    const isRead = exchange.method === 'GET' || exchange.method === 'HEAD';
-    if (isRead && matches(exchange.req.headers['if-none-match'], answer.version)) return { status: 304, headers };
+    const matched = matches(exchange.req.headers['if-none-match'], version(output));
+    if (matched && route.method === 'GET') return { status: 304, headers };
   }
-  if (answer.body === undefined && answer.json === undefined) return { status: answer.status, headers };
+  if (answer.body === undefined && answer.json === undefined) return { status, headers };
   const body = answer.json ?? JSON.stringify(answer.body);
   headers['Content-Type'] = 'application/json; charset=utf-8';
-  return { status: answer.status, headers, body };
+  return { status, headers, body };
 }
 
 /** The same list, continued from a cursor. */
@@ -175,4 +197,18 @@ function nextPage({ path, query }: Exchange, cursor: string): string {
   parameters.delete('offset');
   parameters.set('after', cursor);
   return `${path}?${parameters}`;
+}
+
+/** Of the deprecated fields that an input uses, what is said of the one that is gone first. */
+function soonest(deprecated: ReadonlyMap<string, Deprecation>, input: object): Deprecation | undefined {
+  const used = [...deprecated].flatMap(([name, deprecation]) => (Object.hasOwn(input, name) ? [deprecation] : []));
+  return used.sort((a, b) => a.sunset.localeCompare(b.sunset))[0];
+}
+
+/** RFC 9745 and RFC 8594: since when it is deprecated, from when on it may be gone, and where that is explained. */
+function addDeprecation(headers: Record<string, string>, { since, sunset }: Deprecation, operation = ''): void {
+  headers['Deprecation'] = `@${Date.parse(since) / 1_000}`;
+  headers['Sunset'] = new Date(sunset).toUTCString();
+  const link = `</docs#${operation}>; rel="deprecation"; type="text/html"`;
+  headers['Link'] = headers['Link'] === undefined ? link : `${headers['Link']}, ${link}`;
 }

@@ -1,17 +1,5 @@
 import { type DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
-
-/** RFC 9457 problem details, with the code and what a client needs to act on it. */
-export interface Problem {
-  readonly type: string;
-  readonly title: string;
-  readonly status: number;
-  readonly detail: string;
-  readonly instance: string;
-  readonly code: ErrorCode;
-  readonly requestId: string;
-  readonly oldestCursor?: string;
-  readonly errors?: readonly ({ pointer: string; detail: string } | { parameter: string; detail: string })[];
-}
+import type { Problem } from './shapes.ts';
 
 /** A stable URI for each code. It names, and need not be fetched. */
 export function problemType(code: ErrorCode): string {

@@ -1,22 +1,34 @@
-import { getAccount } from '../domain/accounts.ts';
+import type { z } from 'zod';
+import { accountShape, getAccount } from '../domain/accounts.ts';
 import { getAnalytics } from '../domain/analytics.ts';
-import { createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
-import type { Conversation } from '../domain/conversation.ts';
+import { analyticsShape } from '../domain/analytics-shape.ts';
+import { apiKeyShape, createApiKey, listApiKeys, newApiKeyShape, revokeApiKey } from '../domain/api-keys.ts';
+import { type Conversation, conversationShape } from '../domain/conversation.ts';
 import {
+  conversationWithMessagesShape,
   createConversation,
   deleteConversation,
   getConversation,
   listConversations,
   updateConversation,
 } from '../domain/conversations.ts';
-import { getDelivery, listDeliveries, recoverWebhook, redeliver, testWebhook } from '../domain/deliveries.ts';
-import type { Delivery } from '../domain/delivery.ts';
+import {
+  getDelivery,
+  listDeliveries,
+  recoverWebhook,
+  recoveryShape,
+  redeliver,
+  testWebhook,
+} from '../domain/deliveries.ts';
+import { type Delivery, deliveryShape, deliveryWithAttemptsShape } from '../domain/delivery.ts';
+import { eventShape } from '../domain/event-shape.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
-import { captureLead, getLead, listLeads } from '../domain/leads.ts';
-import { listMessages, sendMessage } from '../domain/messages.ts';
+import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
+import { listMessages, messageShape, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
-import { createToken } from '../domain/tokens.ts';
+import { createToken, newTokenShape } from '../domain/tokens.ts';
+import { webhookShape, webhookWithSecretShape } from '../domain/webhook.ts';
 import {
   createWebhook,
   deleteWebhook,
@@ -25,20 +37,17 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
+import { eventPageShape, type ListOf, listOf } from './shapes.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
-/** What a route answers with: `body` undefined is no content. */
-export interface Answer {
-  readonly status: number;
-  readonly body?: unknown;
+/** What a route answers with, if it is not without content. */
+export interface Answer<Body = unknown> {
+  readonly body?: Body;
   /** A body that is JSON already. */
   readonly json?: string;
-  readonly location?: string;
   /** The place to go on from, for the `Link` header of a list. */
   readonly next?: string | null;
-  /** The version of the one resource that it is, for its `ETag`. */
-  readonly version?: number;
 }
 
 /** One operation as REST has it. Paths are relative to `/v1`. */
@@ -51,35 +60,51 @@ export interface Route {
   readonly body: 'required' | 'optional' | 'none';
   /** Whether the answer is an event stream, which goes on for as long as its client stays. */
   readonly streams: boolean;
+  /** The status of its answer. */
+  readonly status: number;
+  /** The shape of its answer's body, if that has one: of each event, if it streams. */
+  readonly answers: z.ZodType | undefined;
+  /** The path of what was made, for the `Location` header. */
+  readonly location: ((output: unknown) => string) | undefined;
+  /** The version of the one resource that it answers with, for its `ETag`. */
+  readonly version: ((output: unknown) => number) | undefined;
   answer(output: unknown): Answer | Promise<Answer>;
 }
 
-interface Binding<Output> {
-  readonly body?: 'required' | 'optional';
-  answer(output: Output): Answer | Promise<Answer>;
+interface Binding<Output, Body> {
+  readonly body?: Route['body'];
+  readonly streams?: boolean;
+  readonly status?: number;
+  readonly answers?: z.ZodType<Body>;
+  location?(output: NoInfer<Output>): string;
+  version?(output: NoInfer<Output>): number;
+  answer?(output: NoInfer<Output>): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
 }
 
 /** Ties an operation to a method and a path, with the types of both. */
-function route<Output>(
+export function route<Output, Body>(
   method: Method,
   path: string,
   operation: Operation<never, Output> | Operation<unknown, Output>,
-  { body, answer }: Binding<Output>,
+  { body, streams, status, answers, location, version, answer }: Binding<Output, Body>,
 ): Route {
   return {
     method,
     path,
     operation: operation as Operation,
     body: body ?? 'none',
-    streams: false,
-    answer: answer as Route['answer'],
+    streams: streams ?? false,
+    status: status ?? 200,
+    answers,
+    location: location as Route['location'],
+    version: version as Route['version'],
+    answer: (answer ?? (() => ({}))) as Route['answer'],
   };
 }
 
-async function listAnswer<T>(list: List<T>): Promise<Answer> {
+async function listAnswer<T>(list: List<T>): Promise<Answer<ListOf<T>>> {
   const next = nextCursor(list);
   return {
-    status: 200,
     next,
     body: {
       data: list.items,
@@ -95,94 +120,127 @@ async function listAnswer<T>(list: List<T>): Promise<Answer> {
 }
 
 /** A page of the log. Its cursor is there on an empty page too, to go on from when there is more. */
-function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer {
+function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer<never> {
   const pagination = JSON.stringify({ limit, hasMore, nextCursor });
   return {
-    status: 200,
     next: hasMore ? nextCursor : null,
     json: `{"data":[${items.map((event) => event.json).join(',')}],"pagination":${pagination}}`,
   };
 }
 
-const ok = (body: unknown): Answer => ({ status: 200, body });
+const whole = <T>(body: T): Answer<T> => ({ body });
 
-const versioned = (status: number, conversation: Conversation): Answer => ({
-  status,
-  body: conversation,
-  version: conversation.version,
-});
+const deliveryPath = ({ delivery }: { delivery: Delivery }): string =>
+  `/v1/webhooks/${delivery.webhookId}/deliveries/${delivery.id}`;
 
-/** Something that goes on after the answer. */
-const accepted = (body: unknown, location?: string): Answer => ({
-  status: 202,
-  body,
-  ...(location === undefined ? {} : { location }),
-});
-
-const deliveryPath = ({ webhookId, id }: Delivery): string => `/v1/webhooks/${webhookId}/deliveries/${id}`;
+const versionOf = ({ conversation }: { conversation: Conversation }): number => conversation.version;
 
 export const routes: readonly Route[] = [
-  route('GET', '/conversations', listConversations, { answer: listAnswer }),
+  route('GET', '/conversations', listConversations, { answers: listOf(conversationShape), answer: listAnswer }),
   route('POST', '/conversations', createConversation, {
     body: 'optional',
-    answer: ({ conversation }) => ({
-      ...versioned(201, conversation),
-      location: `/v1/conversations/${conversation.id}`,
-    }),
+    status: 201,
+    answers: conversationWithMessagesShape,
+    location: ({ conversation }) => `/v1/conversations/${conversation.id}`,
+    version: versionOf,
+    answer: ({ conversation }) => ({ body: conversation }),
   }),
-  route('GET', '/conversations/:id', getConversation, { answer: (conversation) => versioned(200, conversation) }),
+  route('GET', '/conversations/:id', getConversation, {
+    answers: conversationWithMessagesShape,
+    version: ({ version }) => version,
+    answer: whole,
+  }),
   route('PATCH', '/conversations/:id', updateConversation, {
     body: 'required',
-    answer: ({ conversation }) => versioned(200, conversation),
+    answers: conversationShape,
+    version: versionOf,
+    answer: ({ conversation }) => ({ body: conversation }),
   }),
-  route('DELETE', '/conversations/:id', deleteConversation, { answer: () => ({ status: 204 }) }),
-  route('GET', '/conversations/:conversationId/messages', listMessages, { answer: listAnswer }),
+  route('DELETE', '/conversations/:id', deleteConversation, { status: 204 }),
+  route('GET', '/conversations/:conversationId/messages', listMessages, {
+    answers: listOf(messageShape),
+    answer: listAnswer,
+  }),
   route('POST', '/conversations/:conversationId/messages', sendMessage, {
     body: 'required',
-    answer: ({ message }) => ({ status: 201, body: message }),
+    status: 201,
+    answers: messageShape,
+    answer: ({ message }) => ({ body: message }),
   }),
   route('POST', '/leads', captureLead, {
     body: 'required',
-    answer: ({ lead }) => ({ status: 201, body: lead, location: `/v1/leads/${lead.id}` }),
+    status: 201,
+    answers: leadShape,
+    location: ({ lead }) => `/v1/leads/${lead.id}`,
+    answer: ({ lead }) => ({ body: lead }),
   }),
-  route('GET', '/leads', listLeads, { answer: listAnswer }),
-  route('GET', '/leads/:id', getLead, { answer: ok }),
-  route('GET', '/events', listEvents, { answer: eventsAnswer }),
+  route('GET', '/leads', listLeads, { answers: listOf(leadShape), answer: listAnswer }),
+  route('GET', '/leads/:id', getLead, { answers: leadShape, answer: whole }),
+  route('GET', '/events', listEvents, { answers: eventPageShape, answer: eventsAnswer }),
   // Its output is written by `event-stream.ts`, not answered.
-  { ...route('GET', '/events/stream', streamEvents, { answer: ok }), streams: true },
+  route('GET', '/events/stream', streamEvents, { streams: true, answers: eventShape }),
   route('POST', '/webhooks', createWebhook, {
     body: 'required',
-    answer: ({ webhook }) => ({ status: 201, body: webhook, location: `/v1/webhooks/${webhook.id}` }),
+    status: 201,
+    answers: webhookWithSecretShape,
+    location: ({ webhook }) => `/v1/webhooks/${webhook.id}`,
+    answer: ({ webhook }) => ({ body: webhook }),
   }),
-  route('GET', '/webhooks', listWebhooks, { answer: listAnswer }),
-  route('GET', '/webhooks/:id', getWebhook, { answer: ok }),
-  route('PATCH', '/webhooks/:id', updateWebhook, { body: 'required', answer: ({ webhook }) => ok(webhook) }),
-  route('DELETE', '/webhooks/:id', deleteWebhook, { answer: () => ({ status: 204 }) }),
+  route('GET', '/webhooks', listWebhooks, { answers: listOf(webhookShape), answer: listAnswer }),
+  route('GET', '/webhooks/:id', getWebhook, { answers: webhookShape, answer: whole }),
+  route('PATCH', '/webhooks/:id', updateWebhook, {
+    body: 'required',
+    answers: webhookShape,
+    answer: ({ webhook }) => ({ body: webhook }),
+  }),
+  route('DELETE', '/webhooks/:id', deleteWebhook, { status: 204 }),
   route('POST', '/webhooks/:id/rotate-secret', rotateWebhookSecret, {
     body: 'optional',
-    answer: ({ webhook }) => ok(webhook),
+    answers: webhookWithSecretShape,
+    answer: ({ webhook }) => ({ body: webhook }),
   }),
   route('POST', '/webhooks/:id/test', testWebhook, {
     body: 'optional',
-    answer: ({ delivery }) => accepted(delivery, deliveryPath(delivery)),
+    status: 202,
+    answers: deliveryWithAttemptsShape,
+    location: deliveryPath,
+    answer: ({ delivery }) => ({ body: delivery }),
   }),
   route('POST', '/webhooks/:id/recover', recoverWebhook, {
     body: 'required',
-    answer: ({ count }) => accepted({ count }),
+    status: 202,
+    answers: recoveryShape,
+    answer: ({ count }) => ({ body: { count } }),
   }),
-  route('GET', '/webhooks/:webhookId/deliveries', listDeliveries, { answer: listAnswer }),
-  route('GET', '/webhooks/:webhookId/deliveries/:id', getDelivery, { answer: ok }),
+  route('GET', '/webhooks/:webhookId/deliveries', listDeliveries, {
+    answers: listOf(deliveryShape),
+    answer: listAnswer,
+  }),
+  route('GET', '/webhooks/:webhookId/deliveries/:id', getDelivery, {
+    answers: deliveryWithAttemptsShape,
+    answer: whole,
+  }),
   route('POST', '/webhooks/:webhookId/deliveries/:id/redeliver', redeliver, {
     body: 'optional',
-    answer: ({ delivery }) => accepted(delivery, deliveryPath(delivery)),
+    status: 202,
+    answers: deliveryWithAttemptsShape,
+    location: deliveryPath,
+    answer: ({ delivery }) => ({ body: delivery }),
   }),
-  route('GET', '/analytics', getAnalytics, { answer: ok }),
-  route('GET', '/account', getAccount, { answer: ok }),
+  route('GET', '/analytics', getAnalytics, { answers: analyticsShape, answer: whole }),
+  route('GET', '/account', getAccount, { answers: accountShape, answer: whole }),
   route('POST', '/api-keys', createApiKey, {
     body: 'required',
-    answer: ({ apiKey }) => ({ status: 201, body: apiKey }),
+    status: 201,
+    answers: newApiKeyShape,
+    answer: ({ apiKey }) => ({ body: apiKey }),
   }),
-  route('GET', '/api-keys', listApiKeys, { answer: listAnswer }),
-  route('DELETE', '/api-keys/:id', revokeApiKey, { answer: () => ({ status: 204 }) }),
-  route('POST', '/tokens', createToken, { body: 'required', answer: ({ token }) => ({ status: 201, body: token }) }),
+  route('GET', '/api-keys', listApiKeys, { answers: listOf(apiKeyShape), answer: listAnswer }),
+  route('DELETE', '/api-keys/:id', revokeApiKey, { status: 204 }),
+  route('POST', '/tokens', createToken, {
+    body: 'required',
+    status: 201,
+    answers: newTokenShape,
+    answer: ({ token }) => ({ body: token }),
+  }),
 ];

@@ -19,6 +19,8 @@ export const welcomePage = `<!doctype html>
 <li>REST under <code>/v1</code>, for example <code>GET /v1/conversations</code></li>
 <li>GraphQL at <a href="/graphql"><code>/graphql</code></a>, which opens GraphiQL in a browser</li>
 </ul>
+<p>Each operation is explained in <a href="/docs">the documentation</a>, which programs can read as
+<a href="/openapi.json"><code>openapi.json</code></a>.</p>
 <p>Every request carries a credential: <code>Authorization: Bearer cs_…</code></p>
 </body>
 </html>

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import type { AnalyticsFigures } from '../../src/domain/analytics.ts';
+import type { AnalyticsFigures } from '../../src/domain/analytics-shape.ts';
 import type { Caller } from '../../src/domain/caller.ts';
 import { scopes } from '../../src/domain/caller.ts';
 import { createConversation, updateConversation } from '../../src/domain/conversations.ts';

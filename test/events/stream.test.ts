@@ -3,6 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import Database from 'better-sqlite3';
 import { createClient } from 'graphql-sse';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { sampleConversation, sampleEvent } from '../storage/samples.ts';
 import type { Json } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -227,7 +228,7 @@ describe('GET /v1/events/stream', () => {
     const client = await server.account();
     const reader = await openStream(client);
     await server.app.world.storage.write(async (tx) => {
-      await tx.events.append(client.account.id, [started()]);
+      await tx.events.append(client.account.id, [sampleEvent(sampleConversation())]);
     });
     await reader.until(({ blocks, events }) => events.length === 1 && blocks.length > 4);
     expect((await server.app.world.limiter.peek(client.account)).remaining).toBe(999_999);
@@ -245,18 +246,6 @@ describe('GET /v1/events/stream', () => {
     }
   });
 });
-
-function started() {
-  const { ids } = server.app.world;
-  const now = server.clock.now();
-  return {
-    id: ids.next('event', now),
-    type: 'conversation.started',
-    timestamp: new Date(now).toISOString(),
-    conversationId: null,
-    data: { conversation: null },
-  } as const;
-}
 
 describe('a client that goes', () => {
   const paths = ['/v1/events/stream', `/graphql?query=${encodeURIComponent('subscription { events { id } }')}`];

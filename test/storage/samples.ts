@@ -1,9 +1,9 @@
 import { randomFillSync } from 'node:crypto';
 import type { Account } from '../../src/domain/accounts.ts';
 import type { ApiKey } from '../../src/domain/api-keys.ts';
-import type { StoredConversation } from '../../src/domain/conversation.ts';
+import { conversationView, type StoredConversation } from '../../src/domain/conversation.ts';
 import type { Attempt, StoredDelivery } from '../../src/domain/delivery.ts';
-import type { NewEvent } from '../../src/domain/events.ts';
+import type { EventData, EventType, NewEvent } from '../../src/domain/events.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import type { Lead } from '../../src/domain/leads.ts';
 import type { Message } from '../../src/domain/messages.ts';
@@ -100,9 +100,17 @@ export function sampleEvent(conversation: StoredConversation, facts: Partial<New
     type: 'conversation.started',
     timestamp: start,
     conversationId: conversation.id,
-    data: { conversation },
+    data: sampleData(facts.type ?? 'conversation.started', conversation),
     ...facts,
   };
+}
+
+/** What an event of a type holds. */
+function sampleData(type: EventType, stored: StoredConversation): EventData {
+  const conversation = conversationView(stored);
+  if (type === 'message.received') return { message: sampleMessage(stored.id, 1, { sender: 'visitor' }), conversation };
+  if (type === 'lead.captured') return { lead: sampleLead({ conversationId: stored.id }), conversation };
+  return { conversation };
 }
 
 /** Text and values that encodings like to break. */

@@ -1,4 +1,5 @@
 import { request } from 'undici';
+import { serviceConformance } from './conformance.ts';
 
 /** What a REST client sees. */
 export interface RestResponse<T = Json> {
@@ -31,8 +32,11 @@ export interface Client {
   post(body: unknown, options?: RequestOptions): Promise<RestResponse>;
 }
 
-/** A client on both faces with one credential, or with none. */
-export function clientOf(url: string, secret?: string): Client {
+/**
+ * A client on both faces with one credential, or with none. Each REST answer that it sees is held against the
+ * service's openapi.json, or that of other routes.
+ */
+export function clientOf(url: string, secret?: string, conformance = serviceConformance): Client {
   const authorization: Record<string, string> = secret === undefined ? {} : { authorization: `Bearer ${secret}` };
 
   async function send(method: string, path: string, { headers = {}, body }: RequestOptions): Promise<RestResponse> {
@@ -52,7 +56,13 @@ export function clientOf(url: string, secret?: string): Client {
   }
 
   return {
-    rest: (method, path, options = {}) => send(method, `/v1${path}`, options),
+    async rest(method, path, options = {}) {
+      const response = await send(method, `/v1${path}`, options);
+      const { status, headers, body } = response;
+      const sent = sentJson(options.body);
+      conformance().check({ method, path: `/v1${path}`, sent, status, headers, body });
+      return response;
+    },
     post: (body, options = {}) => send('POST', '/graphql', { ...options, body }),
     async graphql(query, variables, options = {}) {
       const response = await send('POST', '/graphql', { ...options, body: { query, variables } });
@@ -64,4 +74,14 @@ export function clientOf(url: string, secret?: string): Client {
       };
     },
   };
+}
+
+/** The body as the server has read it, if it could. */
+function sentJson(body: unknown): unknown {
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) return body;
+  try {
+    return JSON.parse(Buffer.from(body).toString());
+  } catch {
+    return undefined;
+  }
 }

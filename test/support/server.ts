@@ -7,8 +7,10 @@ import { type Config, readConfig } from '../../src/config.ts';
 import { type Account, createAccount, type Plan } from '../../src/domain/accounts.ts';
 import { createApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
+import { openApiDocument } from '../../src/rest/openapi/document.ts';
 import { type Client, clientOf } from './client.ts';
 import { TestClock } from './clock.ts';
+import { Conformance } from './conformance.ts';
 
 export interface TestServer extends RunningServer {
   readonly clock: TestClock;
@@ -36,6 +38,7 @@ export interface TestServerOptions {
   readonly onStatement?: (sql: string) => void;
   readonly timings?: ServerOptions['timings'];
   readonly lookup?: ServerOptions['lookup'];
+  readonly routes?: ServerOptions['routes'];
 }
 
 /** The whole server on a real socket and a real file; only the clock is the test's. */
@@ -52,26 +55,30 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     ...(options.onStatement && { onStatement: options.onStatement }),
     ...(options.timings && { timings: options.timings }),
+    ...(options.routes && { routes: options.routes }),
     ...(options.lookup && { lookup: options.lookup }),
   });
   const { world } = server.app;
+  const { routes } = options;
+  const other = routes && new Conformance(openApiDocument(routes));
+  const conformance = other && (() => other);
   return {
     ...server,
     clock,
     databasePath,
     logLines,
-    clientFor: (secret) => clientOf(server.url, secret),
+    clientFor: (secret) => clientOf(server.url, secret, conformance),
     async account({ plan = 'business', requestsPerHour } = {}) {
       const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);
       const { account, apiKey } = await createAccount(world, { name: 'test', plan, requestsPerHour: limit });
       const operator: Caller = { account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
       return {
-        ...clientOf(server.url, apiKey.secret),
+        ...clientOf(server.url, apiKey.secret, conformance),
         account,
         secret: apiKey.secret,
         async withScopes(...granted) {
           const made = await createApiKey.execute(world, operator, { name: 'scoped', scopes: granted });
-          return clientOf(server.url, made.apiKey.secret);
+          return clientOf(server.url, made.apiKey.secret, conformance);
         },
       };
     },

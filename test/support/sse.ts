@@ -1,5 +1,6 @@
 import { request } from 'undici';
 import type { Json } from './client.ts';
+import { serviceConformance } from './conformance.ts';
 import { until } from './subscribe.ts';
 
 interface Block {
@@ -19,9 +20,16 @@ export class SseReader {
   /** Whether it ended by being cut off. */
   failed = false;
   readonly #abort = new AbortController();
+  readonly #isRest: boolean;
+  /** What of an event was not as documented. */
+  #fault: unknown;
+
+  private constructor(url: string) {
+    this.#isRest = new URL(url).pathname.startsWith('/v1/');
+  }
 
   static async open(url: string, headers: Record<string, string>): Promise<SseReader> {
-    const reader = new SseReader();
+    const reader = new SseReader(url);
     const response = await request(url, {
       headers: { accept: 'text/event-stream', ...headers },
       signal: reader.#abort.signal,
@@ -49,11 +57,20 @@ export class SseReader {
   }
 
   async until(holds: (reader: SseReader) => boolean): Promise<void> {
-    await until(() => holds(this));
+    await until(() => this.#fault !== undefined || holds(this));
+    if (this.#fault !== undefined) throw this.#fault;
   }
 
   close(): void {
     this.#abort.abort();
+  }
+
+  #check(event: Json): void {
+    try {
+      serviceConformance().checkEvent(event);
+    } catch (error) {
+      this.#fault ??= error;
+    }
   }
 
   async #read(body: AsyncIterable<Buffer>): Promise<void> {
@@ -64,7 +81,11 @@ export class SseReader {
       this.body += text;
       const blocks = (rest + text).split('\n\n');
       rest = blocks.pop() ?? '';
-      for (const block of blocks) this.blocks.push(parse(block));
+      for (const text of blocks) {
+        const block = parse(text);
+        if (this.#isRest && block.data !== undefined) this.#check(block.data);
+        this.blocks.push(block);
+      }
     }
   }
 }
@@ -76,5 +97,6 @@ function parse(block: string): Block {
       return [line.slice(0, colon), line.slice(colon + 2)];
     }),
   );
-  return { ...fields, ...(fields['data'] === undefined ? {} : { data: JSON.parse(fields['data']) }) };
+  if (fields['data'] === undefined) return fields;
+  return { ...fields, data: JSON.parse(fields['data']) };
 }

@@ -1,0 +1,40 @@
+import {
+  type GraphQLArgument,
+  type GraphQLInputField,
+  type GraphQLSchema,
+  getNamedType,
+  isInputObjectType,
+  isObjectType,
+} from 'graphql';
+import { deprecatedFields, deprecationReason } from '../domain/deprecation.ts';
+import type { Operation } from '../domain/operation.ts';
+
+/**
+ * Marks what is deprecated in the operations: the fields that call one, and the arguments and input fields
+ * that have the name of one's deprecated input.
+ */
+export function withDeprecations(
+  schema: GraphQLSchema,
+  operations: readonly Pick<Operation, 'name' | 'input' | 'deprecated'>[],
+): GraphQLSchema {
+  const fields = Object.values(schema.getTypeMap())
+    .filter(isObjectType)
+    .flatMap((type) => Object.values(type.getFields()));
+  for (const { name, input, deprecated } of operations) {
+    const inputs = deprecatedFields(input);
+    for (const field of fields.filter(({ extensions }) => extensions['operation'] === name)) {
+      if (deprecated !== undefined) field.deprecationReason = deprecationReason(deprecated);
+      for (const given of field.args.flatMap((argument) => [argument, ...fieldsOf(argument)])) {
+        const deprecation = inputs.get(given.name);
+        if (deprecation !== undefined) given.deprecationReason = deprecationReason(deprecation);
+      }
+    }
+  }
+  return schema;
+}
+
+/** The fields of the one `input` that a mutation takes. */
+function fieldsOf(argument: GraphQLArgument): GraphQLInputField[] {
+  const type = getNamedType(argument.type);
+  return argument.name === 'input' && isInputObjectType(type) ? Object.values(type.getFields()) : [];
+}

@@ -1,0 +1,43 @@
+import type { JsonSchema, SchemaComponents } from './json-schema.ts';
+
+const exampleTime = '2026-11-21T06:12:00.000Z';
+
+/**
+ * An example that is valid against a schema: where the schema brings none, it is made of its parts. Of a field
+ * that may be left out it is made only if the field has one to show.
+ */
+export function exampleOf(schema: JsonSchema, components: SchemaComponents): unknown {
+  if (schema.examples !== undefined) return schema.examples[0];
+  if (schema.$ref !== undefined) return exampleOf(components.resolve(schema), components);
+  if (schema.const !== undefined) return schema.const;
+  if (schema.enum !== undefined) return schema.enum[0];
+  const [alternative] = schema.oneOf ?? schema.anyOf ?? [];
+  if (alternative !== undefined) return exampleOf(alternative, components);
+  const type = typeof schema.type === 'string' ? schema.type : schema.type?.[0];
+  switch (type) {
+    case 'object':
+      return Object.fromEntries(
+        Object.entries(schema.properties ?? {})
+          .filter(([name, property]) => schema.required?.includes(name) || hasExample(property, components))
+          .map(([name, property]) => [name, exampleOf(property, components)]),
+      );
+    case 'array':
+      return [exampleOf(schema.items ?? {}, components)];
+    case 'string':
+      return schema.format === 'date-time' ? exampleTime : 'text';
+    case 'integer':
+    case 'number':
+      return schema.default ?? schema.minimum ?? 1;
+    case 'boolean':
+      return false;
+    default:
+      return null;
+  }
+}
+
+/** Whether anything in a schema is worth showing. */
+function hasExample(schema: JsonSchema, components: SchemaComponents): boolean {
+  const { examples, properties = {}, anyOf = [] } = components.resolve(schema);
+  if (examples !== undefined || schema.examples !== undefined) return true;
+  return [...Object.values(properties), ...anyOf].some((part) => hasExample(part, components));
+}

@@ -1,0 +1,76 @@
+import { DomainError, type ErrorCode, errorCodes } from '../../domain/errors.ts';
+import { exampleEventCursor } from '../../domain/events.ts';
+import { problemOf } from '../problem.ts';
+import type { Route } from '../routes.ts';
+import { deprecationHeaders, headersNamed, limitHeaders } from './headers.ts';
+import type { OpenApiResponse, Reference } from './types.ts';
+
+/** Errors that any operation can give, and those that any with a body can. */
+const errorsOfAll: readonly ErrorCode[] = [
+  'VALIDATION_FAILED',
+  'UNAUTHENTICATED',
+  'FORBIDDEN',
+  'RATE_LIMITED',
+  'INTERNAL',
+  'UNAVAILABLE',
+];
+const errorsOfBodies: readonly ErrorCode[] = ['BAD_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'];
+
+/** A response for each status that an error of the operation has, which names the codes that it can bring. */
+export function problemsOf(
+  route: Route,
+  problems: Record<string, OpenApiResponse>,
+): Record<string, OpenApiResponse | Reference> {
+  const codes = [...route.operation.errors, ...errorsOfAll, ...(route.body === 'none' ? [] : errorsOfBodies)];
+  const byStatus = Map.groupBy(new Set(codes), (code) => errorCodes[code].status);
+  // What fails before it is known what it calls does not say that this is deprecated.
+  const deprecation = deprecationHeaders(route.operation, { always: false });
+  return Object.fromEntries(
+    [...byStatus].map(([status, ofStatus]) => {
+      const sorted = ofStatus.toSorted();
+      const response = problemResponse(status, sorted);
+      if (Object.keys(deprecation).length > 0) {
+        return [status, { ...response, headers: { ...response.headers, ...deprecation } }];
+      }
+      const name = sorted.join('-');
+      problems[name] = response;
+      return [status, { $ref: `#/components/responses/${name}` }];
+    }),
+  );
+}
+
+function problemResponse(status: number, codes: readonly ErrorCode[]): OpenApiResponse {
+  return {
+    description: codes.map((code) => `\`${code}\`: ${errorCodes[code].when}`).join(' '),
+    headers: {
+      ...headersNamed(['X-Request-Id']),
+      // Without a known account there is none, and a failure may come before one is known.
+      ...(status === 401 ? {} : headersNamed(limitHeaders, { always: status < 429 })),
+      ...(status === 401 ? headersNamed(['WWW-Authenticate']) : {}),
+      ...(status === 429 ? headersNamed(['Retry-After']) : {}),
+      ...(status === 503 ? headersNamed(['Retry-After'], { always: false }) : {}),
+    },
+    content: {
+      'application/problem+json': {
+        schema: {
+          allOf: [
+            { $ref: '#/components/schemas/Problem' },
+            { properties: { code: { enum: codes }, status: { const: status } }, required: ['code', 'status'] },
+          ],
+        },
+        examples: Object.fromEntries(codes.map((code) => [code, { value: exampleProblem(code) }])),
+      },
+    },
+  };
+}
+
+function exampleProblem(code: ErrorCode): unknown {
+  const facts = {
+    ...(code === 'VALIDATION_FAILED' && {
+      faults: [{ pointer: '/limit', parameter: 'limit', detail: 'must be an integer' }],
+    }),
+    ...(code === 'CURSOR_EXPIRED' && { oldestCursor: exampleEventCursor }),
+  };
+  const error = new DomainError(code, errorCodes[code].when, facts);
+  return problemOf(error, { path: '/v1/conversations', requestId: '0b7f2c1e-6f0a-4a53-9d6b-2a1f6f3c9e10' });
+}

@@ -1,0 +1,185 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { openApiDocument } from '../../src/rest/openapi/document.ts';
+import type { OpenApiDocument, OpenApiOperation, OpenApiResponse } from '../../src/rest/openapi/types.ts';
+import { routes } from '../../src/rest/routes.ts';
+
+/** What went over the wire, as a client saw it. */
+export interface Seen {
+  readonly method: string;
+  /** With the query. */
+  readonly path: string;
+  /** What was sent as the body, if it was JSON. */
+  readonly sent?: unknown;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body: unknown;
+}
+
+/** Headers of HTTP itself, or of every answer, which the document passes over. */
+const passedOver = new Set([
+  ...['connection', 'content-length', 'content-type', 'cache-control', 'date', 'keep-alive', 'transfer-encoding'],
+  ...['vary', 'x-content-type-options', 'x-accel-buffering'],
+  ...['access-control-allow-origin', 'access-control-expose-headers'],
+]);
+
+/** What is answered to a request that no operation is for, or before it is known which one. */
+const errorsOfNoOperation = [401, 403, 404, 405, 429, 500, 503];
+
+/** Holds answers against openapi.json. It is stricter than clients are to be: what is not documented fails. */
+export class Conformance {
+  readonly #document: OpenApiDocument;
+  readonly #ajv: Ajv2020;
+  readonly #paths: readonly { readonly path: string; readonly pattern: RegExp }[];
+  readonly #compiled = new Map<string, ValidateFunction>();
+
+  constructor(document: OpenApiDocument) {
+    this.#document = document;
+    this.#ajv = new Ajv2020({ strict: false, allErrors: true, validateSchema: false });
+    formats(this.#ajv);
+    this.#ajv.addSchema(closed(document) as object, 'openapi');
+    // A path without parameters goes before one with.
+    this.#paths = Object.keys(document.paths)
+      .sort((a, b) => a.split('{').length - b.split('{').length)
+      .map((path) => ({ path, pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`) }));
+  }
+
+  /** @throws Error that says what is not as documented */
+  check(seen: Seen): void {
+    const faults = this.faultsOf(seen);
+    if (faults.length > 0) {
+      const { method, path, status } = seen;
+      throw new Error(`${method} ${path} was answered with ${status}, not as openapi.json says:\n${faults.join('\n')}`);
+    }
+  }
+
+  faultsOf(seen: Seen): string[] {
+    const { method, status, headers } = seen;
+    if (method === 'OPTIONS' && status === 204) return headers['x-request-id'] === undefined ? ['no X-Request-Id'] : [];
+    const [pathname = '', query = ''] = seen.path.split('?');
+    const path = this.#paths.find(({ pattern }) => pattern.test(pathname))?.path;
+    const verb = (method === 'HEAD' ? 'get' : method.toLowerCase()) as 'get';
+    const operation = path === undefined ? undefined : this.#document.paths[path]?.[verb];
+    if (path === undefined || operation === undefined || (method === 'HEAD' && isStream(operation))) {
+      return this.#faultsOfRefusal(seen);
+    }
+    const at = ['paths', path, verb];
+    const response = operation.responses[status];
+    if (response === undefined) return [`the status is not documented: ${JSON.stringify(seen.body)}`];
+    const [place, resolved] =
+      '$ref' in response
+        ? [response.$ref.slice(2).split('/'), this.#resolve<OpenApiResponse>(response.$ref)]
+        : [[...at, 'responses', String(status)], response];
+    return [
+      ...this.#faultsOfHeaders(resolved, headers),
+      ...this.#faultsOfBody(resolved, place, seen),
+      ...(status < 300 ? this.#faultsOfRequest(operation, at, query, seen.sent) : []),
+    ];
+  }
+
+  /** @throws Error when an event of a stream is not as documented */
+  checkEvent(event: unknown): void {
+    const faults = this.#faults(['components', 'schemas', 'Event'], event);
+    if (faults.length > 0) throw new Error(`An event is not as openapi.json says:\n${faults.join('\n')}`);
+  }
+
+  #faultsOfRefusal({ method, status, headers, body }: Seen): string[] {
+    if (!errorsOfNoOperation.includes(status)) return ['no operation is documented'];
+    return [
+      ...(status === 405 && headers['allow'] === undefined ? ['no Allow'] : []),
+      ...(headers['x-request-id'] === undefined ? ['no X-Request-Id'] : []),
+      ...(headers['content-type'] === 'application/problem+json' ? [] : [`${headers['content-type']} is no problem`]),
+      ...(method === 'HEAD' ? [] : this.#faults(['components', 'schemas', 'Problem'], body)),
+    ];
+  }
+
+  #faultsOfHeaders({ headers }: OpenApiResponse, seen: Seen['headers']): string[] {
+    const documented = Object.entries(headers).flatMap(([name, header]) => {
+      const value = seen[name.toLowerCase()];
+      const { required, schema } =
+        '$ref' in header ? this.#resolve<{ required?: boolean; schema: object }>(header.$ref) : header;
+      if (value === undefined) return required === true ? [`no header ${name}`] : [];
+      const given = 'type' in schema && schema.type === 'integer' ? Number(value) : value;
+      return this.#ajv.validate(schema, given) ? [] : [`${name}: ${String(value)} ${this.#ajv.errorsText()}`];
+    });
+    const known = new Set(Object.keys(headers).map((name) => name.toLowerCase()));
+    const others = Object.keys(seen).filter((name) => !known.has(name) && !passedOver.has(name));
+    return [...documented, ...others.map((name) => `the header ${name} is not documented`)];
+  }
+
+  #faultsOfBody(
+    { content = {} }: OpenApiResponse,
+    place: readonly string[],
+    { method, headers, body }: Seen,
+  ): string[] {
+    const type = String(headers['content-type'] ?? '').split(';')[0] ?? '';
+    if (Object.keys(content).length === 0)
+      return body === '' && type === '' ? [] : ['there is a body, and none is documented'];
+    if (content[type] === undefined) return [`the media type ${type} is not documented`];
+    return method === 'HEAD' || type === 'text/event-stream'
+      ? []
+      : this.#faults([...place, 'content', type, 'schema'], body);
+  }
+
+  /** What was taken must be something that could be sent by the document. */
+  #faultsOfRequest(
+    { parameters, requestBody }: OpenApiOperation,
+    at: readonly string[],
+    query: string,
+    sent: unknown,
+  ): string[] {
+    const names = parameters.flatMap((parameter) => ('name' in parameter ? [parameter.name] : []));
+    const unknown = [...new URLSearchParams(query).keys()].filter((name) => !names.includes(name));
+    return [
+      ...unknown.map((name) => `the parameter ${name} was taken and is not documented`),
+      ...(requestBody === undefined || sent === undefined
+        ? []
+        : this.#faults([...at, 'requestBody', 'content', 'application/json', 'schema'], sent).map(
+            (fault) => `taken: ${fault}`,
+          )),
+    ];
+  }
+
+  #resolve<T>(ref: string): T {
+    return ref
+      .slice(2)
+      .split('/')
+      .reduce<unknown>((part, key) => (part as Record<string, unknown>)[key], this.#document) as T;
+  }
+
+  #faults(place: readonly string[], value: unknown): string[] {
+    const ref = `openapi#/${place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`;
+    let validate = this.#compiled.get(ref);
+    if (validate === undefined) {
+      validate = this.#ajv.compile({ $ref: ref });
+      this.#compiled.set(ref, validate);
+    }
+    if (validate(value)) return [];
+    return (validate.errors ?? []).map(
+      ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
+    );
+  }
+}
+
+function isStream({ responses }: OpenApiOperation): boolean {
+  const answer = responses[200];
+  return answer !== undefined && 'content' in answer && 'text/event-stream' in (answer.content ?? {});
+}
+
+/** Clients are to pass over fields that they do not know; here there must be none. */
+function closed(part: unknown): unknown {
+  if (Array.isArray(part)) return part.map(closed);
+  if (typeof part !== 'object' || part === null) return part;
+  const copy = Object.fromEntries(Object.entries(part).map(([key, value]) => [key, closed(value)]));
+  const isOpen =
+    copy['type'] === 'object' && copy['properties'] !== undefined && copy['additionalProperties'] === undefined;
+  return isOpen ? { ...copy, additionalProperties: false } : copy;
+}
+
+let own: Conformance | undefined;
+
+/** That of the service's own routes. */
+export function serviceConformance(): Conformance {
+  own ??= new Conformance(openApiDocument(routes));
+  return own;
+}

@@ -9,6 +9,7 @@ import { createApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
 import { type Client, clientOf } from './client.ts';
 import { TestClock } from './clock.ts';
+import { namesOf } from './names.ts';
 
 export interface TestServer extends RunningServer {
   readonly clock: TestClock;
@@ -52,7 +53,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     ...(options.onStatement && { onStatement: options.onStatement }),
     ...(options.timings && { timings: options.timings }),
-    ...(options.lookup && { lookup: options.lookup }),
+    // No test talks to the world outside.
+    lookup: options.lookup ?? namesOf({}),
   });
   const { world } = server.app;
   return {

@@ -45,6 +45,7 @@ export class Post {
     const giveUp = (): void => stop.abort();
     const timer = setTimeout(giveUp, this.#totalMs);
     signal.addEventListener('abort', giveUp);
+    if (signal.aborted) giveUp(); // it tells of that only once
     try {
       const answer = await request(url, {
         method: 'POST',

@@ -100,7 +100,7 @@ function textOf(bytes: Buffer): string {
 
 function wordsFor(error: unknown, timedOut: boolean, totalMs: number): string {
   if (timedOut) return `No answer within ${totalMs / 1_000} s.`;
-  if (error instanceof AddressRefused) return `The address ${error.message}.`;
+  if (error instanceof AddressRefused) return `The URL ${error.message}.`;
   if (error instanceof errors.ConnectTimeoutError) return 'The connection could not be made in time.';
   if (error instanceof errors.HTTPParserError) return 'The answer is not HTTP.';
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';

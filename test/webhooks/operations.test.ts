@@ -295,6 +295,23 @@ describe('over GraphQL', () => {
     expect((await page(2, two.pageInfo.endCursor)).edges).toEqual([]);
   });
 
+  test('bodies of answers count as the text that an answer can hold', async () => {
+    const scene = await sceneOf(server, await server.account(), () => ({ status: 200, body: 'x'.repeat(16_384) }));
+    const { id } = await scene.webhook();
+    await startConversation(scene.client);
+    const delivery = await scene.attempted(id, 1);
+    const ask = (times: number) => {
+      const bodies = Array.from({ length: 200 }, (_, index) => `b${index}: responseBody`).join(' ');
+      const again = Array.from({ length: times }, (_, index) => `d${index}: delivery(id: $id) { ...D }`).join(' ');
+      return scene.client.graphql(
+        `query ($id: ID!) { ${again} } fragment D on Delivery { attempts { nodes { ${bodies} } } }`,
+        { id: delivery.id },
+      );
+    };
+    expect((await ask(5)).errors).toBeUndefined();
+    expect((await ask(6)).errors?.[0]?.extensions.code).toBe('QUERY_TOO_COMPLEX');
+  });
+
   test('the deliveries of a webhook are a connection, each with its attempts and its webhook', async () => {
     const client = await server.account();
     const { id } = await hook(client);

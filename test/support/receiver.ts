@@ -50,6 +50,7 @@ export class Receiver {
   url = '';
   readonly #clock: TestClock;
   readonly #secrets = new Map<string, string[]>();
+  readonly #byPath = new Map<string, Letter[]>();
   readonly #server = createServer((req, res) => void this.#receive(req, res));
   readonly #sockets = new Set<Socket>();
 
@@ -85,8 +86,8 @@ export class Receiver {
     this.#secrets.set(path, [...(this.#secrets.get(path) ?? []), secret]);
   }
 
-  to(path: string): Letter[] {
-    return this.letters.filter((letter) => letter.path === path);
+  to(path: string): readonly Letter[] {
+    return this.#byPath.get(path) ?? [];
   }
 
   close(): void {
@@ -108,6 +109,7 @@ export class Receiver {
     const number = this.to(path).length + 1;
     const letter = { method: req.method ?? '', path, headers, body, event: JSON.parse(body), verifiedBy, number };
     this.letters.push(letter);
+    this.#byPath.set(path, [...this.to(path), letter]);
     await this.#answer(res, this.replies(letter));
   }
 

@@ -186,7 +186,7 @@ describe('the form of an address', () => {
 async function guarded(options: TestServerOptions = {}) {
   const server = await startTestServer({
     config: { webhookPolicy: { allowHttp: true, allowPrivate: false } },
-    timings: { webhookConnectMs: 400, webhookTotalMs: 800 },
+    timings: { webhookConnectMs: 400, webhookTotalMs: 3_000 },
     ...options,
   });
   const scene = await sceneOf(server, await server.account());

@@ -140,6 +140,6 @@ test('no event is lost, and every letter is an attempt', async () => {
         expect(letters.toSorted()).toEqual(shown.toSorted());
       }
     }),
-    { numRuns: 8 },
+    { numRuns: 5 },
   );
 });

@@ -122,10 +122,8 @@ describe('Retry-After', () => {
     ['lengthens it to a day at most', '9999999999', dayMs],
     ['lengthens it to a day at most, as a date', 'Fri, 31 Dec 2999 23:59:59 GMT', dayMs],
   ])('%s', async (_, value, expected) => {
-    for (const status of [429, 503]) {
-      const scene = await failing(() => ({ status, headers: { 'retry-after': value } }));
-      expect(waitOf(scene, scene.first)).toBe(expected);
-    }
+    const scene = await failing(() => ({ status: 429, headers: { 'retry-after': value } }));
+    expect(waitOf(scene, scene.first)).toBe(expected);
   });
 
   test.each(['0', '-5', '1', 'soon', '1.5', '1e9', '0x99999', 'Sat, 21 Nov 2020 00:00:00 GMT'])(

@@ -3,6 +3,7 @@ import { isIP, type LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { buildConnector } from 'undici';
 import type { WebhookTargets } from '../domain/ports.ts';
+import { dnsLookup } from './resolve.ts';
 
 export interface AddressPolicy {
   /** Whether plain `http` may be used. */
@@ -22,13 +23,16 @@ const refusal = 'leads to an address that is not on the public internet';
 /** Names that never leave the machine or its network (RFC 6761, RFC 6762 and what clouds use). */
 const privateName = /(^|\.)(localhost|local|internal|home\.arpa)$/;
 
+/** Public by its form, and yet the host's own in every network of Azure: it serves metadata there. */
+const azureHost = '168.63.129.16';
+
 /** Whether an address, in any of its spellings, is reachable by everybody and belongs to nobody's inside. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   // An IPv4 address inside an IPv6 one is judged as what it is.
   const parsed = ipaddr.process(address);
   if (parsed.range() !== 'unicast') return false;
-  if (!(parsed instanceof ipaddr.IPv6)) return true;
+  if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString() !== azureHost;
   // All that is assigned for the public use lies in 2000::/3; what else is called unicast is not.
   return (parsed.parts[0] ?? 0) >> 13 === 1;
 }
@@ -59,12 +63,13 @@ function hostOf(hostname: string): string {
  * these that is connected to: a name server that answers otherwise the next time changes nothing. A literal
  * is never looked up, so it is checked by itself.
  * @param connectMs how long a connection may take to be there, TLS included
- * @param lookup finds the addresses of a name; that of the system by default
+ * @param lookup finds the addresses of a name; by default in the DNS, or as the system does where private ones are allowed
  */
 export function guardedConnector(
   policy: AddressPolicy,
   connectMs: number,
-  lookup: LookupFunction = dns.lookup as LookupFunction,
+  // What is private may have its name from elsewhere than the DNS.
+  lookup: LookupFunction = policy.allowPrivate ? (dns.lookup as LookupFunction) : dnsLookup(),
 ): buildConnector.connector {
   const guarded: LookupFunction = (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, found) => {

@@ -45,6 +45,7 @@ export class Post {
     const giveUp = (): void => stop.abort();
     const timer = setTimeout(giveUp, this.#totalMs);
     signal.addEventListener('abort', giveUp);
+    if (signal.aborted) giveUp(); // it tells of that only once
     try {
       const answer = await request(url, {
         method: 'POST',
@@ -99,10 +100,12 @@ function textOf(bytes: Buffer): string {
 
 function wordsFor(error: unknown, timedOut: boolean, totalMs: number): string {
   if (timedOut) return `No answer within ${totalMs / 1_000} s.`;
-  if (error instanceof AddressRefused) return `The address ${error.message}.`;
+  if (error instanceof AddressRefused) return `The URL ${error.message}.`;
   if (error instanceof errors.ConnectTimeoutError) return 'The connection could not be made in time.';
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return sentences[code] ?? (code === '' ? 'The request failed.' : `The request failed (${code}).`);
+  if (error instanceof errors.HTTPParserError) return 'The answer is not HTTP.';
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const fallback = code.startsWith('ERR_SSL_') ? 'The TLS connection failed' : 'The request failed';
+  return sentences[code] ?? (code === '' ? `${fallback}.` : `${fallback} (${code}).`);
 }
 
 const sentences: Readonly<Record<string, string>> = {
@@ -114,6 +117,8 @@ const sentences: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'The name of the host could not be looked up.',
   UND_ERR_SOCKET: 'The connection was closed before an answer.',
   UND_ERR_HEADERS_OVERFLOW: 'The answer’s headers are too large.',
+  ETIMEDOUT: 'The connection could not be made in time.',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'The host does not speak TLS.',
   CERT_HAS_EXPIRED: 'The certificate has expired.',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed.',
   SELF_SIGNED_CERT_IN_CHAIN: 'The certificate is not trusted.',

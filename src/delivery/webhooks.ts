@@ -20,6 +20,8 @@ const minLookMs = 250;
 const retryMs = 1_000;
 /** Attempts in flight, of all webhooks. */
 const maxInFlight = 256;
+/** The last of these places are for webhooks that have nothing in flight: however slow others are, there is room. */
+const firstPlaces = 64;
 /** Attempts in flight of one webhook, once it has shown that it can take them. */
 const maxWindow = 32;
 /** And before it has shown anything. */
@@ -188,12 +190,22 @@ export class WebhookSender {
   /** Whose turn it is, with how many they may have: each gets one before any gets more. */
   #turns(): { lane: Lane; limit: number }[] {
     const now = this.#options.clock.now();
-    const waiting = [...this.#lanes.values()].filter((lane) => lane.dueAtMs <= now && lane.inFlight < lane.window);
-    const room = maxInFlight - this.#inFlight;
-    const share = Math.max(1, Math.floor(room / Math.max(1, waiting.length)));
-    return waiting
-      .slice(0, Math.max(0, room))
-      .map((lane) => ({ lane, limit: Math.min(lane.window - lane.inFlight, share) }));
+    const waiting = [...this.#lanes.values()].filter((lane) => lane.dueAtMs <= now && this.#roomFor(lane) > 0);
+    const share = Math.max(1, Math.floor((maxInFlight - firstPlaces - this.#inFlight) / waiting.length));
+    const turns: { lane: Lane; limit: number }[] = [];
+    let given = 0;
+    for (const lane of waiting) {
+      const limit = Math.min(share, this.#roomFor(lane, given));
+      if (limit > 0) turns.push({ lane, limit });
+      given += Math.max(0, limit);
+    }
+    return turns;
+  }
+
+  /** How many more may be in flight of a webhook, besides those that were given out just now. */
+  #roomFor({ inFlight, window }: Lane, given = 0): number {
+    const places = inFlight === 0 ? maxInFlight : maxInFlight - firstPlaces;
+    return Math.min(window - inFlight, places - this.#inFlight - given);
   }
 
   async #claim(turns: readonly { lane: Lane; limit: number }[]): Promise<void> {
@@ -296,7 +308,8 @@ export class WebhookSender {
     let firstMs = Number.POSITIVE_INFINITY;
     for (const [webhookId, lane] of this.#lanes) {
       if (lane.dueAtMs === Number.POSITIVE_INFINITY && lane.inFlight === 0) this.#lanes.delete(webhookId);
-      else if (lane.inFlight < lane.window) firstMs = Math.min(firstMs, lane.dueAtMs);
+      // One that has to wait for a place goes on when an attempt has ended.
+      else if (this.#roomFor(lane) > 0) firstMs = Math.min(firstMs, lane.dueAtMs);
     }
     const waitMs = firstMs - this.#options.clock.now();
     if (!this.#started || waitMs > lookMs) return; // looking comes first

@@ -179,9 +179,11 @@ type Changes = Omit<ReturnType<(typeof updateWebhook)['parse']>, 'id'>;
 
 /** The webhook after the changes; the very same object if they change nothing. */
 function applyChanges(previous: StoredWebhook, changes: Changes, now: number): StoredWebhook {
+  const url = changes.url ?? previous.url;
   const changed: StoredWebhook = {
     ...previous,
-    url: changes.url ?? previous.url,
+    url,
+    failingSince: url === previous.url ? previous.failingSince : null, // another receiver begins anew
     events: changes.events === undefined ? previous.events : inOrder(changes.events),
     description: changes.description === undefined ? previous.description : changes.description,
   };

@@ -28,3 +28,11 @@ export const event = `__typename id type timestamp sequence cursor apiVersion ac
   ... on MessageReceivedEvent { message { ${message} } conversation { ${conversation} } }
   ... on ConversationClosedEvent { conversation { ${conversation} } }
   ... on LeadCapturedEvent { lead { ${lead} } conversation { ${conversation} } }`;
+
+export const webhook = 'id url events description enabled disabledReason createdAt updatedAt';
+
+export const attempt = 'id startedAt durationMs trigger responseStatus responseBody error';
+
+export const delivery = 'id webhookId eventId eventType test status attemptCount nextAttemptAt createdAt completedAt';
+
+export const deliveryWithAttempts = `${delivery} attempts(first: 100) { nodes { ${attempt} } }`;

@@ -11,6 +11,7 @@ import { openApiDocument } from '../../src/rest/openapi/document.ts';
 import { type Client, clientOf } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Conformance } from './conformance.ts';
+import { namesOf } from './names.ts';
 
 export interface TestServer extends RunningServer {
   readonly clock: TestClock;
@@ -56,7 +57,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     ...(options.onStatement && { onStatement: options.onStatement }),
     ...(options.timings && { timings: options.timings }),
     ...(options.routes && { routes: options.routes }),
-    ...(options.lookup && { lookup: options.lookup }),
+    // No test talks to the world outside.
+    lookup: options.lookup ?? namesOf({}),
   });
   const { world } = server.app;
   const { routes } = options;

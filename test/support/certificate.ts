@@ -1,0 +1,18 @@
+/** For `hooks.example.com`, signed by itself and so trusted by nobody. Its key is worth nothing. */
+export const selfSigned = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBZzCCAQ6gAwIBAgIBATAKBggqhkjOPQQDAjAcMRowGAYDVQQDDBFob29rcy5l
+eGFtcGxlLmNvbTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFowHDEa
+MBgGA1UEAwwRaG9va3MuZXhhbXBsZS5jb20wWTATBgcqhkjOPQIBBggqhkjOPQMB
+BwNCAATd9ohJ0J9od7f3nSwfO2BorczF8HZdLCmx1cgHqUlGi5/aaKHyWcRL1F5k
+rlqD7+lLgZEKj6ofpccVHKyWpJkPoz8wPTAcBgNVHREEFTATghFob29rcy5leGFt
+cGxlLmNvbTAdBgNVHQ4EFgQUYykDNGxaYd74x92SHSPbFzyEQhMwCgYIKoZIzj0E
+AwIDRwAwRAIgFt3HoYUN5ona/hBH9clriVYPYM5Z69RFU1zNp08gQMQCIBQVjTTV
+5+tzFM32XIAlJC5wurXBYKedRYUW+MhBJz66
+-----END CERTIFICATE-----`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg/4JK+plFFBx/4qgF
+sTk/KKrKHU4d/kGUz6/EioDBJpWhRANCAATd9ohJ0J9od7f3nSwfO2BorczF8HZd
+LCmx1cgHqUlGi5/aaKHyWcRL1F5krlqD7+lLgZEKj6ofpccVHKyWpJkP
+-----END PRIVATE KEY-----`,
+};

@@ -1,0 +1,182 @@
+import { createServer as createTlsServer } from 'node:https';
+import { type AddressInfo, createServer } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { selfSigned } from '../support/certificate.ts';
+import type { Json } from '../support/client.ts';
+import { namesOf } from '../support/names.ts';
+import { Receiver, type Reply } from '../support/receiver.ts';
+import { startTestServer, type TestServer } from '../support/server.ts';
+import { until } from '../support/subscribe.ts';
+import { anywhere, sceneOf, startConversation } from '../support/webhooks.ts';
+
+// What a receiver may answer, and what is kept of it. Retries are in `schedule.test.ts`.
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startTestServer({
+    config: anywhere,
+    timings: { webhookConnectMs: 1_000, webhookTotalMs: 1_000 },
+    lookup: namesOf({ 'hooks.example.com': ['127.0.0.1'], 'slow.example.com': 'EAI_AGAIN' }),
+  });
+});
+afterAll(() => server.close());
+
+/** The delivery of one event after its first attempt. */
+async function answered(reply: Reply): Promise<{ delivery: Json; attempt: Json; receiver: Receiver }> {
+  const { client, receiver, webhook, attempted } = await sceneOf(server, await server.account(), () => reply);
+  const { id } = await webhook();
+  await startConversation(client);
+  const delivery = await attempted(id, 1);
+  return { delivery, attempt: delivery.attempts[0], receiver };
+}
+
+describe('the answer', () => {
+  test.each([200, 201, 202, 204, 299])('%d is a success', async (status) => {
+    const { delivery, attempt } = await answered({ status, ...(status === 204 ? {} : { body: 'thank you' }) });
+    expect(delivery).toMatchObject({ status: 'succeeded', attemptCount: 1, nextAttemptAt: null });
+    expect(delivery.completedAt).toBe(delivery.createdAt);
+    expect(attempt).toMatchObject({
+      trigger: 'schedule',
+      responseStatus: status,
+      responseBody: status === 204 ? '' : 'thank you',
+      error: null,
+    });
+    expect(attempt.durationMs).toBeGreaterThanOrEqual(0);
+  });
+
+  test.each([300, 304, 400, 401, 404, 409, 422, 429, 500, 502, 503])('%d is a failure', async (status) => {
+    const { delivery, attempt } = await answered({ status, ...(status === 304 ? {} : { body: 'no' }) });
+    expect(delivery).toMatchObject({ status: 'pending', attemptCount: 1, completedAt: null });
+    expect(Date.parse(delivery.nextAttemptAt)).toBeGreaterThan(server.clock.nowMs);
+    expect(attempt).toMatchObject({ responseStatus: status, responseBody: status === 304 ? '' : 'no' });
+  });
+
+  test.each([301, 302, 303, 307, 308])('%d is not followed, which is said', async (status) => {
+    const elsewhere = await Receiver.open(server.clock);
+    const { delivery, attempt } = await answered({ status, headers: { location: elsewhere.url } });
+    expect(delivery.status).toBe('pending');
+    expect(attempt).toMatchObject({ responseStatus: status, error: 'Redirects are not followed.' });
+    expect(elsewhere.connections).toBe(0);
+  });
+
+  test('that is long is kept to its first 16 KiB', async () => {
+    const { delivery, attempt } = await answered({ status: 500, body: 'é'.repeat(20_000) });
+    expect(delivery.status).toBe('pending');
+    expect(attempt.responseBody).toBe('é'.repeat(8_192));
+  });
+
+  test('that is cut inside of a character is kept to the character before', async () => {
+    const { attempt } = await answered({ status: 500, body: `x${'é'.repeat(20_000)}` });
+    expect(attempt.responseBody).toBe(`x${'é'.repeat(8_191)}`);
+  });
+
+  test('that has no end is read no further than that, and its status counts', async () => {
+    const { delivery, attempt, receiver } = await answered({ status: 200, instead: 'endless' });
+    expect(delivery.status).toBe('succeeded');
+    expect(attempt.responseBody).toBe('x'.repeat(16 * 1024));
+    await until(() => receiver.open === 0);
+    // What the sockets between the two hold is all that was written beyond.
+    expect(receiver.written).toBeLessThan(16 * 1024 * 1024);
+  });
+
+  test('that is no text is kept as far as it can be shown', async () => {
+    const bytes = Buffer.from([0x7b, 0x00, 0xff, 0xc3, 0x28, 0xed, 0xa0, 0x80, 0x41, 0x00]);
+    const { attempt } = await answered({ status: 500, body: bytes });
+    expect(attempt.responseBody).toMatch(/^\{\ufffd+\(\ufffd+A\ufffd$/);
+    expect(attempt.responseBody.isWellFormed()).toBe(true);
+  });
+
+  test('whose headers are huge is a failure that says so', async () => {
+    const { delivery, attempt } = await answered({ status: 200, headers: { 'x-huge': 'x'.repeat(64 * 1024) } });
+    expect(delivery.status).toBe('pending');
+    expect(attempt).toMatchObject({ responseStatus: null, responseBody: null });
+    expect(attempt.error).toBe('The answer’s headers are too large.');
+  });
+
+  test('that never comes is given up after the time for an attempt, which is said', async () => {
+    const { delivery, attempt } = await answered({ instead: 'hang' });
+    expect(delivery.status).toBe('pending');
+    expect(attempt).toMatchObject({ responseStatus: null, responseBody: null, error: 'No answer within 1 s.' });
+    expect(attempt.durationMs).toBeGreaterThanOrEqual(990);
+    expect(attempt.durationMs).toBeLessThan(3_000);
+  });
+
+  test('whose body never ends is given up after that time, too', async () => {
+    const { delivery, attempt } = await answered({ status: 503, instead: 'stall', body: 'wait' });
+    expect(delivery.status).toBe('pending');
+    expect(attempt).toMatchObject({ responseStatus: 503, responseBody: 'wait', error: 'The answer broke off.' });
+    expect(attempt.durationMs).toBeLessThan(3_000);
+  });
+
+  test.each([
+    [200, 'succeeded'],
+    [500, 'pending'],
+  ])('%d that breaks off half way through its body counts by its status', async (status, expected) => {
+    const { delivery, attempt } = await answered({ status, instead: 'cut', body: 'half' });
+    expect(delivery.status).toBe(expected);
+    expect(attempt).toMatchObject({ responseStatus: status, responseBody: 'half', error: 'The answer broke off.' });
+  });
+
+  test('that is none, as the connection ends before it, is a failure that says so', async () => {
+    const { delivery, attempt } = await answered({ instead: 'close' });
+    expect(delivery.status).toBe('pending');
+    expect(attempt).toMatchObject({ responseStatus: null, responseBody: null });
+    expect(attempt.error).toMatch(/^The connection was (closed|reset) before an answer\.$/);
+  });
+
+  test('that is no HTTP is a failure that can be read', async () => {
+    const { receiver: _, ...scene } = await sceneOf(server, await server.account());
+    const babble = createServer((socket) => void socket.on('error', () => {}).end('220 mail.example.com ESMTP\r\n'));
+    await new Promise<void>((resolve) => babble.listen(0, '127.0.0.1', resolve));
+    const { port } = babble.address() as AddressInfo;
+    const { body } = await scene.client.rest('POST', '/webhooks', { body: { url: `http://127.0.0.1:${port}` } });
+    await startConversation(scene.client);
+    const { attempts } = await scene.attempted(body.id, 1);
+    babble.close();
+    expect(attempts[0]).toMatchObject({ responseStatus: null, error: 'The answer is not HTTP.' });
+  });
+});
+
+describe('a receiver', () => {
+  async function attemptAt(url: string): Promise<Json> {
+    const { client, attempted } = await sceneOf(server, await server.account());
+    const { body } = await client.rest('POST', '/webhooks', { body: { url } });
+    await startConversation(client);
+    return (await attempted(body.id, 1)).attempts[0];
+  }
+
+  test('that is not there is named as such', async () => {
+    const gone = await Receiver.open(server.clock);
+    gone.close();
+    expect(await attemptAt(gone.url)).toMatchObject({
+      responseStatus: null,
+      responseBody: null,
+      error: 'The connection was refused.',
+    });
+  });
+
+  test('whose name is not known, or cannot be looked up, is named as such', async () => {
+    expect((await attemptAt('https://nowhere.example.com')).error).toBe('The name of the host is not known.');
+    expect((await attemptAt('https://slow.example.com')).error).toBe('The name of the host could not be looked up.');
+  });
+
+  test('whose certificate nobody vouches for is sent nothing', async () => {
+    const requests: string[] = [];
+    const host = createTlsServer(selfSigned, (req, res) => {
+      requests.push(req.url ?? '');
+      res.end();
+    });
+    await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve));
+    const { port } = host.address() as AddressInfo;
+    const attempt = await attemptAt(`https://hooks.example.com:${port}`);
+    host.close();
+    expect(attempt).toMatchObject({ responseStatus: null, error: 'The certificate is self-signed.' });
+    expect(requests).toEqual([]);
+  });
+
+  test('that speaks no TLS is named as such', async () => {
+    const plain = await Receiver.open(server.clock);
+    expect((await attemptAt(plain.url.replace('http:', 'https:'))).error).toBe('The host does not speak TLS.');
+    expect(plain.letters).toEqual([]);
+  });
+});

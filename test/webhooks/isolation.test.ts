@@ -1,0 +1,165 @@
+import { expect, test } from 'vitest';
+import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { createConversation } from '../../src/domain/conversations.ts';
+import { createWebhook } from '../../src/domain/webhooks.ts';
+import { TestClock } from '../support/clock.ts';
+import type { Letter, Reply } from '../support/receiver.ts';
+import type { TestAccount, TestServer } from '../support/server.ts';
+import { until } from '../support/subscribe.ts';
+import { gate, openScene, type Scene } from '../support/webhooks.ts';
+
+// One receiver delays no other, and what is in flight is bounded: for each webhook and in all.
+
+const webhookTotalMs = 60_000; // longer than any test
+const healthy: Reply = {};
+
+function callerOf({ account }: TestAccount): Caller {
+  return { account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+}
+
+/** Makes events without the way through HTTP, which is not what is tested here. */
+async function makeEvents(server: TestServer, client: TestAccount, count: number): Promise<void> {
+  const made = Array.from({ length: count }, () => createConversation.execute(server.app.world, callerOf(client), {}));
+  await Promise.all(made);
+}
+
+/** Webhooks of an account to paths of the scene's receiver. */
+async function webhooks({ server, receiver }: Scene, client: TestAccount, paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const input = { url: `${receiver.url}${path}` };
+    const { webhook } = await createWebhook.execute(server.app.world, callerOf(client), input);
+    receiver.trust(path, String(webhook.secret));
+  }
+}
+
+const paths = (name: string, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `/${name}/${index}`);
+
+/** Waits until all that the server could have claimed by now is claimed: its claims queue before this write. */
+async function settled({ server }: Scene): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) {
+    await server.app.webhooks.look();
+    await server.storage.write(async () => undefined);
+  }
+}
+
+/** Answers that wait until the test lets them go. */
+class Hold {
+  #waiting: (() => void)[] = [];
+
+  readonly reply = (): Reply => ({ after: new Promise<void>((resolve) => this.#waiting.push(resolve)) });
+
+  get count(): number {
+    return this.#waiting.length;
+  }
+
+  release(): void {
+    for (const go of this.#waiting.splice(0)) go();
+  }
+}
+
+test('while one webhook hangs and another is slow, a healthy one gets everything', async () => {
+  const slow = gate();
+  const replies = ({ path }: Letter): Reply =>
+    path === '/hangs' ? { instead: 'hang' } : path === '/slow' ? { after: slow.opened } : healthy;
+  const scene = await openScene({ replies, timings: { webhookTotalMs } });
+  const { server, client, receiver } = scene;
+  await webhooks(scene, client, ['/hangs', '/slow', '/healthy']);
+  await makeEvents(server, client, 50);
+  await until(() => receiver.to('/healthy').length === 50);
+  expect(receiver.to('/hangs')).toHaveLength(4);
+  expect(receiver.to('/slow')).toHaveLength(4);
+  slow.open();
+  await until(() => receiver.to('/slow').length === 50);
+  expect(receiver.to('/hangs')).toHaveLength(4);
+});
+
+test('while forty webhooks hang, the healthy ones get everything', async () => {
+  const replies = ({ path }: Letter): Reply => (path.startsWith('/hangs') ? { instead: 'hang' } : healthy);
+  const scene = await openScene({ replies, timings: { webhookTotalMs } });
+  const { server, client, receiver } = scene;
+  const [second, third] = [await server.account(), await server.account()];
+  const hanging = paths('hangs', 40);
+  await webhooks(scene, client, [...hanging.slice(0, 19), '/healthy/beside']);
+  await webhooks(scene, second, hanging.slice(19, 39));
+  await webhooks(scene, third, [...hanging.slice(39), '/healthy/apart']);
+  for (const account of [second, client, third]) await makeEvents(server, account, 15);
+  await until(() => receiver.to('/healthy/beside').length === 15 && receiver.to('/healthy/apart').length === 15);
+  await settled(scene);
+  expect(receiver.open).toBeLessThanOrEqual(160);
+});
+
+test('a webhook is tried with four letters at a time, with up to 32 when it answers well, and with one when it does not', async () => {
+  const hold = new Hold();
+  let status = 204;
+  const scene = await openScene({ replies: () => ({ ...hold.reply(), status }), timings: { webhookTotalMs } });
+  const { server, client, receiver } = scene;
+  await webhooks(scene, client, ['/hooks']);
+  await makeEvents(server, client, 120);
+  await until(() => hold.count === 4);
+  await settled(scene);
+  expect(receiver.letters).toHaveLength(4);
+  hold.release();
+  await until(() => hold.count === 32);
+  await settled(scene);
+  expect(receiver.open).toBe(32);
+  status = 500;
+  hold.release(); // these were asked for as successes
+  await until(() => hold.count === 32);
+  hold.release();
+  await until(() => hold.count === 1);
+  await settled(scene);
+  expect([receiver.open, receiver.mostOpen]).toEqual([1, 32]);
+});
+
+test('slow webhooks with all that they may have in flight do not keep others from theirs', async () => {
+  const hold = new Hold();
+  let held = false;
+  const replies = ({ path }: Letter): Reply => (held && path.startsWith('/slow') ? hold.reply() : healthy);
+  const scene = await openScene({ replies, timings: { webhookTotalMs } });
+  const { server, client, receiver } = scene;
+  const other = await server.account();
+  const slow = paths('slow', 12);
+  await webhooks(scene, client, slow);
+  await makeEvents(server, client, 4);
+  await until(() => receiver.letters.length === 48);
+  held = true;
+  await makeEvents(server, client, 24);
+  await until(() => hold.count >= 192);
+  await settled(scene);
+  expect(receiver.open).toBeLessThanOrEqual(256);
+  expect(Math.min(...slow.map((path) => receiver.to(path).length))).toBeGreaterThan(4);
+
+  const healthyPaths = paths('healthy', 20);
+  await webhooks(scene, other, healthyPaths);
+  await makeEvents(server, other, 5);
+  await until(() => healthyPaths.every((path) => receiver.to(path).length === 5));
+  held = false;
+  hold.release();
+  await until(() => receiver.letters.length === 12 * 28 + 100);
+  expect(receiver.mostOpen).toBeLessThanOrEqual(256);
+});
+
+test('at most 256 letters are in flight, and a place is waited for without asking again and again', async () => {
+  let asked = 0;
+  class CountingClock extends TestClock {
+    override now(): number {
+      asked++;
+      return super.now();
+    }
+  }
+  const clock = new CountingClock();
+  const scene = await openScene({ clock, replies: () => ({ instead: 'hang' }), timings: { webhookTotalMs } });
+  const { server, receiver } = scene;
+  for (let account = 0; account < 13; account++) {
+    const client = await server.account();
+    await webhooks(scene, client, paths(String(account), 20));
+    await makeEvents(server, client, 2);
+  }
+  await until(() => receiver.open === 256);
+  await settled(scene);
+  asked = 0;
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(asked).toBeLessThan(10);
+  expect(receiver.mostOpen).toBe(256);
+});

@@ -1,8 +1,8 @@
-import { drizzle } from 'drizzle-orm/better-sqlite3';
 import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
 import { accountReads, accountWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
+import { openQueries } from './compiled.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
 import { eventReads, eventWrites } from './events.ts';
@@ -39,13 +39,13 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   const { busyTimeoutMs = 5_000 } = options;
   const { writing, reading, migrations } = openConnections(path, options);
   const watch = new CommitWatch(writing);
-  const writer = new Writer(writing, transactionsOn(drizzle(writing), watch), {
+  const writer = new Writer(writing, transactionsOn(openQueries(writing), watch), {
     ...options,
     onCommit: watch.committed,
   });
   return {
     migrations,
-    read: readsOn(drizzle(reading), busyTimeoutMs),
+    read: readsOn(openQueries(reading), busyTimeoutMs),
     write: (work) => writer.write(work),
     watch: (listener) => watch.watch(listener),
     async close() {

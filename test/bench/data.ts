@@ -1,0 +1,84 @@
+import { randomFillSync } from 'node:crypto';
+import { secrets } from '../../src/access/secrets.ts';
+import { createAccount } from '../../src/domain/accounts.ts';
+import type { StoredConversation } from '../../src/domain/conversation.ts';
+import { createIds } from '../../src/domain/ids.ts';
+import { addMessage } from '../../src/domain/messages.ts';
+import type { World } from '../../src/domain/ports.ts';
+import { timestamp } from '../../src/domain/time.ts';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+
+/** A file to measure with, and what is needed to ask for what is in it. */
+export interface BenchData {
+  readonly path: string;
+  readonly accountId: string;
+  readonly secret: string;
+  /** Conversations with ten messages each, spread over all. */
+  readonly withMessages: readonly string[];
+}
+
+const messagesEach = 10;
+const withMessagesCount = 1_000;
+const batchSize = 200;
+const ids = createIds((target) => randomFillSync(target));
+
+/** Makes a file with so many conversations, a thousand of them with ten messages, over ninety days. */
+export async function makeData(path: string, conversations: number): Promise<BenchData> {
+  const storage = openSqliteStorage(path);
+  const world = { storage, ids, secrets, clock: { now: () => Date.now() } } as unknown as World;
+  const { account, apiKey } = await createAccount(world, {
+    name: 'bench',
+    plan: 'business',
+    requestsPerHour: 1_000_000_000,
+  });
+  const withMessages: string[] = [];
+  const every = Math.max(1, Math.floor(conversations / withMessagesCount));
+  const startMs = Date.now() - 90 * 24 * 3_600_000;
+  const stepMs = Math.floor((90 * 24 * 3_600_000) / conversations);
+  for (let first = 0; first < conversations; first += batchSize) {
+    await storage.write(async (tx) => {
+      for (let index = first; index < Math.min(first + batchSize, conversations); index++) {
+        const now = startMs + index * stepMs;
+        let conversation = emptyConversation(index, now);
+        const messages = [];
+        if (index % every === 0) {
+          withMessages.push(conversation.id);
+          for (let count = 0; count < messagesEach; count++) {
+            const sender = count % 2 === 0 ? 'visitor' : 'agent';
+            const content = `Message ${count} of this conversation, as long as people write them in a chat.`;
+            const draft = { content, sender, author: null, metadata: {} } as const;
+            const added = addMessage(conversation, draft, { ids, now });
+            conversation = added.conversation;
+            messages.push(added.message);
+          }
+        }
+        await tx.conversations.insert(account.id, conversation);
+        for (const message of messages) await tx.messages.insert(account.id, message);
+      }
+    });
+  }
+  await storage.close();
+  return { path, accountId: account.id, secret: apiKey.secret, withMessages };
+}
+
+function emptyConversation(index: number, now: number): StoredConversation {
+  const at = timestamp(now);
+  return {
+    id: ids.next('conversation', now),
+    status: index % 3 === 0 ? 'pending' : 'active',
+    subject: `Order ${index}: where is my parcel?`,
+    visitor: { id: `visitor-${index}`, name: 'Ada Lovelace', email: 'ada@example.com' },
+    externalId: null,
+    metadata: { orderId: index, plan: 'pro' },
+    messageCount: 0,
+    lastActivityAt: at,
+    firstResponseAt: null,
+    closedAt: null,
+    version: 1,
+    createdAt: at,
+    updatedAt: at,
+    firstVisitorMessageAt: null,
+    reopenedAt: null,
+    contentBytes: 0,
+  };
+}

@@ -1,0 +1,97 @@
+import fastify from 'fastify';
+import { listBody, one, send } from './store.mjs';
+
+// REST as one writes it with Fastify: schemas for what comes in and what goes out.
+
+const nullable = (type) => ({ type, nullable: true });
+const text = { type: 'string' };
+const conversation = {
+  type: 'object',
+  properties: {
+    id: text,
+    status: text,
+    subject: nullable('string'),
+    visitor: {
+      type: 'object',
+      nullable: true,
+      properties: { id: nullable('string'), name: nullable('string'), email: nullable('string') },
+    },
+    externalId: nullable('string'),
+    metadata: { type: 'object', additionalProperties: true },
+    messageCount: { type: 'integer' },
+    lastActivityAt: text,
+    firstResponseAt: nullable('string'),
+    closedAt: nullable('string'),
+    version: { type: 'integer' },
+    createdAt: text,
+    updatedAt: text,
+  },
+};
+const message = {
+  type: 'object',
+  properties: {
+    id: text,
+    conversationId: text,
+    sequence: { type: 'integer' },
+    sender: text,
+    content: text,
+    author: { type: 'object', nullable: true, properties: { id: nullable('string'), name: nullable('string') } },
+    metadata: { type: 'object', additionalProperties: true },
+    createdAt: text,
+  },
+};
+const list = {
+  type: 'object',
+  properties: {
+    data: { type: 'array', items: conversation },
+    pagination: {
+      type: 'object',
+      properties: {
+        limit: { type: 'integer' },
+        offset: { type: 'integer' },
+        total: { type: 'integer' },
+        hasMore: { type: 'boolean' },
+        nextCursor: nullable('string'),
+      },
+    },
+  },
+};
+const whole = {
+  type: 'object',
+  properties: { ...conversation.properties, messages: { type: 'array', items: message } },
+};
+
+const app = fastify();
+app.get(
+  '/v1/conversations',
+  {
+    schema: {
+      querystring: {
+        type: 'object',
+        properties: { limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 } },
+      },
+      response: { 200: list },
+    },
+  },
+  async ({ query }) => listBody(query),
+);
+app.get('/v1/conversations/:id', { schema: { response: { 200: whole } } }, async ({ params }) => one(params.id));
+app.post(
+  '/v1/conversations/:id/messages',
+  {
+    schema: {
+      body: {
+        type: 'object',
+        required: ['content', 'sender'],
+        properties: {
+          content: { type: 'string', minLength: 1, maxLength: 16384 },
+          sender: { enum: ['agent', 'visitor', 'bot'] },
+        },
+      },
+      response: { 201: message },
+    },
+  },
+  async ({ params, body }, reply) => reply.code(201).send(send(params.id, body)),
+);
+await app.listen({ port: Number(process.env.PORT), host: '127.0.0.1' });
+console.log('listening');

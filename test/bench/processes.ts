@@ -1,0 +1,81 @@
+import { execFile, spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { promisify } from 'node:util';
+import type { BenchData } from './data.ts';
+
+const root = new URL('../../', import.meta.url).pathname;
+
+export interface Contestant {
+  readonly name: string;
+  /** Arguments to Node, from the root of the repository. */
+  readonly args: readonly string[];
+}
+
+export const ours: Contestant = { name: 'ours', args: ['src/main.ts', 'serve'] };
+export const peer = (name: string): Contestant => ({ name, args: [`test/bench/peers/${name}.mjs`] });
+
+export interface Served {
+  readonly url: string;
+  readonly pid: number;
+  /** From the start of the process until it listens. */
+  readonly startedInMs: number;
+  stop(): Promise<void>;
+}
+
+/** Starts a contestant in a fresh process on the data and waits until it listens. */
+export async function serve(contestant: Contestant, data: BenchData, environment = {}): Promise<Served> {
+  const port = await freePort();
+  const began = performance.now();
+  const child = spawn(process.execPath, contestant.args, {
+    cwd: root,
+    env: {
+      PATH: process.env['PATH'],
+      NODE_ENV: 'production',
+      PORT: String(port),
+      DATABASE_URL: `file:${data.path}`,
+      BENCH_DATABASE: data.path,
+      BENCH_ACCOUNT: data.accountId,
+      ...environment,
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = new Promise<void>((resolve) => child.on('close', () => resolve()));
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on('data', (chunk: Buffer) => {
+      if (chunk.includes('listening')) resolve();
+    });
+    void ended.then(() => reject(new Error(`${contestant.name} ended before it listened`)));
+  });
+  return {
+    url: `http://127.0.0.1:${port}`,
+    pid: child.pid ?? 0,
+    startedInMs: performance.now() - began,
+    async stop() {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** Runs a script of this folder in a process of its own and returns what it printed, parsed. */
+export async function measure<T>(script: string, argument: object): Promise<T> {
+  const file = new URL(script, import.meta.url).pathname;
+  const running = promisify(execFile)(process.execPath, [file]);
+  running.child.stdin?.end(JSON.stringify(argument));
+  return JSON.parse((await running).stdout) as T;
+}
+
+export function remove(path: string): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+}

@@ -1,0 +1,63 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, tmpdir, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { makeData } from './data.ts';
+import { compare, type Plan, type WorkResult, works } from './throughput.ts';
+
+// `npm run bench`: the service, whole, beside its peers, bare, at the same work on the same data in the same
+// run. `--only TEXT` takes the works whose names hold the text, `--quick` is for a first look.
+
+const folder = import.meta.dirname;
+const { values: options } = parseArgs({
+  options: { only: { type: 'string' }, quick: { type: 'boolean' }, out: { type: 'string' } },
+});
+
+const plan: Plan = options.quick
+  ? { rounds: 1, seconds: 3, connections: 64 }
+  : { rounds: 5, seconds: 5, connections: 64 };
+const conversations = 10_000;
+
+if (!existsSync(join(folder, 'node_modules'))) {
+  execFileSync('npm', ['ci'], { cwd: folder, stdio: 'inherit' });
+}
+
+const chosen = works.filter(({ name }) => name.toLowerCase().includes((options.only ?? '').toLowerCase()));
+const temporary = mkdtempSync(join(tmpdir(), 'conversation-service-bench-'));
+const results: WorkResult[] = [];
+try {
+  const data = await makeData(join(temporary, 'bench.db'), conversations);
+  for (const work of chosen) {
+    const result = await compare(work, data, plan);
+    results.push(result);
+    print(result);
+  }
+} finally {
+  rmSync(temporary, { recursive: true, force: true });
+}
+
+const machine = {
+  node: process.version,
+  cpu: cpus()[0]?.model,
+  cores: cpus().length,
+  memoryGiB: Math.round(totalmem() / 2 ** 30),
+};
+const out = options.out ?? join(folder, 'results.json');
+writeFileSync(
+  out,
+  `${JSON.stringify({ at: new Date().toISOString(), machine, plan, conversations, results }, null, 2)}\n`,
+);
+console.log(`All values are in ${out}`);
+
+function print({ name, median, ratios }: WorkResult): void {
+  console.log(`\n${name}`);
+  for (const [contestant, requestsPerSecond] of Object.entries(median)) {
+    const compared = ratios[contestant];
+    const verdict =
+      compared === undefined
+        ? ''
+        : `ours is ${compared.ratio.toFixed(2)} of it, aimed at ${compared.aim}${compared.ratio < compared.aim ? '  ✗' : ''}`;
+    console.log(`  ${contestant.padEnd(10)} ${String(requestsPerSecond).padStart(7)} requests/s  ${verdict}`);
+  }
+}

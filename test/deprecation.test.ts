@@ -46,7 +46,10 @@ const greetWell = operation({
 });
 
 const greetingShape = z
-  .object({ greeting: z.string().describe('What is said.') })
+  .object({
+    greeting: z.string().describe('What is said.'),
+    language: deprecated(z.string().optional().describe('In which language.'), earlier),
+  })
   .meta({ id: 'Greeting', description: 'A greeting.' });
 
 const manyRoutes = [
@@ -116,6 +119,8 @@ describe('REST', () => {
     const { name, who } = document.components.schemas.GreetWellInput.properties;
     expect([name.deprecated, who.deprecated]).toEqual([undefined, true]);
     expect(who.description).toBe('Whom. Use `name`. Deprecated since 2026-10-01; it may be gone from 2027-10-31 on.');
+    const { greeting, language } = document.components.schemas.Greeting.properties;
+    expect([greeting.deprecated, language.deprecated]).toEqual([undefined, true]);
     expect(await read('/docs')).toContain('it may be gone from 2027-11-21 on');
   });
 });
@@ -125,12 +130,16 @@ describe('GraphQL', () => {
     name: 'GreetWellInput',
     fields: { name: { type: GraphQLString }, who: { type: GraphQLString } },
   });
+  const GreetingType = new GraphQLObjectType({
+    name: 'Greeting',
+    fields: { greeting: { type: GraphQLString }, language: { type: GraphQLString } },
+  });
   const schema = withDeprecations(
     new GraphQLSchema({
       query: new GraphQLObjectType({
         name: 'Query',
         fields: {
-          greet: { type: GraphQLString, extensions: calls(greet) },
+          greet: { type: GreetingType, extensions: calls(greet) },
           greetWell: {
             type: GraphQLString,
             extensions: calls(greetWell),
@@ -146,13 +155,14 @@ describe('GraphQL', () => {
       }),
     }),
     [greet, greetWell],
+    { Greeting: greetingShape },
   );
 
-  test('marks the fields of a deprecated operation, its arguments and its input fields, with the date', () => {
+  test('marks the fields of a deprecated operation, its arguments and input fields, and a resource’s fields, with the date', () => {
     const printed = printSchema(schema);
     const at = (reason: string): string => `@deprecated(reason: ${JSON.stringify(reason)})`;
     expect(printed).toContain(
-      `greet: String ${at('Use `greetWell`. Deprecated since 2026-11-21; it may be gone from 2027-11-21 on.')}`,
+      `greet: Greeting ${at('Use `greetWell`. Deprecated since 2026-11-21; it may be gone from 2027-11-21 on.')}`,
     );
     expect(printed).toContain(
       `tone: String ${at('It is always kind. Deprecated since 2026-11-21; it may be gone from 2027-11-21 on.')}`,
@@ -160,7 +170,10 @@ describe('GraphQL', () => {
     expect(printed).toContain(
       `who: String ${at('Use `name`. Deprecated since 2026-10-01; it may be gone from 2027-10-31 on.')}`,
     );
-    expect(printed.match(/@deprecated/g)).toHaveLength(3);
+    expect(printed).toContain(
+      `language: String ${at('Use `name`. Deprecated since 2026-10-01; it may be gone from 2027-10-31 on.')}`,
+    );
+    expect(printed.match(/@deprecated/g)).toHaveLength(4);
   });
 
   test('tells those who ask the schema', () => {

@@ -33,7 +33,7 @@ export function deprecationReason({ since, sunset, note }: Deprecation): string 
 
 const deprecations = z.registry<Deprecation>();
 
-/** Marks a field of an operation's input, as the last thing that is said of its schema. */
+/** Marks a field of an operation's input or of a resource, as the last thing that is said of its schema. */
 export function deprecated<Schema extends z.ZodType>(field: Schema, deprecation: Deprecation): Schema {
   checkDeprecation(deprecation);
   const description = [field.description, deprecationReason(deprecation)]
@@ -44,9 +44,9 @@ export function deprecated<Schema extends z.ZodType>(field: Schema, deprecation:
   return marked;
 }
 
-/** The fields of an input that are deprecated, by name. */
-export function deprecatedFields(input: z.ZodType): ReadonlyMap<string, Deprecation> {
-  const { shape } = input as z.ZodObject;
+/** The fields of an object that are deprecated, by name. */
+export function deprecatedFields(object: z.ZodType): ReadonlyMap<string, Deprecation> {
+  const { shape } = object as z.ZodObject;
   return new Map(
     Object.entries(shape).flatMap(([name, field]) => {
       const deprecation = deprecations.get(field as z.ZodType);

@@ -6,16 +6,19 @@ import {
   isInputObjectType,
   isObjectType,
 } from 'graphql';
+import type { z } from 'zod';
 import { deprecatedFields, deprecationReason } from '../domain/deprecation.ts';
 import type { Operation } from '../domain/operation.ts';
 
 /**
  * Marks what is deprecated in the operations: the fields that call one, and the arguments and input fields
- * that have the name of one's deprecated input.
+ * that have the name of one's deprecated input. And the fields of types whose shape has them deprecated.
+ * @param shapes by the name of the type
  */
 export function withDeprecations(
   schema: GraphQLSchema,
   operations: readonly Pick<Operation, 'name' | 'input' | 'deprecated'>[],
+  shapes: Readonly<Record<string, z.ZodType>> = {},
 ): GraphQLSchema {
   const fields = Object.values(schema.getTypeMap())
     .filter(isObjectType)
@@ -28,6 +31,14 @@ export function withDeprecations(
         const deprecation = inputs.get(given.name);
         if (deprecation !== undefined) given.deprecationReason = deprecationReason(deprecation);
       }
+    }
+  }
+  for (const [name, shape] of Object.entries(shapes)) {
+    const type = schema.getType(name);
+    if (!isObjectType(type)) throw new Error(`There is no type ${name}`);
+    for (const [fieldName, deprecation] of deprecatedFields(shape)) {
+      const field = type.getFields()[fieldName];
+      if (field !== undefined) field.deprecationReason = deprecationReason(deprecation);
     }
   }
   return schema;

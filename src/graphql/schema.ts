@@ -1,4 +1,12 @@
+import { accountShape } from '../domain/accounts.ts';
+import { analyticsFiguresShape } from '../domain/analytics-shape.ts';
+import { apiKeyShape } from '../domain/api-keys.ts';
+import { conversationShape } from '../domain/conversation.ts';
+import { attemptShape, deliveryShape } from '../domain/delivery.ts';
+import { leadShape } from '../domain/leads.ts';
+import { messageShape } from '../domain/messages.ts';
 import { operations } from '../domain/operations.ts';
+import { webhookShape } from '../domain/webhook.ts';
 import { builder } from './builder.ts';
 import { withDeprecations } from './deprecation.ts';
 import './scalars.ts';
@@ -16,4 +24,14 @@ import './api-keys.ts';
 import './tokens.ts';
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */
-export const schema = withDeprecations(builder.toSchema(), Object.values(operations));
+export const schema = withDeprecations(builder.toSchema(), Object.values(operations), {
+  Account: accountShape,
+  AnalyticsFigures: analyticsFiguresShape,
+  ApiKey: apiKeyShape,
+  Attempt: attemptShape,
+  Conversation: conversationShape,
+  Delivery: deliveryShape,
+  Lead: leadShape,
+  Message: messageShape,
+  Webhook: webhookShape,
+});

@@ -6,6 +6,7 @@ import type { Ids } from '../domain/ids.ts';
 import type { ClaimedDelivery, Clock, Storage } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
+import { Lanes, type Turn } from './lanes.ts';
 import type { Post } from './post.ts';
 import { givenBack, isSuccess, settle, withoutEvent } from './settle.ts';
 import { sign } from './signature.ts';
@@ -18,14 +19,6 @@ const lookMs = 5_000;
 const minLookMs = 250;
 /** After trouble with the storage it tries again. */
 const retryMs = 1_000;
-/** Attempts in flight, of all webhooks. */
-const maxInFlight = 256;
-/** The last of these places are for webhooks that have nothing in flight: however slow others are, there is room. */
-const firstPlaces = 64;
-/** Attempts in flight of one webhook, once it has shown that it can take them. */
-const maxWindow = 32;
-/** And before it has shown anything. */
-const firstWindow = 4;
 
 export interface WebhookSenderOptions {
   readonly storage: Storage;
@@ -35,19 +28,6 @@ export interface WebhookSenderOptions {
   readonly log: Logger;
   /** From 0 to 1, for the jitter of the schedule. */
   readonly random?: () => number;
-}
-
-/** What is known of one webhook that has something pending. */
-interface Lane {
-  readonly webhookId: string;
-  /** When something of it may be claimed; infinite when nothing is known of. */
-  dueAtMs: number;
-  inFlight: number;
-  /**
-   * How many attempts may be in flight: it doubles with each success and falls to one with a failure, so
-   * that receivers which hang do not use up what there is for all.
-   */
-  window: number;
 }
 
 /** A delivery and its webhook as they are when the end of an attempt is recorded. */
@@ -72,13 +52,12 @@ export class WebhookSender {
   readonly #random: () => number;
   /** Which claims are this sender's. */
   readonly #lease = randomUUID();
-  /** In the order in which they have their turn. */
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new Lanes();
+  /** The deliveries that it is trying. */
+  readonly #trying = new Set<string>();
   readonly #giveUp = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  #inFlight = 0;
   #pumping = false;
-  #pumpAgain = false;
   #started = false;
   #unwatch = (): void => {};
   #looking: NodeJS.Timeout | undefined;
@@ -109,8 +88,7 @@ export class WebhookSender {
     const startedMs = performance.now();
     try {
       for (const { webhookId, dueAtMs } of await this.#options.storage.read.deliveries.due()) {
-        const lane = this.#lane(webhookId);
-        lane.dueAtMs = Math.min(lane.dueAtMs, dueAtMs);
+        this.#lanes.plan(webhookId, dueAtMs);
       }
     } catch (error) {
       this.#options.log.warn({ err: error }, 'could not look for due deliveries');
@@ -145,109 +123,73 @@ export class WebhookSender {
   }
 
   #wake(webhookIds: Iterable<string>): void {
-    for (const webhookId of webhookIds) this.#lane(webhookId).dueAtMs = 0;
+    for (const webhookId of webhookIds) this.#lanes.plan(webhookId, 0);
     this.#pump();
   }
 
-  #lane(webhookId: string): Lane {
-    let lane = this.#lanes.get(webhookId);
-    if (lane === undefined) {
-      lane = { webhookId, dueAtMs: Number.POSITIVE_INFINITY, inFlight: 0, window: firstWindow };
-      this.#lanes.set(webhookId, lane);
-    }
-    return lane;
-  }
-
   #pump(): void {
-    if (this.#pumping) {
-      this.#pumpAgain = true;
-      return;
-    }
+    if (this.#pumping) return; // it goes on until nobody has a turn
     this.#pumping = true;
     this.#track(this.#claimAll());
   }
 
   /** Claims and starts what is due as far as there is room, then sets the clock for the next. Never rejects. */
   async #claimAll(): Promise<void> {
-    do {
-      this.#pumpAgain = false;
-      if (!this.#started) break;
-      const turns = this.#turns();
+    while (this.#started) {
+      const turns = this.#lanes.take(this.#options.clock.now());
       if (turns.length === 0) break;
       try {
         await this.#claim(turns);
       } catch (error) {
         this.#options.log.warn({ err: error }, 'could not claim deliveries');
-        for (const { lane } of turns) lane.dueAtMs = 0;
+        for (const turn of turns) this.#lanes.claimed(turn, 0, 0);
         await pause(retryMs, this.#giveUp.signal);
-        this.#pumpAgain = true;
       }
-    } while (this.#pumpAgain || this.#turns().length > 0);
+    }
     this.#pumping = false;
     this.#setAlarm();
   }
 
-  /** Whose turn it is, with how many they may have: each gets one before any gets more. */
-  #turns(): { lane: Lane; limit: number }[] {
-    const now = this.#options.clock.now();
-    const waiting = [...this.#lanes.values()].filter((lane) => lane.dueAtMs <= now && this.#roomFor(lane) > 0);
-    const share = Math.max(1, Math.floor((maxInFlight - firstPlaces - this.#inFlight) / waiting.length));
-    const turns: { lane: Lane; limit: number }[] = [];
-    let given = 0;
-    for (const lane of waiting) {
-      const limit = Math.min(share, this.#roomFor(lane, given));
-      if (limit > 0) turns.push({ lane, limit });
-      given += Math.max(0, limit);
-    }
-    return turns;
-  }
-
-  /** How many more may be in flight of a webhook, besides those that were given out just now. */
-  #roomFor({ inFlight, window }: Lane, given = 0): number {
-    const places = inFlight === 0 ? maxInFlight : maxInFlight - firstPlaces;
-    return Math.min(window - inFlight, places - this.#inFlight - given);
-  }
-
-  async #claim(turns: readonly { lane: Lane; limit: number }[]): Promise<void> {
+  async #claim(turns: readonly Turn[]): Promise<void> {
     const { storage, clock } = this.#options;
     const nowMs = clock.now();
     const claim = { nowMs, lease: this.#lease, leaseEndsMs: nowMs + leaseMs };
-    for (const { lane } of turns) {
-      lane.dueAtMs = Number.POSITIVE_INFINITY; // whatever lowers it from here on is news
-      this.#lanes.delete(lane.webhookId); // it has had its turn
-      this.#lanes.set(lane.webhookId, lane);
-    }
     const { epoch, results } = await storage.write(async (tx) => ({
       epoch: await tx.events.epoch(),
       results: await Promise.all(
         turns.map(({ lane, limit }) => tx.deliveries.claim(lane.webhookId, { ...claim, limit })),
       ),
     }));
-    for (const [index, { lane }] of turns.entries()) {
+    for (const [index, turn] of turns.entries()) {
       const { claimed = [], nextDueAtMs } = results[index] ?? {};
-      if (nextDueAtMs !== undefined) lane.dueAtMs = Math.min(lane.dueAtMs, nextDueAtMs);
-      for (const one of claimed) this.#start(lane, one, epoch);
+      // After a jump of the clock its own leases may have ended: what it is at already, it has only claimed anew.
+      const fresh = claimed.filter(({ delivery }) => !this.#trying.has(delivery.id));
+      for (const one of fresh) this.#start(turn, one, epoch);
+      this.#lanes.claimed(turn, fresh.length, nextDueAtMs);
     }
   }
 
-  #start(lane: Lane, claimed: ClaimedDelivery, epoch: string): void {
-    lane.inFlight++;
-    this.#inFlight++;
+  #start(turn: Turn, claimed: ClaimedDelivery, epoch: string): void {
+    const { id } = claimed.delivery;
+    this.#trying.add(id);
     this.#track(
-      this.#try(lane, claimed, epoch).finally(() => {
-        lane.inFlight--;
-        this.#inFlight--;
+      this.#try(claimed, epoch).then((succeeded) => {
+        this.#trying.delete(id);
+        this.#lanes.ended(turn, succeeded);
         this.#pump();
       }),
     );
   }
 
-  /** Makes one attempt and records what became of it. Never rejects. */
-  async #try(lane: Lane, { delivery, accountId, webhook, event }: ClaimedDelivery, epoch: string): Promise<void> {
+  /**
+   * Makes one attempt and records what became of it. Never rejects.
+   * @returns whether it succeeded; undefined if there was none
+   */
+  async #try({ delivery, accountId, webhook, event }: ClaimedDelivery, epoch: string): Promise<boolean | undefined> {
     const body = delivery.sample ?? (event === null ? undefined : new LogEvent(accountId, epoch, event).json);
     if (body === undefined) {
       await this.#record(delivery, (now) => ({ delivery: withoutEvent(delivery, now) }));
-      return;
+      return undefined;
     }
     const { clock, post, ids, log } = this.#options;
     const startedMs = clock.now();
@@ -258,9 +200,9 @@ export class WebhookSender {
     const durationMs = Math.round(performance.now() - began);
     if (outcome.status === null && this.#giveUp.signal.aborted) {
       await this.#record(delivery, (now) => ({ delivery: givenBack(delivery, now) }));
-      return;
+      return undefined;
     }
-    lane.window = isSuccess(outcome) ? Math.min(2 * lane.window, maxWindow) : 1;
+    const succeeded = isSuccess(outcome);
     const attempt: Attempt = {
       id: ids.next('attempt', startedMs),
       startedAt: timestamp(startedMs),
@@ -270,12 +212,13 @@ export class WebhookSender {
       responseBody: outcome.body,
       error: outcome.error,
     };
-    log[isSuccess(outcome) ? 'debug' : 'info'](
+    log[succeeded ? 'debug' : 'info'](
       { webhookId: webhook.id, deliveryId: delivery.id, status: outcome.status, error: outcome.error, durationMs },
       'webhook attempt',
     );
     const random = this.#random();
     await this.#record(delivery, (now, current) => ({ ...settle(current, outcome, { now, random }), attempt }));
+    return succeeded;
   }
 
   /** Stores what an attempt came to. When the storage has trouble, for as long as the lease holds. */
@@ -305,13 +248,7 @@ export class WebhookSender {
   /** Wakes up when the first of what is planned is due. */
   #setAlarm(): void {
     clearTimeout(this.#alarm);
-    let firstMs = Number.POSITIVE_INFINITY;
-    for (const [webhookId, lane] of this.#lanes) {
-      if (lane.dueAtMs === Number.POSITIVE_INFINITY && lane.inFlight === 0) this.#lanes.delete(webhookId);
-      // One that has to wait for a place goes on when an attempt has ended.
-      else if (this.#roomFor(lane) > 0) firstMs = Math.min(firstMs, lane.dueAtMs);
-    }
-    const waitMs = firstMs - this.#options.clock.now();
+    const waitMs = this.#lanes.firstMs - this.#options.clock.now();
     if (!this.#started || waitMs > lookMs) return; // looking comes first
     this.#alarm = setTimeout(() => this.#pump(), Math.max(1, waitMs)).unref();
   }

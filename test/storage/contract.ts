@@ -30,16 +30,20 @@ import {
   awkwardText,
   ids,
   sampleAccount,
+  sampleAttempt,
   sampleConversation,
+  sampleDelivery,
   sampleEvent,
   sampleHash,
   sampleKey,
   sampleLead,
   sampleMessage,
+  sampleWebhook,
   start,
   startMs,
   storedAccount,
 } from './samples.ts';
+import { webhookContract } from './webhook-contract.ts';
 
 /** An event as the log keeps it. */
 export interface LoggedEvent extends NewEvent {
@@ -1409,6 +1413,8 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
       });
     });
 
+    webhookContract(open);
+
     describe('rate windows', () => {
       test('hold the sum of what was added to each minute, until they are pruned', async () => {
         const { storage } = await open();
@@ -1468,7 +1474,13 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
         const message = sampleMessage(conversation.id, 1);
         const lead = sampleLead({ conversationId: conversation.id });
         const event = sampleEvent(conversation);
+        const webhook = sampleWebhook();
+        const delivery = sampleDelivery(webhook.id, { status: 'failed' });
+        const attempt = sampleAttempt();
         await storage.write(async (tx) => {
+          await tx.webhooks.insert(mine.id, webhook);
+          await tx.deliveries.insert(delivery);
+          await tx.deliveries.insertAttempt(delivery.id, 1, attempt);
           await tx.apiKeys.insert(mine.id, key, sampleHash());
           await tx.conversations.insert(mine.id, conversation);
           await tx.messages.insert(mine.id, message);
@@ -1511,6 +1523,17 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
             }),
           ),
           windows: await reads.rateWindows.since(accountId, 0),
+          webhook: await reads.webhooks.find(accountId, webhook.id),
+          webhooks: await reads.webhooks.findMany(accountId, [webhook.id]),
+          webhookPage: await reads.webhooks.page(accountId, { limit: 10, offset: 0 }),
+          webhookCount: await reads.webhooks.count(accountId),
+          wanting: await reads.webhooks.enabled(accountId),
+          delivery: await reads.deliveries.find(accountId, delivery.id),
+          deliveries: await reads.deliveries.findMany(accountId, [delivery.id]),
+          deliveryPage: await reads.deliveries.page(accountId, webhook.id, { limit: 10, offset: 0 }),
+          deliveryCount: await reads.deliveries.count(accountId, webhook.id),
+          attempts: await reads.deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]),
+          failed: await reads.deliveries.failed(accountId, webhook.id, { fromId: '', afterSequence: 0, limit: 9 }),
         });
         const none = { items: [], hasMore: false };
         const nothing: Awaited<ReturnType<typeof everything>> = {
@@ -1534,6 +1557,17 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
           logEnds: [0],
           events: [[], [], []],
           windows: [],
+          webhook: undefined,
+          webhooks: [undefined],
+          webhookPage: none,
+          webhookCount: 0,
+          wanting: [],
+          delivery: undefined,
+          deliveries: [undefined],
+          deliveryPage: none,
+          deliveryCount: 0,
+          attempts: [[]],
+          failed: [],
         };
         expect(await everything(storage.read, theirs.id)).toEqual(nothing);
         expect(await storage.write((tx) => everything(tx, theirs.id))).toEqual(nothing);
@@ -1552,7 +1586,30 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
           bounds: { first: 1, last: 1 },
           logEnds: [1],
           events: [[event.id], [event.id], [event.id]],
+          webhook,
+          webhooks: [webhook],
+          webhookPage: { items: [webhook] },
+          webhookCount: 1,
+          wanting: [{ id: webhook.id }],
+          delivery,
+          deliveries: [delivery],
+          deliveryPage: { items: [delivery] },
+          deliveryCount: 1,
+          attempts: [[attempt]],
+          failed: [delivery],
         });
+      });
+
+      test('cannot change or remove a webhook of this one', async () => {
+        const { storage } = await open();
+        const [mine, theirs] = [await storedAccount(storage), await storedAccount(storage)];
+        const webhook = sampleWebhook();
+        await storage.write(async (tx) => {
+          await tx.webhooks.insert(mine.id, webhook);
+          await tx.webhooks.update(theirs.id, { ...webhook, url: 'https://example.org/' });
+          await tx.webhooks.remove(theirs.id, webhook.id);
+        });
+        expect(await storage.read.webhooks.find(mine.id, webhook.id)).toEqual(webhook);
       });
 
       test('cannot change a conversation of this one', async () => {

@@ -6,7 +6,15 @@ import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { storageContract } from './contract.ts';
-import { sampleConversation, sampleMessage, storedAccount } from './samples.ts';
+import {
+  sampleAttempt,
+  sampleConversation,
+  sampleDelivery,
+  sampleMessage,
+  sampleWebhook,
+  startMs,
+  storedAccount,
+} from './samples.ts';
 
 interface EventRow {
   readonly sequence: number;
@@ -77,4 +85,38 @@ test('a conversation is read as it was at one moment, even if another process wr
   expect(found).toEqual({ conversation, messages: [message] });
   const again = await storage.read.conversations.findWithMessages(accountId, conversation.id);
   expect(again).toMatchObject({ conversation: { subject: 'changed' }, messages: [{ content: 'changed' }] });
+});
+
+test('of a webhook that was removed nothing is left once its deliveries are pruned, and it goes as the last', async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  const storage = openSqliteStorage(path);
+  onTestFinished(() => storage.close());
+  const { id: accountId } = await storedAccount(storage);
+  const webhooks = [sampleWebhook(), sampleWebhook(), sampleWebhook()];
+  await storage.write(async (tx) => {
+    for (const [index, webhook] of webhooks.entries()) {
+      await tx.webhooks.insert(accountId, webhook);
+      for (let count = 0; count < 4; count++) {
+        const delivery = sampleDelivery(webhook.id);
+        await tx.deliveries.insert(delivery);
+        await tx.deliveries.insertAttempt(delivery.id, 1, sampleAttempt());
+      }
+      if (index > 0) await tx.webhooks.remove(accountId, webhook.id);
+    }
+  });
+  const connection = new Database(path, { readonly: true });
+  onTestFinished(() => void connection.close());
+  const rows = () =>
+    ['webhooks', 'deliveries', 'attempts'].map((table) => connection.prepare(`SELECT * FROM ${table}`).all().length);
+  const seen = [rows()];
+  for (let removed = 3; removed === 3; ) {
+    removed = await storage.write(async (tx) => tx.deliveries.prune(startMs, 3));
+    seen.push(rows());
+  }
+  expect(seen).toEqual([
+    [3, 12, 12],
+    [3, 9, 9],
+    [2, 6, 6],
+    [1, 4, 4],
+  ]);
 });

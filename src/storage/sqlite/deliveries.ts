@@ -211,23 +211,35 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     .set(bound)
     .where(eq(deliveries.id, sql.placeholder('id')))
     .prepare();
-  const findDue = db
-    .select({ delivery: deliveries, webhook: webhooks, event: events })
+  // What a claim and the end of an attempt ask for is asked for table by table: a join with a bound value is
+  // planned anew by SQLite each time that it runs, which takes longer than running it.
+  const webhookById = db
+    .select()
     .from(webhooks)
-    .crossJoin(deliveries)
-    .leftJoin(events, and(eq(events.accountId, webhooks.accountId), eq(events.sequence, deliveries.eventSequence)))
-    .where(
-      and(
-        eq(webhooks.id, sql.placeholder('webhookId')),
-        eq(webhooks.enabled, true),
-        kept,
-        eq(deliveries.webhookKey, webhooks.key),
-        pending,
-        lte(deliveries.dueAt, sql.placeholder('nowMs')),
-      ),
-    )
+    .where(and(eq(webhooks.id, sql.placeholder('webhookId')), kept))
+    .prepare();
+  const webhookByKey = db
+    .select()
+    .from(webhooks)
+    .where(and(eq(webhooks.key, sql.placeholder('key')), kept))
+    .prepare();
+  const ofKey = and(eq(deliveries.webhookKey, sql.placeholder('webhookKey')), pending);
+  const findDue = db
+    .select()
+    .from(deliveries)
+    .where(and(ofKey, lte(deliveries.dueAt, sql.placeholder('nowMs'))))
     .orderBy(asc(deliveries.dueAt))
     .limit(sql.placeholder('limit'))
+    .prepare();
+  const eventsOf = db
+    .select()
+    .from(events)
+    .where(
+      and(
+        eq(events.accountId, sql.placeholder('accountId')),
+        inArray(events.sequence, sql`(SELECT value FROM json_each(${sql.placeholder('sequences')}))`),
+      ),
+    )
     .prepare();
   const take = db
     .update(deliveries)
@@ -236,25 +248,15 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     .prepare();
   const nextDue = db
     .select({ dueAt: deliveries.dueAt })
-    .from(webhooks)
-    .crossJoin(deliveries)
-    .where(
-      and(
-        eq(webhooks.id, sql.placeholder('webhookId')),
-        eq(webhooks.enabled, true),
-        kept,
-        eq(deliveries.webhookKey, webhooks.key),
-        pending,
-      ),
-    )
+    .from(deliveries)
+    .where(ofKey)
     .orderBy(asc(deliveries.dueAt))
     .limit(1)
     .prepare();
-  const findForAttempt = db
-    .select({ delivery: deliveries, webhook: webhooks })
+  const findById = db
+    .select()
     .from(deliveries)
-    .crossJoin(webhooks)
-    .where(and(eq(deliveries.id, sql.placeholder('id')), eq(webhooks.key, deliveries.webhookKey), kept))
+    .where(eq(deliveries.id, sql.placeholder('id')))
     .prepare();
   const insertAttempt = db
     .insert(attempts)
@@ -338,25 +340,34 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       if (delivery.status === 'pending') onDue(delivery.webhookId);
     },
     claim: (webhookId, { nowMs, limit, lease, leaseEndsMs }) => {
-      const rows = findDue.all({ webhookId, nowMs, limit });
-      if (rows.length > 0) take.run({ lease, leaseEndsMs, keys: jsonList(rows.map(({ delivery }) => delivery.key)) });
+      const row = webhookById.get({ webhookId });
+      if (!row?.enabled) return { claimed: [], nextDueAtMs: undefined };
+      const { key: webhookKey, accountId } = row;
+      const due = findDue.all({ webhookKey, nowMs, limit });
+      if (due.length > 0) take.run({ lease, leaseEndsMs, keys: jsonList(due.map(({ key }) => key)) });
+      const sequences = due.flatMap(({ eventSequence }) => (eventSequence === null ? [] : [eventSequence]));
+      const found = sequences.length === 0 ? [] : eventsOf.all({ accountId, sequences: jsonList(sequences) });
+      const eventBySequence = new Map(found.map((event) => [event.sequence, toEvent(event)]));
+      const webhook = toWebhook(row);
+      const dueAt = toTimestamp(leaseEndsMs);
       return {
-        claimed: rows.map(({ delivery, webhook, event }) => ({
-          delivery: { ...toDelivery(delivery, webhookId), lease, dueAt: toTimestamp(leaseEndsMs) },
-          accountId: webhook.accountId,
-          webhook: toWebhook(webhook),
-          event: event && toEvent(event),
+        claimed: due.map((delivery) => ({
+          delivery: { ...toDelivery(delivery, webhookId), lease, dueAt },
+          accountId,
+          webhook,
+          event: eventBySequence.get(delivery.eventSequence ?? -1) ?? null,
         })),
-        nextDueAtMs: nextDue.get({ webhookId })?.dueAt ?? undefined,
+        nextDueAtMs: nextDue.get({ webhookKey })?.dueAt ?? undefined,
       };
     },
     findForAttempt: (id) => {
-      const row = findForAttempt.get({ id });
+      const row = findById.get({ id });
+      const webhook = row && webhookByKey.get({ key: row.webhookKey });
       return (
-        row && {
-          delivery: toDelivery(row.delivery, row.webhook.id),
-          accountId: row.webhook.accountId,
-          webhook: toWebhook(row.webhook),
+        webhook && {
+          delivery: toDelivery(row, webhook.id),
+          accountId: webhook.accountId,
+          webhook: toWebhook(webhook),
         }
       );
     },

@@ -1,0 +1,868 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Attempt, StoredDelivery } from '../../src/domain/delivery.ts';
+import { lowestIdAt } from '../../src/domain/ids.ts';
+import type { PageQuery, Slice } from '../../src/domain/paging.ts';
+import type { AttemptRange, Storage } from '../../src/domain/ports.ts';
+import { timestamp } from '../../src/domain/time.ts';
+import { type StoredWebhook, withEnabled } from '../../src/domain/webhook.ts';
+import { until } from '../support/subscribe.ts';
+import type { OpenedStorage } from './contract.ts';
+import {
+  awkwardText,
+  ids,
+  sampleAttempt,
+  sampleConversation,
+  sampleDelivery,
+  sampleEvent,
+  sampleWebhook,
+  startMs,
+  storedAccount,
+} from './samples.ts';
+
+/** What every storage promises of webhooks and of the log of their deliveries: a part of `storageContract`. */
+export function webhookContract(open: () => Promise<OpenedStorage>): void {
+  describe('webhooks', () => {
+    test('come back as they were stored, with every field full and with every field empty', async () => {
+      const { storage, reopen } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const [empty, full] = [sampleWebhook({ events: [], secrets: [] }), fullWebhook()];
+      await storage.write(async (tx) => {
+        await tx.webhooks.insert(accountId, empty);
+        await tx.webhooks.insert(accountId, full);
+        expect(await tx.webhooks.find(accountId, full.id)).toEqual(full);
+      });
+      expect(await storage.read.webhooks.find(accountId, empty.id)).toEqual(empty);
+      expect(await storage.read.webhooks.find(accountId, ids.next('webhook', startMs))).toBeUndefined();
+      expect(await (await reopen()).read.webhooks.find(accountId, full.id)).toEqual(full);
+    });
+
+    test('change in all but their id and their creation, and no other changes with them', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const [webhook, other] = [sampleWebhook(), sampleWebhook()];
+      await storage.write(async (tx) => {
+        await tx.webhooks.insert(accountId, webhook);
+        await tx.webhooks.insert(accountId, other);
+      });
+      const changed = { ...fullWebhook(), id: webhook.id, createdAt: webhook.createdAt };
+      await storage.write(async (tx) => tx.webhooks.update(accountId, { ...changed, createdAt: timestamp(0) }));
+      expect(await storage.read.webhooks.find(accountId, webhook.id)).toEqual(changed);
+      await storage.write(async (tx) => tx.webhooks.update(accountId, webhook));
+      expect(await storage.read.webhooks.find(accountId, webhook.id)).toEqual(webhook);
+      expect(await storage.read.webhooks.find(accountId, other.id)).toEqual(other);
+    });
+
+    test('are found many at once, in the order of the ids, also the same one twice', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const [a, b, removed] = [sampleWebhook(), fullWebhook(), sampleWebhook()];
+      await storage.write(async (tx) => {
+        for (const webhook of [a, b, removed]) await tx.webhooks.insert(accountId, webhook);
+        await tx.webhooks.remove(accountId, removed.id);
+      });
+      const asked = [b.id, ids.next('webhook', startMs), a.id, b.id, removed.id, 'no id at all', "'"];
+      const expected = [b, undefined, a, b, undefined, undefined, undefined];
+      expect(await storage.read.webhooks.findMany(accountId, asked)).toEqual(expected);
+      expect(await storage.read.webhooks.findMany(accountId, [])).toEqual([]);
+    });
+
+    test('are paged newest first as a plain sort would, and counted, without those that were removed', async () => {
+      const { storage } = await open();
+      const seed = fc.record({ createdMs: fc.nat(4), removed: fc.boolean() });
+      await fc.assert(
+        fc.asyncProperty(fc.array(seed, { maxLength: 12 }), questions, async (seeds, asked) => {
+          const { id: accountId } = await storedAccount(storage);
+          const webhooks = seeds.map(({ createdMs }) => {
+            const atMs = startMs + createdMs;
+            return sampleWebhook({ id: ids.next('webhook', atMs), createdAt: timestamp(atMs) });
+          });
+          await storage.write(async (tx) => {
+            for (const webhook of webhooks) await tx.webhooks.insert(accountId, webhook);
+            for (const [index, { removed }] of seeds.entries()) {
+              if (removed) await tx.webhooks.remove(accountId, webhooks[index]?.id ?? '');
+            }
+          });
+          const kept = webhooks.filter((_, index) => !seeds[index]?.removed);
+          await expectPages(kept, asked, (query) => storage.read.webhooks.page(accountId, query));
+          expect(await storage.read.webhooks.count(accountId)).toBe(kept.length);
+          expect(await storage.write(async (tx) => tx.webhooks.count(accountId))).toBe(kept.length);
+        }),
+        { numRuns: 20 },
+      );
+    });
+
+    test('that are enabled say what they want; the disabled and the removed do not', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const { id: otherId } = await storedAccount(storage);
+      const wanting = sampleWebhook({ events: ['lead.captured', 'conversation.started'] });
+      const [all, disabled, removed, theirs] = [sampleWebhook(), fullWebhook(), sampleWebhook(), sampleWebhook()];
+      await storage.write(async (tx) => {
+        for (const webhook of [wanting, all, disabled, removed]) await tx.webhooks.insert(accountId, webhook);
+        await tx.webhooks.insert(otherId, theirs);
+        await tx.webhooks.remove(accountId, removed.id);
+      });
+      const enabled = async () => (await storage.read.webhooks.enabled(accountId)).toSorted(byId);
+      expect(await enabled()).toEqual([wanting, all].map(({ id, events }) => ({ id, events })).toSorted(byId));
+      await storage.write(async (tx) => {
+        await tx.webhooks.update(accountId, withEnabled(all, 'gone'));
+        await tx.webhooks.update(accountId, withEnabled(disabled, null));
+      });
+      expect(await enabled()).toEqual([wanting, disabled].map(({ id, events }) => ({ id, events })).toSorted(byId));
+    });
+
+    test('that were removed are gone at once, with their deliveries, and stay so when the work of another ends', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const webhook = sampleWebhook();
+      const delivery = sampleDelivery(webhook.id);
+      await storage.write(async (tx) => {
+        await tx.webhooks.insert(accountId, webhook);
+        await tx.deliveries.insert(delivery);
+      });
+      expect(await ofWebhook(storage, accountId, webhook, delivery)).toMatchObject({ webhook, count: 1 });
+      await storage.write(async (tx) => tx.webhooks.remove(accountId, webhook.id));
+      const gone = {
+        webhook: undefined,
+        delivery: undefined,
+        many: [undefined],
+        page: { items: [], hasMore: false },
+        count: 0,
+        attempts: [[]],
+        failed: [],
+        due: [],
+        forAttempt: undefined,
+        claim: { claimed: [], nextDueAtMs: undefined },
+      };
+      expect(await ofWebhook(storage, accountId, webhook, delivery)).toEqual(gone);
+      await storage.write(async (tx) => tx.webhooks.update(accountId, { ...webhook, description: 'too late' }));
+      expect(await ofWebhook(storage, accountId, webhook, delivery)).toEqual(gone);
+    });
+
+    test('cannot be put into an account that does not exist, or twice into one', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const webhook = sampleWebhook();
+      await storage.write(async (tx) => tx.webhooks.insert(accountId, webhook));
+      const nowhere = ids.next('account', startMs);
+      await expect(storage.write(async (tx) => tx.webhooks.insert(nowhere, sampleWebhook()))).rejects.toThrow();
+      await expect(storage.write(async (tx) => tx.webhooks.insert(accountId, webhook))).rejects.toThrow();
+      expect(await storage.read.webhooks.count(accountId)).toBe(1);
+    });
+  });
+
+  describe('deliveries', () => {
+    test('come back as they were stored, with every field full and with every field empty', async () => {
+      const { storage, reopen } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const [empty, full] = [sampleDelivery(webhook.id, { eventSequence: null, dueAt: null }), fullDelivery(webhook)];
+      await storage.write(async (tx) => {
+        await tx.deliveries.insert(empty);
+        await tx.deliveries.insert(full);
+        expect(await tx.deliveries.findForAttempt(full.id)).toEqual({ delivery: full, accountId, webhook });
+      });
+      const reopened = await reopen();
+      const stored = [empty, full].map((delivery) => ({ ...delivery, webhookEnabled: true }));
+      for (const delivery of stored)
+        expect(await reopened.read.deliveries.find(accountId, delivery.id)).toEqual(delivery);
+      const asked = [full.id, ids.next('delivery', startMs), empty.id, full.id, "'"];
+      expect(await reopened.read.deliveries.findMany(accountId, asked)).toEqual([
+        stored[1],
+        undefined,
+        stored[0],
+        stored[1],
+        undefined,
+      ]);
+      expect(await reopened.read.deliveries.findMany(accountId, [])).toEqual([]);
+      expect(await reopened.read.deliveries.find(accountId, ids.next('delivery', startMs))).toBeUndefined();
+      expect(await reopened.write(async (tx) => tx.deliveries.findForAttempt('unknown'))).toBeUndefined();
+    });
+
+    test('show whether their webhook is enabled', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const delivery = sampleDelivery(webhook.id);
+      await storage.write(async (tx) => {
+        await tx.deliveries.insert(delivery);
+        await tx.webhooks.update(accountId, withEnabled(webhook, 'requested'));
+      });
+      const paused = { ...delivery, webhookEnabled: false };
+      expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual(paused);
+      expect(await storage.read.deliveries.findMany(accountId, [delivery.id])).toEqual([paused]);
+      const page = await storage.read.deliveries.page(accountId, webhook.id, { limit: 5, offset: 0 });
+      expect(page.items).toEqual([paused]);
+    });
+
+    test('change in how far they are, and not in what they deliver or to whom', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const other = sampleWebhook();
+      const [delivery, neighbour] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id)];
+      const { status, attemptCount, step, trigger, dueAt, lease, completedAt, ...rest } = fullDelivery(other);
+      await storage.write(async (tx) => {
+        await tx.webhooks.insert(accountId, other);
+        await tx.deliveries.insert(delivery);
+        await tx.deliveries.insert(neighbour);
+        await tx.deliveries.update({
+          ...rest,
+          ...{ status, attemptCount, step, trigger, dueAt, lease, completedAt },
+          id: delivery.id,
+        });
+      });
+      expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual({
+        ...delivery,
+        ...{ status, attemptCount, step, trigger, dueAt, lease, completedAt },
+        webhookEnabled: true,
+      });
+      expect(await storage.read.deliveries.find(accountId, neighbour.id)).toEqual({
+        ...neighbour,
+        webhookEnabled: true,
+      });
+      await storage.write(async (tx) => tx.deliveries.update(delivery));
+      expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual({ ...delivery, webhookEnabled: true });
+    });
+
+    test('cannot be made to a webhook that does not exist, or twice', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const delivery = sampleDelivery(webhook.id);
+      await storage.write(async (tx) => tx.deliveries.insert(delivery));
+      const toNobody = sampleDelivery(ids.next('webhook', startMs));
+      await expect(storage.write(async (tx) => tx.deliveries.insert(toNobody))).rejects.toThrow();
+      await expect(storage.write(async (tx) => tx.deliveries.insert(delivery))).rejects.toThrow();
+      expect(await storage.read.deliveries.count(accountId, webhook.id)).toBe(1);
+    });
+
+    test('of one webhook are paged newest first as a plain sort would, and counted', async () => {
+      const { storage } = await open();
+      const seed = fc.record({ createdMs: fc.nat(4), mine: fc.boolean() });
+      await fc.assert(
+        fc.asyncProperty(fc.array(seed, { maxLength: 20 }), questions, async (seeds, asked) => {
+          const { accountId, webhook } = await storedWebhook(storage);
+          const other = sampleWebhook();
+          const deliveries = seeds.map(({ createdMs, mine }) =>
+            sampleDelivery((mine ? webhook : other).id, {}, startMs + createdMs),
+          );
+          await storage.write(async (tx) => {
+            await tx.webhooks.insert(accountId, other);
+            for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+          });
+          for (const { id } of [webhook, other]) {
+            const kept = deliveries
+              .filter(({ webhookId }) => webhookId === id)
+              .map((delivery) => ({ ...delivery, webhookEnabled: true }));
+            await expectPages(kept, asked, (query) => storage.read.deliveries.page(accountId, id, query));
+            expect(await storage.read.deliveries.count(accountId, id)).toBe(kept.length);
+            expect(await storage.write(async (tx) => tx.deliveries.count(accountId, id))).toBe(kept.length);
+          }
+        }),
+        { numRuns: 20 },
+      );
+    });
+
+    test('that have failed are given by id from a place in time or in the log on, samples not among them', async () => {
+      const { storage } = await open();
+      const seed = fc.record({
+        createdMs: fc.nat(5),
+        status: fc.constantFrom('failed', 'failed', 'failed', 'pending', 'succeeded'),
+        eventSequence: fc.option(fc.integer({ min: 1, max: 9 })),
+        mine: fc.boolean(),
+      });
+      const range = fc.record({ fromMs: fc.nat(6), afterSequence: fc.nat(9), limit: fc.integer({ min: 1, max: 9 }) });
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(seed, { maxLength: 20 }),
+          fc.array(range, { minLength: 1, maxLength: 8 }),
+          async (seeds, ranges) => {
+            const { accountId, webhook } = await storedWebhook(storage);
+            const other = sampleWebhook();
+            const deliveries = seeds.map(({ createdMs, status, eventSequence, mine }) =>
+              sampleDelivery(
+                (mine ? webhook : other).id,
+                { status, eventSequence, sample: eventSequence === null ? '{}' : null },
+                startMs + createdMs,
+              ),
+            );
+            await storage.write(async (tx) => {
+              await tx.webhooks.insert(accountId, other);
+              for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+            });
+            const failed = (from: Parameters<Storage['read']['deliveries']['failed']>[2]) =>
+              storage.read.deliveries.failed(accountId, webhook.id, from);
+            for (const { fromMs, afterSequence, limit } of ranges) {
+              const fromId = lowestIdAt('delivery', startMs + fromMs);
+              const fitting = deliveries
+                .filter(
+                  ({ webhookId, status, id, eventSequence }) =>
+                    webhookId === webhook.id &&
+                    status === 'failed' &&
+                    id >= fromId &&
+                    (eventSequence ?? -1) > afterSequence,
+                )
+                .toSorted(byId);
+              expect(await failed({ fromId, afterSequence, limit })).toEqual(fitting.slice(0, limit));
+              // What comes after one of them.
+              const [first] = fitting;
+              if (first === undefined) continue;
+              expect(await failed({ fromId: `${first.id}~`, afterSequence, limit })).toEqual(
+                fitting.slice(1, limit + 1),
+              );
+            }
+          },
+        ),
+        { numRuns: 20 },
+      );
+    });
+
+    test('have their attempts by number, any range of many deliveries at once', async () => {
+      const { storage, reopen } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const theirs = await storedWebhook(storage);
+      const attempts = new Map<string, Attempt[]>();
+      await storage.write(async (tx) => {
+        for (const [index, count] of [3, 0, 7, 1, 2].entries()) {
+          const delivery = sampleDelivery(index === 4 ? theirs.webhook.id : webhook.id);
+          attempts.set(delivery.id, Array.from({ length: count }, fullOrEmptyAttempt));
+          await tx.deliveries.insert(delivery);
+        }
+        // In another order than their own.
+        for (const [id, list] of attempts) {
+          for (const [index, attempt] of [...list.entries()].reverse()) {
+            await tx.deliveries.insertAttempt(id, index + 1, attempt);
+          }
+        }
+      });
+      const reopened = await reopen();
+      const [stranger] = [...attempts.keys()].slice(-1);
+      const range = fc.record({
+        deliveryId: fc.constantFrom(...attempts.keys(), 'unknown', "'"),
+        from: fc.integer({ min: 0, max: 9 }),
+        to: fc.integer({ min: 0, max: 9 }),
+      });
+      await fc.assert(
+        fc.asyncProperty(fc.array(range, { maxLength: 12 }), async (ranges) => {
+          const expected = ranges.map(({ deliveryId, from, to }: AttemptRange) => {
+            const list = deliveryId === stranger ? [] : (attempts.get(deliveryId) ?? []);
+            return from > to ? [] : list.slice(Math.max(0, from - 1), Math.max(0, to));
+          });
+          expect(await reopened.read.deliveries.attempts(accountId, ranges)).toEqual(expected);
+        }),
+        { numRuns: 60 },
+      );
+    });
+
+    test('have no two attempts of one number', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const delivery = sampleDelivery(webhook.id);
+      const attempt = sampleAttempt();
+      await storage.write(async (tx) => {
+        await tx.deliveries.insert(delivery);
+        await tx.deliveries.insertAttempt(delivery.id, 1, attempt);
+      });
+      const again = storage.write(async (tx) => tx.deliveries.insertAttempt(delivery.id, 1, sampleAttempt()));
+      await expect(again).rejects.toThrow();
+      const range = { deliveryId: delivery.id, from: 1, to: 9 };
+      expect(await storage.read.deliveries.attempts(accountId, [range])).toEqual([[attempt]]);
+    });
+  });
+
+  describe('a claim', () => {
+    test('gives all that an attempt needs: the delivery, its webhook and its event, if the log has it still', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage, fullWebhook({ enabled: true, disabledReason: null }));
+      const event = sampleEvent(sampleConversation());
+      const of = (dueMs: number, changes: Partial<StoredDelivery>) =>
+        sampleDelivery(webhook.id, { dueAt: timestamp(startMs + dueMs), ...changes });
+      const deliveries = [
+        of(1, { eventSequence: null, sample: '{"test":true}' }),
+        of(2, { eventSequence: 1, eventId: event.id, attemptCount: 3, step: 2, trigger: 'manual' }),
+        of(3, { eventSequence: 2 }),
+      ];
+      await storage.write(async (tx) => {
+        await tx.events.append(accountId, [event]);
+        for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+      });
+      const { claimed } = await claim(storage, webhook.id, { nowMs: startMs + 3 });
+      const stored = { ...event, sequence: 1, data: JSON.stringify(event.data) };
+      const leased = { lease: 'mine', dueAt: timestamp(startMs + 3 + leaseMs) };
+      expect(claimed).toEqual(
+        deliveries.map((delivery, index) => ({
+          delivery: { ...delivery, ...leased },
+          accountId,
+          webhook,
+          event: index === 1 ? stored : null,
+        })),
+      );
+      for (const { delivery } of claimed) {
+        expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual({
+          ...delivery,
+          webhookEnabled: true,
+        });
+        const found = await storage.write(async (tx) => tx.deliveries.findForAttempt(delivery.id));
+        expect(found).toEqual({ delivery, accountId, webhook });
+      }
+    });
+
+    test('that is undone has taken nothing', async () => {
+      const { storage } = await open();
+      const { webhook } = await storedWebhook(storage);
+      await storage.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
+      const options = { nowMs: startMs, limit: 5, lease: 'one', leaseEndsMs: startMs + leaseMs };
+      const undone = storage.write(async (tx) => {
+        expect((await tx.deliveries.claim(webhook.id, options)).claimed).toHaveLength(1);
+        throw new Error('on purpose');
+      });
+      await expect(undone).rejects.toThrow('on purpose');
+      expect((await claim(storage, webhook.id, { nowMs: startMs })).claimed).toHaveLength(1);
+    });
+
+    test('never gives two claimers the same, however their claims fall together', async () => {
+      const { storage, beside } = await open();
+      const other = await beside();
+      const { webhook } = await storedWebhook(storage);
+      const deliveries = Array.from({ length: 200 }, (_, index) => sampleDelivery(webhook.id, {}, startMs + index));
+      await storage.write(async (tx) => {
+        for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+      });
+      const given = await Promise.all(
+        [storage, other, storage, other].map(async (each, index) => {
+          const got: string[] = [];
+          for (;;) {
+            const { claimed } = await claim(each, webhook.id, { nowMs: startMs + 500, limit: 3 + index });
+            if (claimed.length === 0) return got;
+            got.push(...claimed.map(({ delivery }) => delivery.id));
+          }
+        }),
+      );
+      expect(given.flat().toSorted()).toEqual(deliveries.map(({ id }) => id).toSorted());
+    });
+
+    test('gives just what a plain list would, whatever two claimers and their operators do in between', async () => {
+      const { storage, beside } = await open();
+      const claimers = [storage, await beside()];
+      await fc.assert(
+        fc.asyncProperty(fc.array(commands, { minLength: 10, maxLength: 50 }), async (script) => {
+          // Whatever earlier runs have left is out of the way.
+          await storage.write(async (tx) => tx.deliveries.prune(startMs + 1e9, 1_000));
+          await new Model(claimers).play(script);
+        }),
+        { numRuns: 40 },
+      );
+    }, 30_000);
+  });
+
+  describe('pruning deliveries', () => {
+    test('takes their attempts along, and from a delivery of the same age nothing that is young', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const [old, young] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id, {}, startMs + 1)];
+      await storage.write(async (tx) => {
+        for (const delivery of [old, young]) {
+          await tx.deliveries.insert(delivery);
+          await tx.deliveries.insertAttempt(delivery.id, 1, sampleAttempt());
+        }
+      });
+      const prune = (beforeMs: number) => storage.write(async (tx) => tx.deliveries.prune(beforeMs, 10));
+      expect(await prune(startMs)).toBe(0);
+      expect(await prune(startMs + 1)).toBe(1);
+      const ranges = [old, young].map(({ id }) => ({ deliveryId: id, from: 1, to: 9 }));
+      const [ofOld, ofYoung] = await storage.read.deliveries.attempts(accountId, ranges);
+      expect([ofOld?.length, ofYoung?.length]).toEqual([0, 1]);
+      expect(await storage.read.deliveries.find(accountId, old.id)).toBeUndefined();
+    });
+
+    test('that is undone leaves all as it was', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      await storage.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
+      const undone = storage.write(async (tx) => {
+        expect(await tx.deliveries.prune(startMs + 10, 5)).toBe(1);
+        throw new Error('on purpose');
+      });
+      await expect(undone).rejects.toThrow('on purpose');
+      expect(await storage.read.deliveries.count(accountId, webhook.id)).toBe(1);
+    });
+  });
+
+  describe('who watches for deliveries', () => {
+    test('is told of every webhook that has something new to do, and of no other', async () => {
+      const { storage } = await open();
+      const work = fc.record({
+        webhook: fc.nat(3),
+        kind: fc.constantFrom('insert', 'retry', 'settle', 'enable', 'disable', 'remove'),
+        fails: fc.boolean(),
+        waits: fc.boolean(),
+      });
+      await fc.assert(
+        fc.asyncProperty(fc.array(work, { maxLength: 20 }), async (works) => {
+          const made = await Promise.all(Array.from({ length: 4 }, () => storedWebhook(storage)));
+          const deliveries = made.map(({ webhook }) => sampleDelivery(webhook.id));
+          await storage.write(async (tx) => {
+            for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+          });
+          const told = new Set<string>();
+          const stop = storage.watch((touched) => {
+            expect(touched?.accountIds).toEqual(new Set());
+            for (const webhookId of touched?.webhookIds ?? []) told.add(webhookId);
+          });
+          const tried = new Set<string>();
+          const running: Promise<unknown>[] = [];
+          for (const { webhook: index, kind, fails, waits } of works) {
+            const [{ accountId, webhook } = expect.fail(), delivery = expect.fail()] = [made[index], deliveries[index]];
+            const due = ['insert', 'retry', 'enable'].includes(kind);
+            const write = storage.write(async (tx) => {
+              if (kind === 'insert') await tx.deliveries.insert(sampleDelivery(webhook.id));
+              if (kind === 'retry') await tx.deliveries.update(delivery);
+              if (kind === 'settle') await tx.deliveries.update({ ...delivery, status: 'succeeded', dueAt: null });
+              if (kind === 'enable') await tx.webhooks.update(accountId, webhook);
+              if (kind === 'disable') await tx.webhooks.update(accountId, withEnabled(webhook, 'requested'));
+              if (kind === 'remove') await tx.webhooks.remove(accountId, webhook.id);
+              if (fails) throw new Error('on purpose');
+            });
+            if (due) tried.add(webhook.id);
+            running.push(
+              write.then(
+                // At once when the promise resolves, not some time later.
+                () => due && expect(told).toContain(webhook.id),
+                () => undefined,
+              ),
+            );
+            if (waits) await nextTurn();
+          }
+          await Promise.all(running);
+          stop();
+          expect([...told].filter((id) => !tried.has(id))).toEqual([]);
+        }),
+        { numRuns: 20 },
+      );
+    });
+
+    test('is told that another process has made something due', async () => {
+      const { storage, beside } = await open();
+      const other = await beside();
+      const { webhook } = await storedWebhook(storage);
+      let told = 0;
+      const stop = storage.watch(() => {
+        told++;
+      });
+      await other.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
+      await until(() => told > 0);
+      stop();
+      expect(await storage.read.deliveries.due()).toEqual([{ webhookId: webhook.id, dueAtMs: startMs }]);
+    });
+  });
+}
+
+const leaseMs = 1_000;
+
+function fullWebhook(changes: Partial<StoredWebhook> = {}): StoredWebhook {
+  return sampleWebhook({
+    url: 'http://例え.jp:8080/hooks?a=1&b=%00',
+    events: ['lead.captured'],
+    description: awkwardText,
+    enabled: false,
+    disabledReason: 'failing',
+    secrets: [
+      { secret: 'whsec_bmV3', until: null },
+      { secret: 'whsec_b2xk', until: timestamp(startMs + 5) },
+    ],
+    failingSince: timestamp(startMs + 4),
+    updatedAt: timestamp(startMs + 6),
+    ...changes,
+  });
+}
+
+function fullDelivery(webhook: StoredWebhook): StoredDelivery {
+  return sampleDelivery(webhook.id, {
+    eventType: 'lead.captured',
+    eventSequence: 2 ** 40,
+    sample: JSON.stringify({ text: awkwardText }),
+    status: 'failed',
+    attemptCount: 99,
+    step: 9,
+    trigger: 'manual',
+    dueAt: timestamp(startMs + 1),
+    lease: awkwardText,
+    completedAt: timestamp(startMs + 2),
+  });
+}
+
+function fullOrEmptyAttempt(_: unknown, index: number): Attempt {
+  return index % 2 === 0
+    ? sampleAttempt({ responseStatus: null, responseBody: null, error: awkwardText, trigger: 'manual', durationMs: 0 })
+    : sampleAttempt({ responseStatus: 599, responseBody: awkwardText, startedAt: timestamp(startMs + index) });
+}
+
+/** A webhook in an account of its own. */
+async function storedWebhook(
+  storage: Storage,
+  webhook = sampleWebhook(),
+): Promise<{ accountId: string; webhook: StoredWebhook }> {
+  const { id: accountId } = await storedAccount(storage);
+  await storage.write(async (tx) => tx.webhooks.insert(accountId, webhook));
+  return { accountId, webhook };
+}
+
+function claim(storage: Storage, webhookId: string, { nowMs, limit = 10 }: { nowMs: number; limit?: number }) {
+  const options = { nowMs, limit, lease: 'mine', leaseEndsMs: nowMs + leaseMs };
+  return storage.write(async (tx) => tx.deliveries.claim(webhookId, options));
+}
+
+/** Everything that can be asked of a webhook and its one delivery. */
+async function ofWebhook(storage: Storage, accountId: string, webhook: StoredWebhook, delivery: StoredDelivery) {
+  const { webhooks, deliveries } = storage.read;
+  return {
+    webhook: await webhooks.find(accountId, webhook.id),
+    delivery: await deliveries.find(accountId, delivery.id),
+    many: await deliveries.findMany(accountId, [delivery.id]),
+    page: await deliveries.page(accountId, webhook.id, { limit: 9, offset: 0 }),
+    count: await deliveries.count(accountId, webhook.id),
+    attempts: await deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]),
+    failed: await deliveries.failed(accountId, webhook.id, { fromId: '', afterSequence: 0, limit: 9 }),
+    due: await deliveries.due(),
+    forAttempt: await storage.write(async (tx) => tx.deliveries.findForAttempt(delivery.id)),
+    claim: await claim(storage, webhook.id, { nowMs: startMs }),
+  };
+}
+
+function byId(a: { readonly id: string }, b: { readonly id: string }): number {
+  return a.id < b.id ? -1 : 1;
+}
+
+// ── Pages ───────────────────────────────────────────────────────────────────────────────────────
+
+interface Question {
+  readonly limit: number;
+  readonly offset: number;
+  readonly cursor: number | null;
+}
+
+const questions: fc.Arbitrary<Question[]> = fc.array(
+  fc.record({
+    limit: fc.integer({ min: 1, max: 9 }),
+    offset: fc.oneof(fc.nat(25), fc.constant(2 ** 31 - 1)),
+    cursor: fc.option(fc.nat()),
+  }),
+  { minLength: 5, maxLength: 10 },
+);
+
+/** Asks for pages by offset and by cursor, and compares them with those of a plain sort. */
+async function expectPages<T extends { readonly id: string }>(
+  items: readonly T[],
+  asked: readonly Question[],
+  page: (query: PageQuery) => Slice<T> | Promise<Slice<T>>,
+): Promise<void> {
+  const sorted = items.toSorted((a, b) => byId(b, a));
+  for (const { limit, offset, cursor } of asked) {
+    const after = cursor === null ? undefined : sorted[cursor % sorted.length];
+    const rest = after === undefined ? sorted.slice(offset) : sorted.slice(sorted.indexOf(after) + 1);
+    const query = after === undefined ? { limit, offset } : { limit, offset: 0, after: after.id };
+    expect(await page(query)).toEqual({ items: rest.slice(0, limit), hasMore: rest.length > limit });
+  }
+}
+
+// ── Two claimers, and a plain list to hold against them ─────────────────────────────────────────
+
+const place = fc.nat(2);
+const claimer = fc.nat(1);
+
+const commands = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('insert' as const), webhook: place, dueMs: fc.nat(9) }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('claim' as const),
+      webhook: place,
+      claimer,
+      limit: fc.integer({ min: 1, max: 5 }),
+      leaseMs: fc.integer({ min: 1, max: 20 }),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('end' as const),
+      claimer,
+      which: fc.nat(),
+      status: fc.constantFrom('pending' as const, 'succeeded' as const, 'failed' as const),
+      waitMs: fc.nat(9),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('switch' as const), webhook: place, enabled: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('remove' as const), webhook: place }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('advance' as const), ms: fc.integer({ min: 1, max: 9 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('prune' as const),
+      ageMs: fc.nat(30),
+      limit: fc.integer({ min: 1, max: 6 }),
+    }),
+  },
+);
+type Command = typeof commands extends fc.Arbitrary<infer T> ? T : never;
+
+/** Does to the storage what it does to a list of its own, and looks whether both stay the same. */
+class Model {
+  readonly #claimers: readonly Storage[];
+  readonly #webhooks: { accountId: string; webhook: StoredWebhook }[] = [];
+  /** Those of webhooks that are still there. */
+  #deliveries: StoredDelivery[] = [];
+  /** How many there are of webhooks that were removed. */
+  #orphans = 0;
+  #nowMs = startMs;
+
+  constructor(claimers: readonly Storage[]) {
+    this.#claimers = claimers;
+  }
+
+  async play(script: readonly Command[]): Promise<void> {
+    for (let count = 0; count < 3; count++) this.#webhooks.push(await storedWebhook(this.#storage(0)));
+    for (const command of script) {
+      await this.#do(command);
+      await this.#compare();
+    }
+    // Where this run ends the next begins.
+    for (const { accountId, webhook } of this.#webhooks) {
+      await this.#storage(0).write(async (tx) => tx.webhooks.remove(accountId, webhook.id));
+    }
+  }
+
+  #storage(claimer: number): Storage {
+    return this.#claimers[claimer] ?? expect.fail();
+  }
+
+  async #do(command: Command): Promise<void> {
+    if (command.kind === 'advance') {
+      this.#nowMs += command.ms;
+    } else if (command.kind === 'insert') {
+      const { webhook } = this.#webhooks[command.webhook] ?? {};
+      if (webhook === undefined) return; // removed
+      const delivery = sampleDelivery(webhook.id, { dueAt: timestamp(this.#nowMs + command.dueMs) }, this.#nowMs);
+      await this.#storage(0).write(async (tx) => tx.deliveries.insert(delivery));
+      this.#deliveries.push(delivery);
+    } else if (command.kind === 'claim') {
+      await this.#claim(command);
+    } else if (command.kind === 'end') {
+      await this.#end(command);
+    } else if (command.kind === 'switch') {
+      const known = this.#webhooks[command.webhook];
+      if (known === undefined) return;
+      known.webhook = withEnabled(known.webhook, command.enabled ? null : 'requested');
+      await this.#storage(1).write(async (tx) => tx.webhooks.update(known.accountId, known.webhook));
+    } else if (command.kind === 'remove') {
+      const [known] = this.#webhooks.splice(command.webhook, 1);
+      if (known === undefined) return;
+      await this.#storage(1).write(async (tx) => tx.webhooks.remove(known.accountId, known.webhook.id));
+      const left = this.#deliveries.filter(({ webhookId }) => webhookId !== known.webhook.id);
+      this.#orphans += this.#deliveries.length - left.length;
+      this.#deliveries = left;
+    } else {
+      await this.#prune(command.ageMs, command.limit);
+    }
+  }
+
+  async #claim({ webhook: index, claimer, limit, leaseMs }: Extract<Command, { kind: 'claim' }>): Promise<void> {
+    const { webhook } = this.#webhooks[index] ?? {};
+    const webhookId = webhook?.id ?? 'unknown';
+    const lease = String(claimer);
+    const leaseEndsMs = this.#nowMs + leaseMs;
+    const { claimed, nextDueAtMs } = await this.#storage(claimer).write(async (tx) =>
+      tx.deliveries.claim(webhookId, { nowMs: this.#nowMs, limit, lease, leaseEndsMs }),
+    );
+    const now = timestamp(this.#nowMs);
+    const due = this.#pending(webhook)
+      .filter(({ dueAt }) => dueAt <= now)
+      .toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
+    const before = new Map(due.map((delivery) => [delivery.id, delivery]));
+    // Of those that are due since the same moment any may be given.
+    expect(claimed.map(({ delivery }) => before.get(delivery.id)?.dueAt)).toEqual(
+      due.slice(0, limit).map(({ dueAt }) => dueAt),
+    );
+    const taken = new Map(
+      claimed.map(({ delivery: { id } }) => {
+        const delivery = before.get(id) ?? expect.fail();
+        return [id, { ...delivery, lease, dueAt: timestamp(leaseEndsMs) }] as const;
+      }),
+    );
+    expect(taken.size, 'each once').toBe(claimed.length);
+    expect(claimed.map(({ delivery }) => delivery)).toEqual([...taken.values()]);
+    this.#deliveries = this.#deliveries.map((delivery) => taken.get(delivery.id) ?? delivery);
+    expect(nextDueAtMs).toBe(this.#firstDueMs(webhook));
+  }
+
+  /** The end of an attempt, as a sender records it: if it is still its own. */
+  async #end({ claimer, which, status, waitMs }: Extract<Command, { kind: 'end' }>): Promise<void> {
+    const held = this.#deliveries.filter(({ lease }) => lease === String(claimer));
+    const previous = held[which % held.length];
+    if (previous === undefined) return;
+    const next: StoredDelivery = {
+      ...previous,
+      status,
+      attemptCount: previous.attemptCount + 1,
+      lease: null,
+      dueAt: status === 'pending' ? timestamp(this.#nowMs + waitMs) : null,
+    };
+    await this.#storage(claimer).write(async (tx) => {
+      const current = await tx.deliveries.findForAttempt(previous.id);
+      expect(current?.delivery).toEqual(previous);
+      expect(current?.webhook).toEqual(
+        this.#webhooks.find(({ webhook }) => webhook.id === previous.webhookId)?.webhook,
+      );
+      await tx.deliveries.insertAttempt(previous.id, next.attemptCount, sampleAttempt());
+      await tx.deliveries.update(next);
+    });
+    this.#deliveries = this.#deliveries.map((delivery) => (delivery === previous ? next : delivery));
+  }
+
+  async #prune(ageMs: number, limit: number): Promise<void> {
+    const beforeMs = this.#nowMs - ageMs;
+    const removed = await this.#storage(0).write(async (tx) => tx.deliveries.prune(beforeMs, limit));
+    const old = this.#deliveries.filter(({ createdAt }) => createdAt < timestamp(beforeMs)).toSorted(byId);
+    expect(removed).toBe(Math.min(limit, old.length + this.#orphans));
+    const left: StoredDelivery[] = [];
+    for (const delivery of old) if (await this.#find(delivery)) left.push(delivery);
+    expect(left, 'the oldest go first').toEqual(old.slice(old.length - left.length));
+    const gone = new Set(old.slice(0, old.length - left.length));
+    this.#deliveries = this.#deliveries.filter((delivery) => !gone.has(delivery));
+    this.#orphans -= removed - gone.size;
+  }
+
+  async #find(delivery: StoredDelivery): Promise<unknown> {
+    const known = this.#webhooks.find(({ webhook }) => webhook.id === delivery.webhookId) ?? expect.fail();
+    return await this.#storage(0).read.deliveries.find(known.accountId, delivery.id);
+  }
+
+  #pending(webhook: StoredWebhook | undefined): (StoredDelivery & { dueAt: string })[] {
+    return this.#deliveries.flatMap((delivery) =>
+      webhook?.enabled && delivery.webhookId === webhook.id && delivery.status === 'pending' && delivery.dueAt !== null
+        ? [{ ...delivery, dueAt: delivery.dueAt }]
+        : [],
+    );
+  }
+
+  #firstDueMs(webhook: StoredWebhook | undefined): number | undefined {
+    const times = this.#pending(webhook).map(({ dueAt }) => Date.parse(dueAt));
+    return times.length === 0 ? undefined : Math.min(...times);
+  }
+
+  async #compare(): Promise<void> {
+    const { deliveries } = this.#storage(1).read;
+    const due = this.#webhooks.flatMap(({ webhook }) => {
+      const dueAtMs = this.#firstDueMs(webhook);
+      return dueAtMs === undefined ? [] : [{ webhookId: webhook.id, dueAtMs }];
+    });
+    const order = (a: { webhookId: string }, b: { webhookId: string }) => (a.webhookId < b.webhookId ? -1 : 1);
+    expect((await deliveries.due()).toSorted(order)).toEqual(due.toSorted(order));
+    for (const { accountId, webhook } of this.#webhooks) {
+      const mine = this.#deliveries.filter(({ webhookId }) => webhookId === webhook.id);
+      const page = await deliveries.page(accountId, webhook.id, { limit: 100, offset: 0 });
+      expect(page.items.toReversed()).toEqual(
+        mine.toSorted(byId).map((delivery) => ({ ...delivery, webhookEnabled: webhook.enabled })),
+      );
+    }
+  }
+}

@@ -262,6 +262,18 @@ describe('the queries', () => {
     for (const query of explained) expect({ ...query, slow: slowSteps(query) }).toEqual({ ...query, slow: [] });
   });
 
+  test('that join tables are planned once, and not anew for each value that is bound', async () => {
+    const explained = await explain(({ read }) => callAll(reads, read));
+    const joins = explained.filter(({ sql }) => / join /i.test(sql));
+    expect(joins.length).toBeGreaterThan(5);
+    // The values are filled in: one that is compared bare is a literal.
+    expect(
+      joins
+        .map(({ sql }) => sql)
+        .filter((sql) => / (=|<|>|<=|>=) (x?'|\d)/.test(sql.replaceAll(/"(removed|status)" = \S+/g, ''))),
+    ).toEqual([]);
+  });
+
   test('of every write do too', async () => {
     const explained = await explain((storage) => storage.write((tx) => callAll<Writes>(writes, tx)));
     expect(explained.length).toBeGreaterThan(10);

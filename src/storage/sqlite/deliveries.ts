@@ -3,7 +3,7 @@ import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/de
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites } from '../../domain/ports.ts';
 import { toEvent } from './events.ts';
-import { jsonList, type Queries } from './queries.ts';
+import { inJoin, jsonList, type Queries } from './queries.ts';
 import { sliceOf, toMs, toTimestamp } from './rows.ts';
 import { attempts, deliveries, events, webhooks } from './tables.ts';
 import { toWebhook } from './webhooks.ts';
@@ -57,12 +57,8 @@ const joined = { delivery: deliveries, webhookId: webhooks.id, enabled: webhooks
 // Conditions of partial indexes have to be in the statement word for word.
 const kept = sql`${webhooks.removed} = 0`;
 const pending = sql`${deliveries.status} = 'pending'`;
-const ofAccount = and(eq(webhooks.accountId, sql.placeholder('accountId')), kept);
-const ofWebhook = and(
-  ofAccount,
-  eq(webhooks.id, sql.placeholder('webhookId')),
-  eq(deliveries.webhookKey, webhooks.key),
-);
+const ofAccount = and(eq(webhooks.accountId, inJoin('accountId')), kept);
+const ofWebhook = and(ofAccount, eq(webhooks.id, inJoin('webhookId')), eq(deliveries.webhookKey, webhooks.key));
 
 // CROSS JOIN has SQLite begin with the table that is named first.
 export function deliveryReads(db: Queries): DeliveryReads {
@@ -70,7 +66,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .select(joined)
     .from(deliveries)
     .crossJoin(webhooks)
-    .where(and(eq(deliveries.id, sql.placeholder('id')), eq(webhooks.key, deliveries.webhookKey), ofAccount))
+    .where(and(eq(deliveries.id, inJoin('id')), eq(webhooks.key, deliveries.webhookKey), ofAccount))
     .prepare();
   const findMany = db
     .select(joined)
@@ -88,7 +84,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .select(joined)
     .from(webhooks)
     .crossJoin(deliveries)
-    .where(and(ofWebhook, lt(deliveries.id, sql.placeholder('before'))))
+    .where(and(ofWebhook, lt(deliveries.id, inJoin('before'))))
     .orderBy(desc(deliveries.id))
     .limit(sql.placeholder('limit'))
     .offset(sql.placeholder('offset'))
@@ -118,8 +114,8 @@ export function deliveryReads(db: Queries): DeliveryReads {
       and(
         ofWebhook,
         sql`${deliveries.status} = 'failed'`,
-        gte(deliveries.id, sql.placeholder('fromId')),
-        gt(deliveries.eventSequence, sql.placeholder('afterSequence')),
+        gte(deliveries.id, inJoin('fromId')),
+        gt(deliveries.eventSequence, inJoin('afterSequence')),
       ),
     )
     .orderBy(asc(deliveries.id))

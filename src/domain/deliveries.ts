@@ -9,6 +9,7 @@ import {
 } from './delivery.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor, eventTypes, newDelivery, sequenceAt } from './events.ts';
+import { keyReused } from './idempotency.ts';
 import { lowestIdAt } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, type NewestFirstReads, newestFirst, newestFirstInput, pageInput } from './paging.ts';
@@ -147,10 +148,11 @@ export const redeliver = operation({
   scope: 'webhooks:manage',
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
-  repeatable: {},
+  // REST has to name the webhook, and GraphQL has not: it is the same request.
+  repeatable: { asked: ({ id }) => ({ id }) },
   async run({ caller, once, now }, input): Promise<ChangedDelivery> {
     const accountId = caller.account.id;
-    return await once(async (tx) => {
+    const changed = await once(async (tx) => {
       const previous = await findDelivery(tx, accountId, input);
       if (previous.attemptCount >= maxAttempts) {
         throw new DomainError('QUOTA_EXCEEDED', `A delivery can be repeated until it has ${maxAttempts} attempts.`);
@@ -162,6 +164,9 @@ export const redeliver = operation({
         eventCursor: await currentEventCursor(tx, accountId),
       };
     });
+    // Only the result of a request before can be of another webhook than the one named.
+    if (input.webhookId != null && input.webhookId !== changed.delivery.webhookId) throw keyReused();
+    return changed;
   },
 });
 

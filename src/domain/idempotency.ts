@@ -13,7 +13,9 @@ export const idempotencyKeyInput = z
   .describe('A name for this request, new for each: sent again within 24 hours, it gives the first result again.');
 
 /** How the result of an operation is kept, so that the same request again gives it and changes nothing. */
-export interface Repeatable<Output> {
+export interface Repeatable<Input, Output> {
+  /** What of the input makes it the same request: by default all of it. */
+  asked?(input: Input): object;
   /** The result as it is kept and given again: a secret must not be. */
   kept?(output: Output): Output;
   /** The conversation that the result tells of: it is erased with it. */
@@ -36,9 +38,10 @@ interface Request<Output> {
   readonly now: number;
   readonly secrets: Secrets;
   readonly operation: string;
-  readonly input: object;
+  /** What makes it the same request. */
+  readonly asked: object;
   readonly key: string;
-  readonly repeatable: Repeatable<Output>;
+  readonly repeatable: Pick<Repeatable<never, Output>, 'kept' | 'conversationIdOf'>;
   readonly onReplay: () => void;
 }
 
@@ -48,11 +51,10 @@ export class Once<Output> {
   readonly #fingerprint: Uint8Array;
 
   constructor(request: Request<Output>) {
-    const { secrets, operation, input, caller } = request;
+    const { secrets, operation, asked, caller } = request;
     this.#request = request;
     // A caller bound to a conversation is shown less, so it is not given what another was shown.
-    const asked = [operation, input, caller.conversationId ?? null];
-    this.#fingerprint = secrets.hash(canonicalJson(asked));
+    this.#fingerprint = secrets.hash(canonicalJson([operation, asked, caller.conversationId ?? null]));
   }
 
   /**
@@ -63,9 +65,7 @@ export class Once<Output> {
     const { caller, key, now, onReplay } = this.#request;
     const kept = await reads.keptResults.find(caller.account.id, key);
     if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
-    if (!sameBytes(kept.fingerprint, this.#fingerprint)) {
-      throw new DomainError('IDEMPOTENCY_KEY_REUSED', 'This idempotency key came with another request; use a new one.');
-    }
+    if (!sameBytes(kept.fingerprint, this.#fingerprint)) throw keyReused();
     if (kept.result === null) throw new DomainError('NOT_FOUND', 'What this request has made was deleted since.');
     onReplay();
     return JSON.parse(kept.result) as Output;
@@ -87,13 +87,17 @@ export class Once<Output> {
   }
 }
 
-/** JSON that does not depend on the order of keys. */
+export function keyReused(): DomainError {
+  return new DomainError('IDEMPOTENCY_KEY_REUSED', 'This idempotency key came with another request; use a new one.');
+}
+
+/** JSON that depends neither on the order of keys nor on whether what is left out is said to be null. */
 function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_, part: unknown) =>
-    typeof part === 'object' && part !== null && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
-  );
+  return JSON.stringify(value, (_, part: unknown) => {
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
+    const said = Object.entries(part).filter(([, each]) => each !== null);
+    return Object.fromEntries(said.sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
 }
 
 function sameBytes(a: Uint8Array, b: Uint8Array): boolean {

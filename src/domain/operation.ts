@@ -33,7 +33,7 @@ interface Definition<Schema extends z.ZodType, Output> {
   /** The errors of its own, beside those that any operation can give. */
   readonly errors: readonly ErrorCode[];
   /** Given where it can be sent again under an idempotency key, which is then a part of its input. */
-  readonly repeatable?: Repeatable<Output>;
+  readonly repeatable?: Repeatable<z.output<Schema>, Output>;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -97,7 +97,8 @@ export function operation<Schema extends z.ZodType, Output>(
       const { idempotencyKey: key, ...rest } = parsed as { idempotencyKey?: string | null };
       const input = rest as z.output<Schema>;
       if (key == null) return definition.run(context, input);
-      const once = new Once({ ...context, operation: name, input: rest, key, repeatable, onReplay });
+      const asked = repeatable.asked?.(input) ?? rest;
+      const once = new Once({ ...context, operation: name, asked, key, repeatable, onReplay });
       return definition.run(
         {
           ...context,

@@ -1,13 +1,18 @@
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { scopes } from '../src/domain/caller.ts';
+import { recoverWebhook } from '../src/domain/deliveries.ts';
 import { operations } from '../src/domain/operations.ts';
+import type { Storage } from '../src/domain/ports.ts';
+import { sampleDelivery, start, startMs } from './storage/samples.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import {
   type Answered,
   type Asked,
   faces,
   openReceiver,
+  type Repeatable,
   repeatables,
   viaGraphql,
   viaRest,
@@ -248,11 +253,11 @@ describe('a key', () => {
 
   test('gives what was answered first, also when the thing has changed since', async () => {
     const client = await server.account();
-    const start = () =>
+    const begin = () =>
       client.rest('POST', '/conversations', { body: { subject: 'First' }, headers: { 'idempotency-key': 'k' } });
-    const first = await start();
+    const first = await begin();
     await client.rest('PATCH', `/conversations/${first.body.id}`, { body: { subject: 'Second' } });
-    const again = await start();
+    const again = await begin();
     expect(again.body).toEqual(first.body);
     expect(again.headers['etag']).toBe(first.headers['etag']);
   });
@@ -336,6 +341,42 @@ describe('a key', () => {
     }
   });
 
+  /** A webhook with so many deliveries that have failed for good. It is disabled, so that nobody tries them again. */
+  async function failing(client: TestAccount, count: number): Promise<string> {
+    const { id } = (await client.rest('POST', '/webhooks', { body: { url: receiver.url } })).body;
+    await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: false } });
+    const failed = { status: 'failed', dueAt: null, completedAt: start, attemptCount: 10 } as const;
+    await server.app.world.storage.write(async (tx) => {
+      for (let index = 0; index < count; index++) await tx.deliveries.insert(sampleDelivery(id, failed, startMs));
+    });
+    return id;
+  }
+
+  test('of a recovery in many steps counts all of them in each answer, however many ask at once', async () => {
+    const client = await server.account();
+    const asked = (repeatables['recoverWebhook'] as Repeatable).ask({ id: await failing(client, 650) });
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? viaRest : viaGraphql)(client, asked, 'k')),
+    );
+    expect(answers.map(({ essence }) => essence)).toEqual(Array(10).fill({ count: 650 }));
+    expect((await viaRest(client, asked, 'another')).essence).toEqual({ count: 0 });
+  });
+
+  test('of a recovery that broke off goes on with it, and counts what was done before', async () => {
+    const client = await server.account();
+    const id = await failing(client, 650);
+    const { world } = server.app;
+    const caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) } as const;
+    let steps = 0;
+    const breaking: Storage = {
+      ...world.storage,
+      write: (work) => (steps++ < 2 ? world.storage.write(work) : Promise.reject(new Error('it broke off'))),
+    };
+    const input = { id, since: '2026-11-01T00:00:00Z', idempotencyKey: 'k' };
+    await expect(recoverWebhook.execute({ ...world, storage: breaking }, caller, input)).rejects.toThrow('broke off');
+    expect(await recoverWebhook.execute(world, caller, input)).toMatchObject({ count: 650 });
+  });
+
   test('is forgotten by the tick once it is a day old', async () => {
     const client = await server.account();
     const keptKeys = (): unknown[] => {
@@ -347,10 +388,10 @@ describe('a key', () => {
       database.close();
       return rows;
     };
-    const start = (key: string) => client.rest('POST', '/conversations', { headers: { 'idempotency-key': key } });
-    await start('old');
+    const begin = (key: string) => client.rest('POST', '/conversations', { headers: { 'idempotency-key': key } });
+    await begin('old');
     server.clock.advance(hourMs);
-    await start('young');
+    await begin('young');
     server.clock.advance(23 * hourMs);
     await server.app.tick();
     expect(keptKeys()).toEqual(['old', 'young']);

@@ -175,6 +175,13 @@ export interface RecoveredWebhook {
   readonly count: number;
   /** The end of the event log as it was then. */
   readonly eventCursor: string;
+  /** Where to go on, as long as there can be more. */
+  readonly next?: FailedRange | undefined;
+}
+
+interface FailedRange {
+  readonly fromId: string;
+  readonly afterSequence: number;
 }
 
 /** How many deliveries one transaction starts anew: other writes come in between. */
@@ -191,30 +198,29 @@ export const recoverWebhook = operation({
       .describe('A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.'),
   }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
-  repeatable: {},
-  async run({ caller, storage, once, before, now }, { id, since }): Promise<RecoveredWebhook> {
-    const done = await before<RecoveredWebhook>();
-    if (done !== undefined) return done;
+  // What a request has begun, the same request goes on with: none is repeated twice, and all are counted.
+  repeatable: { isPartial: ({ next }: RecoveredWebhook) => next !== undefined },
+  async run({ caller, once, now }, { id, since }): Promise<RecoveredWebhook> {
     const accountId = caller.account.id;
-    await findWebhook(storage.read, accountId, id);
-    const time = timeInput.safeParse(since);
-    const range = time.success
-      ? { fromId: lowestIdAt('delivery', time.data), afterSequence: 0 }
-      : { fromId: '', afterSequence: await sequenceAt(storage.read, accountId, since, 'since') };
-    let count = 0;
-    for (let place: FailedRange | undefined = range; place !== undefined; ) {
-      const from: FailedRange = place;
-      const step = await storage.write((tx) => recoverSome(tx, accountId, id, from, now));
-      count += step.count;
-      place = step.next;
-    }
-    return await once(async (tx) => ({ count, eventCursor: await currentEventCursor(tx, accountId) }));
+    let done: RecoveredWebhook | undefined;
+    do {
+      const own = done;
+      done = await once<RecoveredWebhook>(async (tx, part = own) => {
+        await findWebhook(tx, accountId, id);
+        const range = part?.next ?? (await failedSince(tx, accountId, since));
+        const { count, next } = await recoverSome(tx, accountId, id, range, now);
+        return { count: count + (part?.count ?? 0), next, eventCursor: await currentEventCursor(tx, accountId) };
+      });
+    } while (done.next !== undefined);
+    return done;
   },
 });
 
-interface FailedRange {
-  readonly fromId: string;
-  readonly afterSequence: number;
+async function failedSince(tx: Transaction, accountId: string, since: string): Promise<FailedRange> {
+  const time = timeInput.safeParse(since);
+  return time.success
+    ? { fromId: lowestIdAt('delivery', time.data), afterSequence: 0 }
+    : { fromId: '', afterSequence: await sequenceAt(tx, accountId, since, 'since') };
 }
 
 /** @returns how many were started anew, and where to go on, if there can be more */

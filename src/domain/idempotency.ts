@@ -20,6 +20,8 @@ export interface Repeatable<Input, Output> {
   kept?(output: Output): Output;
   /** The conversation that the result tells of: it is erased with it. */
   conversationIdOf?(output: Output): string | null;
+  /** Whether it is the result of a part only: the same request again goes on from there. */
+  isPartial?(output: Output): boolean;
 }
 
 /** The result of a request, as it is kept under the caller's key for it. */
@@ -41,7 +43,7 @@ interface Request<Output> {
   /** What makes it the same request. */
   readonly asked: object;
   readonly key: string;
-  readonly repeatable: Pick<Repeatable<never, Output>, 'kept' | 'conversationIdOf'>;
+  readonly repeatable: Pick<Repeatable<never, Output>, 'kept' | 'conversationIdOf' | 'isPartial'>;
   readonly onReplay: () => void;
 }
 
@@ -49,6 +51,8 @@ interface Request<Output> {
 export class Once<Output> {
   readonly #request: Request<Output>;
   readonly #fingerprint: Uint8Array;
+  /** Whether a part of the result is this request's own. */
+  #hasWorked = false;
 
   constructor(request: Request<Output>) {
     const { secrets, operation, asked, caller } = request;
@@ -58,32 +62,36 @@ export class Once<Output> {
   }
 
   /**
-   * The result of the same request before, if there was one.
+   * Runs the work and keeps its result, unless there is one to be given again.
+   * @param work is given the result of a part, if there is one to go on from
    * @throws IDEMPOTENCY_KEY_REUSED when the key came with another request; NOT_FOUND when the result was erased
    */
-  async replay(reads: Pick<Reads, 'keptResults'>): Promise<Output | undefined> {
-    const { caller, key, now, onReplay } = this.#request;
-    const kept = await reads.keptResults.find(caller.account.id, key);
-    if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
-    if (!sameBytes(kept.fingerprint, this.#fingerprint)) throw keyReused();
-    if (kept.result === null) throw new DomainError('NOT_FOUND', 'What this request has made was deleted since.');
-    onReplay();
-    return JSON.parse(kept.result) as Output;
-  }
-
-  /** Runs the work and keeps its result, unless there is one to be given again. */
-  async run(tx: Transaction, work: (tx: Transaction) => Promise<Output>): Promise<Output> {
-    const before = await this.replay(tx);
-    if (before !== undefined) return before;
-    const output = await work(tx);
-    const { caller, key, now, repeatable } = this.#request;
+  async run(tx: Transaction, work: (tx: Transaction, part?: Output) => Promise<Output>): Promise<Output> {
+    const { caller, key, now, repeatable, onReplay } = this.#request;
+    const before = await this.#find(tx);
+    if (before !== undefined && repeatable.isPartial?.(before) !== true) {
+      if (!this.#hasWorked) onReplay();
+      return before;
+    }
+    const output = await work(tx, before);
     await tx.keptResults.put(caller.account.id, key, {
       fingerprint: this.#fingerprint,
       result: JSON.stringify(repeatable.kept?.(output) ?? output),
       conversationId: repeatable.conversationIdOf?.(output) ?? null,
       createdAtMs: now,
     });
+    this.#hasWorked = true;
     return output;
+  }
+
+  /** The result of the same request before, if there was one. */
+  async #find({ keptResults }: Pick<Reads, 'keptResults'>): Promise<Output | undefined> {
+    const { caller, key, now } = this.#request;
+    const kept = await keptResults.find(caller.account.id, key);
+    if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
+    if (!sameBytes(kept.fingerprint, this.#fingerprint)) throw keyReused();
+    if (kept.result === null) throw new DomainError('NOT_FOUND', 'What this request has made was deleted since.');
+    return JSON.parse(kept.result) as Output;
   }
 }
 

@@ -12,10 +12,9 @@ export interface Context extends World {
   /**
    * Runs a work in a transaction. If the request has an idempotency key, its result is kept with its effect,
    * and the same request again gets that result.
+   * @param work is given the result of a part, if the same request has one already that was not the whole
    */
-  once<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
-  /** The result of the same request before, for an operation that does something ahead of that transaction. */
-  before<T>(): Promise<T | undefined>;
+  once<T>(work: (tx: Transaction, part?: T) => Promise<T>): Promise<T>;
 }
 
 interface Definition<Schema extends z.ZodType, Output> {
@@ -103,9 +102,8 @@ export function operation<Schema extends z.ZodType, Output>(
         {
           ...context,
           // What was kept under this key is a result of this operation: its fingerprint says so.
-          once: <T>(work: (tx: Transaction) => Promise<T>) =>
+          once: <T>(work: (tx: Transaction, part?: T) => Promise<T>) =>
             world.storage.write((tx) => once.run(tx, work as () => Promise<never>)) as Promise<unknown> as Promise<T>,
-          before: <T>() => once.replay(world.storage.read) as Promise<unknown> as Promise<T | undefined>,
         },
         input,
       );
@@ -128,8 +126,7 @@ function contextOf(world: World, caller: Caller): Context {
     ...world,
     caller,
     now: world.clock.now(),
-    once: (work) => world.storage.write(work),
-    before: () => Promise.resolve(undefined),
+    once: (work) => world.storage.write((tx) => work(tx)),
   };
 }
 

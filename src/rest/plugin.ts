@@ -72,9 +72,11 @@ export function useRest(
     const body = route.body === 'none' ? undefined : await readJson(exchange.req);
     try {
       const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
-      Object.assign(input, inputOfHeaders(exchange.req, route));
+      const inHeaders = inputOfHeaders(exchange.req, route);
+      Object.assign(input, inHeaders.input);
       let replayed = false;
-      const output = await operation.run(world, caller, operation.parse(input, faults), () => {
+      const parsed = operation.parse(input, [...faults, ...inHeaders.faults]);
+      const output = await operation.run(world, caller, parsed, () => {
         replayed = true;
       });
       if (route.streams) {
@@ -161,6 +163,7 @@ function replyOf(answer: Answer, exchange: Exchange, replayed: boolean): Reply {
     headers['ETag'] = `"${answer.version}"`;
     headers['Cache-Control'] = 'private, no-cache'; // it may be kept, and has to be asked about each time
     const isRead = exchange.method === 'GET' || exchange.method === 'HEAD';
+    if (isRead) headers['Vary'] = 'Authorization'; // a token of one conversation is shown less of the same version
     if (isRead && matches(exchange.req.headers['if-none-match'], answer.version)) return { status: 304, headers };
   }
   if (answer.body === undefined && answer.json === undefined) return { status: answer.status, headers };

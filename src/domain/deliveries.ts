@@ -5,6 +5,7 @@ import {
   type DeliveryOfWebhook,
   type DeliveryWithAttempts,
   deliveryView,
+  type StoredDelivery,
   startedAnew,
 } from './delivery.ts';
 import { DomainError, notFound } from './errors.ts';
@@ -112,6 +113,8 @@ export async function attemptRanges(
 
 export interface ChangedDelivery {
   readonly delivery: DeliveryWithAttempts;
+  /** The conversation that its attempts may tell of: nobody is shown it, and it is erased with what is kept. */
+  readonly conversationId?: string | null;
   /** The end of the event log as it was then. */
   readonly eventCursor: string;
 }
@@ -149,7 +152,10 @@ export const redeliver = operation({
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
   // REST has to name the webhook, and GraphQL has not: it is the same request.
-  repeatable: { asked: ({ id }) => ({ id }) },
+  repeatable: {
+    asked: ({ id }) => ({ id }),
+    conversationIdOf: ({ conversationId = null }: ChangedDelivery) => conversationId,
+  },
   async run({ caller, once, now }, input): Promise<ChangedDelivery> {
     const accountId = caller.account.id;
     const changed = await once(async (tx) => {
@@ -161,6 +167,7 @@ export const redeliver = operation({
       await tx.deliveries.update(next);
       return {
         delivery: await withAttempts(tx, accountId, { ...next, webhookEnabled: previous.webhookEnabled }),
+        conversationId: await conversationIdOf(tx, accountId, next),
         eventCursor: await currentEventCursor(tx, accountId),
       };
     });
@@ -169,6 +176,17 @@ export const redeliver = operation({
     return changed;
   },
 });
+
+/** The conversation that a delivery tells of, as long as the log has its event. */
+async function conversationIdOf(
+  { events: log }: Pick<Reads, 'events'>,
+  accountId: string,
+  { eventSequence }: StoredDelivery,
+): Promise<string | null> {
+  if (eventSequence === null) return null;
+  const { events } = await log.after(accountId, eventSequence - 1, { filter: {}, limit: 1, span: 1 });
+  return events[0]?.conversationId ?? null;
+}
 
 export interface RecoveredWebhook {
   /** How many deliveries were started anew. */

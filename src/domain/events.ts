@@ -31,6 +31,9 @@ interface ErasedData {
   readonly lead?: undefined;
 }
 
+/** The same as JSON, as a storage keeps it. */
+export const erasedJson = JSON.stringify({ erased: true } satisfies ErasedData);
+
 /** What a change tells about itself: written to the log in the change's own transaction. */
 export interface NewEvent {
   readonly id: string;

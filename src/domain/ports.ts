@@ -312,8 +312,8 @@ export interface DeliveryWrites {
     webhookId: string,
     claim: { nowMs: number; limit: number; lease: string; leaseEndsMs: number },
   ): Awaitable<{ claimed: readonly ClaimedDelivery[]; nextDueAtMs: number | undefined }>;
-  /** A delivery and its webhook as they are now, whosesoever they are; undefined if either was removed. */
-  findForAttempt(id: string): Awaitable<Omit<ClaimedDelivery, 'event'> | undefined>;
+  /** A delivery, its webhook and its event as they are now, whosesoever they are; undefined if one of the first two was removed. */
+  findForAttempt(id: string): Awaitable<ClaimedDelivery | undefined>;
   /** Adds an attempt to a delivery, as the number that it has in it, counted from 1. */
   insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
   /**

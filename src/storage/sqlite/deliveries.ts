@@ -64,6 +64,8 @@ const ofWebhook = and(
   eq(deliveries.webhookKey, webhooks.key),
 );
 
+const isEvent = and(eq(events.accountId, webhooks.accountId), eq(events.sequence, deliveries.eventSequence));
+
 // CROSS JOIN has SQLite begin with the table that is named first.
 export function deliveryReads(db: Queries): DeliveryReads {
   const find = db
@@ -215,7 +217,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     .select({ delivery: deliveries, webhook: webhooks, event: events })
     .from(webhooks)
     .crossJoin(deliveries)
-    .leftJoin(events, and(eq(events.accountId, webhooks.accountId), eq(events.sequence, deliveries.eventSequence)))
+    .leftJoin(events, isEvent)
     .where(
       and(
         eq(webhooks.id, sql.placeholder('webhookId')),
@@ -251,9 +253,10 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     .limit(1)
     .prepare();
   const findForAttempt = db
-    .select({ delivery: deliveries, webhook: webhooks })
+    .select({ delivery: deliveries, webhook: webhooks, event: events })
     .from(deliveries)
     .crossJoin(webhooks)
+    .leftJoin(events, isEvent)
     .where(and(eq(deliveries.id, sql.placeholder('id')), eq(webhooks.key, deliveries.webhookKey), kept))
     .prepare();
   const insertAttempt = db
@@ -357,6 +360,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
           delivery: toDelivery(row.delivery, row.webhook.id),
           accountId: row.webhook.accountId,
           webhook: toWebhook(row.webhook),
+          event: row.event && toEvent(row.event),
         }
       );
     },

@@ -1,4 +1,5 @@
 import { and, eq, inArray, sql } from 'drizzle-orm';
+import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { ConversationWrites } from '../../domain/ports.ts';
 import { jsonList, type Queries } from './queries.ts';
@@ -13,8 +14,6 @@ import {
   messages,
   meta,
 } from './tables.ts';
-
-const erasedData = JSON.stringify({ erased: true });
 
 /** @param onErase is told that something was erased; the transaction may still be undone */
 export function eraseConversation(db: Queries, onErase: () => void): ConversationWrites['erase'] {
@@ -47,7 +46,7 @@ export function eraseConversation(db: Queries, onErase: () => void): Conversatio
   // SQLite takes an account's log for narrow, and would walk all of it.
   const isItsEvent = and(eq(events.accountId, accountId), sql`unlikely(${eq(events.conversationId, id)})`);
   const itsEvents = db.select({ id: events.id, timestamp: events.timestamp }).from(events).where(isItsEvent).prepare();
-  const eraseEvents = db.update(events).set({ data: erasedData }).where(isItsEvent).prepare();
+  const eraseEvents = db.update(events).set({ data: erasedJson }).where(isItsEvent).prepare();
   // A delivery is made in the moment of its event, which its id tells: so it needs no index of its own.
   const emptyAnswers = db
     .update(attempts)

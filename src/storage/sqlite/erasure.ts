@@ -45,8 +45,12 @@ export function eraseConversation(db: Queries, onErase: () => void): Conversatio
     .prepare();
   // SQLite takes an account's log for narrow, and would walk all of it.
   const isItsEvent = and(eq(events.accountId, accountId), sql`unlikely(${eq(events.conversationId, id)})`);
-  const itsEvents = db.select({ id: events.id, timestamp: events.timestamp }).from(events).where(isItsEvent).prepare();
-  const eraseEvents = db.update(events).set({ data: erasedJson }).where(isItsEvent).prepare();
+  const eraseEvents = db
+    .update(events)
+    .set({ data: erasedJson })
+    .where(isItsEvent)
+    .returning({ id: events.id, timestamp: events.timestamp })
+    .prepare();
   // A delivery is made in the moment of its event, which its id tells: so it needs no index of its own.
   const emptyAnswers = db
     .update(attempts)
@@ -82,11 +86,10 @@ export function eraseConversation(db: Queries, onErase: () => void): Conversatio
     const removedLeads = removeLeads.run(which).changes;
     removeConversation.run(which);
     count.run({ ...none, accountId: account, [conversation.status]: 1, leads: removedLeads });
-    const ranges = itsEvents
+    const ranges = eraseEvents
       .all(which)
       .map((event) => [event.id, lowestIdAt('delivery', event.timestamp), lowestIdAt('delivery', event.timestamp + 1)]);
     emptyAnswers.run({ events: jsonList(ranges) });
-    eraseEvents.run(which);
     emptyResults.run(which);
     countErasure.run();
     onErase();

@@ -15,7 +15,13 @@ import {
   meta,
 } from './tables.ts';
 
-/** @param onErase is told that something was erased; the transaction may still be undone */
+/**
+ * What is deleted is overwritten (`secure_delete`), and the write-ahead log is emptied after the commit. One thing is
+ * out of reach: where SQLite has moved a row to another page as the table grew, a piece of it can stay behind in the
+ * free space of the old page (its `rebuildPage` does not clear it), until other rows come there, or a VACUUM.
+ *
+ * @param onErase is told that something was erased; the transaction may still be undone
+ */
 export function eraseConversation(db: Queries, onErase: () => void): ConversationWrites['erase'] {
   const accountId = sql.placeholder('accountId');
   const id = sql.placeholder('id');

@@ -12,7 +12,7 @@ interface Case {
   readonly name: string;
   /** Makes what the case needs, over REST; its results are handed to the two requests. */
   readonly given?: (client: TestAccount) => Promise<Json>;
-  readonly rest: (given: Json) => [method: string, path: string, body?: unknown];
+  readonly rest: (given: Json) => [method: string, path: string, body?: unknown, headers?: Record<string, string>];
   readonly graphql: (given: Json) => [query: string, variables?: Record<string, unknown>];
   /** The status of the REST answer, or the code that both faces give. */
   readonly expected: number | string;
@@ -94,6 +94,59 @@ function sending(
     ],
     ...rest,
   };
+}
+
+function deleting(name: string, given: NonNullable<Case['given']>, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
+  return {
+    name: `deleting ${name}`,
+    given,
+    rest: ({ id }) => ['DELETE', `/conversations/${id}`],
+    graphql: ({ id }) => [
+      'mutation ($id: ID!) { result: deleteConversation(input: { id: $id }) { deletedConversationId } }',
+      { id },
+    ],
+    ...rest,
+  };
+}
+
+/** The same case for a version: a header of REST, and a field of GraphQL's input. */
+function forVersion(version: number, { name, rest, graphql, ...others }: Case): Case {
+  return {
+    ...others,
+    name: `${name}, for version ${version}`,
+    rest: (given) => {
+      const [method, path, body] = rest(given);
+      return [method, path, body, { 'if-match': `"${version}"` }];
+    },
+    graphql: (given) => withInput(graphql(given), { expectedVersion: version }),
+  };
+}
+
+/** The same case under an idempotency key. */
+function underKey(key: string, { name, rest, graphql, ...others }: Case): Case {
+  return {
+    ...others,
+    name: `${name}, under the key ${JSON.stringify(key)}`,
+    rest: (given) => {
+      const [method, path, body] = rest(given);
+      return [method, path, body, { 'idempotency-key': key }];
+    },
+    graphql: (given) => withInput(graphql(given), { idempotencyKey: key }),
+  };
+}
+
+function withInput([query, variables]: ReturnType<Case['graphql']>, more: object): ReturnType<Case['graphql']> {
+  if (variables?.['input'] !== undefined) return [query, { input: { ...variables['input'], ...more } }];
+  const fields = Object.entries(more).map(([field, value]) => `${field}: ${JSON.stringify(value)}`);
+  const written = query.replace('input: {', `input: { ${fields.join(', ')},`);
+  return variables === undefined ? [written] : [written, variables];
+}
+
+/** A conversation with everything that can be of one. */
+async function whole(client: TestAccount): Promise<Json> {
+  const { id } = await create(client, { externalId: 'order-1', message: visitorSays('Hello') });
+  await capture(client, { conversationId: id, email: 'ada@example.com' });
+  return { id };
 }
 
 const listArguments: Record<string, string> = { limit: 'first' };
@@ -667,6 +720,86 @@ const cases: Case[] = [
     expected: 'VALIDATION_FAILED',
     pointers: ['/content'],
   }),
+
+  forVersion(
+    1,
+    updating('one', create, { subject: 'x' }, { expected: 200, check: (it) => expect(it.version).toBe(2) }),
+  ),
+  forVersion(2, updating('one', create, { subject: 'x' }, { expected: 'VERSION_CONFLICT' })),
+  forVersion(1, updating('a closed one to pending', closed, { status: 'pending' }, { expected: 'VERSION_CONFLICT' })),
+  forVersion(2, updating('a closed one to pending', closed, { status: 'pending' }, { expected: 'INVALID_TRANSITION' })),
+  forVersion(
+    1,
+    updating('an unknown one', async () => ({ id: unknownConversation }), { subject: 'x' }, { expected: 'NOT_FOUND' }),
+  ),
+  forVersion(1, sending('as the visitor', create, visitorSays('Hi'), { expected: 201, events: ['message.received'] })),
+  forVersion(3, sending('as the visitor', create, visitorSays('Hi'), { expected: 'VERSION_CONFLICT' })),
+  forVersion(1, creating('one', {}, { expected: 'VALIDATION_FAILED', pointers: ['/expectedVersion'] })),
+
+  deleting('one', whole, { expected: 204 }),
+  deleting('a closed one', closed, { expected: 204 }),
+  deleting('an unknown one', async () => ({ id: unknownConversation }), { expected: 'NOT_FOUND' }),
+  deleting(
+    'one twice',
+    async (client) => {
+      const made = await whole(client);
+      await client.rest('DELETE', `/conversations/${made.id}`);
+      return made;
+    },
+    { expected: 'NOT_FOUND' },
+  ),
+  forVersion(1, deleting('one', whole, { expected: 204 })),
+  forVersion(2, deleting('one', whole, { expected: 'VERSION_CONFLICT' })),
+
+  underKey('k', creating('one', { subject: 'x' }, { expected: 201, events: ['conversation.started'] })),
+  underKey(
+    'k',
+    creating(
+      'one again',
+      { subject: 'x', message: visitorSays('Hello') },
+      {
+        given: async (client) => {
+          const body = { subject: 'x', message: visitorSays('Hello') };
+          const made = await client.rest('POST', '/conversations', { body, headers: { 'idempotency-key': 'k' } });
+          await change(client, made.body.id, { subject: 'y' });
+        },
+        expected: 201,
+        check: ({ subject, version }) => expect([subject, version]).toEqual(['x', 1]),
+      },
+    ),
+  ),
+  underKey(
+    'k',
+    creating(
+      'another one',
+      { subject: 'y' },
+      {
+        given: (client) => client.rest('POST', '/conversations', { headers: { 'idempotency-key': 'k' } }),
+        expected: 'IDEMPOTENCY_KEY_REUSED',
+      },
+    ),
+  ),
+  underKey(
+    'k',
+    creating(
+      'one that was deleted since',
+      {},
+      {
+        given: async (client) => {
+          const made = await client.rest('POST', '/conversations', { headers: { 'idempotency-key': 'k' } });
+          await client.rest('DELETE', `/conversations/${made.body.id}`);
+        },
+        expected: 'NOT_FOUND',
+      },
+    ),
+  ),
+  underKey('two words', creating('one with many faults', { subject: 5, x: 1 }, { expected: 'VALIDATION_FAILED' })),
+  ...['', 'two words', 'x'.repeat(256), 'ä'].map((key) =>
+    underKey(
+      key,
+      sending('a message', create, visitorSays('Hi'), { expected: 'VALIDATION_FAILED', pointers: ['/idempotencyKey'] }),
+    ),
+  ),
 
   listing('without parameters: newest first', {}, { expected: 200, check: ({ data }) => expect(data).toHaveLength(5) }),
   listing(
@@ -1464,8 +1597,8 @@ describe('both faces agree on', () => {
       const [oneGiven, otherGiven] = [await given(one), await given(other)];
       const before = eventsOf(server.databasePath, one.account.id).length;
 
-      const [method, path, body] = rest(oneGiven);
-      const restAnswer = await one.rest(method, path, body === undefined ? {} : { body });
+      const [method, path, body, headers = {}] = rest(oneGiven);
+      const restAnswer = await one.rest(method, path, body === undefined ? { headers } : { headers, body });
       const graphqlAnswer = await other.graphql(...graphql(otherGiven));
 
       if (typeof expected === 'number') {

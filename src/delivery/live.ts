@@ -36,9 +36,15 @@ export class LiveLog implements LiveEvents {
     return this.#tails.size;
   }
 
-  follow(accountId: string, after: number, filter: EventFilter, signal: AbortSignal): EventFollower {
+  follow(
+    accountId: string,
+    after: number,
+    filter: EventFilter,
+    signal: AbortSignal,
+    atOnce = batchSize,
+  ): EventFollower {
     const join = (wake: () => void) => this.#join(accountId, wake);
-    return new Follower(this.#storage, join, { accountId, after, filter, signal });
+    return new Follower(this.#storage, join, { accountId, after, filter, signal, atOnce });
   }
 
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
@@ -94,6 +100,8 @@ class Tail {
   readonly #wakes = new Set<() => void>();
   /** The last sequence that was read; -1 until the log's end is known. */
   last = -1;
+  /** How often what was kept had to be let go of. */
+  forgotten = 0;
   /** The newest last, without gaps. */
   #events: LogEvent[] = [];
   /** How much text their data is. */
@@ -129,10 +137,11 @@ class Tail {
     if (!this.#reading) void this.#read();
   }
 
-  /** Lets go of the events that are kept: followers read the storage until new ones have come. */
+  /** Lets go of the events that are kept, by followers too: they read the storage until new ones have come. */
   forget(): void {
     this.#events = [];
     this.#length = 0;
+    this.forgotten++;
   }
 
   /** The next events after a sequence, or undefined when they lie further back than what is kept. */
@@ -199,11 +208,19 @@ class Tail {
   }
 }
 
+/** Events to be given, and how far the log was looked through for them. */
+interface Batch {
+  readonly events: readonly LogEvent[];
+  readonly scannedTo: number;
+}
+
 interface Wish {
   readonly accountId: string;
   readonly after: number;
   readonly filter: EventFilter;
   readonly signal: AbortSignal;
+  /** The most events that it is given at once. */
+  readonly atOnce: number;
 }
 
 class Follower implements EventFollower {
@@ -220,7 +237,7 @@ class Follower implements EventFollower {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<readonly LogEvent[], void> {
-    const { signal, filter } = this.#wish;
+    const { signal, atOnce } = this.#wish;
     if (signal.aborted) return;
     let wake = (): void => {};
     const onChange = (): void => wake();
@@ -239,11 +256,17 @@ class Follower implements EventFollower {
           });
           continue;
         }
-        const shared = tail.after(this.position);
-        const batch =
-          shared === undefined ? await this.#readStorage() : shared.filter((event) => event.matches(filter));
-        if (shared !== undefined) this.position = shared.at(-1)?.sequence ?? this.position;
-        if (batch.length > 0) yield batch;
+        const { forgotten } = tail;
+        const { events, scannedTo } = this.#shared(tail) ?? (await this.#readStorage());
+        // What was erased while the consumer was busy with a part is not in what is read anew.
+        for (let index = 0; index < events.length && forgotten === tail.forgotten; index += atOnce) {
+          const given = events.slice(index, index + atOnce);
+          this.position = given.at(-1)?.sequence ?? this.position;
+          if (index + atOnce >= events.length) this.position = scannedTo;
+          yield given;
+          if (signal.aborted) return;
+        }
+        if (events.length === 0) this.position = scannedTo;
         // A consumer whose socket is gone takes batches at once: without a turn of the loop it would spin.
         await nextTurn();
       }
@@ -253,8 +276,19 @@ class Follower implements EventFollower {
     }
   }
 
+  /** What fits of the events that the tail keeps, or undefined when they lie further back. */
+  #shared(tail: Tail): Batch | undefined {
+    const shared = tail.after(this.position);
+    return (
+      shared && {
+        events: shared.filter((event) => event.matches(this.#wish.filter)),
+        scannedTo: shared.at(-1)?.sequence ?? this.position,
+      }
+    );
+  }
+
   /** @throws CURSOR_EXPIRED when events were removed before this follower had come to them */
-  async #readStorage(): Promise<readonly LogEvent[]> {
+  async #readStorage(): Promise<Batch> {
     const { accountId, filter } = this.#wish;
     const { events: log } = this.#storage.read;
     const epoch = await log.epoch();
@@ -262,8 +296,10 @@ class Follower implements EventFollower {
     const { first } = await log.bounds(accountId);
     if (first - 1 > this.position) throw cursorExpired(eventCursor(epoch, first - 1));
     const batch = startOf(events.map((event) => new LogEvent(accountId, epoch, event)));
-    this.position = batch.length < events.length ? (batch.at(-1)?.sequence ?? scannedTo) : scannedTo;
-    return batch;
+    return {
+      events: batch,
+      scannedTo: batch.length < events.length ? (batch.at(-1)?.sequence ?? scannedTo) : scannedTo,
+    };
   }
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Attempt, StoredDelivery } from '../domain/delivery.ts';
-import { LogEvent } from '../domain/events.ts';
+import { erasedJson, LogEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
 import type { ClaimedDelivery, Clock, Storage } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
@@ -232,7 +232,11 @@ export class WebhookSender {
           // Its webhook was deleted, or the lease had ended and the delivery is another's now.
           if (current === undefined || current.delivery.lease !== claimed.lease) return;
           const { delivery, webhook = current.webhook, attempt } = change(clock.now(), current);
-          if (attempt !== undefined) await tx.deliveries.insertAttempt(claimed.id, delivery.attemptCount, attempt);
+          if (attempt !== undefined) {
+            // What was told when it was sent may have been erased since, and answers like to repeat it.
+            const kept = current.event?.data === erasedJson ? { ...attempt, responseBody: null } : attempt;
+            await tx.deliveries.insertAttempt(claimed.id, delivery.attemptCount, kept);
+          }
           await tx.deliveries.update(delivery);
           if (webhook !== current.webhook) await tx.webhooks.update(current.accountId, webhook);
         });

@@ -5,10 +5,12 @@ import {
   type DeliveryOfWebhook,
   type DeliveryWithAttempts,
   deliveryView,
+  type StoredDelivery,
   startedAnew,
 } from './delivery.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor, eventTypes, newDelivery, sequenceAt } from './events.ts';
+import { keyReused } from './idempotency.ts';
 import { idInput, lowestIdAt } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, type NewestFirstReads, newestFirst, newestFirstInput, pageInput } from './paging.ts';
@@ -113,6 +115,8 @@ export async function attemptRanges(
 
 export interface ChangedDelivery {
   readonly delivery: DeliveryWithAttempts;
+  /** The conversation that its attempts may tell of: nobody is shown it, and it is erased with what is kept. */
+  readonly conversationId?: string | null;
   /** The end of the event log as it was then. */
   readonly eventCursor: string;
 }
@@ -149,10 +153,14 @@ export const redeliver = operation({
   scope: 'webhooks:manage',
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
-  repeatable: {},
+  // REST has to name the webhook, and GraphQL has not: it is the same request.
+  repeatable: {
+    asked: ({ id }) => ({ id }),
+    conversationIdOf: ({ conversationId = null }: ChangedDelivery) => conversationId,
+  },
   async run({ caller, once, now }, input): Promise<ChangedDelivery> {
     const accountId = caller.account.id;
-    return await once(async (tx) => {
+    const changed = await once(async (tx) => {
       const previous = await findDelivery(tx, accountId, input);
       if (previous.attemptCount >= maxAttempts) {
         throw new DomainError('QUOTA_EXCEEDED', `A delivery can be repeated until it has ${maxAttempts} attempts.`);
@@ -161,11 +169,26 @@ export const redeliver = operation({
       await tx.deliveries.update(next);
       return {
         delivery: await withAttempts(tx, accountId, { ...next, webhookEnabled: previous.webhookEnabled }),
+        conversationId: await conversationIdOf(tx, accountId, next),
         eventCursor: await currentEventCursor(tx, accountId),
       };
     });
+    // Only the result of a request before can be of another webhook than the one named.
+    if (input.webhookId != null && input.webhookId !== changed.delivery.webhookId) throw keyReused();
+    return changed;
   },
 });
+
+/** The conversation that a delivery tells of, as long as the log has its event. */
+async function conversationIdOf(
+  { events: log }: Pick<Reads, 'events'>,
+  accountId: string,
+  { eventSequence }: StoredDelivery,
+): Promise<string | null> {
+  if (eventSequence === null) return null;
+  const { events } = await log.after(accountId, eventSequence - 1, { filter: {}, limit: 1, span: 1 });
+  return events[0]?.conversationId ?? null;
+}
 
 export const recoveryShape = z
   .object({
@@ -182,6 +205,13 @@ export interface RecoveredWebhook {
   readonly count: number;
   /** The end of the event log as it was then. */
   readonly eventCursor: string;
+  /** Where to go on, as long as there can be more. */
+  readonly next?: FailedRange | undefined;
+}
+
+interface FailedRange {
+  readonly fromId: string;
+  readonly afterSequence: number;
 }
 
 /** How many deliveries one transaction starts anew: other writes come in between. */
@@ -199,30 +229,29 @@ export const recoverWebhook = operation({
       .meta({ examples: ['2026-11-21T06:12:00.000Z'] }),
   }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
-  repeatable: {},
-  async run({ caller, storage, once, before, now }, { id, since }): Promise<RecoveredWebhook> {
-    const done = await before<RecoveredWebhook>();
-    if (done !== undefined) return done;
+  // What a request has begun, the same request goes on with: none is repeated twice, and all are counted.
+  repeatable: { isPartial: ({ next }: RecoveredWebhook) => next !== undefined },
+  async run({ caller, once, now }, { id, since }): Promise<RecoveredWebhook> {
     const accountId = caller.account.id;
-    await findWebhook(storage.read, accountId, id);
-    const time = timeInput.safeParse(since);
-    const range = time.success
-      ? { fromId: lowestIdAt('delivery', time.data), afterSequence: 0 }
-      : { fromId: '', afterSequence: await sequenceAt(storage.read, accountId, since, 'since') };
-    let count = 0;
-    for (let place: FailedRange | undefined = range; place !== undefined; ) {
-      const from: FailedRange = place;
-      const step = await storage.write((tx) => recoverSome(tx, accountId, id, from, now));
-      count += step.count;
-      place = step.next;
-    }
-    return await once(async (tx) => ({ count, eventCursor: await currentEventCursor(tx, accountId) }));
+    let done: RecoveredWebhook | undefined;
+    do {
+      const own = done;
+      done = await once<RecoveredWebhook>(async (tx, part = own) => {
+        await findWebhook(tx, accountId, id);
+        const range = part?.next ?? (await failedSince(tx, accountId, since));
+        const { count, next } = await recoverSome(tx, accountId, id, range, now);
+        return { count: count + (part?.count ?? 0), next, eventCursor: await currentEventCursor(tx, accountId) };
+      });
+    } while (done.next !== undefined);
+    return done;
   },
 });
 
-interface FailedRange {
-  readonly fromId: string;
-  readonly afterSequence: number;
+async function failedSince(tx: Transaction, accountId: string, since: string): Promise<FailedRange> {
+  const time = timeInput.safeParse(since);
+  return time.success
+    ? { fromId: lowestIdAt('delivery', time.data), afterSequence: 0 }
+    : { fromId: '', afterSequence: await sequenceAt(tx, accountId, since, 'since') };
 }
 
 /** @returns how many were started anew, and where to go on, if there can be more */

@@ -31,6 +31,9 @@ interface ErasedData {
   readonly lead?: undefined;
 }
 
+/** The same as JSON, as a storage keeps it. */
+export const erasedJson = JSON.stringify({ erased: true } satisfies ErasedData);
+
 /** What a change tells about itself: written to the log in the change's own transaction. */
 export interface NewEvent {
   readonly id: string;
@@ -320,8 +323,11 @@ export interface EventStream extends AsyncIterable<readonly LogEvent[]> {
 
 /** A place in the log that was found, to be followed from. */
 export interface EventSubscription {
-  /** @param signal ends the stream */
-  follow(signal: AbortSignal): EventStream;
+  /**
+   * @param signal ends the stream
+   * @param atOnce the most events that it gives at once, for whom it could be long until the last of them is sent
+   */
+  follow(signal: AbortSignal, atOnce?: number): EventStream;
 }
 
 export const streamEvents = operation({
@@ -340,8 +346,8 @@ export const streamEvents = operation({
     if (place !== undefined) refuseExpired(place, { epoch, ...bounds });
     const start = place?.sequence ?? bounds.last;
     return {
-      follow(signal) {
-        const follower = liveEvents.follow(accountId, start, filter, signal);
+      follow(signal, atOnce) {
+        const follower = liveEvents.follow(accountId, start, filter, signal, atOnce);
         return {
           get cursor() {
             return eventCursor(epoch, follower.position);

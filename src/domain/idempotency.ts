@@ -17,11 +17,15 @@ export const idempotencyKeyInput = z
   .describe(idempotencyKeyDescription);
 
 /** How the result of an operation is kept, so that the same request again gives it and changes nothing. */
-export interface Repeatable<Output> {
+export interface Repeatable<Input, Output> {
+  /** What of the input makes it the same request: by default all of it. */
+  asked?(input: Input): object;
   /** The result as it is kept and given again: a secret must not be. */
   kept?(output: Output): Output;
   /** The conversation that the result tells of: it is erased with it. */
   conversationIdOf?(output: Output): string | null;
+  /** Whether it is the result of a part only: the same request again goes on from there. */
+  isPartial?(output: Output): boolean;
 }
 
 /** The result of a request, as it is kept under the caller's key for it. */
@@ -40,9 +44,10 @@ interface Request<Output> {
   readonly now: number;
   readonly secrets: Secrets;
   readonly operation: string;
-  readonly input: object;
+  /** What makes it the same request. */
+  readonly asked: object;
   readonly key: string;
-  readonly repeatable: Repeatable<Output>;
+  readonly repeatable: Pick<Repeatable<never, Output>, 'kept' | 'conversationIdOf' | 'isPartial'>;
   readonly onReplay: () => void;
 }
 
@@ -50,54 +55,61 @@ interface Request<Output> {
 export class Once<Output> {
   readonly #request: Request<Output>;
   readonly #fingerprint: Uint8Array;
+  /** Whether a part of the result is this request's own. */
+  #hasWorked = false;
 
   constructor(request: Request<Output>) {
-    const { secrets, operation, input, caller } = request;
+    const { secrets, operation, asked, caller } = request;
     this.#request = request;
     // A caller bound to a conversation is shown less, so it is not given what another was shown.
-    const asked = [operation, input, caller.conversationId ?? null];
-    this.#fingerprint = secrets.hash(canonicalJson(asked));
+    this.#fingerprint = secrets.hash(canonicalJson([operation, asked, caller.conversationId ?? null]));
   }
 
   /**
-   * The result of the same request before, if there was one.
+   * Runs the work and keeps its result, unless there is one to be given again.
+   * @param work is given the result of a part, if there is one to go on from
    * @throws IDEMPOTENCY_KEY_REUSED when the key came with another request; NOT_FOUND when the result was erased
    */
-  async replay(reads: Pick<Reads, 'keptResults'>): Promise<Output | undefined> {
-    const { caller, key, now, onReplay } = this.#request;
-    const kept = await reads.keptResults.find(caller.account.id, key);
-    if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
-    if (!sameBytes(kept.fingerprint, this.#fingerprint)) {
-      throw new DomainError('IDEMPOTENCY_KEY_REUSED', 'This idempotency key came with another request; use a new one.');
+  async run(tx: Transaction, work: (tx: Transaction, part?: Output) => Promise<Output>): Promise<Output> {
+    const { caller, key, now, repeatable, onReplay } = this.#request;
+    const before = await this.#find(tx);
+    if (before !== undefined && repeatable.isPartial?.(before) !== true) {
+      if (!this.#hasWorked) onReplay();
+      return before;
     }
-    if (kept.result === null) throw new DomainError('NOT_FOUND', 'What this request has made was deleted since.');
-    onReplay();
-    return JSON.parse(kept.result) as Output;
-  }
-
-  /** Runs the work and keeps its result, unless there is one to be given again. */
-  async run(tx: Transaction, work: (tx: Transaction) => Promise<Output>): Promise<Output> {
-    const before = await this.replay(tx);
-    if (before !== undefined) return before;
-    const output = await work(tx);
-    const { caller, key, now, repeatable } = this.#request;
+    const output = await work(tx, before);
     await tx.keptResults.put(caller.account.id, key, {
       fingerprint: this.#fingerprint,
       result: JSON.stringify(repeatable.kept?.(output) ?? output),
       conversationId: repeatable.conversationIdOf?.(output) ?? null,
       createdAtMs: now,
     });
+    this.#hasWorked = true;
     return output;
+  }
+
+  /** The result of the same request before, if there was one. */
+  async #find({ keptResults }: Pick<Reads, 'keptResults'>): Promise<Output | undefined> {
+    const { caller, key, now } = this.#request;
+    const kept = await keptResults.find(caller.account.id, key);
+    if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
+    if (!sameBytes(kept.fingerprint, this.#fingerprint)) throw keyReused();
+    if (kept.result === null) throw new DomainError('NOT_FOUND', 'What this request has made was deleted since.');
+    return JSON.parse(kept.result) as Output;
   }
 }
 
-/** JSON that does not depend on the order of keys. */
+export function keyReused(): DomainError {
+  return new DomainError('IDEMPOTENCY_KEY_REUSED', 'This idempotency key came with another request; use a new one.');
+}
+
+/** JSON that depends neither on the order of keys nor on whether what is left out is said to be null. */
 function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_, part: unknown) =>
-    typeof part === 'object' && part !== null && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
-  );
+  return JSON.stringify(value, (_, part: unknown) => {
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
+    const said = Object.entries(part).filter(([, each]) => each !== null);
+    return Object.fromEntries(said.sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
 }
 
 function sameBytes(a: Uint8Array, b: Uint8Array): boolean {

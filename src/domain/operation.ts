@@ -13,10 +13,9 @@ export interface Context extends World {
   /**
    * Runs a work in a transaction. If the request has an idempotency key, its result is kept with its effect,
    * and the same request again gets that result.
+   * @param work is given the result of a part, if the same request has one already that was not the whole
    */
-  once<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
-  /** The result of the same request before, for an operation that does something ahead of that transaction. */
-  before<T>(): Promise<T | undefined>;
+  once<T>(work: (tx: Transaction, part?: T) => Promise<T>): Promise<T>;
 }
 
 interface Definition<Schema extends z.ZodType, Output> {
@@ -34,7 +33,7 @@ interface Definition<Schema extends z.ZodType, Output> {
   /** The errors of its own, beside those that any operation can give. */
   readonly errors: readonly ErrorCode[];
   /** Given where it can be sent again under an idempotency key, which is then a part of its input. */
-  readonly repeatable?: Repeatable<Output>;
+  readonly repeatable?: Repeatable<z.output<Schema>, Output>;
   readonly deprecated?: Deprecation;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
@@ -71,6 +70,9 @@ export interface Operation<Input = unknown, Output = unknown> {
   execute(world: World, caller: Caller, input: unknown): Promise<Output>;
 }
 
+/** A key that came with another request, and a result that was erased since. */
+const errorsOfRepeats: readonly ErrorCode[] = ['IDEMPOTENCY_KEY_REUSED', 'NOT_FOUND'];
+
 /** @throws Error for a deprecation that leaves clients too little time */
 export function operation<Schema extends z.ZodType, Output>(
   definition: Definition<Schema, Output>,
@@ -85,7 +87,7 @@ export function operation<Schema extends z.ZodType, Output>(
     openToBound: definition.openToBound ?? false,
     keysOnly: definition.keysOnly ?? false,
     input: schema as z.ZodType<z.output<Schema>>,
-    errors: repeatable === undefined ? definition.errors : [...definition.errors, 'IDEMPOTENCY_KEY_REUSED'],
+    errors: repeatable === undefined ? definition.errors : [...new Set([...definition.errors, ...errorsOfRepeats])],
     repeatable: repeatable !== undefined,
     deprecated: definition.deprecated,
     authorise(caller) {
@@ -104,14 +106,14 @@ export function operation<Schema extends z.ZodType, Output>(
       const { idempotencyKey: key, ...rest } = parsed as { idempotencyKey?: string | null };
       const input = rest as z.output<Schema>;
       if (key == null) return definition.run(context, input);
-      const once = new Once({ ...context, operation: name, input: rest, key, repeatable, onReplay });
+      const asked = repeatable.asked?.(input) ?? rest;
+      const once = new Once({ ...context, operation: name, asked, key, repeatable, onReplay });
       return definition.run(
         {
           ...context,
           // What was kept under this key is a result of this operation: its fingerprint says so.
-          once: <T>(work: (tx: Transaction) => Promise<T>) =>
+          once: <T>(work: (tx: Transaction, part?: T) => Promise<T>) =>
             world.storage.write((tx) => once.run(tx, work as () => Promise<never>)) as Promise<unknown> as Promise<T>,
-          before: <T>() => once.replay(world.storage.read) as Promise<unknown> as Promise<T | undefined>,
         },
         input,
       );
@@ -134,8 +136,7 @@ function contextOf(world: World, caller: Caller): Context {
     ...world,
     caller,
     now: world.clock.now(),
-    once: (work) => world.storage.write(work),
-    before: () => Promise.resolve(undefined),
+    once: (work) => world.storage.write((tx) => work(tx)),
   };
 }
 

@@ -312,8 +312,8 @@ export interface DeliveryWrites {
     webhookId: string,
     claim: { nowMs: number; limit: number; lease: string; leaseEndsMs: number },
   ): Awaitable<{ claimed: readonly ClaimedDelivery[]; nextDueAtMs: number | undefined }>;
-  /** A delivery and its webhook as they are now, whosesoever they are; undefined if either was removed. */
-  findForAttempt(id: string): Awaitable<Omit<ClaimedDelivery, 'event'> | undefined>;
+  /** A delivery, its webhook and its event as they are now, whosesoever they are; undefined if one of the first two was removed. */
+  findForAttempt(id: string): Awaitable<ClaimedDelivery | undefined>;
   /** Adds an attempt to a delivery, as the number that it has in it, counted from 1. */
   insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
   /**
@@ -356,8 +356,9 @@ export interface LiveEvents {
   /**
    * Follows an account's log from after a sequence, pulling: it reads no further ahead than it is asked.
    * @param signal ends it
+   * @param atOnce the most events that it gives at once: what was erased is not in what it gives from then on
    */
-  follow(accountId: string, after: number, filter: EventFilter, signal: AbortSignal): EventFollower;
+  follow(accountId: string, after: number, filter: EventFilter, signal: AbortSignal, atOnce?: number): EventFollower;
 }
 
 /** An endless sequence of batches, each of one event or more, in the log's order. */

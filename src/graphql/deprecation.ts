@@ -6,7 +6,6 @@ import {
   isInputObjectType,
   isObjectType,
 } from 'graphql';
-import type { z } from 'zod';
 import { deprecatedFields, deprecationReason } from '../domain/deprecation.ts';
 import type { Operation } from '../domain/operation.ts';
 
@@ -18,7 +17,7 @@ import type { Operation } from '../domain/operation.ts';
 export function withDeprecations(
   schema: GraphQLSchema,
   operations: readonly Pick<Operation, 'name' | 'input' | 'deprecated'>[],
-  shapes: Readonly<Record<string, z.ZodType>> = {},
+  shapes: Readonly<Record<string, Parameters<typeof deprecatedFields>[0]>> = {},
 ): GraphQLSchema {
   const fields = Object.values(schema.getTypeMap())
     .filter(isObjectType)

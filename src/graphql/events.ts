@@ -197,19 +197,17 @@ async function subscribeTo(args: ReaderArgs, context: GraphQLContext): Promise<A
   return new EventIterator(subscription, context);
 }
 
-/** Hands out batches event by event. To end it ends its place in the live log, also while that waits. */
+/** Hands out event by event. To end it ends its place in the live log, also while that waits. */
 class EventIterator implements AsyncIterableIterator<LogEvent> {
   readonly #ended = new AbortController();
   readonly #watch: PullWatch | undefined;
   readonly #budget: AnswerBudget;
   readonly #batches: AsyncIterator<readonly LogEvent[]>;
-  #batch: readonly LogEvent[] = [];
-  #index = 0;
 
   constructor(subscription: EventSubscription, { timings, onSlowReader, closed, budget }: GraphQLContext) {
     this.#budget = budget;
     this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
-    this.#batches = subscription.follow(this.#ended.signal)[Symbol.asyncIterator]();
+    this.#batches = subscription.follow(this.#ended.signal, 1)[Symbol.asyncIterator]();
     if (closed?.aborted) this.#end();
     // A connection may outlive many subscriptions: none of them leaves a listener on it.
     else closed?.addEventListener('abort', () => this.#end(), { signal: this.#ended.signal });
@@ -217,16 +215,11 @@ class EventIterator implements AsyncIterableIterator<LogEvent> {
 
   async next(): Promise<IteratorResult<LogEvent>> {
     this.#watch?.taken();
-    if (this.#index === this.#batch.length) {
-      const next = await this.#nextBatch();
-      if (next.done === true) return { done: true, value: undefined };
-      this.#batch = next.value;
-      this.#index = 0;
-    }
-    if (this.#ended.signal.aborted) return { done: true, value: undefined };
+    const next = await this.#nextBatch();
+    if (next.done === true || this.#ended.signal.aborted) return { done: true, value: undefined };
     this.#watch?.given();
     this.#budget.renew();
-    return { done: false, value: this.#batch[this.#index++] as LogEvent };
+    return { done: false, value: next.value[0] as LogEvent };
   }
 
   async return(): Promise<IteratorResult<LogEvent>> {
@@ -257,8 +250,6 @@ class EventIterator implements AsyncIterableIterator<LogEvent> {
 
   #end(): void {
     this.#watch?.taken();
-    this.#batch = [];
-    this.#index = 0;
     this.#ended.abort();
   }
 }

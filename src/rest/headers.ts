@@ -1,25 +1,38 @@
 import type { IncomingMessage } from 'node:http';
+import { type Fault, pointer } from '../domain/errors.ts';
 import type { Route } from './routes.ts';
 
 /** Fields of an operation's input that REST has in headers, because HTTP has a place for them. */
-export const fieldsInHeaders: Readonly<Record<'idempotencyKey' | 'expectedVersion', string> & Record<string, string>> =
-  {
-    idempotencyKey: 'Idempotency-Key',
-    expectedVersion: 'If-Match',
-  };
+export const fieldsInHeaders: ReadonlyMap<string, 'Idempotency-Key' | 'If-Match'> = new Map([
+  ['idempotencyKey', 'Idempotency-Key'],
+  ['expectedVersion', 'If-Match'],
+]);
 
-/** What of an operation's input lies in the headers of its request. */
-export function inputOfHeaders({ headers }: IncomingMessage, { method, streams }: Route): object {
+/**
+ * What of an operation's input lies in the headers of its request, and what is wrong with it. An operation
+ * that does not know the field says so: what was asked for must not be passed over.
+ */
+export function inputOfHeaders(
+  { headers }: IncomingMessage,
+  { method, streams }: Route,
+): { input: object; faults: Fault[] } {
   const lastEventId = headers['last-event-id'];
   const key = headers['idempotency-key'];
-  const expected = versionOf(headers['if-match']);
-  return {
-    // Where a reader goes on that was cut off: what it has seen is newer than what it began with.
-    ...(streams && typeof lastEventId === 'string' && lastEventId !== '' ? { after: lastEventId } : {}),
-    // An operation that only gives out a credential does not know the key, and says so.
-    ...(method === 'POST' && key !== undefined ? { idempotencyKey: key } : {}),
-    ...(method !== 'GET' && expected !== undefined ? { expectedVersion: expected } : {}),
-  };
+  const input: Record<string, unknown> = {};
+  const faults: Fault[] = [];
+  // Where a reader goes on that was cut off: what it has seen is newer than what it began with.
+  if (streams && typeof lastEventId === 'string' && lastEventId !== '') input['after'] = lastEventId;
+  if (method === 'POST' && key !== undefined) input['idempotencyKey'] = key;
+  if (method !== 'GET' && headers['if-match'] !== undefined) {
+    const version = versionOf(headers['if-match']);
+    if (version === undefined) {
+      const detail = 'the header `If-Match` must hold one tag, as `ETag` gave it, or a star';
+      faults.push({ pointer: pointer(['expectedVersion']), detail });
+    } else {
+      input['expectedVersion'] = version;
+    }
+  }
+  return { input, faults };
 }
 
 /** No version: what a tag that this service has not made is compared with. */
@@ -27,13 +40,14 @@ const noVersion = 0;
 
 /**
  * The version that `If-Match` asks for (RFC 9110, section 13.1.1).
- * @returns undefined when any will do; the header itself when it is not to be understood
+ * @returns null when any will do; undefined when it is not one tag: one resource has one version
  */
-function versionOf(header: string | undefined): unknown {
-  if (header === undefined || header.trim() === '*') return undefined;
-  if (header.includes(',')) return header; // refused: one resource has one version
+function versionOf(header: string): number | null | undefined {
+  const tag = header.trim();
+  if (tag === '*') return null;
+  if (!/^(W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/.test(tag)) return undefined;
   // A weak tag never matches here.
-  const version = /^ *"(\d{1,15})" *$/.exec(header)?.[1];
+  const version = /^"([1-9]\d{0,14})"$/.exec(tag)?.[1];
   return version === undefined ? noVersion : Number(version);
 }
 

@@ -35,7 +35,7 @@ function fieldsOf(route: Route): Map<string, z.ZodType> {
   const schema = route.operation.input as unknown as z.ZodObject;
   const elsewhere = new Set([
     ...route.path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : [])),
-    ...Object.keys(fieldsInHeaders),
+    ...fieldsInHeaders.keys(),
   ]);
   return new Map(Object.entries(schema.shape as Record<string, z.ZodType>).filter(([name]) => !elsewhere.has(name)));
 }
@@ -111,8 +111,8 @@ function readBody(
   for (const [name, value] of Object.entries(body)) {
     if (Object.hasOwn(params, name)) {
       faults.push({ pointer: pointer([name]), detail: 'is given by the path and not known in the body' });
-    } else if (fieldsInHeaders[name] !== undefined) {
-      const detail = `is not known in the body; it is the header \`${fieldsInHeaders[name]}\``;
+    } else if (fieldsInHeaders.has(name)) {
+      const detail = `is not known in the body; it is the header \`${fieldsInHeaders.get(name)}\``;
       faults.push({ pointer: pointer([name]), detail });
     } else {
       // Defined, not assigned: `__proto__` is to be refused as an unknown key like any other.
@@ -126,7 +126,7 @@ export function namingParameters(route: Route, error: DomainError): DomainError 
   if (route.body !== 'none' || error.facts.faults === undefined) return error;
   const faults = error.facts.faults.map((fault) => {
     const [name = ''] = fault.pointer.slice(1).split('/'); // without the place in a list
-    return fault.parameter === undefined ? { ...fault, parameter: name } : fault;
+    return fault.parameter === undefined && !fieldsInHeaders.has(name) ? { ...fault, parameter: name } : fault;
   });
   return new DomainError(error.code, error.message, { ...error.facts, faults });
 }

@@ -87,11 +87,13 @@ export function useRest(
     const body = route.body === 'none' ? undefined : await readJson(exchange.req);
     try {
       const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
-      Object.assign(input, inputOfHeaders(exchange.req, route));
+      const inHeaders = inputOfHeaders(exchange.req, route);
+      Object.assign(input, inHeaders.input);
       const deprecation = soonest(target.deprecated, input);
       if (deprecation !== undefined) exchange.deprecation ??= deprecation;
       let replayed = false;
-      const output = await operation.run(world, caller, operation.parse(input, faults), () => {
+      const parsed = operation.parse(input, [...faults, ...inHeaders.faults]);
+      const output = await operation.run(world, caller, parsed, () => {
         replayed = true;
       });
       if (route.streams) {
@@ -182,8 +184,9 @@ function replyOf(route: Route, output: unknown, answer: Answer, exchange: Exchan
   if (version !== undefined) {
     headers['ETag'] = `"${version(output)}"`;
     headers['Cache-Control'] = 'private, no-cache'; // it may be kept, and has to be asked about each time
-    const matched = matches(exchange.req.headers['if-none-match'], version(output));
-    if (matched && route.method === 'GET') return { status: 304, headers };
+    const isRead = route.method === 'GET';
+    if (isRead) headers['Vary'] = 'Authorization'; // a token of one conversation is shown less of the same version
+    if (isRead && matches(exchange.req.headers['if-none-match'], version(output))) return { status: 304, headers };
   }
   if (answer.body === undefined && answer.json === undefined) return { status, headers };
   const body = answer.json ?? JSON.stringify(answer.body);

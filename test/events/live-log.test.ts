@@ -682,6 +682,42 @@ describe('events of another process', () => {
   });
 });
 
+describe('what was erased', () => {
+  /** Events that were held back from a follower who takes its time, in the form in which it gets them then. */
+  async function heldBack(after: 'storage' | 'memory', atOnce: number): Promise<LogEvent[]> {
+    const { storage, liveLog, accountId } = await openLog();
+    const told = sampleConversation();
+    const both = (count: number) =>
+      Array.from({ length: count }, (_, index) => sampleEvent(index % 2 === 0 ? told : conversation));
+    await storage.write(async (tx) => tx.conversations.insert(accountId, told));
+    const beside = new Reader(liveLog, accountId, 0);
+    readers.push(beside);
+    if (after === 'storage') await append(storage, accountId, both(20));
+    await beside.pullUntil(() => liveLog.followedAccounts === 1);
+    if (after === 'memory') {
+      await append(storage, accountId, both(20));
+      await beside.pullTo(20);
+    }
+    const abort = new AbortController();
+    const follower = liveLog.follow(accountId, 0, {}, abort.signal, atOnce)[Symbol.asyncIterator]();
+    const got: LogEvent[] = [];
+    const next = async () => got.push(...((await follower.next()).value as readonly LogEvent[]));
+    await next();
+    await storage.write(async (tx) => tx.conversations.erase(accountId, told));
+    while (got.length < 20) await next();
+    abort.abort();
+    expect(got.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
+    return got;
+  }
+
+  test.each(['storage', 'memory'] as const)('is not given, even if it was read from %s before', async (after) => {
+    for (const atOnce of [1, 3]) {
+      const got = await heldBack(after, atOnce);
+      expect(got.map(({ erased }) => erased)).toEqual(got.map((_, index) => index >= atOnce && index % 2 === 0));
+    }
+  });
+});
+
 describe('trouble with the storage', () => {
   test('does not end one who waits: it is given what came in the meantime once it is over, also without a hint', async () => {
     const { path, storage, accountId } = await openLog();

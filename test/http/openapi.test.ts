@@ -55,7 +55,7 @@ describe('openapi.json', () => {
       ]),
     ]);
     const taken = Object.keys((input as unknown as { shape: object }).shape).map(
-      (field) => fieldsInHeaders[field] ?? field,
+      (field) => fieldsInHeaders.get(field) ?? field,
     );
     const headers = name === 'streamEvents' ? ['Last-Event-ID'] : name === 'getConversation' ? ['If-None-Match'] : [];
     expect(Object.keys(fields).sort()).toEqual([...taken, ...headers].sort());

@@ -225,6 +225,14 @@ describe('every error is a problem of RFC 9457', () => {
     if (errors !== undefined) expect(response.body.errors).toHaveLength(errors.length);
   });
 
+  test('a field of a name that every object of JavaScript has is unknown like any other', async () => {
+    const names = ['constructor', 'toString', '__proto__', 'hasOwnProperty'];
+    const body = `{${names.map((name) => `"${name}":1`).join()}}`;
+    const { body: problem } = await client.rest('POST', '/conversations', { body });
+    const expected = names.map((name) => ({ pointer: `/${name}`, detail: 'is not known here' }));
+    expect(problem.errors).toEqual(expected);
+  });
+
   test('the instance is the path, without the query, which may hold what nobody should read', async () => {
     const { body } = await client.rest('GET', '/conversations/conv_x?secret=1');
     expect(body.instance).toBe('/v1/conversations/conv_x');

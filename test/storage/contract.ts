@@ -18,6 +18,7 @@ import {
   type Happenings,
   type QuarterRange,
 } from '../../src/domain/happenings.ts';
+import type { KeptResult } from '../../src/domain/idempotency.ts';
 import type { Lead } from '../../src/domain/leads.ts';
 import { statuses } from '../../src/domain/lifecycle.ts';
 import type { Message, MessageRange } from '../../src/domain/messages.ts';
@@ -1461,6 +1462,215 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
           await tx.rateWindows.add(accountId, 11, -2);
         });
         expect(await storage.read.rateWindows.since(accountId, 0)).toEqual([{ minute: 11, count: 3 }]);
+      });
+    });
+
+    describe('kept results', () => {
+      const kept = (facts: Partial<KeptResult> = {}): KeptResult => ({
+        fingerprint: sampleHash(),
+        result: JSON.stringify({ text: awkwardText }),
+        conversationId: null,
+        createdAtMs: startMs,
+        ...facts,
+      });
+
+      test('come back as they were put, by account and key, also after reopening', async () => {
+        const { storage, reopen } = await open();
+        const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
+        const results = [kept(), kept({ conversationId: ids.next('conversation', startMs) }), kept({ result: null })];
+        await storage.write(async (tx) => {
+          for (const [index, result] of results.entries()) await tx.keptResults.put(one.id, `key ${index}`, result);
+          await tx.keptResults.put(other.id, 'key 0', kept({ result: 'theirs' }));
+        });
+        const { read } = await reopen();
+        for (const [index, { fingerprint, ...facts }] of results.entries()) {
+          const found = await read.keptResults.find(one.id, `key ${index}`);
+          expect(found).toMatchObject(facts);
+          expect([...(found?.fingerprint ?? [])]).toEqual([...fingerprint]);
+        }
+        expect(await read.keptResults.find(other.id, 'key 0')).toMatchObject({ result: 'theirs' });
+        expect(await read.keptResults.find(other.id, 'key 1')).toBeUndefined();
+        expect(await read.keptResults.find(one.id, 'KEY 0')).toBeUndefined();
+      });
+
+      test('take the place of what their key had before, unless the work is undone', async () => {
+        const { storage } = await open();
+        const { id } = await storedAccount(storage);
+        const [first, second] = [kept({ result: 'first' }), kept({ result: 'second', createdAtMs: startMs + 1 })];
+        await storage.write(async (tx) => tx.keptResults.put(id, 'key', first));
+        const undone = storage.write(async (tx) => {
+          await tx.keptResults.put(id, 'key', second);
+          expect(await tx.keptResults.find(id, 'key')).toMatchObject({ result: 'second' });
+          throw new Error('on purpose');
+        });
+        await expect(undone).rejects.toThrow('on purpose');
+        expect(await storage.read.keptResults.find(id, 'key')).toMatchObject({ result: 'first', createdAtMs: startMs });
+        await storage.write(async (tx) => tx.keptResults.put(id, 'key', second));
+        expect(await storage.read.keptResults.find(id, 'key')).toMatchObject({ result: 'second' });
+      });
+
+      test('are removed oldest first, of all accounts, before a time and never more than may be', async () => {
+        const { storage } = await open();
+        const accounts = [await storedAccount(storage), await storedAccount(storage)];
+        await storage.write(async (tx) => {
+          for (let index = 0; index < 10; index++) {
+            const account = accounts[index % 2] as (typeof accounts)[0];
+            await tx.keptResults.put(account.id, `key ${index}`, kept({ createdAtMs: startMs + index }));
+          }
+        });
+        const left = async () => {
+          const found = Array.from({ length: 10 }, (_, index) =>
+            storage.read.keptResults.find(accounts[index % 2]?.id ?? '', `key ${index}`),
+          );
+          return (await Promise.all(found)).flatMap((one) => (one === undefined ? [] : [one.createdAtMs - startMs]));
+        };
+        const prune = (before: number, limit: number) =>
+          storage.write(async (tx) => tx.keptResults.prune(startMs + before, limit));
+        expect(await prune(7, 3)).toBe(3);
+        expect(await left()).toEqual([3, 4, 5, 6, 7, 8, 9]);
+        expect(await prune(7, 10)).toBe(4);
+        expect(await left()).toEqual([7, 8, 9]);
+        expect(await prune(7, 10)).toBe(0);
+      });
+    });
+
+    describe('erasing a conversation', () => {
+      /** A conversation with something of everything that can tell of one. */
+      async function tell(storage: Storage, accountId: string, status: StoredConversation['status'] = 'active') {
+        const conversation = sampleConversation({ status, externalId: ids.next('lead', startMs), messageCount: 3 });
+        const messages = [1, 2, 3].map((sequence) => sampleMessage(conversation.id, sequence));
+        const leads = [1, 2].map(() => sampleLead({ conversationId: conversation.id }));
+        const webhook = sampleWebhook();
+        const event = sampleEvent(conversation);
+        const delivery = sampleDelivery(webhook.id, { eventId: event.id, attemptCount: 2 });
+        const attempts = [sampleAttempt(), sampleAttempt({ responseStatus: 500 })];
+        const key = ids.next('apiKey', startMs);
+        await storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, conversation);
+          for (const message of messages) await tx.messages.insert(accountId, message);
+          for (const lead of leads) await tx.leads.insert(accountId, lead);
+          await tx.webhooks.insert(accountId, webhook);
+          const eventSequence = await tx.events.append(accountId, [event]);
+          await tx.deliveries.insert({ ...delivery, eventSequence });
+          for (const [index, attempt] of attempts.entries()) {
+            await tx.deliveries.insertAttempt(delivery.id, index + 1, attempt);
+          }
+          await tx.keptResults.put(accountId, key, {
+            fingerprint: sampleHash(),
+            result: '"told"',
+            conversationId: conversation.id,
+            createdAtMs: startMs,
+          });
+        });
+        return { conversation, messages, leads, event, delivery, key };
+      }
+
+      type Told = Awaited<ReturnType<typeof tell>>;
+
+      /** All that is to be found of one. */
+      async function trace({ read }: Storage, accountId: string, told: Told) {
+        const { conversation, messages, leads, event, delivery, key } = told;
+        const { events } = await read.events.after(accountId, 0, { filter: {}, limit: 100, span: 100 });
+        const [attempts] = await read.deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]);
+        return {
+          conversation: await read.conversations.findWithMessages(accountId, conversation.id),
+          byName: await read.conversations.idByExternalId(accountId, conversation.externalId ?? ''),
+          messages: await read.messages.findMany(
+            accountId,
+            messages.map(({ id }) => id),
+          ),
+          leads: await read.leads.findMany(
+            accountId,
+            leads.map(({ id }) => id),
+          ),
+          event: events.find(({ id }) => id === event.id),
+          answers: attempts?.map(({ responseStatus, responseBody }) => [responseStatus, responseBody]),
+          result: (await read.keptResults.find(accountId, key))?.result,
+        };
+      }
+
+      const erase = (storage: Storage, accountId: string, { conversation }: Told) =>
+        storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+
+      test('removes it with all that tells of it, and leaves the places of the log and its deliveries', async () => {
+        const { storage, reopen } = await open();
+        const { id } = await storedAccount(storage);
+        const told = await tell(storage, id);
+        const before = await trace(storage, id, told);
+        await erase(storage, id, told);
+        const expected = {
+          conversation: undefined,
+          byName: undefined,
+          messages: [undefined, undefined, undefined],
+          leads: [undefined, undefined],
+          event: { ...before.event, data: '{"erased":true}' },
+          answers: [
+            [200, null],
+            [500, null],
+          ],
+          result: null,
+        };
+        expect(await trace(storage, id, told)).toEqual(expected);
+        expect(await trace(await reopen(), id, told)).toEqual(expected);
+      });
+
+      test('touches no other conversation and no other account, and keeps the counters right', async () => {
+        const { storage } = await open();
+        const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
+        const told = await tell(storage, one.id, 'closed');
+        const beside = [await tell(storage, one.id, 'closed'), await tell(storage, one.id, 'pending')];
+        const theirs = await tell(storage, other.id);
+        const traces = () =>
+          Promise.all([
+            ...beside.map((each) => trace(storage, one.id, each)),
+            trace(storage, other.id, theirs),
+            storage.read.accounts.totals(other.id),
+          ]);
+        const before = await traces();
+        await erase(storage, one.id, told);
+        expect(await traces()).toEqual(before);
+        expect(await storage.read.accounts.totals(one.id)).toMatchObject({
+          active: 0,
+          pending: 1,
+          closed: 1,
+          eventSequence: 3,
+        });
+        expect(await storage.read.leads.count(one.id)).toBe(4);
+        expect(await storage.read.conversations.count(one.id, {})).toBe(2);
+      });
+
+      test('that is undone has erased nothing', async () => {
+        const { storage } = await open();
+        const { id } = await storedAccount(storage);
+        const told = await tell(storage, id);
+        const before = await trace(storage, id, told);
+        const erasures = await storage.read.events.erasures();
+        const undone = storage.write(async (tx) => {
+          await tx.conversations.erase(id, told.conversation);
+          throw new Error('on purpose');
+        });
+        await expect(undone).rejects.toThrow('on purpose');
+        expect(await trace(storage, id, told)).toEqual(before);
+        expect(await storage.read.events.erasures()).toBe(erasures);
+        expect(await storage.read.accounts.totals(id)).toMatchObject({ active: 1 });
+      });
+
+      test('is told to who watches, here and beside, who then finds that there was one more', async () => {
+        const { storage, beside } = await open();
+        const { id } = await storedAccount(storage);
+        const told = await tell(storage, id);
+        const other = await beside();
+        const before = await other.read.events.erasures();
+        const heard: string[] = [];
+        const stops = [
+          storage.watch((touched) => void (touched === undefined && heard.push('here'))),
+          other.watch((touched) => void (touched === undefined && heard.push('beside'))),
+        ];
+        await erase(storage, id, told);
+        await until(() => heard.includes('here') && heard.includes('beside'));
+        for (const stop of stops) stop();
+        expect(await other.read.events.erasures()).toBe(before + 1);
+        expect(await other.read.conversations.find(id, told.conversation.id)).toBeUndefined();
       });
     });
 

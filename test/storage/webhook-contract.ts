@@ -161,7 +161,12 @@ export function webhookContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => {
         await tx.deliveries.insert(empty);
         await tx.deliveries.insert(full);
-        expect(await tx.deliveries.findForAttempt(full.id)).toEqual({ delivery: full, accountId, webhook });
+        expect(await tx.deliveries.findForAttempt(full.id)).toEqual({
+          delivery: full,
+          accountId,
+          webhook,
+          event: null,
+        });
       });
       const reopened = await reopen();
       const stored = [empty, full].map((delivery) => ({ ...delivery, webhookEnabled: true }));
@@ -396,13 +401,13 @@ export function webhookContract(open: () => Promise<OpenedStorage>): void {
           event: index === 1 ? stored : null,
         })),
       );
-      for (const { delivery } of claimed) {
+      for (const { delivery, event } of claimed) {
         expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual({
           ...delivery,
           webhookEnabled: true,
         });
         const found = await storage.write(async (tx) => tx.deliveries.findForAttempt(delivery.id));
-        expect(found).toEqual({ delivery, accountId, webhook });
+        expect(found).toEqual({ delivery, accountId, webhook, event });
       }
     });
 

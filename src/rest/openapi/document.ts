@@ -66,17 +66,17 @@ const ifNoneMatchParameter: OpenApiParameter = {
 };
 
 /** The fields of an input that REST has in headers, as they are written there. */
-const headerParameters: Readonly<Record<string, OpenApiParameter>> = {
-  idempotencyKey: {
-    name: fieldsInHeaders.idempotencyKey,
+const headerParameters: Readonly<Record<'Idempotency-Key' | 'If-Match', OpenApiParameter>> = {
+  'Idempotency-Key': {
+    name: 'Idempotency-Key',
     in: 'header',
     description: idempotencyKeyDescription,
     required: false,
     schema: { type: 'string', pattern: idempotencyKeyPattern.source },
     example: 'f3c1b9e2-7a54-4a8e-9a55-0f1f4a0c7d21',
   },
-  expectedVersion: {
-    name: fieldsInHeaders.expectedVersion,
+  'If-Match': {
+    name: 'If-Match',
     in: 'header',
     description: 'The `ETag` that the caller has seen: with any other, nothing is changed and the answer is 412.',
     required: false,
@@ -179,12 +179,12 @@ function parametersOf(
   components: SchemaComponents,
 ): (OpenApiParameter | Reference)[] {
   const fields = Object.entries(input.properties ?? {}).filter(
-    ([name]) => route.body === 'none' || inPath.includes(name) || fieldsInHeaders[name] !== undefined,
+    ([name]) => route.body === 'none' || inPath.includes(name) || fieldsInHeaders.has(name),
   );
   return [
     ...fields.map(([name, field]): OpenApiParameter => {
-      const header = headerParameters[name];
-      if (header !== undefined) return header;
+      const header = fieldsInHeaders.get(name);
+      if (header !== undefined) return headerParameters[header];
       const { description, deprecated, examples, ...schema } = withoutNull(field);
       const [example] = examples ?? (schema.format === 'date-time' ? [exampleOf(schema, components)] : []);
       return {
@@ -219,7 +219,7 @@ function bodyOf(
   inPath: readonly string[],
   components: SchemaComponents,
 ): NonNullable<OpenApiOperation['requestBody']> {
-  const elsewhere = new Set([...inPath, ...Object.keys(fieldsInHeaders)]);
+  const elsewhere = new Set([...inPath, ...fieldsInHeaders.keys()]);
   const own = required.filter((name) => !elsewhere.has(name));
   const schema = components.name(`${operation.name.replace(/^./, (first) => first.toUpperCase())}Input`, {
     ...input,

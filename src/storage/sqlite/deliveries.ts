@@ -1,5 +1,6 @@
 import { and, asc, count, desc, eq, gt, gte, inArray, lt, lte, sql } from 'drizzle-orm';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
+import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites } from '../../domain/ports.ts';
 import { toEvent } from './events.ts';
@@ -317,6 +318,11 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     }
     return removed;
   };
+  const eventsAt = (accountId: string, sequences: readonly (number | null)[]): StoredEvent[] => {
+    const ofLog = sequences.filter((sequence) => sequence !== null);
+    if (ofLog.length === 0) return [];
+    return eventsOf.all({ accountId, sequences: jsonList(ofLog) }).map(toEvent);
+  };
   return {
     insert: (delivery) => {
       insert.run({
@@ -341,9 +347,11 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       const { key: webhookKey, accountId } = row;
       const due = findDue.all({ webhookKey, nowMs, limit });
       if (due.length > 0) take.run({ lease, leaseEndsMs, keys: jsonList(due.map(({ key }) => key)) });
-      const sequences = due.flatMap(({ eventSequence }) => (eventSequence === null ? [] : [eventSequence]));
-      const found = sequences.length === 0 ? [] : eventsOf.all({ accountId, sequences: jsonList(sequences) });
-      const eventBySequence = new Map(found.map((event) => [event.sequence, toEvent(event)]));
+      const found = eventsAt(
+        accountId,
+        due.map(({ eventSequence }) => eventSequence),
+      );
+      const eventBySequence = new Map(found.map((event) => [event.sequence, event]));
       const webhook = toWebhook(row);
       const dueAt = toTimestamp(leaseEndsMs);
       return {
@@ -359,13 +367,15 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     findForAttempt: (id) => {
       const row = findById.get({ id });
       const webhook = row && webhookByKey.get({ key: row.webhookKey });
-      return (
-        webhook && {
-          delivery: toDelivery(row, webhook.id),
-          accountId: webhook.accountId,
-          webhook: toWebhook(webhook),
-        }
-      );
+      if (row === undefined || webhook === undefined) return undefined;
+      const { accountId } = webhook;
+      const [event] = eventsAt(accountId, [row.eventSequence]);
+      return {
+        delivery: toDelivery(row, webhook.id),
+        accountId,
+        webhook: toWebhook(webhook),
+        event: event ?? null,
+      };
     },
     insertAttempt: (deliveryId, number, attempt) => {
       insertAttempt.run({ ...attempt, deliveryId, number, startedAt: toMs(attempt.startedAt) });

@@ -1,4 +1,5 @@
 import { and, eq, inArray, sql } from 'drizzle-orm';
+import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { ConversationWrites } from '../../domain/ports.ts';
 import { jsonList, type Queries } from './queries.ts';
@@ -14,9 +15,13 @@ import {
   meta,
 } from './tables.ts';
 
-const erasedData = JSON.stringify({ erased: true });
-
-/** @param onErase is told that something was erased; the transaction may still be undone */
+/**
+ * What is deleted is overwritten (`secure_delete`), and the write-ahead log is emptied after the commit. One thing is
+ * out of reach: where SQLite has moved a row to another page as the table grew, a piece of it can stay behind in the
+ * free space of the old page (its `rebuildPage` does not clear it), until other rows come there, or a VACUUM.
+ *
+ * @param onErase is told that something was erased; the transaction may still be undone
+ */
 export function eraseConversation(db: Queries, onErase: () => void): ConversationWrites['erase'] {
   const accountId = sql.placeholder('accountId');
   const id = sql.placeholder('id');
@@ -46,8 +51,12 @@ export function eraseConversation(db: Queries, onErase: () => void): Conversatio
     .prepare();
   // SQLite takes an account's log for narrow, and would walk all of it.
   const isItsEvent = and(eq(events.accountId, accountId), sql`unlikely(${eq(events.conversationId, id)})`);
-  const itsEvents = db.select({ id: events.id, timestamp: events.timestamp }).from(events).where(isItsEvent).prepare();
-  const eraseEvents = db.update(events).set({ data: erasedData }).where(isItsEvent).prepare();
+  const eraseEvents = db
+    .update(events)
+    .set({ data: erasedJson })
+    .where(isItsEvent)
+    .returning({ id: events.id, timestamp: events.timestamp })
+    .prepare();
   // A delivery is made in the moment of its event, which its id tells: so it needs no index of its own.
   const emptyAnswers = db
     .update(attempts)
@@ -83,11 +92,10 @@ export function eraseConversation(db: Queries, onErase: () => void): Conversatio
     const removedLeads = removeLeads.run(which).changes;
     removeConversation.run(which);
     count.run({ ...none, accountId: account, [conversation.status]: 1, leads: removedLeads });
-    const ranges = itsEvents
+    const ranges = eraseEvents
       .all(which)
       .map((event) => [event.id, lowestIdAt('delivery', event.timestamp), lowestIdAt('delivery', event.timestamp + 1)]);
     emptyAnswers.run({ events: jsonList(ranges) });
-    eraseEvents.run(which);
     emptyResults.run(which);
     countErasure.run();
     onErase();

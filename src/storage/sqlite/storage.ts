@@ -39,6 +39,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   const { busyTimeoutMs = 5_000 } = options;
   const { writing, reading, migrations } = openConnections(path, options);
   const watch = new CommitWatch(writing);
+  watch.cleanLog(); // a process that was killed right after erasing something could not do it any more
   const writer = new Writer(writing, transactionsOn(openQueries(writing), watch), {
     ...options,
     onCommit: watch.committed,

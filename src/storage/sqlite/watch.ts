@@ -5,6 +5,8 @@ type Listener = (touched?: Touched) => void;
 
 /** How often another process's commits are looked for; a look costs about a microsecond. */
 const pollMs = 20;
+/** When another process has kept the write-ahead log from being emptied, it is tried again. */
+const cleanRetryMs = 50;
 
 /**
  * Tells listeners of commits. Those of this process it is told of; those of others show in
@@ -20,6 +22,7 @@ export class CommitWatch {
   #hasErased = false;
   #version = 0;
   #polling: NodeJS.Timeout | undefined;
+  #cleaning: NodeJS.Timeout | undefined;
 
   constructor(connection: Connection) {
     this.#connection = connection;
@@ -33,7 +36,7 @@ export class CommitWatch {
     }
     return () => {
       this.#listeners.delete(listener);
-      if (this.#listeners.size === 0) this.close();
+      if (this.#listeners.size === 0) this.#stopPolling();
     };
   }
 
@@ -64,23 +67,35 @@ export class CommitWatch {
     if (accountIds.size > 0) this.#grown = new Set();
     if (webhookIds.size > 0) this.#due = new Set();
     this.#blurred = false;
-    if (this.#hasErased) this.#hasErased = !this.#cleanLog();
+    if (this.#hasErased) this.cleanLog();
+    this.#hasErased = false;
     if (blurred) this.#tell(undefined);
     else if (accountIds.size + webhookIds.size > 0) this.#tell({ accountIds, webhookIds });
   };
 
+  /** Empties the write-ahead log, which still holds what was erased: at once, or as soon as others let it. */
+  cleanLog(): void {
+    clearTimeout(this.#cleaning);
+    this.#cleaning = this.#truncateLog() ? undefined : setTimeout(() => this.cleanLog(), cleanRetryMs).unref();
+  }
+
   close(): void {
+    this.#stopPolling();
+    clearTimeout(this.#cleaning);
+  }
+
+  #stopPolling(): void {
     clearInterval(this.#polling);
     this.#polling = undefined;
   }
 
-  /** The write-ahead log still holds what was erased. @returns whether it could be emptied */
-  #cleanLog(): boolean {
+  /** @returns whether it is empty */
+  #truncateLog(): boolean {
     try {
       const [result] = this.#connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
       return result?.busy === 0;
     } catch {
-      return false; // another connection reads or writes: after the next commit, again
+      return false; // another connection reads or writes
     }
   }
 

@@ -1,0 +1,482 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { copyFileSync, existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { openSqliteStorage } from '../src/storage/sqlite/storage.ts';
+import type { Json } from './support/client.ts';
+import { temporaryFolder } from './support/files.ts';
+import { openReceiver, webhookPolicy } from './support/repeatables.ts';
+import * as select from './support/selections.ts';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+import { SseReader } from './support/sse.ts';
+import { socketClient, until } from './support/subscribe.ts';
+
+// Whoever asks for a conversation to be deleted has promised somebody that it is gone. So it is looked
+// for everywhere: on both faces, in the log and all that follow it, at receivers, and in the file's bytes.
+
+let server: TestServer;
+let client: TestAccount;
+/** A text that is in everything that tells of the conversation, and in nothing else. */
+let marker: string;
+
+beforeEach(async () => {
+  server = await startTestServer({ config: { webhookPolicy } });
+  onTestFinished(() => server.close());
+  client = await server.account();
+  marker = `marker-${randomUUID()}`;
+});
+
+/** A key is kept for its 24 hours: it is not to say more than it has to. */
+const keyFor = (operation: string, text: string): string => `${operation}-of-${text.slice(0, 6)}`;
+
+/** A conversation that is full of a text, and the leads that were captured in it. */
+async function tell(text: string): Promise<{ id: string; leads: string[]; messages: string[] }> {
+  const keyed = (key: string) => ({ headers: { 'idempotency-key': keyFor(key, text) } });
+  const started = await client.rest('POST', '/conversations', {
+    body: {
+      subject: `subject ${text}`,
+      visitor: { id: text, name: text, email: text },
+      externalId: text,
+      metadata: { [text]: text },
+      message: { content: `Hello ${text}`, sender: 'visitor', author: { name: text }, metadata: { a: text } },
+    },
+    ...keyed('create'),
+  });
+  const { id } = started.body;
+  const sent = await client.rest('POST', `/conversations/${id}/messages`, {
+    body: { content: `And ${text}`, sender: 'visitor' },
+    ...keyed('send'),
+  });
+  await client.rest('POST', `/conversations/${id}/messages`, { body: { content: `Yes ${text}`, sender: 'agent' } });
+  const leads: string[] = [];
+  for (const name of [text, 'x']) {
+    const lead = await client.rest('POST', '/leads', {
+      body: { conversationId: id, name, email: `${text}@example.com`, phone: text, company: text, metadata: { text } },
+      ...(name === text ? keyed('lead') : {}),
+    });
+    leads.push(lead.body.id);
+  }
+  await client.rest('PATCH', `/conversations/${id}`, { body: { status: 'closed', subject: `closed ${text}` } });
+  return { id, leads, messages: [started.body.messages[0].id, sent.body.id] };
+}
+
+const erase = {
+  REST: async (id: string) => {
+    expect((await client.rest('DELETE', `/conversations/${id}`)).status).toBe(204);
+  },
+  GraphQL: async (id: string) => {
+    const { data, errors } = await client.graphql(
+      'mutation ($id: ID!) { deleteConversation(input: { id: $id }) { deletedConversationId eventCursor } }',
+      { id },
+    );
+    expect(errors).toBeUndefined();
+    expect(data.deleteConversation).toEqual({ deletedConversationId: id, eventCursor: expect.any(String) });
+  },
+};
+
+const eventsNow = async (query = ''): Promise<Json[]> =>
+  (await client.rest('GET', `/events?limit=100${query}`)).body.data;
+
+const listTotals = async (): Promise<Json> => {
+  const totals: Record<string, number> = {};
+  for (const status of ['active', 'pending', 'closed']) {
+    totals[status] = (await client.rest('GET', `/conversations?status=${status}`)).body.pagination.total;
+  }
+  totals['all'] = (await client.rest('GET', '/conversations')).body.pagination.total;
+  totals['leads'] = (await client.rest('GET', '/leads')).body.pagination.total;
+  const { data } = await client.graphql('{ conversations { totalCount } leads { totalCount } }');
+  expect([data.conversations.totalCount, data.leads.totalCount]).toEqual([totals['all'], totals['leads']]);
+  return totals;
+};
+
+/** Where a text is found in the files of a database, page by page. */
+function placesOf(text: string, path = server.databasePath): string[] {
+  return ['', '-wal', '-shm'].flatMap((suffix) => {
+    const file = `${path}${suffix}`;
+    const bytes = existsSync(file) ? readFileSync(file) : Buffer.alloc(0);
+    const places: string[] = [];
+    for (let at = bytes.indexOf(text); at !== -1; at = bytes.indexOf(text, at + 1)) places.push(`${suffix}@${at}`);
+    return places;
+  });
+}
+
+describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted through %s', (face) => {
+  test('is found nowhere, nor are its messages and leads, and the totals are those of what is left', async () => {
+    const other = await tell('another');
+    await client.rest('POST', '/leads', { body: { email: 'nobody@example.com' } });
+    const before = await listTotals();
+    const { id, leads, messages } = await tell(marker);
+    await client.rest('PATCH', `/conversations/${id}`, { body: { status: 'active' } });
+    await erase[face](id);
+
+    for (const path of [
+      `/conversations/${id}`,
+      `/conversations/${id}/messages`,
+      ...leads.map((it) => `/leads/${it}`),
+    ]) {
+      expect((await client.rest('GET', path)).body.code, path).toBe('NOT_FOUND');
+    }
+    const send = { body: { content: 'x', sender: 'visitor' } };
+    expect((await client.rest('POST', `/conversations/${id}/messages`, send)).body.code).toBe('NOT_FOUND');
+    expect((await client.rest('DELETE', `/conversations/${id}`)).body.code).toBe('NOT_FOUND');
+    const { data, errors } = await client.graphql(
+      `query ($id: ID!, $ids: [ID!]!, $lead: ID!) {
+        conversation(id: $id) { id } lead(id: $lead) { id } node(id: $id) { id } nodes(ids: $ids) { id } }`,
+      { id, ids: [id, ...messages, ...leads], lead: leads[0] },
+    );
+    expect(data).toEqual({ conversation: null, lead: null, node: null, nodes: Array(5).fill(null) });
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['NOT_FOUND', 'NOT_FOUND']);
+    const lists = [await client.rest('GET', '/conversations'), await client.rest('GET', '/leads')];
+    expect(JSON.stringify(lists.map(({ body }) => body))).not.toContain(marker);
+    expect((await client.rest('GET', `/conversations?externalId=${marker}`)).body.pagination.total).toBe(0);
+    expect(await listTotals()).toEqual(before);
+    // And the neighbour is whole.
+    expect((await client.rest('GET', `/conversations/${other.id}`)).body.messages).toHaveLength(3);
+    expect((await client.rest('GET', `/leads/${other.leads[0]}`)).body.company).toBe('another');
+    // What it was called is free again.
+    expect((await client.rest('POST', '/conversations', { body: { externalId: marker } })).status).toBe(201);
+  });
+
+  test('leaves its events in the log, in their places, and nothing in them', async () => {
+    const other = await tell('another');
+    const { id } = await tell(marker);
+    const before = await eventsNow();
+    await erase[face](id);
+    expect(before.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 12 }, (_, index) => index + 1));
+    const ofOther = await eventsNow(`&conversationId=${other.id}`);
+    const cut = ofOther.length;
+    const all = before.map((event, index) => (index >= cut ? { ...event, data: { erased: true } } : event));
+    expect(await eventsNow()).toEqual(all);
+    expect(await eventsNow(`&conversationId=${id}`)).toEqual(all.slice(cut));
+
+    const start = (await client.rest('GET', '/events?limit=1')).body.data[0].cursor;
+    const sse = await SseReader.open(`${server.url}/v1/events/stream?after=${start}`, {
+      authorization: `Bearer ${client.secret}`,
+    });
+    await sse.until(({ events }) => events.length === all.length - 1);
+    expect(sse.events).toEqual(all.slice(1));
+    sse.close();
+
+    const { data } = await client.graphql(`{ events(first: 100) { nodes { erased ${select.event} } } }`);
+    for (const [index, node] of data.events.nodes.entries()) {
+      const { erased, conversation, message, lead } = node;
+      if (index < cut) expect([erased, conversation?.id]).toEqual([false, other.id]);
+      else expect([erased, conversation, message ?? null, lead ?? null]).toEqual([true, null, null, null]);
+    }
+    const socket = socketClient(server.url, client.secret);
+    const got: Json[] = [];
+    const selection = `subscription ($after: String) { messageReceived(after: $after) {
+      erased sequence message { content } conversation { id messages { totalCount } } } }`;
+    void (async () => {
+      for await (const { data: one } of socket.iterate({ query: selection, variables: { after: start } }))
+        got.push(one);
+    })().catch(() => {});
+    const received = all.slice(1).filter(({ type }) => type === 'message.received');
+    await until(() => got.length === received.length);
+    expect(got.map((one) => one.messageReceived)).toEqual(
+      received.map(({ sequence, data: told }) =>
+        told.erased
+          ? { erased: true, sequence, message: null, conversation: null }
+          : expect.objectContaining({ erased: false, sequence }),
+      ),
+    );
+    await socket.dispose();
+  });
+
+  test('cannot be had again by the key of a request about it, and other keys are as they were', async () => {
+    const { id } = await tell(marker);
+    await tell('another');
+    await erase[face](id);
+    const again = async (text: string) => {
+      const keyed = (key: string) => ({ headers: { 'idempotency-key': keyFor(key, text) } });
+      const conversations = (await client.rest('GET', '/conversations?externalId=another')).body.data;
+      const conversationId = text === marker ? id : conversations[0].id;
+      return [
+        await client.rest('POST', '/conversations', {
+          body: {
+            subject: `subject ${text}`,
+            visitor: { id: text, name: text, email: text },
+            externalId: text,
+            metadata: { [text]: text },
+            message: { content: `Hello ${text}`, sender: 'visitor', author: { name: text }, metadata: { a: text } },
+          },
+          ...keyed('create'),
+        }),
+        await client.rest('POST', `/conversations/${conversationId}/messages`, {
+          body: { content: `And ${text}`, sender: 'visitor' },
+          ...keyed('send'),
+        }),
+        await client.rest('POST', '/leads', {
+          body: {
+            conversationId,
+            name: text,
+            email: `${text}@example.com`,
+            phone: text,
+            company: text,
+            metadata: { text },
+          },
+          ...keyed('lead'),
+        }),
+      ];
+    };
+    for (const { status, body } of await again(marker)) {
+      expect([status, body.code]).toEqual([404, 'NOT_FOUND']);
+      expect(JSON.stringify(body)).not.toContain(marker);
+    }
+    for (const { status, headers } of await again('another')) {
+      expect([status, headers['idempotent-replayed']]).toEqual([201, 'true']);
+    }
+    const { errors } = await client.graphql(
+      'mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id } } }',
+      {
+        input: {
+          conversationId: id,
+          content: `And ${marker}`,
+          sender: 'VISITOR',
+          idempotencyKey: keyFor('send', marker),
+        },
+      },
+    );
+    expect(errors?.[0]?.extensions.code).toBe('NOT_FOUND');
+    // Another request under the key is told apart still.
+    const other = await client.rest('POST', '/leads', {
+      body: { email: 'x' },
+      headers: { 'idempotency-key': keyFor('create', marker) },
+    });
+    expect(other.body.code).toBe('IDEMPOTENCY_KEY_REUSED');
+  });
+
+  test('still counts in the reports of the past', async () => {
+    const { id } = await tell(marker);
+    const report = async () => {
+      const { openNow: _, ...rest } = (await client.rest('GET', '/analytics')).body;
+      return rest;
+    };
+    const before = await report();
+    expect(before.totals).toMatchObject({ conversationsStarted: 1, leads: 2, messages: { visitor: 2, agent: 1 } });
+    await erase[face](id);
+    expect(await report()).toEqual(before);
+    expect((await client.rest('GET', '/analytics')).body.openNow).toEqual({ active: 0, pending: 0 });
+  });
+});
+
+describe('webhooks', () => {
+  const deliveriesOf = async (webhookId: string): Promise<Json[]> => {
+    const list = (await client.rest('GET', `/webhooks/${webhookId}/deliveries?limit=100`)).body.data;
+    return await Promise.all(
+      list.map(async ({ id }: Json) => (await client.rest('GET', `/webhooks/${webhookId}/deliveries/${id}`)).body),
+    );
+  };
+
+  async function settled(webhookId: string, holds: (deliveries: Json[]) => boolean): Promise<Json[]> {
+    for (;;) {
+      const deliveries = await deliveriesOf(webhookId);
+      if (holds(deliveries)) return deliveries;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  const isSigned = (secret: string, headers: Json, body: string): boolean => {
+    const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
+    const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
+    return headers['webhook-signature'] === `v1,${createHmac('sha256', key).update(signed).digest('base64')}`;
+  };
+
+  async function listen(answer: (body: string) => { status: number; body?: string }, events: string[]) {
+    const receiver = await openReceiver(answer);
+    onTestFinished(() => receiver.close());
+    const { body } = await client.rest('POST', '/webhooks', { body: { url: receiver.url, events } });
+    return { receiver, id: body.id as string, secret: body.secret as string };
+  }
+
+  test('are sent, from then on, that it was erased, and forget what receivers have answered', async () => {
+    let status = 500;
+    const {
+      receiver,
+      id: webhookId,
+      secret,
+    } = await listen((body) => ({ status, body: `I have got ${body}` }), ['conversation.started', 'lead.captured']);
+    const { id } = await tell(marker);
+    const other = await tell('another');
+    const before = await settled(webhookId, (all) => all.every(({ attemptCount }) => attemptCount === 1));
+    expect(before).toHaveLength(6);
+    expect(JSON.stringify(before)).toContain(marker);
+    await erase.REST(id);
+    const after = await deliveriesOf(webhookId);
+    expect(JSON.stringify(after)).not.toContain(marker);
+    const events = await eventsNow();
+    const erased = new Set(events.filter(({ data }) => data.erased).map((event) => event.id));
+    for (const [index, delivery] of after.entries()) {
+      const [attempt] = delivery.attempts;
+      if (erased.has(delivery.eventId)) expect(attempt).toEqual({ ...before[index].attempts[0], responseBody: null });
+      else expect(delivery).toEqual(before[index]);
+    }
+
+    // What is pending is tried again, with nothing in it.
+    status = 200;
+    receiver.bodies.length = 0;
+    receiver.headers.length = 0;
+    server.clock.advance(10_000);
+    await server.app.webhooks.look();
+    const done = await settled(webhookId, (all) => all.every((delivery) => delivery.status === 'succeeded'));
+    expect(receiver.bodies).toHaveLength(6);
+    for (const [index, body] of receiver.bodies.entries()) {
+      const event = JSON.parse(body);
+      expect(event).toEqual(events.find((one) => one.id === event.id));
+      expect(isSigned(secret, receiver.headers[index], body)).toBe(true);
+    }
+    expect(receiver.bodies.filter((body) => JSON.parse(body).data.erased)).toHaveLength(3);
+
+    // So it is when somebody repeats one.
+    receiver.bodies.length = 0;
+    const one = done.find(({ eventId }) => erased.has(eventId));
+    await client.rest('POST', `/webhooks/${webhookId}/deliveries/${one.id}/redeliver`);
+    await settled(webhookId, (all) => all.every((delivery) => delivery.status === 'succeeded'));
+    expect(receiver.bodies.map((body) => JSON.parse(body).data)).toEqual([{ erased: true }]);
+    expect(JSON.stringify(await eventsNow(`&conversationId=${other.id}`))).toContain('another');
+  });
+
+  test('that were under way are not asked again what they have told: a late answer is not kept', async () => {
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const { createServer } = await import('node:http');
+    const got: string[] = [];
+    const slow = createServer(async (req, res) => {
+      let text = '';
+      for await (const chunk of req.setEncoding('utf8')) text += chunk;
+      got.push(text);
+      await answered;
+      res.end(text);
+    });
+    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      slow.close();
+      slow.closeAllConnections();
+    });
+    const { port } = slow.address() as { port: number };
+    const webhook = { url: `http://127.0.0.1:${port}/`, events: ['conversation.started'] };
+    const { id: webhookId } = (await client.rest('POST', '/webhooks', { body: webhook })).body;
+    const { id } = await tell(marker);
+    await until(() => got.length === 1);
+    expect(got[0]).toContain(marker);
+    await erase.REST(id);
+    answer();
+    const [delivery] = await settled(webhookId, (all) => all.every(({ status }) => status === 'succeeded'));
+    expect(delivery.attempts).toMatchObject([{ responseStatus: 200, responseBody: null }]);
+    await until(() => placesOf(marker).length === 0);
+  });
+
+  test('that were repeated under a key have their result forgotten, since it holds what was answered', async () => {
+    const { id: webhookId } = await listen((body) => ({ status: 200, body }), ['conversation.started']);
+    const { id } = await tell(marker);
+    const [delivery] = await settled(webhookId, (all) => all.every(({ status }) => status === 'succeeded'));
+    const repeat = () =>
+      client.rest('POST', `/webhooks/${webhookId}/deliveries/${delivery.id}/redeliver`, {
+        headers: { 'idempotency-key': 'again' },
+      });
+    const first = await repeat();
+    expect(JSON.stringify(first.body)).toContain(marker);
+    expect(Object.keys(first.body)).not.toContain('conversationId');
+    await settled(webhookId, (all) => all.every(({ attemptCount }) => attemptCount === 2));
+    expect((await repeat()).body).toEqual(first.body);
+    await erase.REST(id);
+    expect((await repeat()).body).toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('the file', () => {
+  test('holds nothing of it after the answer: neither rows nor their indexes, the log of writes, or what was freed', async () => {
+    const receiver = await openReceiver((body) => ({ status: 200, body }));
+    onTestFinished(() => receiver.close());
+    await client.rest('POST', '/webhooks', { body: { url: receiver.url } });
+    const { id } = await tell(marker);
+    const long = `${marker} `.repeat(350);
+    for (const content of [long.slice(0, 1_500), long.slice(0, 6_000), long, marker]) {
+      await client.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'visitor' } });
+    }
+    for (const subject of [marker, `${marker} ${marker}`, 'short', `${marker} again`]) {
+      await client.rest('PATCH', `/conversations/${id}`, {
+        body: { subject, externalId: subject, metadata: { note: long.slice(0, 8_000), [subject]: 1 } },
+      });
+      await client.rest('PATCH', `/conversations/${id}`, { body: { metadata: null } });
+    }
+    await until(() => receiver.bodies.length === 10);
+    expect(placesOf(marker).length).toBeGreaterThan(50);
+    await erase.REST(id);
+    // An answer that was on its way is not kept, either.
+    await until(() => placesOf(marker).length === 0);
+  });
+
+  test('is cleaned as soon as another process lets it be', async () => {
+    const { id } = await tell(marker);
+    const reader = new Database(server.databasePath, { readonly: true });
+    onTestFinished(() => void reader.close());
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM messages').get();
+    await erase.REST(id);
+    expect(placesOf(marker).length).toBeGreaterThan(0);
+    reader.exec('COMMIT');
+    await until(() => placesOf(marker).length === 0);
+  });
+
+  test('is cleaned when it is opened again after a crash right behind the deletion', async () => {
+    const { id } = await tell(marker);
+    const reader = new Database(server.databasePath, { readonly: true });
+    onTestFinished(() => void reader.close());
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM messages').get();
+    await erase.REST(id);
+    const path = join(temporaryFolder(), 'left-behind.db');
+    for (const suffix of ['', '-wal']) copyFileSync(`${server.databasePath}${suffix}`, `${path}${suffix}`);
+    expect(placesOf(marker, path).length).toBeGreaterThan(0);
+    const storage = openSqliteStorage(path);
+    onTestFinished(() => storage.close());
+    expect(placesOf(marker, path)).toEqual([]);
+  });
+});
+
+describe('who follows the log', () => {
+  const follow = async (url: string, after: string): Promise<SseReader> => {
+    const reader = await SseReader.open(`${url}/v1/events/stream?after=${after}`, {
+      authorization: `Bearer ${client.secret}`,
+    });
+    onTestFinished(() => reader.close());
+    return reader;
+  };
+
+  test('is not told of it any more once the deletion was answered, though others were just before', async () => {
+    const start = (await client.rest('GET', '/events')).body.pagination.nextCursor;
+    const early = await follow(server.url, start); // keeps the newest events in memory
+    const { id } = await tell(marker);
+    await early.until(({ events }) => events.length === 6);
+    expect(JSON.stringify(early.events)).toContain(marker);
+    await erase.REST(id);
+    const late = await follow(server.url, start);
+    await late.until(({ events }) => events.length === 6);
+    expect(late.events.map(({ sequence, data }) => [sequence, data])).toEqual(
+      [1, 2, 3, 4, 5, 6].map((sequence) => [sequence, { erased: true }]),
+    );
+    // Those of before hear nothing of it, and go on.
+    await client.rest('POST', '/conversations');
+    await Promise.all([early, late].map((reader) => reader.until(({ events }) => events.length === 7)));
+    expect(early.events.at(-1).sequence).toBe(7);
+  });
+
+  test('in another process is not told of it any more after 100 ms', async () => {
+    const other = await startTestServer({ databasePath: server.databasePath, clock: server.clock });
+    onTestFinished(() => other.close());
+    const start = (await client.rest('GET', '/events')).body.pagination.nextCursor;
+    const early = await follow(other.url, start);
+    const { id } = await tell(marker);
+    await early.until(({ events }) => events.length === 6);
+    await erase.REST(id);
+    await sleep(100);
+    const late = await follow(other.url, start);
+    await late.until(({ events }) => events.length === 6);
+    expect(late.events.map(({ data }) => data)).toEqual(Array(6).fill({ erased: true }));
+  });
+});

@@ -25,13 +25,12 @@ export const eventFields = `__typename id type timestamp sequence cursor account
   ... on ConversationClosedEvent { conversation { id } }
   ... on LeadCapturedEvent { lead { id email } }`;
 
-const patienceMs = 15_000;
-
 /**
  * Waits until something holds, looking after every turn of the loop.
- * @throws Error after a time within that of a test, so that it does not look forever
+ * @param patienceMs within the time of the test, so that it does not look forever
+ * @throws Error when it has run out of patience
  */
-export async function until(holds: () => boolean): Promise<void> {
+export async function until(holds: () => boolean, patienceMs = 15_000): Promise<void> {
   const startedMs = performance.now();
   for (let turn = 0; !holds(); turn++) {
     if (performance.now() - startedMs > patienceMs) throw new Error(`It never came to hold: ${holds}`);

@@ -7,6 +7,8 @@ export default defineConfig({
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
     include: ['test/**/*.test.ts'],
+    // Each file would load all the sources anew, which takes a quarter of the time. They keep no state of their own.
+    isolate: false,
     testTimeout: 20_000,
     hookTimeout: 20_000,
     // By default it leaves a core idle, which on a machine of two is half of it.

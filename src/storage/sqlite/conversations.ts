@@ -7,7 +7,7 @@ import type { ConversationReads, ConversationWrites } from '../../domain/ports.t
 import { eraseConversation } from './erasure.ts';
 import { allMessages } from './messages.ts';
 import { columnsOf, jsonList, type Queries } from './queries.ts';
-import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { accountTotals, conversations } from './tables.ts';
 
 type Row = typeof conversations.$inferSelect;
@@ -187,13 +187,7 @@ export function conversationReads(db: Queries): ConversationReads {
       const row = find.get({ accountId, id });
       return row && toConversation(row);
     },
-    findMany: (accountId, ids) => {
-      const rows = new Map(findMany.all({ accountId, ids: jsonList(ids) }).map((row) => [row.id, row]));
-      return ids.map((id) => {
-        const row = rows.get(id);
-        return row && toConversation(row);
-      });
-    },
+    findMany: (accountId, ids) => inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toConversation)),
     findWithMessages: (accountId, id) => findWithMessages(accountId, id),
     idByExternalId: (accountId, externalId) => idByExternalId.get({ accountId, externalId })?.id,
     page: (accountId, query) => {

@@ -5,7 +5,7 @@ import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites } from '../../domain/ports.ts';
 import { toEvent } from './events.ts';
 import { inJoin, jsonList, type Queries } from './queries.ts';
-import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { attempts, deliveries, events, webhooks } from './tables.ts';
 import { toWebhook } from './webhooks.ts';
 
@@ -138,13 +138,8 @@ export function deliveryReads(db: Queries): DeliveryReads {
       const row = find.get({ accountId, id });
       return row && toDeliveryOfWebhook(row);
     },
-    findMany: (accountId, ids) => {
-      const rows = new Map(findMany.all({ accountId, ids: jsonList(ids) }).map((row) => [row.delivery.id, row]));
-      return ids.map((id) => {
-        const row = rows.get(id);
-        return row && toDeliveryOfWebhook(row);
-      });
-    },
+    findMany: (accountId, ids) =>
+      inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDeliveryOfWebhook)),
     page: (accountId, webhookId, { limit, offset, after }) =>
       // Every id sorts below a tilde.
       sliceOf(

@@ -2,7 +2,7 @@ import { and, desc, eq, inArray, lt, sql } from 'drizzle-orm';
 import type { Lead } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/ports.ts';
 import { jsonList, type Queries } from './queries.ts';
-import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { accountTotals, leads } from './tables.ts';
 
 type Row = typeof leads.$inferSelect;
@@ -51,13 +51,7 @@ export function leadReads(db: Queries): LeadReads {
       const row = find.get({ accountId, id });
       return row && toLead(row);
     },
-    findMany: (accountId, ids) => {
-      const rows = new Map(findMany.all({ accountId, ids: jsonList(ids) }).map((row) => [row.id, row]));
-      return ids.map((id) => {
-        const row = rows.get(id);
-        return row && toLead(row);
-      });
-    },
+    findMany: (accountId, ids) => inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toLead)),
     page: (accountId, { limit, offset, after }) =>
       // Every id sorts below a tilde.
       sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toLead),

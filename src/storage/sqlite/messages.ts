@@ -2,7 +2,7 @@ import { and, asc, eq, inArray, sql } from 'drizzle-orm';
 import type { Message } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/ports.ts';
 import { inJoin, jsonList, type Queries } from './queries.ts';
-import { toMs, toTimestamp } from './rows.ts';
+import { inOrderOf, toMs, toTimestamp } from './rows.ts';
 import { conversations, messages } from './tables.ts';
 
 type Row = typeof messages.$inferSelect;
@@ -59,13 +59,11 @@ export function messageReads(db: Queries): MessageReads {
     )
     .prepare();
   return {
-    findMany: (accountId, ids) => {
-      const rows = new Map(findMany.all({ accountId, ids: jsonList(ids) }).map((row) => [row.messages.id, row]));
-      return ids.map((id) => {
-        const row = rows.get(id);
-        return row && toMessage(row.messages, row.conversations.id);
-      });
-    },
+    findMany: (accountId, ids) =>
+      inOrderOf(
+        ids,
+        findMany.all({ accountId, ids: jsonList(ids) }).map((row) => toMessage(row.messages, row.conversations.id)),
+      ),
     ranges: (accountId, asked) => {
       const pages: Message[][] = asked.map(() => []);
       const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));

@@ -16,3 +16,12 @@ export function sliceOf<Row, T>(rows: readonly Row[], limit: number, map: (row: 
   const hasMore = rows.length > limit;
   return { items: (hasMore ? rows.slice(0, limit) : rows).map(map), hasMore };
 }
+
+/** What was found of the things asked for by id, in the order of the ids; undefined where there is none. */
+export function inOrderOf<T extends { readonly id: string }>(
+  ids: readonly string[],
+  found: readonly T[],
+): (T | undefined)[] {
+  const byId = new Map(found.map((item) => [item.id, item]));
+  return ids.map((id) => byId.get(id));
+}

@@ -2,7 +2,7 @@ import { and, count, desc, eq, inArray, lt, sql } from 'drizzle-orm';
 import type { WebhookReads, WebhookWrites } from '../../domain/ports.ts';
 import type { StoredWebhook } from '../../domain/webhook.ts';
 import { jsonList, type Queries } from './queries.ts';
-import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { webhooks } from './tables.ts';
 
 type Row = typeof webhooks.$inferSelect;
@@ -55,13 +55,7 @@ export function webhookReads(db: Queries): WebhookReads {
       const row = find.get({ accountId, id });
       return row && toWebhook(row);
     },
-    findMany: (accountId, ids) => {
-      const rows = new Map(findMany.all({ accountId, ids: jsonList(ids) }).map((row) => [row.id, row]));
-      return ids.map((id) => {
-        const row = rows.get(id);
-        return row && toWebhook(row);
-      });
-    },
+    findMany: (accountId, ids) => inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toWebhook)),
     page: (accountId, { limit, offset, after }) =>
       // Every id sorts below a tilde.
       sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toWebhook),

@@ -1,13 +1,13 @@
 import { randomFillSync } from 'node:crypto';
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { LookupFunction } from 'node:net';
 import { createLRUCache, createYoga } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
-import type { ServerContext } from './access/exchange.ts';
-import { Origins } from './access/origins.ts';
-import { useExchange } from './access/plugin.ts';
+import { Exchange } from './access/exchange.ts';
+import { isPreflight, Origins } from './access/origins.ts';
 import { RateLimiter } from './access/rate-limit.ts';
+import { Responder } from './access/respond.ts';
 import { secrets } from './access/secrets.ts';
 import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
@@ -20,10 +20,10 @@ import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
 import type { GraphQLContext } from './graphql/builder.ts';
-import { useGraphQL } from './graphql/plugin.ts';
+import { type ServerContext, useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
-import { useRest } from './rest/plugin.ts';
+import { answerRest } from './rest/answer.ts';
 import type { Route } from './rest/routes.ts';
 
 export interface AppOptions {
@@ -58,8 +58,8 @@ const publicOnly: AddressPolicy = { allowHttp: false, allowPrivate: false };
 
 export interface App {
   readonly world: World;
-  /** The request listener for a Node HTTP server. */
-  readonly yoga: ReturnType<typeof createYoga<ServerContext, GraphQLContext>>;
+  /** The request listener for a Node HTTP server: REST, and what Yoga serves at `/graphql`. */
+  listener(req: IncomingMessage, res: ServerResponse): Promise<void>;
   readonly sessions: Sessions;
   readonly liveLog: LiveLog;
   /** Sends webhooks, once it is started. */
@@ -113,13 +113,11 @@ export function buildApp(options: AppOptions): App {
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
+  const responder = new Responder({ clock, log, origins });
+  const rest = answerRest(world, { door, sessions, timings, log, publicUrl, routes: options.routes });
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
-    plugins: [
-      useExchange({ clock, log, origins }),
-      useRest(world, { door, sessions, timings, log, publicUrl, routes: options.routes }),
-      useGraphQL(world, { door, sessions, timings, log }),
-    ],
+    plugins: [useGraphQL(world, { door, responder, sessions, timings, log })],
     // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.
     graphiql: (_request, context) =>
       /^\/graphql(\?|$)/.test(context?.req.url ?? '') && { title: 'Conversation service', defaultQuery: welcomeQuery },
@@ -136,9 +134,24 @@ export function buildApp(options: AppOptions): App {
     multipart: false,
     maxRequestBodySize: false,
   });
+
+  /** Yoga turns each request into one of the Fetch standard: REST, which has no use for that, is answered before it. */
+  async function listener(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const exchange = new Exchange(req);
+    if (isPreflight(req)) {
+      await responder.send(exchange, res, { status: 204, headers: origins.preflightHeaders(req.headers) });
+    } else if (exchange.path !== '/graphql') {
+      await responder.send(exchange, res, await rest(exchange, res));
+    } else if (URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) {
+      await yoga(req, res, { exchange } as ServerContext);
+    } else {
+      await responder.send(exchange, res, { status: 400, headers: {} }); // there is no such host
+    }
+  }
+
   return {
     world,
-    yoga,
+    listener,
     sessions,
     liveLog,
     webhooks,

@@ -1,19 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Account } from '../domain/accounts.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { Deprecation } from '../domain/deprecation.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Awaitable, RateLimit } from '../domain/ports.ts';
 import type { Arrival, Door } from './admit.ts';
+import { readJson } from './body.ts';
 import type { Admission } from './rate-limit.ts';
-
-/** What Yoga hands to its hooks beside the request, when it runs on a Node server. */
-export interface ServerContext {
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
-  exchange?: Exchange;
-}
 
 /** One HTTP request and what becomes known of it on its way; the log line is made of it. */
 export class Exchange {
@@ -32,6 +26,8 @@ export class Exchange {
   account?: Account;
   rateLimit?: RateLimit;
   #admission?: Admission;
+  #caller?: Promise<Caller>;
+  #body?: Promise<unknown>;
 
   constructor(req: IncomingMessage) {
     this.req = req;
@@ -47,8 +43,19 @@ export class Exchange {
     return arrivalOf(this.req);
   }
 
-  /** Lets the request in through the door, and remembers whose it is. */
-  async admit(door: Door): Promise<Caller> {
+  /** Lets the request in through the door, once, and remembers whose it is. */
+  admit(door: Door): Promise<Caller> {
+    this.#caller ??= this.#admit(door);
+    return this.#caller;
+  }
+
+  /** The body of the request, which can be read but once. See readJson for its errors. */
+  readJson(): Promise<unknown> {
+    this.#body ??= readJson(this.req);
+    return this.#body;
+  }
+
+  async #admit(door: Door): Promise<Caller> {
     const caller = await door.identify(this.arrival);
     this.account = caller.account;
     await this.#pay(door, caller, () => door.admit(caller, this.arrival));

@@ -1,7 +1,6 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
-import { requestIdOf } from '../access/exchange.ts';
 import { type App, type AppOptions, buildApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
@@ -54,9 +53,10 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
       res.once('close', () => unanswered.delete(res));
       if (!server.listening) res.setHeader('Connection', 'close');
       req.url = pathOf(req.url);
-      if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`))
-        res.writeHead(400, { 'X-Request-Id': requestIdOf(req.headers['x-request-id']) }).end();
-      else void app.yoga(req, res);
+      app.listener(req, res).catch((error: unknown) => {
+        log.error({ err: error }, 'a request could not be answered');
+        res.destroy();
+      });
     },
   );
   const sockets = app.attachSocket(server);

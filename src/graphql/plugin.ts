@@ -1,9 +1,10 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema, subscribe } from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
-import { readJson } from '../access/body.ts';
-import type { Exchange, ServerContext } from '../access/exchange.ts';
+import type { Exchange } from '../access/exchange.ts';
+import type { Responder } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
@@ -18,6 +19,13 @@ import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from 
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
+/** What Yoga is given beside the request, and hands to its hooks. */
+export interface ServerContext {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly exchange: Exchange;
+}
+
 /** Yoga's context of one request, with who sent it once the door has let it in. */
 interface RequestContext extends ServerContext {
   caller?: Caller;
@@ -31,13 +39,21 @@ interface Result {
   readonly errors?: readonly unknown[];
 }
 
+export interface GraphQLOptions {
+  readonly door: Door;
+  readonly responder: Responder;
+  readonly sessions: Sessions;
+  readonly timings: StreamTimings;
+  readonly log: Logger;
+}
+
 /** GraphQL over HTTP at `/graphql`, behind the same door as REST. */
 export function useGraphQL(
   world: World,
-  { door, sessions, timings, log }: { door: Door; sessions: Sessions; timings: StreamTimings; log: Logger },
+  { door, responder, sessions, timings, log }: GraphQLOptions,
 ): Plugin<GraphQLContext, RequestContext> {
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
-    const params = reads(exchange) ? paramsOfQuery(exchange.query) : await readJson(exchange.req);
+    const params = reads(exchange) ? paramsOfQuery(exchange.query) : await exchange.readJson();
     if (params === undefined) {
       throw new DomainError('BAD_REQUEST', 'Send a JSON body with a `query`.');
     }
@@ -54,10 +70,10 @@ export function useGraphQL(
   }
 
   /** A result with its errors as they may be told. */
-  function present<R extends Result>(result: R, exchange: Exchange | undefined): R {
+  function present<R extends Result>(result: R, exchange: Exchange): R {
     const { errors } = result;
     if (errors === undefined) return result;
-    const requestId = exchange?.requestId ?? '';
+    const { requestId } = exchange;
     const onUnexpected = (cause: unknown): void => log.error({ requestId, err: cause }, 'request failed');
     const requestFailed = !('data' in result) && !isSubscribing(errors);
     return {
@@ -77,13 +93,12 @@ export function useGraphQL(
 
     onRequest({ request, setRequest, serverContext, fetchAPI }) {
       // Yoga knows no HEAD, and would refuse mutations for GET alone.
-      if (serverContext.exchange?.method === 'HEAD')
+      if (serverContext.exchange.method === 'HEAD')
         setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
     },
 
     async onRequestParse({ serverContext, setRequestParser, endResponse, fetchAPI }) {
       const { exchange } = serverContext;
-      if (exchange === undefined) return;
       const caller = await exchange.admit(door);
       serverContext.caller = caller;
       serverContext.budget = new AnswerBudget();
@@ -145,6 +160,10 @@ export function useGraphQL(
       const { exchange } = serverContext;
       if (Array.isArray(result)) setResult(result.map((one) => present(one, exchange)));
       else if (!(Symbol.asyncIterator in result)) setResult(present(result, exchange));
+    },
+
+    onResponse({ response, serverContext: { exchange } }) {
+      responder.complete(exchange, response.status, (name, value) => response.headers.append(name, value));
     },
   };
 }

@@ -1,10 +1,9 @@
 import type { ServerResponse } from 'node:http';
-import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Door } from '../access/admit.ts';
-import { readJson } from '../access/body.ts';
-import type { Exchange, ServerContext } from '../access/exchange.ts';
+import type { Exchange } from '../access/exchange.ts';
+import type { Reply } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import { type Deprecation, deprecatedFields } from '../domain/deprecation.ts';
@@ -29,13 +28,6 @@ interface Target {
 /** Every path of the API, with what each of its methods does. */
 type Methods = Map<string, Target>;
 
-/** The facts of a request that its answer is made of. */
-interface Reply {
-  readonly status: number;
-  readonly headers: Record<string, string>;
-  readonly body?: string | AsyncIterable<string>;
-}
-
 export interface RestOptions {
   readonly door: Door;
   readonly sessions: Sessions;
@@ -48,10 +40,10 @@ export interface RestOptions {
 }
 
 /** Answers everything that is not GraphQL: `/v1`, the pages that need no credential, and 404 for the rest. */
-export function useRest(
+export function answerRest(
   world: World,
   { door, sessions, timings, log, publicUrl, routes = allRoutes }: RestOptions,
-): Plugin<object, ServerContext> {
+): (exchange: Exchange, res: ServerResponse) => Promise<Reply> {
   const pageAt = createPages(routes, publicUrl);
   const router = createRouter<Methods>();
   const byPath = new Map<string, Methods>();
@@ -73,10 +65,10 @@ export function useRest(
     // The router would overlook a slash at the end, and a forgotten id would be answered with the list.
     const match = exchange.path.endsWith('/') ? undefined : findRoute(router, '', exchange.path, { params: true });
     if (match === undefined) throw new DomainError('NOT_FOUND', 'There is nothing at this path.');
-    const allow = [...match.data.keys(), 'OPTIONS'];
-    if (exchange.method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
     const target = match.data.get(exchange.method);
     if (target === undefined) {
+      const allow = [...match.data.keys(), 'OPTIONS'];
+      if (exchange.method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
       throw new DomainError('METHOD_NOT_ALLOWED', `This path knows ${allow.join(', ')}.`, { allow });
     }
     const { route, reader } = target;
@@ -84,7 +76,7 @@ export function useRest(
     exchange.operation = operation.name;
     if (operation.deprecated !== undefined) exchange.deprecation = operation.deprecated;
     operation.authorise(caller);
-    const body = route.body === 'none' ? undefined : await readJson(exchange.req);
+    const body = route.body === 'none' ? undefined : await exchange.readJson();
     try {
       const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
       const inHeaders = inputOfHeaders(exchange.req, route);
@@ -116,24 +108,15 @@ export function useRest(
     return { status: known.status, headers: problemHeaders(known), body: JSON.stringify(problemOf(known, exchange)) };
   }
 
-  return {
-    async onRequest({ serverContext, endResponse, fetchAPI }) {
-      const { exchange } = serverContext;
-      if (exchange === undefined || exchange.path === '/graphql') return;
-      let result: Reply;
-      try {
-        result = isUnder(prefix, exchange.path) ? await reply(exchange, serverContext.res) : outside(exchange, pageAt);
-      } catch (error) {
-        result = problemReply(error, exchange);
-      }
-      const { status, headers, body } = result;
-      if (exchange.deprecation !== undefined) addDeprecation(headers, exchange.deprecation, exchange.operation);
-      if (exchange.method === 'HEAD' && typeof body === 'string') {
-        headers['Content-Length'] = String(Buffer.byteLength(body));
-      }
-      const sent = exchange.method === 'HEAD' ? null : ((body ?? null) as BodyInit | null);
-      endResponse(new fetchAPI.Response(sent, { status, headers }));
-    },
+  return async (exchange, res) => {
+    let result: Reply;
+    try {
+      result = isUnder(prefix, exchange.path) ? await reply(exchange, res) : outside(exchange, pageAt);
+    } catch (error) {
+      result = problemReply(error, exchange);
+    }
+    if (exchange.deprecation !== undefined) addDeprecation(result.headers, exchange.deprecation, exchange.operation);
+    return result;
   };
 }
 

@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import type { Logger } from 'pino';
+import type { Account } from '../domain/accounts.ts';
+import type { Clock, RateLimit } from '../domain/ports.ts';
+import { endsConnection, linger } from './body.ts';
+import type { Exchange } from './exchange.ts';
+import type { Origins } from './origins.ts';
+
+/** What a face answers to a request. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+  /** Text that is sent at once, or piece by piece as the client takes it. */
+  readonly body?: string | AsyncIterable<string> | undefined;
+}
+
+/**
+ * What every answer has in common, whichever face gives it: the request's id, the account's limits, which pages
+ * may read it, whether it ends the connection, and a line in the log.
+ */
+export class Responder {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #origins: Origins;
+
+  constructor({ clock, log, origins }: { clock: Clock; log: Logger; origins: Origins }) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#origins = origins;
+  }
+
+  /** Writes an answer. Resolves when all of it was handed over, or nobody takes it any more. */
+  async send(exchange: Exchange, res: ServerResponse, { status, headers, body }: Reply): Promise<void> {
+    this.complete(exchange, status, (name, value) => {
+      headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
+    });
+    if (typeof body === 'string') headers['Content-Length'] = String(Buffer.byteLength(body));
+    if (res.destroyed) return;
+    res.writeHead(status, headers);
+    if (typeof body !== 'object') res.end(exchange.method === 'HEAD' ? undefined : body);
+    else await stream(res, body);
+  }
+
+  /** Notes how an exchange ends, and gives the headers that its answer has beside its own. */
+  complete(exchange: Exchange, status: number, addHeader: (name: string, value: string) => void): void {
+    const { req, requestId, account, rateLimit } = exchange;
+    if (endsConnection(status, req)) {
+      addHeader('Connection', 'close');
+      linger(req);
+    }
+    addHeader('X-Request-Id', requestId);
+    addHeader('X-Content-Type-Options', 'nosniff');
+    for (const [name, value] of this.#origins.headersFor(req.headers)) addHeader(name, value);
+    if (account !== undefined && rateLimit !== undefined) {
+      addRateLimit(account, rateLimit, this.#clock.now(), addHeader);
+    }
+    this.#log.info(
+      {
+        requestId,
+        method: exchange.method,
+        path: exchange.path,
+        operation: exchange.operation,
+        accountId: account?.id,
+        status,
+        durationMs: Math.round((performance.now() - exchange.startedMs) * 100) / 100,
+      },
+      'request',
+    );
+  }
+}
+
+/** draft-ietf-httpapi-ratelimit-headers-10, and the older X-RateLimit headers beside it. */
+function addRateLimit(
+  { plan }: Account,
+  { limit, remaining, resetAtMs }: RateLimit,
+  nowMs: number,
+  addHeader: (name: string, value: string) => void,
+): void {
+  const resetSeconds = Math.max(0, Math.ceil((resetAtMs - nowMs) / 1_000));
+  addHeader('RateLimit-Policy', `"${plan}";q=${limit};w=3600`);
+  addHeader('RateLimit', `"${plan}";r=${remaining};t=${resetSeconds}`);
+  addHeader('X-RateLimit-Limit', String(limit));
+  addHeader('X-RateLimit-Remaining', String(remaining));
+  addHeader('X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1_000)));
+}
+
+/** Sends piece by piece, at the pace of the client. When it has gone, the source is told to stop. */
+async function stream(res: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
+  res.flushHeaders();
+  const gone = new AbortController();
+  res.once('close', () => gone.abort());
+  for await (const piece of pieces) {
+    if (res.destroyed) break;
+    if (!res.write(piece)) await once(res, 'drain', { signal: gone.signal }).catch(() => {});
+    if (res.destroyed) break;
+  }
+  res.end();
+}

@@ -1,13 +1,13 @@
 import { randomFillSync } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { LookupFunction } from 'node:net';
-import { createLRUCache, createYoga } from 'graphql-yoga';
+import { createYoga } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import { Exchange } from './access/exchange.ts';
 import { isPreflight, Origins } from './access/origins.ts';
 import { RateLimiter } from './access/rate-limit.ts';
-import { Responder } from './access/respond.ts';
+import { type Reply, Responder } from './access/respond.ts';
 import { secrets } from './access/secrets.ts';
 import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
@@ -20,6 +20,8 @@ import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
 import type { GraphQLContext } from './graphql/builder.ts';
+import { answerQueries } from './graphql/direct.ts';
+import { Documents } from './graphql/documents.ts';
 import { type ServerContext, useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
@@ -115,15 +117,16 @@ export function buildApp(options: AppOptions): App {
   });
   const responder = new Responder({ clock, log, origins });
   const rest = answerRest(world, { door, sessions, timings, log, publicUrl, routes: options.routes });
+  const documents = new Documents(schema);
+  const queries = answerQueries(world, { schema, documents, door, timings });
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
-    plugins: [useGraphQL(world, { door, responder, sessions, timings, log })],
+    plugins: [useGraphQL(world, { documents, door, responder, sessions, timings, log })],
     // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.
     graphiql: (_request, context) =>
       /^\/graphql(\?|$)/.test(context?.req.url ?? '') && { title: 'Conversation service', defaultQuery: welcomeQuery },
     healthCheckEndpoint: ' ', // no URL ends in a space
-    // What is kept must not grow with the length of what clients send.
-    parserAndValidationCache: { documentCache: cacheOfShortDocuments(), errorCache: cacheOfShortDocuments() },
+    parserAndValidationCache: false, // `documents` keeps them, for those as well who don't come this way
     renderGraphiQL: async (options) => (await import('@graphql-yoga/render-graphiql')).renderGraphiQL(options),
     batching: true,
     // Each of these is done by our own plugins, on both faces alike.
@@ -135,18 +138,20 @@ export function buildApp(options: AppOptions): App {
     maxRequestBodySize: false,
   });
 
-  /** Yoga turns each request into one of the Fetch standard: REST, which has no use for that, is answered before it. */
+  /** Yoga turns each request into one of the Fetch standard: what has no use for that is answered before it. */
   async function listener(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const exchange = new Exchange(req);
-    if (isPreflight(req)) {
-      await responder.send(exchange, res, { status: 204, headers: origins.preflightHeaders(req.headers) });
-    } else if (exchange.path !== '/graphql') {
-      await responder.send(exchange, res, await rest(exchange, res));
-    } else if (URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) {
-      await yoga(req, res, { exchange } as ServerContext);
-    } else {
-      await responder.send(exchange, res, { status: 400, headers: {} }); // there is no such host
-    }
+    const reply = await replyTo(exchange, res);
+    if (reply === undefined) await yoga(req, res, { exchange } as ServerContext);
+    else await responder.send(exchange, res, reply);
+  }
+
+  async function replyTo(exchange: Exchange, res: ServerResponse): Promise<Reply | undefined> {
+    const { req, path } = exchange;
+    if (isPreflight(req)) return { status: 204, headers: origins.preflightHeaders(req.headers) };
+    if (path !== '/graphql') return await rest(exchange, res);
+    if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) return { status: 400, headers: {} };
+    return await queries(exchange);
   }
 
   return {
@@ -155,7 +160,8 @@ export function buildApp(options: AppOptions): App {
     sessions,
     liveLog,
     webhooks,
-    attachSocket: (server) => attachSocket(server, world, { schema, door, origins, sessions, timings, onError }),
+    attachSocket: (server) =>
+      attachSocket(server, world, { schema, documents, door, origins, sessions, timings, onError }),
     async tick() {
       await limiter.handBack();
       const oldestMs = clock.now() - eventRetentionMs;
@@ -167,20 +173,6 @@ export function buildApp(options: AppOptions): App {
     async close() {
       await webhooks.stop(0);
       await limiter.handBack({ all: true });
-    },
-  };
-}
-
-const maxCachedDocuments = 256;
-/** In characters; a longer document is parsed each time it comes. */
-const maxCachedLength = 8 * 1024;
-
-function cacheOfShortDocuments<T extends object>() {
-  const cache = createLRUCache<T>({ max: maxCachedDocuments });
-  return {
-    get: (document: string) => cache.get(document),
-    set: (document: string, value: T) => {
-      if (document.length <= maxCachedLength) cache.set(document, value);
     },
   };
 }

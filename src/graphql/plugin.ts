@@ -12,10 +12,11 @@ import { DomainError } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
 import { createContext } from './context.ts';
+import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
 import { AnswerBudget, maxBatch } from './limits.ts';
 import { createLoaders } from './loaders.ts';
-import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from './requests.ts';
+import { asGraphQLError, refusalsOf } from './requests.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
@@ -40,6 +41,7 @@ interface Result {
 }
 
 export interface GraphQLOptions {
+  readonly documents: Documents;
   readonly door: Door;
   readonly responder: Responder;
   readonly sessions: Sessions;
@@ -50,7 +52,7 @@ export interface GraphQLOptions {
 /** GraphQL over HTTP at `/graphql`, behind the same door as REST. */
 export function useGraphQL(
   world: World,
-  { door, responder, sessions, timings, log }: GraphQLOptions,
+  { documents, door, responder, sessions, timings, log }: GraphQLOptions,
 ): Plugin<GraphQLContext, RequestContext> {
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
     const params = reads(exchange) ? paramsOfQuery(exchange.query) : await exchange.readJson();
@@ -84,11 +86,11 @@ export function useGraphQL(
 
   return {
     onParse({ setParseFn }) {
-      setParseFn((source, options) => parseWithinLimits(source as string, options));
+      setParseFn((source) => documents.prepare(source as string).document);
     },
 
-    onValidate({ setValidationFn }) {
-      setValidationFn(validateDocument);
+    onValidate({ params: { documentAST }, setResult }) {
+      setResult([...documents.errorsOf(documentAST)]);
     },
 
     onRequest({ request, setRequest, serverContext, fetchAPI }) {

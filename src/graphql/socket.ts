@@ -21,8 +21,9 @@ import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
+import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
-import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from './requests.ts';
+import { asGraphQLError, refusalsOf } from './requests.ts';
 import { closeCodes, Wire } from './wire.ts';
 
 // GraphQL over WebSocket, by the protocol graphql-transport-ws (its PROTOCOL.md is in the package graphql-ws).
@@ -41,6 +42,7 @@ interface Extra {
 
 export interface SocketOptions {
   readonly schema: GraphQLSchema;
+  readonly documents: Documents;
   readonly door: Door;
   readonly origins: Origins;
   readonly sessions: Sessions;
@@ -118,7 +120,7 @@ function refuse(socket: Duplex, status: string): void {
 }
 
 function protocolOptions(world: World, options: SocketOptions): ServerOptions<Record<string, unknown>, Extra> {
-  const { schema, door, sessions, timings, onError } = options;
+  const { schema, documents, door, sessions, timings, onError } = options;
 
   const present = (errors: readonly GraphQLError[], { requestId }: Extra): GraphQLFormattedError[] =>
     errors.map((error) => presentError(error, { requestId, requestFailed: false, onUnexpected: onError }).toJSON());
@@ -136,9 +138,8 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     caller: Caller,
     payload: SubscribePayload,
   ): Promise<ExecutionArgs | readonly GraphQLError[]> {
-    const document = parseWithinLimits(payload.query);
-    const invalid = validateDocument(schema, document);
-    if (invalid.length > 0) return invalid;
+    const { document, errors } = documents.prepare(payload.query);
+    if (errors.length > 0) return errors;
     const args: ExecutionArgs & { schema: GraphQLSchema } = {
       schema,
       document,

@@ -891,7 +891,7 @@ test('a token that is bound to a conversation follows that one only', async () =
 
 describe('a client that is gone without a word', () => {
   test('and does not answer pings is cut off', async () => {
-    const own = await startOwn({ timings: { pingMs: 30 } });
+    const own = await startOwn({ timings: { pingMs: 200 } });
     const client = await own.account();
     const [dead, alive] = [await open({}, own.url).init(client.secret), await open({}, own.url).init(client.secret)];
     for (const socket of [dead, alive]) socket.subscribe('all', everything);

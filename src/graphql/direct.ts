@@ -1,0 +1,87 @@
+import { type GraphQLSchema, getVariableValues } from 'graphql';
+import type { Door } from '../access/admit.ts';
+import type { Exchange } from '../access/exchange.ts';
+import type { Reply } from '../access/respond.ts';
+import type { StreamTimings } from '../access/timings.ts';
+import type { World } from '../domain/ports.ts';
+import { createContext } from './context.ts';
+import type { Documents, PreparedDocument } from './documents.ts';
+import { refuseTooComplex } from './limits.ts';
+
+/**
+ * The short way of what is asked most: a single query by POST that goes well. It comes through the same door and
+ * to the same resolvers as everything else, without Yoga's pipeline and graphql-js's executor around them.
+ *
+ * Whatever is not so is left to Yoga, from the start of its own way on: it finds the request let in and its body
+ * read. So there is one place that tells what goes wrong.
+ *
+ * @returns answers, or gives undefined for what is left to Yoga
+ */
+export function answerQueries(
+  world: World,
+  options: { schema: GraphQLSchema; documents: Documents; door: Door; timings: StreamTimings },
+): (exchange: Exchange) => Promise<Reply | undefined> {
+  const { schema, documents, door, timings } = options;
+  return async (exchange) => {
+    if (exchange.method !== 'POST') return undefined;
+    const mediaType = mediaTypeFor(exchange.req.headers.accept);
+    if (mediaType === undefined) return undefined;
+    try {
+      const caller = await exchange.admit(door);
+      const asked = readParams(await exchange.readJson());
+      if (asked === undefined) return undefined;
+      const prepared = documents.prepare(asked.query);
+      const operation = validOperation(prepared, asked.operationName);
+      if (operation?.compiled === undefined) return undefined;
+      const { node, compiled } = operation;
+      const definitions = node.variableDefinitions ?? [];
+      const { variableValues } = getVariableValues(schema, definitions, asked.variables, { maxErrors: 1 });
+      if (variableValues === undefined) return undefined;
+      refuseTooComplex(schema, prepared.document, node, variableValues.coerced);
+      const context = createContext(world, caller, { exchange, timings, isSubscription: false });
+      const data = await compiled(context, variableValues);
+      const headers = { 'Content-Type': `${mediaType}; charset=utf-8` };
+      return { status: 200, headers, body: JSON.stringify({ data }) };
+    } catch {
+      return undefined; // Yoga meets it again, and tells of it
+    }
+  };
+}
+
+function validOperation(prepared: PreparedDocument, name: string | null) {
+  return prepared.errors.length === 0 ? prepared.operation(name) : undefined;
+}
+
+interface Asked {
+  readonly query: string;
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly operationName: string | null;
+}
+
+/** The parameters of a single request, if there is nothing else and nothing wrong with them. */
+function readParams(body: unknown): Asked | undefined {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
+  const { query, variables = null, operationName = null, ...others } = body as Record<string, unknown>;
+  if (typeof query !== 'string' || query === '' || Object.keys(others).length > 0) return undefined;
+  if (typeof variables !== 'object' || Array.isArray(variables)) return undefined;
+  if (operationName !== null && (typeof operationName !== 'string' || operationName === '')) return undefined;
+  return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName };
+}
+
+/** The form of a result that a client accepts, by the first in its list that is one; undefined if that needs a closer look. */
+function mediaTypeFor(accept: string | undefined): string | undefined {
+  if (accept === undefined) return 'application/json';
+  for (const entry of accept.split(',')) {
+    const [type, ...parameters] = entry.split(';');
+    if (parameters.some((parameter) => parameter.includes('charset'))) return undefined;
+    switch (type?.trim().toLowerCase()) {
+      case 'application/json':
+      case 'application/*':
+      case '*/*':
+        return 'application/json';
+      case 'application/graphql-response+json':
+        return 'application/graphql-response+json';
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,92 @@
+import {
+  type DocumentNode,
+  type GraphQLError,
+  type GraphQLSchema,
+  getOperationAST,
+  type OperationDefinitionNode,
+} from 'graphql';
+import { type CompiledQuery, compileQuery } from './compile.ts';
+import { parseWithinLimits, validateDocument } from './requests.ts';
+
+/** An operation of a document. */
+export interface PreparedOperation {
+  readonly node: OperationDefinitionNode;
+  /** Runs it, if it is a query that can be compiled. */
+  readonly compiled: CompiledQuery | undefined;
+}
+
+/** A document that was parsed and validated, both once. */
+export class PreparedDocument {
+  readonly document: DocumentNode;
+  /** What is wrong with it. */
+  readonly errors: readonly GraphQLError[];
+  readonly #schema: GraphQLSchema;
+  readonly #operations = new Map<string | null, PreparedOperation | undefined>();
+
+  /** @throws GraphQLError for a text that is no document, or too long a one */
+  constructor(schema: GraphQLSchema, source: string) {
+    this.#schema = schema;
+    this.document = parseWithinLimits(source);
+    this.errors = validateDocument(schema, this.document);
+  }
+
+  /** The operation of this name, or the only one; undefined if there is no such. */
+  operation(name: string | null): PreparedOperation | undefined {
+    if (this.#operations.has(name)) return this.#operations.get(name);
+    const node = getOperationAST(this.document, name);
+    if (node == null) return undefined;
+    const prepared = { node, compiled: compileQuery(this.#schema, this.document, node) };
+    this.#operations.set(name, prepared);
+    return prepared;
+  }
+}
+
+/** In characters, of all that are kept. What is made of them takes about a hundred times as much memory. */
+const maxKeptLength = 256 * 1024;
+/** In characters, of one: nobody's long document is to push out everybody's short ones. */
+const maxLength = 8 * 1024;
+
+/** Prepares documents, and keeps the short ones that came last. */
+export class Documents {
+  readonly #schema: GraphQLSchema;
+  readonly #kept = new Map<string, PreparedDocument>();
+  #keptLength = 0;
+
+  readonly #errors = new WeakMap<DocumentNode, readonly GraphQLError[]>();
+
+  constructor(schema: GraphQLSchema) {
+    this.#schema = schema;
+  }
+
+  /** What is wrong with a document that was prepared. */
+  errorsOf(document: DocumentNode): readonly GraphQLError[] {
+    const errors = this.#errors.get(document);
+    if (errors === undefined) throw new Error('A document is to be validated that was not prepared');
+    return errors;
+  }
+
+  /** @throws GraphQLError for a text that is no document, or too long a one */
+  prepare(source: string): PreparedDocument {
+    const kept = this.#kept.get(source);
+    if (kept !== undefined) {
+      // The one that was used longest ago is the first.
+      this.#kept.delete(source);
+      this.#kept.set(source, kept);
+      return kept;
+    }
+    const prepared = new PreparedDocument(this.#schema, source);
+    this.#errors.set(prepared.document, prepared.errors);
+    if (source.length <= maxLength) this.#keep(source, prepared);
+    return prepared;
+  }
+
+  #keep(source: string, prepared: PreparedDocument): void {
+    this.#kept.set(source, prepared);
+    this.#keptLength += source.length;
+    for (const oldest of this.#kept.keys()) {
+      if (this.#keptLength <= maxKeptLength) return;
+      this.#kept.delete(oldest);
+      this.#keptLength -= oldest.length;
+    }
+  }
+}

@@ -35,11 +35,16 @@ export class Responder {
     this.complete(exchange, status, (name, value) => {
       headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
     });
-    if (typeof body === 'string') headers['Content-Length'] = String(Buffer.byteLength(body));
+    if (typeof body === 'object') {
+      if (!res.destroyed) await stream(res.writeHead(status, headers), body);
+      return;
+    }
+    const length = body === undefined ? undefined : Buffer.byteLength(body);
+    if (length !== undefined) headers['Content-Length'] = String(length);
     if (res.destroyed) return;
     res.writeHead(status, headers);
-    if (typeof body !== 'object') res.end(exchange.method === 'HEAD' ? undefined : body);
-    else await stream(res, body);
+    if (body === undefined || exchange.method === 'HEAD') res.end();
+    else res.end(body, length === body.length ? 'latin1' : 'utf8'); // ASCII needs no encoding
   }
 
   /** Notes how an exchange ends, and gives the headers that its answer has beside its own. */

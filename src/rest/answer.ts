@@ -16,6 +16,7 @@ import { type InputReader, inputReader, namingParameters } from './input.ts';
 import { createPages, isFresh, type Page } from './pages.ts';
 import { problemHeaders, problemOf } from './problem.ts';
 import { type Answer, routes as allRoutes, type Route } from './routes.ts';
+import { WrittenJson } from './written-json.ts';
 
 const prefix = '/v1';
 
@@ -45,6 +46,7 @@ export function answerRest(
   { door, sessions, timings, log, publicUrl, routes = allRoutes }: RestOptions,
 ): (exchange: Exchange, res: ServerResponse) => Promise<Reply> {
   const pageAt = createPages(routes, publicUrl);
+  const json = new WrittenJson();
   const router = createRouter<Methods>();
   const byPath = new Map<string, Methods>();
   for (const route of routes) {
@@ -94,7 +96,7 @@ export function answerRest(
         const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings, onError });
         return { status: 200, headers: { ...eventStreamHeaders }, body: text };
       }
-      return replyOf(route, output, await route.answer(output), exchange, replayed);
+      return replyOf(route, output, await route.answer(output, { caller, json }), exchange, replayed);
     } catch (error) {
       throw error instanceof DomainError ? namingParameters(route, error) : error;
     }

@@ -3,8 +3,10 @@ import { accountShape, getAccount } from '../domain/accounts.ts';
 import { getAnalytics } from '../domain/analytics.ts';
 import { analyticsShape } from '../domain/analytics-shape.ts';
 import { apiKeyShape, createApiKey, listApiKeys, newApiKeyShape, revokeApiKey } from '../domain/api-keys.ts';
+import type { Caller } from '../domain/caller.ts';
 import { type Conversation, conversationShape } from '../domain/conversation.ts';
 import {
+  type ConversationWithMessages,
   conversationWithMessagesShape,
   createConversation,
   deleteConversation,
@@ -38,6 +40,7 @@ import {
   updateWebhook,
 } from '../domain/webhooks.ts';
 import { eventPageShape, type ListOf, listOf } from './shapes.ts';
+import type { WrittenJson } from './written-json.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
@@ -48,6 +51,12 @@ export interface Answer<Body = unknown> {
   readonly json?: string;
   /** The place to go on from, for the `Link` header of a list. */
   readonly next?: string | null;
+}
+
+/** What an answer depends on beside the operation's output. */
+export interface Asked {
+  readonly caller: Caller;
+  readonly json: WrittenJson;
 }
 
 /** One operation as REST has it. Paths are relative to `/v1`. */
@@ -68,7 +77,7 @@ export interface Route {
   readonly location: ((output: unknown) => string) | undefined;
   /** The version of the one resource that it answers with, for its `ETag`. */
   readonly version: ((output: unknown) => number) | undefined;
-  answer(output: unknown): Answer | Promise<Answer>;
+  answer(output: unknown, asked: Asked): Answer | Promise<Answer>;
 }
 
 interface Binding<Output, Body> {
@@ -78,7 +87,7 @@ interface Binding<Output, Body> {
   readonly answers?: z.ZodType<Body>;
   location?(output: NoInfer<Output>): string;
   version?(output: NoInfer<Output>): number;
-  answer?(output: NoInfer<Output>): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
+  answer?(output: NoInfer<Output>, asked: Asked): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
 }
 
 /** Ties an operation to a method and a path, with the types of both. */
@@ -103,20 +112,26 @@ export function route<Output, Body>(
 }
 
 async function listAnswer<T>(list: List<T>): Promise<Answer<ListOf<T>>> {
-  const next = nextCursor(list);
-  return {
-    next,
-    body: {
-      data: list.items,
-      pagination: {
-        limit: list.limit,
-        offset: list.offset,
-        total: await list.total(),
-        hasMore: list.hasMore,
-        nextCursor: next,
-      },
-    },
-  };
+  return { next: nextCursor(list), body: { data: list.items, pagination: await paginationOf(list) } };
+}
+
+async function paginationOf(list: List<unknown>): Promise<ListOf<unknown>['pagination']> {
+  const { limit, offset, hasMore } = list;
+  return { limit, offset, total: await list.total(), hasMore, nextCursor: nextCursor(list) };
+}
+
+async function conversationsAnswer(list: List<Conversation>, { json }: Asked): Promise<Answer<ListOf<Conversation>>> {
+  const data = list.items.map((conversation) => json.conversation(conversation)).join(',');
+  const pagination = JSON.stringify(await paginationOf(list));
+  return { next: nextCursor(list), json: `{"data":[${data}],"pagination":${pagination}}` };
+}
+
+/** A conversation and its messages. A caller that is bound to it is shown less of it. */
+function conversationAnswer(
+  found: ConversationWithMessages,
+  { caller, json }: Asked,
+): Answer<ConversationWithMessages> {
+  return caller.conversationId === undefined ? { json: json.withMessages(found) } : { body: found };
 }
 
 /** A page of the log. Its cursor is there on an empty page too, to go on from when there is more. */
@@ -136,7 +151,10 @@ const deliveryPath = ({ delivery }: { delivery: Delivery }): string =>
 const versionOf = ({ conversation }: { conversation: Conversation }): number => conversation.version;
 
 export const routes: readonly Route[] = [
-  route('GET', '/conversations', listConversations, { answers: listOf(conversationShape), answer: listAnswer }),
+  route('GET', '/conversations', listConversations, {
+    answers: listOf(conversationShape),
+    answer: conversationsAnswer,
+  }),
   route('POST', '/conversations', createConversation, {
     body: 'optional',
     status: 201,
@@ -148,7 +166,7 @@ export const routes: readonly Route[] = [
   route('GET', '/conversations/:id', getConversation, {
     answers: conversationWithMessagesShape,
     version: ({ version }) => version,
-    answer: whole,
+    answer: conversationAnswer,
   }),
   route('PATCH', '/conversations/:id', updateConversation, {
     body: 'required',

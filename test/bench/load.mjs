@@ -8,6 +8,7 @@ const result = await autocannon({ url, connections, duration: seconds, headers, 
 console.log(
   JSON.stringify({
     requestsPerSecond: result.requests.total / result.duration,
+    requests: result.requests.total,
     bytesPerRequest: Math.round(result.throughput.total / Math.max(1, result.requests.total)),
     p50Ms: result.latency.p50,
     p99Ms: result.latency.p99,

@@ -78,7 +78,9 @@ test('a conversation is read as it was at one moment, even if another process wr
   meanwhile = (sql) => {
     if (written || !sql.includes('from "messages"')) return;
     written = true;
-    connection.exec(`UPDATE messages SET content = 'changed'; UPDATE conversations SET subject = 'changed'`);
+    connection.exec(
+      `UPDATE messages SET content = 'changed'; UPDATE conversations SET subject = 'changed', version = 2`,
+    );
   };
   const found = await storage.read.conversations.findWithMessages(accountId, conversation.id);
   expect(written).toBe(true);

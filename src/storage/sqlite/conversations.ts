@@ -1,6 +1,6 @@
 import { and, asc, count, desc, eq, gt, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import type { StoredConversation } from '../../domain/conversation.ts';
-import type { ConversationQuery } from '../../domain/conversations.ts';
+import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
@@ -124,7 +124,8 @@ function indexed({ status, externalId }: Range, byActivity: boolean): SQL {
   return sql`${conversations} INDEXED BY ${sql.identifier(`conversations_by_${index}`)}`;
 }
 
-function preparePage(db: Queries, range: Range, { sort, after }: ConversationQuery) {
+/** From where a page is read, which rows, and in which order. */
+function clausesOf(range: Range, { sort, after }: ConversationQuery) {
   const byActivity = sort === 'lastActivityAt' || sort === '-lastActivityAt';
   const descending = sort.startsWith('-');
   const order = descending ? desc : asc;
@@ -134,14 +135,77 @@ function preparePage(db: Queries, range: Range, { sort, after }: ConversationQue
       sql`(${conversations.lastActivityAt}, ${conversations.id}) ${sql.raw(descending ? '<' : '>')} (${sql.placeholder('afterMs')}, ${sql.placeholder('afterId')})`,
     );
   }
+  return {
+    from: indexed(range, byActivity),
+    where: and(...conditions),
+    orderBy: [...(byActivity ? [order(conversations.lastActivityAt)] : []), order(conversations.id)],
+  };
+}
+
+const columns = columnsOf(conversations);
+
+type Clauses = ReturnType<typeof clausesOf>;
+
+function preparePage(db: Queries, { from, where, orderBy }: Clauses) {
+  const { limit, offset } = { limit: sql.placeholder('limit'), offset: sql.placeholder('offset') };
   return db
-    .select(columnsOf(conversations))
-    .from(indexed(range, byActivity))
-    .where(and(...conditions))
-    .orderBy(...(byActivity ? [order(conversations.lastActivityAt)] : []), order(conversations.id))
-    .limit(sql.placeholder('limit'))
-    .offset(sql.placeholder('offset'))
+    .select(columns)
+    .from(from)
+    .where(where)
+    .orderBy(...orderBy)
+    .limit(limit)
+    .offset(offset)
     .prepare();
+}
+
+function prepareVersions(db: Queries, { from, where, orderBy }: Clauses) {
+  const { limit, offset } = { limit: sql.placeholder('limit'), offset: sql.placeholder('offset') };
+  const { id, version } = columns;
+  return db
+    .select({ id, version })
+    .from(from)
+    .where(where)
+    .orderBy(...orderBy)
+    .limit(limit)
+    .offset(offset)
+    .prepare();
+}
+
+interface Statement<Row> {
+  all(values: Record<string, unknown>): Row[];
+}
+
+/** Reads the rows of a page, and one more if there is one, with statements that are prepared when they are needed. */
+function pageReader<Row>(prepare: (clauses: Clauses) => Statement<Row>) {
+  const statements = new Map<string, Statement<Row>>();
+  return (accountId: string, query: ConversationQuery): Row[] => {
+    const range = rangeOf(query);
+    const shape = `${shapeOf(range)} ${query.sort} ${query.after === undefined}`;
+    const statement = statements.get(shape) ?? prepare(clausesOf(range, query));
+    statements.set(shape, statement);
+    return statement.all({
+      ...range,
+      accountId,
+      afterId: query.after?.id,
+      afterMs: query.after?.lastActivityAtMs,
+      limit: query.limit + 1,
+      offset: query.offset,
+    });
+  };
+}
+
+/** Reads what is the same as long as a conversation is: its id and its version. */
+export function versionReads(db: Queries) {
+  const find = db
+    .select({ version: conversations.version })
+    .from(conversations)
+    .where(and(ofAccount, eq(conversations.id, sql.placeholder('id'))))
+    .prepare();
+  return {
+    find: (accountId: string, id: string): number | undefined => find.get({ accountId, id })?.version,
+    /** Those on a page, and of one more if there is one. */
+    page: pageReader((clauses) => prepareVersions(db, clauses)),
+  };
 }
 
 function prepareCount(db: Queries, range: Range) {
@@ -152,7 +216,7 @@ function prepareCount(db: Queries, range: Range) {
     .prepare();
 }
 
-export function conversationReads(db: Queries): ConversationReads {
+export function conversationReads(db: Queries) {
   const find = db
     .select()
     .from(conversations)
@@ -174,7 +238,7 @@ export function conversationReads(db: Queries): ConversationReads {
     .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
     .prepare();
   const messagesOf = allMessages(db);
-  const pages = new Map<string, ReturnType<typeof preparePage>>();
+  const pageRows = pageReader((clauses) => preparePage(db, clauses));
   const counts = new Map<string, ReturnType<typeof prepareCount>>();
 
   const findWithMessages = db.$client.transaction((accountId: string, id: string) => {
@@ -183,29 +247,17 @@ export function conversationReads(db: Queries): ConversationReads {
   });
 
   return {
-    find: (accountId, id) => {
+    find: (accountId: string, id: string) => {
       const row = find.get({ accountId, id });
       return row && toConversation(row);
     },
-    findMany: (accountId, ids) => inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toConversation)),
-    findWithMessages: (accountId, id) => findWithMessages(accountId, id),
-    idByExternalId: (accountId, externalId) => idByExternalId.get({ accountId, externalId })?.id,
-    page: (accountId, query) => {
-      const range = rangeOf(query);
-      const shape = `${shapeOf(range)} ${query.sort} ${query.after === undefined}`;
-      const page = pages.get(shape) ?? preparePage(db, range, query);
-      pages.set(shape, page);
-      const rows = page.all({
-        ...range,
-        accountId,
-        afterId: query.after?.id,
-        afterMs: query.after?.lastActivityAtMs,
-        limit: query.limit + 1,
-        offset: query.offset,
-      });
-      return sliceOf(rows, query.limit, toConversation);
-    },
-    count: (accountId, filter) => {
+    findMany: (accountId: string, ids: readonly string[]) =>
+      inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toConversation)),
+    findWithMessages: (accountId: string, id: string) => findWithMessages(accountId, id),
+    idByExternalId: (accountId: string, externalId: string) => idByExternalId.get({ accountId, externalId })?.id,
+    page: (accountId: string, query: ConversationQuery) =>
+      sliceOf(pageRows(accountId, query), query.limit, toConversation),
+    count: (accountId: string, filter: ConversationFilter) => {
       const range = rangeOf({ filter, sort: '-createdAt' });
       const shape = shapeOf(range);
       if (shape === '----' || shape === '+---') {
@@ -218,7 +270,7 @@ export function conversationReads(db: Queries): ConversationReads {
       counts.set(shape, statement);
       return statement.get({ ...range, accountId })?.count ?? 0;
     },
-  };
+  } satisfies ConversationReads;
 }
 
 /** @param onErase is told that something was erased; the transaction may still be undone */
@@ -270,6 +322,8 @@ export function conversationWrites(db: Queries, onErase: () => void): Conversati
       count.run({ ...none, accountId, [conversation.status]: 1 });
     },
     update: (accountId, previous, next) => {
+      // What was kept of a version stands for it, wherever it was kept.
+      if (next.version <= previous.version) throw new Error(`A change of ${next.id} is no new version of it`);
       const { changes } = update.run({ ...changing(next), id: next.id, accountId, previousVersion: previous.version });
       // SQLite has one writer at a time, so this cannot happen within a transaction.
       if (changes !== 1) throw new Error(`Lost an update of ${next.id}`);

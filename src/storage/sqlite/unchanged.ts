@@ -1,0 +1,31 @@
+import type { Connection } from './open.ts';
+
+const maxKept = 1_000;
+
+/**
+ * Keeps what was read until anybody commits anything, in whichever process: `PRAGMA data_version` of a connection
+ * changes with each commit of another one, and asking for it takes a fraction of a query.
+ */
+export class Unchanged<T> {
+  readonly #dataVersion: () => unknown;
+  readonly #kept = new Map<string, T>();
+  #version: unknown;
+
+  /** @param connection one that only reads: its own commits would not show */
+  constructor(connection: Connection) {
+    const statement = connection.prepare('PRAGMA data_version').pluck();
+    this.#dataVersion = () => statement.get();
+  }
+
+  /** What `read` returns, or has returned since the last commit. */
+  get(key: string, read: () => T): T {
+    const version = this.#dataVersion();
+    if (version !== this.#version || this.#kept.size >= maxKept) this.#kept.clear();
+    this.#version = version;
+    const kept = this.#kept.get(key);
+    if (kept !== undefined) return kept;
+    const value = read();
+    this.#kept.set(key, value);
+    return value;
+  }
+}

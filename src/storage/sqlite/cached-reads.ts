@@ -1,9 +1,12 @@
 import type { StoredConversation } from '../../domain/conversation.ts';
+import type { ConversationQuery } from '../../domain/conversations.ts';
 import type { Message } from '../../domain/messages.ts';
-import type { ApiKeyReads, ConversationReads } from '../../domain/ports.ts';
+import type { Slice } from '../../domain/paging.ts';
+import type { ApiKeyReads, ConversationReads, MessageReads } from '../../domain/ports.ts';
 import { Recent } from '../../domain/recent.ts';
 import { apiKeyReads } from './api-keys.ts';
 import { conversationReads, versionReads } from './conversations.ts';
+import { messageReads } from './messages.ts';
 import type { Queries } from './queries.ts';
 import { sliceOf } from './rows.ts';
 import { Unchanged } from './unchanged.ts';
@@ -29,10 +32,20 @@ export function cachedConversationReads(db: Queries): ConversationReads {
   const versions = versionReads(db);
   const rows = new Recent<StoredConversation>(maxKept);
   const wholes = new Recent<Whole>(maxKept);
-  const totals = new Unchanged<number>(db.$client);
+  const pages = new Unchanged<Slice<StoredConversation>>(db.$client, 100);
+  const totals = new Unchanged<number>(db.$client, 1_000);
 
   const keep = (conversation: StoredConversation): void =>
     rows.keep(conversation.id, conversation.version, conversation, weightOf(conversation));
+
+  function firstPage(accountId: string, query: ConversationQuery): Slice<StoredConversation> {
+    const places = sliceOf(versions.page(accountId, query), query.limit, (place) => place);
+    const items = places.items.flatMap(({ id, version }) => rows.get(id, version) ?? []);
+    if (items.length === places.items.length) return { items, hasMore: places.hasMore };
+    const slice = reads.page(accountId, query);
+    slice.items.forEach(keep);
+    return slice;
+  }
 
   return {
     ...reads,
@@ -61,12 +74,7 @@ export function cachedConversationReads(db: Queries): ConversationReads {
     page(accountId, query) {
       // Further pages are read by those who read everything once.
       if (query.after !== undefined || query.offset > 0) return reads.page(accountId, query);
-      const places = sliceOf(versions.page(accountId, query), query.limit, (place) => place);
-      const items = places.items.flatMap(({ id, version }) => rows.get(id, version) ?? []);
-      if (items.length === places.items.length) return { items, hasMore: places.hasMore };
-      const slice = reads.page(accountId, query);
-      slice.items.forEach(keep);
-      return slice;
+      return pages.get(JSON.stringify([accountId, query]), () => firstPage(accountId, query));
     },
     count: (accountId, filter) =>
       Object.values(filter).every((value) => value === undefined)
@@ -75,20 +83,43 @@ export function cachedConversationReads(db: Queries): ConversationReads {
   };
 }
 
+export function cachedMessageReads(db: Queries): MessageReads {
+  const reads = messageReads(db);
+  const versions = versionReads(db);
+  const pages = new Recent<readonly Message[]>(maxKept);
+  return {
+    ...reads,
+    ranges(accountId, asked) {
+      const [range] = asked;
+      if (asked.length !== 1 || range === undefined) return reads.ranges(accountId, asked);
+      const { conversationId, from, to } = range;
+      const version = versions.find(accountId, conversationId);
+      if (version === undefined) return [[]];
+      const key = `${conversationId} ${from} ${to}`;
+      const kept = pages.get(key, version);
+      if (kept !== undefined) return [kept];
+      const [page = []] = reads.ranges(accountId, asked);
+      const weight = page.reduce((sum, message) => sum + messageWeightOf(message), 0);
+      if (weight <= maxWeight) pages.keep(key, version, page, weight);
+      return [page];
+    },
+  };
+}
+
 export function cachedApiKeyReads(db: Queries): ApiKeyReads {
   const reads = apiKeyReads(db);
-  const keys = new Unchanged<ReturnType<ApiKeyReads['findBySecret']>>(db.$client);
+  const keys = new Unchanged<ReturnType<ApiKeyReads['findBySecret']>>(db.$client, 1_000);
   return {
     ...reads,
     findBySecret: (hash) => keys.get(Buffer.from(hash).toString('latin1'), () => reads.findBySecret(hash)),
   };
 }
 
-function weightOf({ metadata, contentBytes }: StoredConversation, messages: readonly Message[] = []): number {
-  const texts = messages.length === 0 ? 0 : 2 * contentBytes;
-  const data = messages.reduce(
-    (sum, message) => sum + Object.keys(message.metadata).length,
-    Object.keys(metadata).length,
-  );
-  return conversationWeight + texts + messages.length * messageWeight + data * metadataWeight;
+function weightOf({ metadata }: StoredConversation, messages: readonly Message[] = []): number {
+  const own = conversationWeight + metadataWeight * Object.keys(metadata).length;
+  return messages.reduce((sum, message) => sum + messageWeightOf(message), own);
+}
+
+function messageWeightOf({ content, metadata }: Message): number {
+  return messageWeight + 2 * content.length + metadataWeight * Object.keys(metadata).length;
 }

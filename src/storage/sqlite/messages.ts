@@ -1,5 +1,5 @@
 import { and, asc, eq, inArray, sql } from 'drizzle-orm';
-import type { Message } from '../../domain/messages.ts';
+import type { Message, MessageRange } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/ports.ts';
 import { inJoin, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, toMs, toTimestamp } from './rows.ts';
@@ -31,7 +31,7 @@ export function allMessages(db: Queries): (conversation: { key: number; id: stri
   return ({ key, id }) => statement.all({ key }).map((row) => toMessage(row, id));
 }
 
-export function messageReads(db: Queries): MessageReads {
+export function messageReads(db: Queries) {
   // CROSS JOIN has SQLite begin with the messages asked for. It would rather begin with the account's
   // conversations, all of them.
   const findMany = db
@@ -59,12 +59,12 @@ export function messageReads(db: Queries): MessageReads {
     )
     .prepare();
   return {
-    findMany: (accountId, ids) =>
+    findMany: (accountId: string, ids: readonly string[]) =>
       inOrderOf(
         ids,
         findMany.all({ accountId, ids: jsonList(ids) }).map((row) => toMessage(row.messages, row.conversations.id)),
       ),
-    ranges: (accountId, asked) => {
+    ranges: (accountId: string, asked: readonly MessageRange[]) => {
       const pages: Message[][] = asked.map(() => []);
       const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));
       for (const { index, message } of ranges.all({ accountId, ranges: list })) {
@@ -72,7 +72,7 @@ export function messageReads(db: Queries): MessageReads {
       }
       return pages;
     },
-  };
+  } satisfies MessageReads;
 }
 
 export function messageWrites(db: Queries): MessageWrites {

@@ -2,7 +2,7 @@ import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
 import { accountReads, accountWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
-import { cachedApiKeyReads, cachedConversationReads } from './cached-reads.ts';
+import { cachedApiKeyReads, cachedConversationReads, cachedMessageReads } from './cached-reads.ts';
 import { openQueries } from './compiled.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
@@ -77,7 +77,7 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
     accounts: patient(accountReads(db), busyTimeoutMs),
     apiKeys: patient(cachedApiKeyReads(db), busyTimeoutMs),
     conversations: patient(cachedConversationReads(db), busyTimeoutMs),
-    messages: patient(messageReads(db), busyTimeoutMs),
+    messages: patient(cachedMessageReads(db), busyTimeoutMs),
     events: patient(eventReads(db), busyTimeoutMs),
     leads: patient(leadReads(db), busyTimeoutMs),
     webhooks: patient(webhookReads(db), busyTimeoutMs),

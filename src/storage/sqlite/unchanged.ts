@@ -1,18 +1,21 @@
 import type { Connection } from './open.ts';
 
-const maxKept = 1_000;
-
 /**
  * Keeps what was read until anybody commits anything, in whichever process: `PRAGMA data_version` of a connection
  * changes with each commit of another one, and asking for it takes a fraction of a query.
  */
 export class Unchanged<T> {
   readonly #dataVersion: () => unknown;
+  readonly #maxKept: number;
   readonly #kept = new Map<string, T>();
   #version: unknown;
 
-  /** @param connection one that only reads: its own commits would not show */
-  constructor(connection: Connection) {
+  /**
+   * @param connection one that only reads: its own commits would not show
+   * @param maxKept how many things at most
+   */
+  constructor(connection: Connection, maxKept: number) {
+    this.#maxKept = maxKept;
     const statement = connection.prepare('PRAGMA data_version').pluck();
     this.#dataVersion = () => statement.get();
   }
@@ -20,7 +23,7 @@ export class Unchanged<T> {
   /** What `read` returns, or has returned since the last commit. */
   get(key: string, read: () => T): T {
     const version = this.#dataVersion();
-    if (version !== this.#version || this.#kept.size >= maxKept) this.#kept.clear();
+    if (version !== this.#version || this.#kept.size >= this.#maxKept) this.#kept.clear();
     this.#version = version;
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;

@@ -65,6 +65,7 @@ export function eventReads(db: Queries): EventReads {
     .where(inArray(accountTotals.accountId, sql`(SELECT value FROM json_each(${sql.placeholder('accountIds')}))`))
     .prepare();
   const afters = new Map<string, ReturnType<typeof prepareAfter>>();
+  let known: string | undefined;
 
   const lastOf = (accountId: string): number => last.get({ accountId })?.sequence ?? 0;
   const bounds = db.$client.transaction((accountId: string) => {
@@ -73,9 +74,9 @@ export function eventReads(db: Queries): EventReads {
   });
   return {
     epoch: () => {
-      const row = epoch.get();
-      if (row === undefined) throw new Error('The database has no epoch');
-      return row.value;
+      known ??= epoch.get()?.value; // it changes only while nobody has the database open
+      if (known === undefined) throw new Error('The database has no epoch');
+      return known;
     },
     erasures: () => Number(erasures.get()?.value ?? 0),
     bounds: (accountId) => bounds(accountId),

@@ -36,6 +36,7 @@ type Outcome = { readonly value: unknown } | { readonly error: unknown };
  */
 export class Writer<Tx> {
   readonly #connection: Connection;
+  readonly #steps: ReturnType<typeof prepareSteps>;
   readonly #transactionFor: (lease: Lease) => Tx;
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
@@ -55,6 +56,7 @@ export class Writer<Tx> {
     { busyTimeoutMs = 5_000, maxGroupMs = 10, onCommit = () => {} }: WriterOptions = {},
   ) {
     this.#connection = connection;
+    this.#steps = prepareSteps(connection);
     this.#transactionFor = transactionFor;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
@@ -107,7 +109,7 @@ export class Writer<Tx> {
   /** @returns undefined once a transaction is open, or why none could be opened */
   #begin(): unknown {
     try {
-      this.#connection.exec('BEGIN IMMEDIATE');
+      this.#steps.begin.run();
       return undefined;
     } catch (error) {
       return error;
@@ -160,10 +162,11 @@ export class Writer<Tx> {
   async #runInSavepoint({ work }: Job<Tx>): Promise<Outcome> {
     const lease: Lease = { revoked: false };
     try {
-      this.#connection.exec('SAVEPOINT work');
+      this.#steps.savepoint.run();
       const outcome = await withinMicrotasks(() => work(this.#transactionFor(lease)), lease);
       if (this.#connection.inTransaction) {
-        this.#connection.exec('error' in outcome ? 'ROLLBACK TO work; RELEASE work' : 'RELEASE work');
+        if ('error' in outcome) this.#steps.undo.run();
+        this.#steps.release.run();
       }
       return outcome;
     } catch (error) {
@@ -176,7 +179,7 @@ export class Writer<Tx> {
   /** @returns undefined when it is durable, or the failure of everything in it */
   #commit(): { readonly error: unknown } | undefined {
     try {
-      this.#connection.exec('COMMIT');
+      this.#steps.commit.run();
       return undefined;
     } catch (error) {
       this.#rollback();
@@ -191,6 +194,16 @@ export class Writer<Tx> {
       // It failed because SQLite had rolled back already; the connection is out of the transaction.
     }
   }
+}
+
+function prepareSteps(connection: Connection) {
+  return {
+    begin: connection.prepare('BEGIN IMMEDIATE'),
+    savepoint: connection.prepare('SAVEPOINT work'),
+    undo: connection.prepare('ROLLBACK TO work'),
+    release: connection.prepare('RELEASE work'),
+    commit: connection.prepare('COMMIT'),
+  };
 }
 
 function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {

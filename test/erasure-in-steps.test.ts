@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type Running, start } from './cli/program.ts';
@@ -166,10 +167,9 @@ describe('from the first transaction on', () => {
     const count = (await wholeLog()).length;
     for (const reader of early) await reader.until(({ events }) => events.length === count);
     await begin(id);
-    const erasures = () => beside.storage.read.events.erasures();
-    expect(await erasures()).toBe(1);
+    expect(await beside.storage.read.events.erasures()).toBe(1);
     // Who keeps the newest events in memory is told within 100 ms that they are to be forgotten.
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await sleep(100);
     for (const { url } of [server, beside]) {
       const late = await follow(url, first);
       await late.until(({ events }) => events.length === count);

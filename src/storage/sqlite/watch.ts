@@ -19,7 +19,7 @@ export class CommitWatch {
   #grown = new Set<string>();
   #due = new Set<string>();
   #blurred = false;
-  #logIsToBeCleaned = false;
+  #hasErased = false;
   #version = 0;
   #polling: NodeJS.Timeout | undefined;
   #cleaning: NodeJS.Timeout | undefined;
@@ -56,13 +56,13 @@ export class CommitWatch {
   };
 
   /** Notes that a transaction has taken something out of sight for good. Whoever keeps it has to let go of it. */
-  readonly onHide = (): void => {
+  readonly hid = (): void => {
     this.#blurred = true;
   };
 
   /** Notes that a transaction has removed the last of something that only the write-ahead log may still hold. */
-  readonly onGone = (): void => {
-    this.#logIsToBeCleaned = true;
+  readonly erased = (): void => {
+    this.#hasErased = true;
   };
 
   /** The group that touched what was noted is committed, or undone: a hint too many does no harm. */
@@ -71,8 +71,8 @@ export class CommitWatch {
     if (accountIds.size > 0) this.#grown = new Set();
     if (webhookIds.size > 0) this.#due = new Set();
     this.#blurred = false;
-    if (this.#logIsToBeCleaned) this.cleanLog();
-    this.#logIsToBeCleaned = false;
+    if (this.#hasErased) this.cleanLog();
+    this.#hasErased = false;
     if (blurred) this.#tell(undefined);
     else if (accountIds.size + webhookIds.size > 0) this.#tell({ accountIds, webhookIds });
   };

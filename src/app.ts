@@ -16,6 +16,7 @@ import { type AddressPolicy, guardedConnector, webhookTargets } from './delivery
 import { LiveLog } from './delivery/live.ts';
 import { Post } from './delivery/post.ts';
 import { WebhookSender } from './delivery/webhooks.ts';
+import { finishErasures } from './domain/conversations.ts';
 import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
@@ -70,9 +71,12 @@ export interface App {
   attachSocket(server: Server): { close(graceMs: number): void };
   /**
    * Does what is due from time to time: hands back what the limiter holds of minutes that have passed,
-   * and removes what is kept for a while only, in small steps. To be called every minute or so.
+   * removes what is kept for a while only, in small steps, and ends erasures that others could not.
+   * To be called every minute or so.
    */
   tick(): Promise<void>;
+  /** Ends the erasures in the midst of which a process was killed. To be called at the start, when requests are served. */
+  finishErasures(): Promise<void>;
   /** Gives up webhooks in flight, and hands back all that the limiter holds. The storage is its owner's to close. */
   close(): Promise<void>;
 }
@@ -154,6 +158,10 @@ export function buildApp(options: AppOptions): App {
     return await queries(exchange);
   }
 
+  const endErasures = async (): Promise<void> => {
+    const count = await finishErasures(storage);
+    if (count > 0) log.info({ count }, 'finished erasing conversations');
+  };
   return {
     world,
     listener,
@@ -169,7 +177,9 @@ export function buildApp(options: AppOptions): App {
       await removeOld(storage, 'deliveries', oldestMs);
       await removeOld(storage, 'events', oldestMs);
       await removeOld(storage, 'keptResults', clock.now() - idempotencyMs);
+      await endErasures();
     },
+    finishErasures: endErasures,
     async close() {
       await webhooks.stop(0);
       await limiter.handBack({ all: true });

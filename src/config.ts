@@ -104,3 +104,8 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     underNpm: given['npm_lifecycle_event'] !== undefined,
   });
 }
+
+/** Where SQLite is to put its temporary files: it looks into the environment by itself, once, when it is loaded. */
+export function setTemporaryFolder(folder: string): void {
+  process.env['SQLITE_TMPDIR'] = folder;
+}

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { addAccount } from './account.ts';
+import { addCompact } from './compact.ts';
 import { explain } from './errors.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
@@ -16,6 +17,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   addKey(program);
   addListen(program);
   addMigrate(program);
+  addCompact(program);
   try {
     await program.parseAsync(argv);
   } catch (error) {

@@ -67,8 +67,9 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     throw error;
   }
   app.webhooks.start();
+  app.finishErasures().catch((error: unknown) => log.warn({ err: error }, 'could not finish erasing conversations'));
   const ticking = setInterval(() => {
-    app.tick().catch((error: unknown) => log.warn({ err: error }, 'could not hand back rate limit reservations'));
+    app.tick().catch((error: unknown) => log.warn({ err: error }, 'could not do what is due from time to time'));
   }, tickMs).unref();
   const { port } = server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;

@@ -17,7 +17,7 @@ import { addMessage, messageEvents, messageInput, messageShape, messageView, req
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { type CursorPart, decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
-import type { Transaction } from './ports.ts';
+import type { Storage, Transaction } from './ports.ts';
 import { line } from './text.ts';
 import { timeInput, timestamp } from './time.ts';
 
@@ -275,13 +275,36 @@ export const deleteConversation = operation({
   errors: ['NOT_FOUND', 'VERSION_CONFLICT'],
   async run({ caller, storage }, { id, expectedVersion }) {
     const accountId = caller.account.id;
-    return await storage.write(async (tx) => {
-      const conversation = await findConversation(tx, caller, id, expectedVersion);
-      await tx.conversations.erase(accountId, conversation);
-      return { deletedConversationId: id, eventCursor: await currentEventCursor(tx, accountId) };
-    });
+    try {
+      return await storage.write(async (tx) => {
+        const conversation = await findConversation(tx, caller, id, expectedVersion);
+        await tx.conversations.erase(accountId, conversation);
+        return { deletedConversationId: id, eventCursor: await currentEventCursor(tx, accountId) };
+      });
+    } finally {
+      // Nor is anybody told that there is no such conversation while something of it is left.
+      await finishErasures(storage, (begun) => begun.accountId === accountId && begun.id === id);
+    }
   },
 });
+
+/**
+ * Brings erasures to their end that have begun, here or in a process that was killed meanwhile. What a large
+ * conversation leaves is removed in many transactions: other writes come in between.
+ * @param which by default all
+ * @returns how many there were
+ */
+export async function finishErasures(
+  { read, write }: Storage,
+  which: (begun: { accountId: string; id: string }) => boolean = () => true,
+): Promise<number> {
+  const begun = (await read.conversations.erasing()).filter(which);
+  for (const { accountId, id } of begun) {
+    let isGone = false;
+    while (!isGone) isGone = await write(async (tx) => await tx.conversations.eraseMore(accountId, id));
+  }
+  return begun.length;
+}
 
 type Changes = Omit<ReturnType<(typeof updateConversation)['parse']>, 'id' | 'expectedVersion'>;
 

@@ -173,15 +173,23 @@ export interface ConversationReads {
   idByExternalId(accountId: string, externalId: string): Awaitable<string | undefined>;
   page(accountId: string, query: ConversationQuery): Awaitable<Slice<StoredConversation>>;
   count(accountId: string, filter: ConversationFilter): Awaitable<number>;
+  /** Conversations of any account that nobody is shown any more, and of which something is left to be erased. */
+  erasing(): Awaitable<readonly { accountId: string; id: string }[]>;
 }
 
 export interface ConversationWrites {
   /**
    * Removes a conversation for good, with its messages and leads, and all that others tell of them: the data
    * of its events becomes `{"erased":true}`, and what receivers of these have answered and the results that
-   * are kept of requests about it are emptied.
+   * are kept of requests about it are emptied. From here on nobody is shown anything else. What is more than
+   * one transaction should do is left to `eraseMore`.
    */
   erase(accountId: string, conversation: StoredConversation): Awaitable<void>;
+  /**
+   * Goes on with erasing a conversation, as far as one transaction should.
+   * @returns whether nothing is left of it
+   */
+  eraseMore(accountId: string, id: string): Awaitable<boolean>;
   insert(accountId: string, conversation: StoredConversation): Awaitable<void>;
   /**
    * Replaces `previous` by `next`, and keeps the account's counters right.

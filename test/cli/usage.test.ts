@@ -7,7 +7,7 @@ import { commandLine, run } from './program.ts';
 
 describe('--help', () => {
   test.each([
-    ['', ['serve', 'account', 'key', 'migrate']],
+    ['', ['serve', 'account', 'key', 'migrate', 'compact']],
     ['serve', []],
     ['account', ['create', 'list', 'update']],
     ['account create', ['--name <name>', '--plan <plan>', '--requests-per-hour <number>', '--json']],
@@ -18,6 +18,7 @@ describe('--help', () => {
     ['key list', ['--account <id>', '--json']],
     ['key revoke', ['id', '--account <id>', '--json']],
     ['migrate', ['--json']],
+    ['compact', ['--json']],
   ])('of `%s` shows what it takes', async (command, parts) => {
     const { code, stdout, stderr } = await run([...command.split(' ').filter(Boolean), '--help']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

@@ -171,7 +171,7 @@ async function openLog(): Promise<OpenedLog> {
 
 /** How often the rows of the log were looked for. */
 function looks(statements: readonly string[]): number {
-  return statements.filter((sql) => /^select .*"data" from "events"/.test(sql)).length;
+  return statements.filter((sql) => /^select .*"data".* from "events"/s.test(sql)).length;
 }
 
 function range(first: number, last: number): number[] {

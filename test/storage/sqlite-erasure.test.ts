@@ -3,9 +3,23 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import type { StoredConversation } from '../../src/domain/conversation.ts';
+import { finishErasures } from '../../src/domain/conversations.ts';
+import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { commandLine } from '../cli/program.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { sampleConversation, sampleMessage, storedAccount } from './samples.ts';
+import {
+  sampleAttempt,
+  sampleConversation,
+  sampleDelivery,
+  sampleEvent,
+  sampleHash,
+  sampleLead,
+  sampleMessage,
+  sampleWebhook,
+  startMs,
+  storedAccount,
+} from './samples.ts';
 
 // Where rows of many conversations lie between each other, SQLite moves them from page to page as they
 // grow in number. What it overwrites is what was deleted; what it has moved away from, it does not.
@@ -42,7 +56,7 @@ function pagesWith(text: string, path: string): Page[] {
   return pages;
 }
 
-test('of conversations that were erased among others no row is left anywhere; what SQLite has moved goes with VACUUM', async () => {
+test('of conversations that were erased among others no row is left anywhere; what SQLite has moved goes when it is compacted', async () => {
   const path = join(temporaryFolder(), 'test.db');
   const storage = openSqliteStorage(path);
   onTestFinished(() => storage.close());
@@ -65,20 +79,76 @@ test('of conversations that were erased among others no row is left anywhere; wh
   });
   for (const conversation of erased) {
     await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+    await finishErasures(storage);
   }
   expect(readFileSync(`${path}-wal`)).toHaveLength(0);
   // All that is found of them lies where no row is, in the free space of a page in use.
   const left = pagesWith(marker, path);
   expect(left.filter(({ at, gap: [from, to] }) => at < from || at + marker.length > to)).toEqual([]);
 
-  const operator = new Database(path);
-  operator.pragma('secure_delete = ON');
-  operator.exec('VACUUM');
-  operator.pragma('wal_checkpoint(TRUNCATE)');
-  operator.close();
+  const { before, after } = await commandLine(path).json<{ before: number; after: number }>('compact');
+  expect(after).toBeLessThan(before);
+  expect(readFileSync(`${path}-wal`)).toHaveLength(0);
   expect(pagesWith(marker, path)).toEqual([]);
   for (const { conversation, count } of all) {
     const found = await storage.read.conversations.findWithMessages(accountId, conversation.id);
     expect(found?.messages.length).toBe(erased.includes(conversation) ? undefined : count);
   }
+});
+
+test('no transaction takes more than a few rows away, so that those of others come in between', async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  const file = { left: () => 0 };
+  /** How many rows were left at each commit of an erasure. */
+  const left: number[] = [];
+  let watching = false;
+  const storage = openSqliteStorage(path, {
+    onStatement: (sql) => void (watching && sql === 'COMMIT' && left.push(file.left())),
+  });
+  onTestFinished(() => storage.close());
+  const { id: accountId } = await storedAccount(storage);
+  const [conversation, other, webhook] = [sampleConversation(), sampleConversation(), sampleWebhook()];
+  const size = 1_000;
+  await storage.write(async (tx) => {
+    await tx.conversations.insert(accountId, conversation);
+    await tx.conversations.insert(accountId, other);
+    await tx.webhooks.insert(accountId, webhook);
+    for (let index = 0; index < size; index++) {
+      await tx.messages.insert(accountId, sampleMessage(conversation.id, index + 1));
+      await tx.leads.insert(accountId, sampleLead({ conversationId: conversation.id }));
+      const kept = { fingerprint: sampleHash(), result: '1', conversationId: conversation.id, createdAtMs: startMs };
+      await tx.keptResults.put(accountId, `key ${index}`, kept);
+      const event = sampleEvent(conversation, { timestamp: timestamp(startMs + index) });
+      const eventSequence = await tx.events.append(accountId, [event]);
+      const sent = sampleDelivery(webhook.id, { eventId: event.id, eventSequence }, startMs + index);
+      await tx.deliveries.insert(sent);
+      for (const number of [1, 2]) await tx.deliveries.insertAttempt(sent.id, number, sampleAttempt());
+    }
+  });
+  const reader = new Database(path, { readonly: true });
+  onTestFinished(() => void reader.close());
+  const count = reader
+    .prepare(`SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM leads)
+      + (SELECT count(*) FROM kept_results WHERE result IS NOT NULL)
+      + (SELECT count(*) FROM events WHERE data <> '{"erased":true}')
+      + (SELECT count(*) FROM attempts WHERE response_body IS NOT NULL)`)
+    .pluck();
+  file.left = () => count.get() as number;
+  watching = true;
+  let written = 0;
+  let isDone = false;
+  const erasing = (async () => {
+    await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+    await finishErasures(storage);
+    isDone = true;
+  })();
+  while (!isDone) {
+    await storage.write(async (tx) => tx.conversations.markConverted(accountId, other.id));
+    written++;
+  }
+  await erasing;
+  left.push(file.left());
+  expect([left[0], left.at(-1)]).toEqual([6 * size, 0]);
+  expect(Math.max(...left.map((rows, index) => (left[index - 1] ?? rows) - rows))).toBeLessThanOrEqual(150);
+  expect(written).toBeGreaterThan((6 * size) / 150);
 });

@@ -4,7 +4,7 @@ import type { ConversationFilter, ConversationQuery } from '../../domain/convers
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
-import { eraseConversation } from './erasure.ts';
+import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { allMessages } from './messages.ts';
 import { columnsOf, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
@@ -271,6 +271,7 @@ export function conversationReads(db: Queries) {
   });
 
   return {
+    ...erasureReads(db),
     find: (accountId: string, id: string) => {
       const row = find.get({ accountId, id });
       return row && toConversation(row);
@@ -297,8 +298,7 @@ export function conversationReads(db: Queries) {
   } satisfies ConversationReads;
 }
 
-/** @param onErase is told that something was erased; the transaction may still be undone */
-export function conversationWrites(db: Queries, onErase: () => void): ConversationWrites {
+export function conversationWrites(db: Queries, hooks: ErasureHooks): ConversationWrites {
   const insert = db
     .insert(conversations)
     .values({
@@ -331,7 +331,7 @@ export function conversationWrites(db: Queries, onErase: () => void): Conversati
     .prepare();
   const none = { active: 0, pending: 0, closed: 0 };
   return {
-    erase: eraseConversation(db, onErase),
+    ...erasureWrites(db, hooks),
     insert: (accountId, conversation) => {
       insert.run({
         ...changing(conversation),

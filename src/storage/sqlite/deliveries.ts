@@ -1,10 +1,10 @@
-import { and, asc, count, desc, eq, gt, gte, inArray, lt, lte, sql } from 'drizzle-orm';
+import { and, asc, count, desc, eq, getTableColumns, gt, gte, inArray, lt, lte, sql } from 'drizzle-orm';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites } from '../../domain/ports.ts';
-import { toEvent } from './events.ts';
-import { inJoin, jsonList, type Queries } from './queries.ts';
+import { eventColumns, toEvent } from './events.ts';
+import { inJoin, isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { attempts, deliveries, events, webhooks } from './tables.ts';
 import { toWebhook } from './webhooks.ts';
@@ -53,6 +53,15 @@ function toDeliveryOfWebhook({ delivery, webhookId, enabled }: Joined): Delivery
   return { ...toDelivery(delivery, webhookId), webhookEnabled: enabled };
 }
 
+/** What is read of an attempt: no answer to an event whose conversation is being erased. */
+const attemptColumns = {
+  ...getTableColumns(attempts),
+  responseBody: sql<string | null>`CASE WHEN EXISTS (SELECT 1 FROM events
+      WHERE events.account_id = ${webhooks.accountId} AND events.sequence = ${deliveries.eventSequence}
+        AND ${isBeingErased('events')})
+    THEN NULL ELSE ${attempts.responseBody} END`,
+};
+
 const joined = { delivery: deliveries, webhookId: webhooks.id, enabled: webhooks.enabled };
 
 // Conditions of partial indexes have to be in the statement word for word.
@@ -92,7 +101,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .prepare();
   const countAll = db.select({ count: count() }).from(webhooks).crossJoin(deliveries).where(ofWebhook).prepare();
   const attemptRanges = db
-    .select({ index: sql<number>`range.key`, attempt: attempts })
+    .select({ index: sql<number>`range.key`, attempt: attemptColumns })
     .from(sql`json_each(${sql.placeholder('ranges')}) AS range`)
     .crossJoin(deliveries)
     .crossJoin(webhooks)
@@ -224,7 +233,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     .limit(sql.placeholder('limit'))
     .prepare();
   const eventsOf = db
-    .select()
+    .select(eventColumns)
     .from(events)
     .where(
       and(

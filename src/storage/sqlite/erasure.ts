@@ -1,45 +1,47 @@
-import { and, eq, inArray, sql } from 'drizzle-orm';
-import { erasedJson } from '../../domain/events.ts';
-import { lowestIdAt } from '../../domain/ids.ts';
-import type { ConversationWrites } from '../../domain/ports.ts';
-import { jsonList, type Queries } from './queries.ts';
-import {
-  accountTotals,
-  attempts,
-  conversations,
-  deliveries,
-  events,
-  keptResults,
-  leads,
-  messages,
-  meta,
-} from './tables.ts';
+import { and, count, eq, sql } from 'drizzle-orm';
+import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
+import { type Place, prepareSteps } from './erasure-steps.ts';
+import type { Queries } from './queries.ts';
+import { accountTotals, conversations, erasing, leads, meta } from './tables.ts';
 
-/**
- * What is deleted is overwritten (`secure_delete`), and the write-ahead log is emptied after the commit. One thing is
- * out of reach: where SQLite has moved a row to another page as the table grew, a piece of it can stay behind in the
- * free space of the old page (its `rebuildPage` does not clear it), until other rows come there, or a VACUUM.
- *
- * @param onErase is told that something was erased; the transaction may still be undone
- */
-export function eraseConversation(db: Queries, onErase: () => void): ConversationWrites['erase'] {
-  const accountId = sql.placeholder('accountId');
-  const id = sql.placeholder('id');
-  const removeMessages = db
-    .delete(messages)
-    .where(
-      eq(messages.conversationKey, sql`(SELECT key FROM conversations WHERE account_id = ${accountId} AND id = ${id})`),
-    )
+// What a conversation has is too much for one transaction, which holds the event loop: up to 10,000 messages, an
+// event of each, and for each of these what the webhooks have answered. So the first transaction takes it out of
+// everybody's sight, and others take away what is left, a little each. Most conversations are so small that the
+// first does it all.
+//
+// What is deleted is overwritten (`secure_delete`), and the write-ahead log is emptied after the last commit. One
+// thing is out of reach: where SQLite has moved a row to another page as the table grew, a piece of it can stay
+// behind in the free space of the old page (its `rebuildPage` does not clear it), until other rows come there, or
+// the file is compacted.
+
+export interface ErasureHooks {
+  /** Is told that nobody is to see something any more; the transaction may still be undone. */
+  readonly onHide: () => void;
+  /** Is told that nothing is left of something but in the write-ahead log; the transaction may still be undone. */
+  readonly onGone: () => void;
+}
+
+export function erasureReads(db: Queries): Pick<ConversationReads, 'erasing'> {
+  const all = db.select({ accountId: erasing.accountId, id: erasing.conversationId }).from(erasing).prepare();
+  return { erasing: () => all.all() };
+}
+
+export function erasureWrites(
+  db: Queries,
+  { onHide, onGone }: ErasureHooks,
+): Pick<ConversationWrites, 'erase' | 'eraseMore'> {
+  const ofAccount = eq(conversations.accountId, sql.placeholder('accountId'));
+  const findKey = db
+    .select({ key: conversations.key })
+    .from(conversations)
+    .where(and(ofAccount, eq(conversations.id, sql.placeholder('id'))))
     .prepare();
-  const removeLeads = db
-    .delete(leads)
-    .where(and(eq(leads.accountId, accountId), eq(leads.conversationId, id)))
+  const countLeads = db
+    .select({ leads: count() })
+    .from(leads)
+    .where(and(eq(leads.accountId, sql.placeholder('accountId')), eq(leads.conversationId, sql.placeholder('id'))))
     .prepare();
-  const removeConversation = db
-    .delete(conversations)
-    .where(and(eq(conversations.accountId, accountId), eq(conversations.id, id)))
-    .prepare();
-  const count = db
+  const discount = db
     .update(accountTotals)
     .set({
       active: sql`${accountTotals.active} - ${sql.placeholder('active')}`,
@@ -47,57 +49,70 @@ export function eraseConversation(db: Queries, onErase: () => void): Conversatio
       closed: sql`${accountTotals.closed} - ${sql.placeholder('closed')}`,
       leads: sql`${accountTotals.leads} - ${sql.placeholder('leads')}`,
     })
-    .where(eq(accountTotals.accountId, accountId))
-    .prepare();
-  // SQLite takes an account's log for narrow, and would walk all of it.
-  const isItsEvent = and(eq(events.accountId, accountId), sql`unlikely(${eq(events.conversationId, id)})`);
-  const eraseEvents = db
-    .update(events)
-    .set({ data: erasedJson })
-    .where(isItsEvent)
-    .returning({ id: events.id, timestamp: events.timestamp })
-    .prepare();
-  // A delivery is made in the moment of its event, which its id tells: so it needs no index of its own.
-  const emptyAnswers = db
-    .update(attempts)
-    .set({ responseBody: null })
-    .where(
-      inArray(
-        attempts.deliveryKey,
-        db
-          .select({ key: deliveries.key })
-          .from(sql`json_each(${sql.placeholder('events')}) AS event`)
-          .crossJoin(deliveries)
-          .where(
-            sql`${deliveries.id} BETWEEN event.value ->> 1 AND event.value ->> 2
-              AND ${deliveries.eventId} = event.value ->> 0`,
-          ),
-      ),
-    )
-    .prepare();
-  const emptyResults = db
-    .update(keptResults)
-    .set({ result: null })
-    .where(and(eq(keptResults.accountId, accountId), eq(keptResults.conversationId, id)))
+    .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
     .prepare();
   const countErasure = db
     .update(meta)
     .set({ value: sql`${meta.value} + 1` })
     .where(eq(meta.name, 'erasures'))
     .prepare();
+  const ofKey = eq(conversations.key, sql.placeholder('conversationKey'));
+  const hide = db
+    .update(conversations)
+    .set({ accountId: null, subject: null, visitor: null, externalId: null, metadata: {} })
+    .where(ofKey)
+    .prepare();
+  const remove = db.delete(conversations).where(ofKey).prepare();
+  const ofPlace = and(
+    eq(erasing.accountId, sql.placeholder('accountId')),
+    eq(erasing.conversationId, sql.placeholder('conversationId')),
+  );
+  const note = db
+    .insert(erasing)
+    .values({
+      accountId: sql.placeholder('accountId'),
+      conversationId: sql.placeholder('conversationId'),
+      conversationKey: sql.placeholder('conversationKey'),
+      eventSequence: sql.placeholder('eventSequence'),
+    })
+    .prepare();
+  const find = db.select().from(erasing).where(ofPlace).prepare();
+  const move = db
+    .update(erasing)
+    .set({ eventSequence: sql`${sql.placeholder('eventSequence')}` })
+    .where(ofPlace)
+    .prepare();
+  const strike = db.delete(erasing).where(ofPlace).prepare();
+  const takeSome = prepareSteps(db);
   const none = { active: 0, pending: 0, closed: 0 };
-  return (account, conversation) => {
-    const which = { accountId: account, id: conversation.id };
-    removeMessages.run(which);
-    const removedLeads = removeLeads.run(which).changes;
-    removeConversation.run(which);
-    count.run({ ...none, accountId: account, [conversation.status]: 1, leads: removedLeads });
-    const ranges = eraseEvents
-      .all(which)
-      .map((event) => [event.id, lowestIdAt('delivery', event.timestamp), lowestIdAt('delivery', event.timestamp + 1)]);
-    emptyAnswers.run({ events: jsonList(ranges) });
-    emptyResults.run(which);
-    countErasure.run();
-    onErase();
+  return {
+    erase: (accountId, { id, status }) => {
+      const row = findKey.get({ accountId, id });
+      if (row === undefined) return;
+      const place: Place = { accountId, conversationId: id, conversationKey: row.key, eventSequence: 0 };
+      discount.run({ ...none, accountId, [status]: 1, leads: countLeads.get({ accountId, id })?.leads ?? 0 });
+      countErasure.run();
+      onHide();
+      if (takeSome(place)) {
+        remove.run(place);
+        onGone();
+      } else {
+        hide.run(place);
+        note.run(place);
+      }
+    },
+    eraseMore: (accountId, conversationId) => {
+      const place: Place | undefined = find.get({ accountId, conversationId });
+      if (place === undefined) return true;
+      const isGone = takeSome(place);
+      if (isGone) {
+        strike.run(place);
+        remove.run(place);
+        onGone();
+      } else {
+        move.run(place);
+      }
+      return isGone;
+    },
   };
 }

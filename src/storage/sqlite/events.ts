@@ -1,11 +1,17 @@
-import { and, asc, eq, gt, inArray, lt, lte, notInArray, sql } from 'drizzle-orm';
-import type { EventFilter, StoredEvent } from '../../domain/events.ts';
+import { and, asc, eq, getTableColumns, gt, inArray, lt, lte, notInArray, sql } from 'drizzle-orm';
+import { type EventFilter, erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/ports.ts';
-import { jsonList, type Queries } from './queries.ts';
+import { isBeingErased, jsonList, type Queries } from './queries.ts';
 import { toMs, toTimestamp } from './rows.ts';
 import { accountTotals, events, meta } from './tables.ts';
 
 type Row = typeof events.$inferSelect;
+
+/** What is read of an event, by whoever reads one. */
+export const eventColumns = {
+  ...getTableColumns(events),
+  data: sql<string>`CASE WHEN ${isBeingErased('events')} THEN ${erasedJson} ELSE ${events.data} END`,
+};
 
 export function toEvent(row: Row): StoredEvent {
   return {
@@ -22,7 +28,7 @@ const ofAccount = eq(events.accountId, sql.placeholder('accountId'));
 
 function prepareAfter(db: Queries, { types, conversationId }: EventFilter) {
   return db
-    .select()
+    .select(eventColumns)
     .from(events)
     .where(
       and(

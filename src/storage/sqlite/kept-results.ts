@@ -1,11 +1,14 @@
-import { and, asc, eq, inArray, lt, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, inArray, lt, sql } from 'drizzle-orm';
 import type { KeptResultReads, KeptResultWrites } from '../../domain/ports.ts';
-import type { Queries } from './queries.ts';
+import { isBeingErased, type Queries } from './queries.ts';
 import { keptResults } from './tables.ts';
 
 export function keptResultReads(db: Queries): KeptResultReads {
   const find = db
-    .select()
+    .select({
+      ...getTableColumns(keptResults),
+      result: sql<string | null>`CASE WHEN ${isBeingErased('kept_results')} THEN NULL ELSE ${keptResults.result} END`,
+    })
     .from(keptResults)
     .where(
       and(

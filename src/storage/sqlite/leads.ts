@@ -1,7 +1,7 @@
-import { and, desc, eq, inArray, lt, sql } from 'drizzle-orm';
+import { and, desc, eq, inArray, lt, not, sql } from 'drizzle-orm';
 import type { Lead } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/ports.ts';
-import { jsonList, type Queries } from './queries.ts';
+import { isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { accountTotals, leads } from './tables.ts';
 
@@ -20,7 +20,7 @@ function toLead(row: Row): Lead {
   };
 }
 
-const ofAccount = eq(leads.accountId, sql.placeholder('accountId'));
+const ofAccount = and(eq(leads.accountId, sql.placeholder('accountId')), not(isBeingErased('leads')));
 
 export function leadReads(db: Queries): LeadReads {
   const find = db

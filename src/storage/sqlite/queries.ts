@@ -26,3 +26,14 @@ export function columnsOf<T extends Table>(table: T) {
   ]);
   return Object.fromEntries(columns) as { [Name in keyof InferSelectModel<T>]: SQL<InferSelectModel<T>[Name]> };
 }
+
+/**
+ * Whether the conversation that a row tells of is being erased: then nothing of the row is to be seen.
+ * @param table its name, with which the columns have to be told apart from those of the inner query
+ */
+export function isBeingErased(table: 'events' | 'leads' | 'kept_results'): SQL<boolean> {
+  const row = sql.identifier(table);
+  // Most of the time nothing is, which SQLite finds out once and not for every row.
+  return sql`(EXISTS (SELECT 1 FROM erasing) AND EXISTS (SELECT 1 FROM erasing
+    WHERE erasing.account_id = ${row}.account_id AND erasing.conversation_id = ${row}.conversation_id))`;
+}

@@ -91,7 +91,8 @@ function readsOn(db: Queries, busyTimeoutMs: number): Reads {
 function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Transaction {
   const accounts = leased({ ...accountReads(db), ...accountWrites(db) }, db.$client);
   const apiKeys = leased({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.$client);
-  const conversations = leased({ ...conversationReads(db), ...conversationWrites(db, watch.erased) }, db.$client);
+  const erasure = { onHide: watch.hid, onGone: watch.erased };
+  const conversations = leased({ ...conversationReads(db), ...conversationWrites(db, erasure) }, db.$client);
   const messages = leased({ ...messageReads(db), ...messageWrites(db) }, db.$client);
   const events = leased({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.$client);
   const leads = leased({ ...leadReads(db), ...leadWrites(db) }, db.$client);

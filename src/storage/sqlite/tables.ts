@@ -71,9 +71,8 @@ export const conversations = sqliteTable(
     /** A short key for the messages to point at. */
     key: integer().primaryKey(),
     id: text().notNull(),
-    accountId: text('account_id')
-      .notNull()
-      .references(() => accounts.id),
+    /** Null while it is being erased: it is nobody's then, so nobody finds it or its messages. */
+    accountId: text('account_id').references(() => accounts.id),
     status: text().$type<Status>().notNull(),
     subject: text(),
     visitor: text({ mode: 'json' }).$type<Visitor>(),
@@ -166,6 +165,21 @@ export const leads = sqliteTable(
       .on(table.accountId, table.conversationId)
       .where(sql`${table.conversationId} is not null`),
   ],
+);
+
+/** Conversations that are being erased step by step: nothing that is left of one is to be seen any more. */
+export const erasing = sqliteTable(
+  'erasing',
+  {
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    conversationId: text('conversation_id').notNull(),
+    conversationKey: integer('conversation_key').notNull(),
+    /** Its events up to this one are done. */
+    eventSequence: integer('event_sequence').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.conversationId] })],
 );
 
 /** What happened in each quarter hour since the epoch in which anything did. */

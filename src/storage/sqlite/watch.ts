@@ -55,9 +55,13 @@ export class CommitWatch {
     this.#blurred = true;
   };
 
-  /** Notes that a transaction has erased something. */
-  readonly erased = (): void => {
+  /** Notes that a transaction has taken something out of sight for good. Whoever keeps it has to let go of it. */
+  readonly hid = (): void => {
     this.#blurred = true;
+  };
+
+  /** Notes that a transaction has removed the last of something that only the write-ahead log may still hold. */
+  readonly erased = (): void => {
     this.#hasErased = true;
   };
 

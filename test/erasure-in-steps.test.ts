@@ -1,0 +1,343 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { type Running, start } from './cli/program.ts';
+import { type Client, clientOf, type Json } from './support/client.ts';
+import { temporaryFolder } from './support/files.ts';
+import { openReceiver, webhookPolicy } from './support/repeatables.ts';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+import { SseReader } from './support/sse.ts';
+import { until } from './support/subscribe.ts';
+import { eventually, gate } from './support/webhooks.ts';
+
+// A large conversation is erased in many transactions. Whatever happens between two of them, and whoever dies
+// there, nobody is shown anything of it from the first one on, and nothing is left when the last is answered.
+
+/** More than any one transaction takes away. */
+const size = 300;
+
+/** Does something many times, some of them at once. */
+async function repeatedly(times: number, act: (index: number) => Promise<unknown>): Promise<void> {
+  let next = 0;
+  const workers = Array.from({ length: 20 }, async () => {
+    while (next < times) await act(next++);
+  });
+  await Promise.all(workers);
+}
+
+/** A conversation that is full of a text in all that it consists of, each of it many times. */
+async function tell(client: Client, text: string, times = size): Promise<{ id: string; leadId: string }> {
+  const body = { subject: text, externalId: text, metadata: { text }, visitor: { name: text } };
+  const keyed = (index: number) => ({ headers: { 'idempotency-key': keyOf(text, index) } });
+  const { id } = (await client.rest('POST', '/conversations', { body })).body;
+  await repeatedly(times, (index) =>
+    client.rest('POST', `/conversations/${id}/messages`, { body: message(text), ...keyed(index) }),
+  );
+  let leadId = '';
+  await repeatedly(times, async () => {
+    leadId = (await client.rest('POST', '/leads', { body: { conversationId: id, email: text } })).body.id;
+  });
+  return { id, leadId };
+}
+
+const message = (text: string) => ({ content: text, sender: 'visitor', author: { name: text } });
+
+/** It is kept for its 24 hours: it is not to say more than it has to. */
+const keyOf = (text: string, index: number): string => `${text.slice(-6)}-${index}`;
+
+/** How often a text is found in the files of a database. */
+function countIn(path: string, text: string): number {
+  const files = [path, `${path}-wal`].filter((file) => existsSync(file));
+  return files.reduce((sum, file) => sum + readFileSync(file).toString('latin1').split(text).length - 1, 0);
+}
+
+function rowsIn(path: string, table: 'erasing' | 'messages'): number {
+  const connection = new Database(path, { readonly: true });
+  try {
+    return connection.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
+  } finally {
+    connection.close();
+  }
+}
+
+let server: TestServer;
+let client: TestAccount;
+let marker: string;
+
+beforeEach(async () => {
+  server = await startTestServer({ config: { webhookPolicy } });
+  onTestFinished(() => server.close());
+  client = await server.account();
+  marker = `marker-${randomUUID()}`;
+});
+
+/** Begins to erase a conversation and leaves it at that, as a process does that is killed in the midst of it. */
+async function begin(id: string): Promise<void> {
+  const accountId = client.account.id;
+  await server.storage.write(async (tx) => {
+    const conversation = await tx.conversations.find(accountId, id);
+    if (conversation !== undefined) await tx.conversations.erase(accountId, conversation);
+  });
+  expect(await server.storage.read.conversations.erasing()).toEqual([{ accountId, id }]);
+  expect(countIn(server.databasePath, marker)).toBeGreaterThan(size);
+}
+
+async function expectNothingLeft(id: string): Promise<void> {
+  expect(await server.storage.read.conversations.erasing()).toEqual([]);
+  expect(countIn(server.databasePath, marker)).toBe(0);
+  expect((await client.rest('GET', `/conversations/${id}`)).status).toBe(404);
+}
+
+const totals = async () => {
+  const lists = await Promise.all(['/conversations', '/conversations?status=pending', '/leads'].map(get));
+  return { lists: lists.map(({ pagination }) => pagination.total), openNow: (await get('/analytics')).openNow };
+};
+
+const get = async (path: string): Promise<Json> => (await client.rest('GET', path)).body;
+
+/** The sequences of the events, and what they say, over all pages. */
+async function wholeLog(query = ''): Promise<Json[]> {
+  const events: Json[] = [];
+  for (let after = '', hasMore = true; hasMore; ) {
+    const { data, pagination } = await get(`/events?limit=100${query}${after}`);
+    events.push(...data);
+    after = `&after=${pagination.nextCursor}`;
+    hasMore = pagination.hasMore;
+  }
+  return events;
+}
+
+describe('from the first transaction on', () => {
+  test('nobody is shown anything of it, on either face, in the log or by a key', async () => {
+    const before = await totals();
+    const { id, leadId } = await tell(client, marker);
+    const count = (await wholeLog()).length;
+    await begin(id);
+    for (const path of [`/conversations/${id}`, `/conversations/${id}/messages`, `/leads/${leadId}`]) {
+      expect((await client.rest('GET', path)).body.code, path).toBe('NOT_FOUND');
+    }
+    const send = (headers = {}) =>
+      client.rest('POST', `/conversations/${id}/messages`, { body: message(marker), headers });
+    expect((await send()).body.code).toBe('NOT_FOUND');
+    expect((await send({ 'idempotency-key': keyOf(marker, 3) })).body.code).toBe('NOT_FOUND');
+    const patch = { body: { subject: marker }, headers: { 'if-match': `"${size + 1}"` } };
+    expect((await client.rest('PATCH', `/conversations/${id}`, patch)).body.code).toBe('NOT_FOUND');
+    expect((await client.rest('POST', '/leads', { body: { conversationId: id, email: 'x' } })).body.code).toBe(
+      'NOT_FOUND',
+    );
+    const { data } = await client.graphql(
+      `query ($id: ID!, $lead: ID!) { conversation(id: $id) { id } node(id: $id) { id } lead(id: $lead) { id }
+        conversations { totalCount nodes { id } } leads { totalCount nodes { id } } }`,
+      { id, lead: leadId },
+    );
+    const empty = { totalCount: 0, nodes: [] };
+    expect(data).toEqual({ conversation: null, node: null, lead: null, conversations: empty, leads: empty });
+    expect(await totals()).toEqual(before);
+    for (const query of ['', `&conversationId=${id}`]) {
+      const events = await wholeLog(query);
+      expect(events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: count }, (_, index) => index + 1));
+      expect(new Set(events.map((event) => JSON.stringify(event.data)))).toEqual(new Set(['{"erased":true}']));
+    }
+    // What it was called is free again.
+    const again = await client.rest('POST', '/conversations', { body: { externalId: marker } });
+    expect(again.status).toBe(201);
+    await client.rest('DELETE', `/conversations/${again.body.id}`);
+    await server.app.tick();
+    await expectNothingLeft(id);
+  });
+
+  test('a stream that began before is given the rest of its events without what they told, here and beside', async () => {
+    const first = (await get('/events')).pagination.nextCursor;
+    const beside = await startTestServer({ databasePath: server.databasePath, clock: server.clock });
+    onTestFinished(() => beside.close());
+    const follow = async (url: string, after: string): Promise<SseReader> => {
+      const reader = await SseReader.open(`${url}/v1/events/stream?after=${after}`, {
+        authorization: `Bearer ${client.secret}`,
+      });
+      onTestFinished(() => reader.close());
+      return reader;
+    };
+    const early = await Promise.all([server, beside].map(({ url }) => follow(url, first)));
+    const { id } = await tell(client, marker);
+    const count = (await wholeLog()).length;
+    for (const reader of early) await reader.until(({ events }) => events.length === count);
+    await begin(id);
+    expect(await beside.storage.read.events.erasures()).toBe(1);
+    // Who keeps the newest events in memory is told within 100 ms that they are to be forgotten.
+    await sleep(100);
+    for (const { url } of [server, beside]) {
+      const late = await follow(url, first);
+      await late.until(({ events }) => events.length === count);
+      expect(JSON.stringify(late.events)).not.toContain(marker);
+      expect(late.events.map(({ sequence }) => sequence)).toEqual(
+        Array.from({ length: count }, (_, index) => index + 1),
+      );
+    }
+  });
+
+  test('webhooks are sent nothing of it, and what they have answered or answer now is not to be had', async () => {
+    const answer = gate();
+    const got: string[] = [];
+    const slow = createServer(async (req, res) => {
+      let text = '';
+      for await (const chunk of req.setEncoding('utf8')) text += chunk;
+      got.push(text);
+      await answer.opened;
+      res.end(text);
+    });
+    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      slow.close();
+      slow.closeAllConnections();
+    });
+    const echo = await openReceiver((body) => ({ status: 500, body }));
+    onTestFinished(() => echo.close());
+    const register = async (url: string): Promise<string> =>
+      (await client.rest('POST', '/webhooks', { body: { url, events: ['conversation.started'] } })).body.id;
+    const slowId = await register(`http://127.0.0.1:${(slow.address() as AddressInfo).port}/`);
+    const echoId = await register(echo.url);
+    const { id } = await tell(client, marker);
+    const deliveryOf = async (webhookId: string): Promise<Json> => {
+      const [{ id: deliveryId }] = (await get(`/webhooks/${webhookId}/deliveries`)).data;
+      return await get(`/webhooks/${webhookId}/deliveries/${deliveryId}`);
+    };
+    const tried = await eventually(
+      () => deliveryOf(echoId),
+      ({ attemptCount }) => attemptCount === 1,
+    );
+    expect(tried.attempts[0].responseBody).toContain(marker);
+    await until(() => got.length === 1);
+    await begin(id);
+
+    answer.open();
+    const late = await eventually(
+      () => deliveryOf(slowId),
+      ({ status }) => status === 'succeeded',
+    );
+    expect(late.attempts).toMatchObject([{ responseStatus: 200, responseBody: null }]);
+    expect((await deliveryOf(echoId)).attempts).toEqual([{ ...tried.attempts[0], responseBody: null }]);
+    // Asked for again under a key, whose result is kept: with nothing in it that goes later.
+    const redelivered = await client.rest('POST', `/webhooks/${echoId}/deliveries/${tried.id}/redeliver`, {
+      headers: { 'idempotency-key': 'again' },
+    });
+    expect(redelivered.status).toBe(202);
+    expect(JSON.stringify(redelivered.body)).not.toContain(marker);
+    await until(() => echo.bodies.length === 2);
+    expect(JSON.parse(echo.bodies[1] ?? '').data).toEqual({ erased: true });
+    await eventually(
+      () => deliveryOf(echoId),
+      ({ attemptCount }) => attemptCount === 2,
+    );
+
+    await server.app.tick();
+    await expectNothingLeft(id);
+    expect((await deliveryOf(echoId)).attempts).toMatchObject([
+      { responseStatus: 500, responseBody: null },
+      { responseStatus: 500, responseBody: null },
+    ]);
+  });
+});
+
+describe('who asks for it again', () => {
+  test('is told that there is none when all of it is gone, and not before', async () => {
+    const { id } = await tell(client, marker);
+    await begin(id);
+    // Another version than it had is no conflict: there is none any more.
+    const again = await client.rest('DELETE', `/conversations/${id}`, { headers: { 'if-match': '"1"' } });
+    expect(again.body.code).toBe('NOT_FOUND');
+    await expectNothingLeft(id);
+  });
+
+  test('at the same time, here or through another server on the file, has it erased once', async () => {
+    const beside = await startTestServer({ databasePath: server.databasePath, clock: server.clock });
+    onTestFinished(() => beside.close());
+    const { id } = await tell(client, marker);
+    const clients = [client, beside.clientFor(client.secret), client, beside.clientFor(client.secret)];
+    const answers = await Promise.all(
+      clients.map(async (each) => {
+        const { status } = await each.rest('DELETE', `/conversations/${id}`);
+        return { status, left: (await server.storage.read.conversations.erasing()).length };
+      }),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([204, 404, 404, 404]);
+    expect(answers.map(({ left }) => left)).toEqual([0, 0, 0, 0]);
+    expect(await server.storage.read.events.erasures()).toBe(1);
+    await eventually(
+      async () => countIn(server.databasePath, marker),
+      (count) => count === 0,
+    );
+  });
+
+  test('with the version that it has no more has changed nothing', async () => {
+    const { id } = await tell(client, marker);
+    const stale = await client.rest('DELETE', `/conversations/${id}`, { headers: { 'if-match': '"1"' } });
+    expect(stale.body.code).toBe('VERSION_CONFLICT');
+    expect((await get(`/conversations/${id}`)).messages).toHaveLength(size);
+    expect(
+      (await client.rest('DELETE', `/conversations/${id}`, { headers: { 'if-match': `"${size + 1}"` } })).status,
+    ).toBe(204);
+    await expectNothingLeft(id);
+  });
+});
+
+test('requests of others are answered while a large one is erased', async () => {
+  const { id } = await tell(client, marker, 1_000);
+  const other = (await client.rest('POST', '/conversations')).body;
+  let isDone = false;
+  const deleted = client.rest('DELETE', `/conversations/${id}`).then(({ status }) => {
+    isDone = true;
+    return status;
+  });
+  let answered = 0;
+  while (!isDone) {
+    const { status } = await client.rest('POST', `/conversations/${other.id}/messages`, { body: message('Hello') });
+    expect(status).toBe(201);
+    answered++;
+  }
+  expect(await deleted).toBe(204);
+  // 1,000 messages, as many leads, results and twice as many events are about 40 transactions at least.
+  expect(answered).toBeGreaterThan(10);
+  await expectNothingLeft(id);
+});
+
+test('what a process was killed in the midst of, the next one finishes when it starts', {
+  timeout: 60_000,
+}, async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  let secret = '';
+  async function serve(): Promise<{ process: Running; client: Client }> {
+    const process = start(['serve'], { environment: { PORT: '0', DATABASE_URL: `file:${path}` } });
+    const printed = await process.printed('"listening"');
+    secret = /\bcs_[\w-]{43}/.exec(printed)?.[0] ?? secret; // the first start makes an account
+    return { process, client: clientOf(/"url":"([^"]+)"/.exec(printed)?.[1] ?? '', secret) };
+  }
+  const first = await serve();
+  const times = 1_200;
+  const { id, leadId } = await tell(first.client, marker, times);
+  const answered = first.client.rest('DELETE', `/conversations/${id}`).then(
+    () => true,
+    () => false,
+  );
+  await until(() => rowsIn(path, 'erasing') === 1 && rowsIn(path, 'messages') < times - 200);
+  first.process.signal('SIGKILL');
+  await first.process.ended;
+  expect(await answered).toBe(false);
+  expect(rowsIn(path, 'erasing')).toBe(1);
+  expect(countIn(path, marker)).toBeGreaterThan(times);
+
+  const second = await serve();
+  expect((await second.client.rest('GET', `/conversations/${id}`)).status).toBe(404);
+  expect((await second.client.rest('GET', `/leads/${leadId}`)).status).toBe(404);
+  const { body: log } = await second.client.rest('GET', '/events?limit=100');
+  expect(log.data).toHaveLength(100);
+  expect(JSON.stringify(log)).not.toContain(marker);
+  await second.process.printed('finished erasing conversations');
+  expect(rowsIn(path, 'erasing') + rowsIn(path, 'messages')).toBe(0);
+  expect((await second.client.rest('DELETE', `/conversations/${id}`)).status).toBe(404);
+  expect(countIn(path, marker)).toBe(0);
+});

@@ -25,6 +25,8 @@ import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
 import { useRest } from './rest/plugin.ts';
 import type { Route } from './rest/routes.ts';
+import { Metrics } from './telemetry/metrics.ts';
+import { StatusProbes } from './telemetry/probes.ts';
 
 export interface AppOptions {
   readonly storage: Storage;
@@ -38,6 +40,8 @@ export interface AppOptions {
   readonly eventRetentionMs?: number;
   /** Where webhooks may be sent; by default only to the public internet, by `https`. */
   readonly webhookPolicy?: AddressPolicy;
+  /** Where it counts what it does; with its own it cannot know what the storage does. */
+  readonly metrics?: Metrics;
   /** Other times than the contract's, for tests. */
   readonly timings?: Partial<StreamTimings & DeliveryTimings> | undefined;
   /** Another way to find the addresses of webhooks than the system's, for tests. */
@@ -66,6 +70,8 @@ export interface App {
   readonly webhooks: WebhookSender;
   /** Serves GraphQL on sockets of the server that the yoga listens on. */
   attachSocket(server: Server): { close(graceMs: number): void };
+  /** From here on it says that it is not ready: no more requests should be sent to it. */
+  drain(): void;
   /**
    * Does what is due from time to time: hands back what the limiter holds of minutes that have passed,
    * and removes what is kept for a while only, in small steps. To be called every minute or so.
@@ -85,6 +91,7 @@ export function buildApp(options: AppOptions): App {
     corsOrigins,
     trustedProxies = 0,
     eventRetentionMs = 30 * 24 * 3_600_000,
+    metrics = new Metrics(),
   } = options;
   const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
   const webhookPolicy = options.webhookPolicy ?? publicOnly;
@@ -105,7 +112,7 @@ export function buildApp(options: AppOptions): App {
   };
   const connect = guardedConnector(webhookPolicy, timings.webhookConnectMs, options.lookup);
   const post = new Post(connect, timings.webhookTotalMs);
-  const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log });
+  const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
   const door = new Door(world, limiter, {
     tokens,
@@ -113,12 +120,13 @@ export function buildApp(options: AppOptions): App {
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
+  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog });
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
     plugins: [
-      useExchange({ clock, log, origins }),
-      useRest(world, { door, sessions, timings, log, publicUrl, routes: options.routes }),
-      useGraphQL(world, { door, sessions, timings, log }),
+      useExchange({ clock, log, origins, telemetry: metrics }),
+      useRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes }),
+      useGraphQL(world, { door, sessions, timings, log, telemetry: metrics }),
     ],
     // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.
     graphiql: (_request, context) =>
@@ -142,7 +150,9 @@ export function buildApp(options: AppOptions): App {
     sessions,
     liveLog,
     webhooks,
-    attachSocket: (server) => attachSocket(server, world, { schema, door, origins, sessions, timings, onError }),
+    attachSocket: (server) =>
+      attachSocket(server, world, { schema, door, origins, sessions, timings, telemetry: metrics, onError }),
+    drain: () => probes.drain(),
     async tick() {
       await limiter.handBack();
       const oldestMs = clock.now() - eventRetentionMs;

@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Account } from '../domain/accounts.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { Deprecation } from '../domain/deprecation.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { Awaitable, RateLimit } from '../domain/ports.ts';
+import { DomainError, type ErrorCode } from '../domain/errors.ts';
+import type { Awaitable, Face, RateLimit } from '../domain/ports.ts';
 import type { Arrival, Door } from './admit.ts';
 import type { Admission } from './rate-limit.ts';
 
@@ -27,6 +27,10 @@ export class Exchange {
   readonly req: IncomingMessage;
   /** The operation that was called, for the log. */
   operation?: string;
+  /** What it was refused with, or ended with. */
+  code?: ErrorCode;
+  /** Whether it only asks how the service is: nobody wants a line for each. */
+  isProbe = false;
   /** What is said of the deprecated thing that it used. */
   deprecation?: Deprecation;
   account?: Account;
@@ -41,6 +45,11 @@ export class Exchange {
     const mark = url.indexOf('?');
     this.path = mark === -1 ? url : url.slice(0, mark);
     this.query = mark === -1 ? '' : url.slice(mark + 1);
+  }
+
+  get face(): Face {
+    if (this.path === '/graphql') return 'graphql';
+    return this.path === '/v1' || this.path.startsWith('/v1/') ? 'rest' : 'page';
   }
 
   get arrival(): Arrival {

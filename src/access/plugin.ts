@@ -1,7 +1,7 @@
 import type { Plugin } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Account } from '../domain/accounts.ts';
-import type { Clock, RateLimit } from '../domain/ports.ts';
+import type { Clock, RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './body.ts';
 import { Exchange, type ServerContext } from './exchange.ts';
 import { isPreflight, type Origins } from './origins.ts';
@@ -15,10 +15,12 @@ export function useExchange({
   clock,
   log,
   origins,
+  telemetry,
 }: {
   clock: Clock;
   log: Logger;
   origins: Origins;
+  telemetry: Telemetry;
 }): Plugin<object, ServerContext> {
   return {
     onRequest({ serverContext, endResponse, fetchAPI }) {
@@ -42,7 +44,9 @@ export function useExchange({
       if (account !== undefined && rateLimit !== undefined) {
         for (const [name, value] of rateLimitHeaders(account, rateLimit, clock.now())) headers.set(name, value);
       }
-      log.info(
+      const durationMs = performance.now() - exchange.startedMs;
+      if (!exchange.isProbe) tell(telemetry, exchange, response.status, durationMs);
+      log[exchange.isProbe ? 'debug' : 'info'](
         {
           requestId: exchange.requestId,
           method: exchange.method,
@@ -50,12 +54,19 @@ export function useExchange({
           operation: exchange.operation,
           accountId: account?.id,
           status: response.status,
-          durationMs: Math.round((performance.now() - exchange.startedMs) * 100) / 100,
+          durationMs: Math.round(durationMs * 100) / 100,
         },
         'request',
       );
     },
   };
+}
+
+/** A REST request is one call. Those of a GraphQL request are told of one by one, as they end. */
+function tell(telemetry: Telemetry, { face, operation, code }: Exchange, status: number, durationMs: number): void {
+  telemetry.answered(face, status, durationMs);
+  if (face === 'graphql' && operation !== undefined) return;
+  telemetry.called(face, operation, code ?? 'OK', durationMs);
 }
 
 /** draft-ietf-httpapi-ratelimit-headers-10, and the older X-RateLimit headers beside it. */

@@ -36,6 +36,11 @@ export class LiveLog implements LiveEvents {
     return this.#tails.size;
   }
 
+  /** How many follow. */
+  get followers(): number {
+    return [...this.#tails.values()].reduce((sum, tail) => sum + tail.followers, 0);
+  }
+
   follow(
     accountId: string,
     after: number,
@@ -113,6 +118,10 @@ class Tail {
   constructor(storage: Storage, accountId: string) {
     this.#storage = storage;
     this.#accountId = accountId;
+  }
+
+  get followers(): number {
+    return this.#wakes.size;
   }
 
   get followed(): boolean {

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Attempt, StoredDelivery } from '../domain/delivery.ts';
 import { erasedJson, LogEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
-import type { ClaimedDelivery, Clock, Storage } from '../domain/ports.ts';
+import type { ClaimedDelivery, Clock, Storage, Telemetry } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
 import { Lanes, type Turn } from './lanes.ts';
@@ -26,6 +26,7 @@ export interface WebhookSenderOptions {
   readonly ids: Ids;
   readonly post: Post;
   readonly log: Logger;
+  readonly telemetry: Pick<Telemetry, 'attempted'>;
   /** From 0 to 1, for the jitter of the schedule. */
   readonly random?: () => number;
 }
@@ -191,7 +192,7 @@ export class WebhookSender {
       await this.#record(delivery, (now) => ({ delivery: withoutEvent(delivery, now) }));
       return undefined;
     }
-    const { clock, post, ids, log } = this.#options;
+    const { clock, post, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
     const secrets = signingSecrets(webhook.secrets, startedMs).map(({ secret }) => secret);
     const letter = { url: webhook.url, body, signature: sign(delivery.eventId, startedMs, body, secrets) };
@@ -203,6 +204,7 @@ export class WebhookSender {
       return undefined;
     }
     const succeeded = isSuccess(outcome);
+    telemetry.attempted(succeeded, durationMs);
     const attempt: Attempt = {
       id: ids.next('attempt', startedMs),
       startedAt: timestamp(startedMs),

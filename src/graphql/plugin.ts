@@ -7,8 +7,8 @@ import type { Exchange, ServerContext } from '../access/exchange.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import { DomainError, type ErrorCode } from '../domain/errors.ts';
+import type { Telemetry, World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
 import { createContext } from './context.ts';
 import { presentError } from './errors.ts';
@@ -31,10 +31,18 @@ interface Result {
   readonly errors?: readonly unknown[];
 }
 
+export interface GraphQLOptions {
+  readonly door: Door;
+  readonly sessions: Sessions;
+  readonly timings: StreamTimings;
+  readonly log: Logger;
+  readonly telemetry: Telemetry;
+}
+
 /** GraphQL over HTTP at `/graphql`, behind the same door as REST. */
 export function useGraphQL(
   world: World,
-  { door, sessions, timings, log }: { door: Door; sessions: Sessions; timings: StreamTimings; log: Logger },
+  { door, sessions, timings, log, telemetry }: GraphQLOptions,
 ): Plugin<GraphQLContext, RequestContext> {
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
     const params = reads(exchange) ? paramsOfQuery(exchange.query) : await readJson(exchange.req);
@@ -60,10 +68,11 @@ export function useGraphQL(
     const requestId = exchange?.requestId ?? '';
     const onUnexpected = (cause: unknown): void => log.error({ requestId, err: cause }, 'request failed');
     const requestFailed = !('data' in result) && !isSubscribing(errors);
-    return {
-      ...result,
-      errors: errors.map((error) => presentError(asGraphQLError(error), { requestId, requestFailed, onUnexpected })),
-    };
+    const presented = errors.map((error) =>
+      presentError(asGraphQLError(error), { requestId, requestFailed, onUnexpected }),
+    );
+    if (exchange !== undefined) exchange.code ??= presented[0]?.extensions['code'] as ErrorCode;
+    return { ...result, errors: presented };
   }
 
   return {
@@ -105,7 +114,9 @@ export function useGraphQL(
       const { caller, exchange, budget, res } = context as unknown as RequestContext;
       if (caller === undefined) throw new Error('A GraphQL operation came in by no door');
       const onSlowReader = (): void => void res.destroy();
-      extendContext(createContext(world, caller, { exchange, timings, onSlowReader, budget, isSubscription: false }));
+      extendContext(
+        createContext(world, caller, { exchange, timings, telemetry, onSlowReader, budget, isSubscription: false }),
+      );
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {

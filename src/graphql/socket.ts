@@ -18,10 +18,10 @@ import type { Origins } from '../access/origins.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import { codeOf, DomainError } from '../domain/errors.ts';
+import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
-import { presentError } from './errors.ts';
+import { codeOfRefusal, presentError } from './errors.ts';
 import { asGraphQLError, parseWithinLimits, refusalsOf, validateDocument } from './requests.ts';
 import { closeCodes, Wire } from './wire.ts';
 
@@ -45,6 +45,7 @@ export interface SocketOptions {
   readonly origins: Origins;
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
+  readonly telemetry: Telemetry;
   readonly onError: (error: unknown) => void;
 }
 
@@ -118,7 +119,7 @@ function refuse(socket: Duplex, status: string): void {
 }
 
 function protocolOptions(world: World, options: SocketOptions): ServerOptions<Record<string, unknown>, Extra> {
-  const { schema, door, sessions, timings, onError } = options;
+  const { schema, door, sessions, timings, telemetry, onError } = options;
 
   const present = (errors: readonly GraphQLError[], { requestId }: Extra): GraphQLFormattedError[] =>
     errors.map((error) => presentError(error, { requestId, requestFailed: false, onUnexpected: onError }).toJSON());
@@ -150,7 +151,35 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     const refused = refusalsOf(args);
     if (refused.length > 0) return refused;
     const isSubscription = operation.operation === 'subscription';
-    return { ...args, contextValue: createContext(world, caller, { timings, isSubscription, closed: wire.ended }) };
+    return {
+      ...args,
+      contextValue: createContext(world, caller, { timings, telemetry, isSubscription, closed: wire.ended }),
+    };
+  }
+
+  /** The arguments to execute a `subscribe` message with, or why it is refused, which leaves the socket as it is. */
+  async function admit(
+    extra: Extra,
+    subscriptions: number,
+    payload: SubscribePayload,
+  ): Promise<ExecutionArgs | readonly GraphQLError[]> {
+    try {
+      const caller = await callerOf(extra);
+      if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= world.clock.now()) {
+        endSession(extra.wire, 'credential');
+        throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
+      }
+      await door.charge(caller);
+      if (subscriptions > maxSubscriptions) {
+        throw new DomainError(
+          'QUOTA_EXCEEDED',
+          `A socket can have ${maxSubscriptions} subscriptions; open another one.`,
+        );
+      }
+      return await prepare(extra, caller, payload);
+    } catch (error) {
+      return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
+    }
   }
 
   return {
@@ -160,6 +189,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
 
     async onConnect({ connectionParams, extra }) {
       const { wire, request } = extra;
+      const startedMs = performance.now();
       const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
       const arrival = arrivalOf(request);
       try {
@@ -167,6 +197,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
         door.refuseForeignPage(caller, arrival);
         extra.caller = caller;
       } catch (error) {
+        telemetry.called('socket', undefined, codeOf(error), performance.now() - startedMs);
         if (error instanceof DomainError && error.code !== 'UNAVAILABLE') return false;
         onError(error);
         wire.close(closeCodes.tryAgain, 'Try again later');
@@ -180,23 +211,14 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     },
 
     async onSubscribe({ extra, subscriptions }, _id, payload) {
-      try {
-        const caller = await callerOf(extra);
-        if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= world.clock.now()) {
-          endSession(extra.wire, 'credential');
-          throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
-        }
-        await door.charge(caller);
-        if (Object.keys(subscriptions).length > maxSubscriptions) {
-          throw new DomainError(
-            'QUOTA_EXCEEDED',
-            `A socket can have ${maxSubscriptions} subscriptions; open another one.`,
-          );
-        }
-        return await prepare(extra, caller, payload);
-      } catch (error) {
-        return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
+      const startedMs = performance.now();
+      const admitted = await admit(extra, Object.keys(subscriptions).length, payload);
+      // What is let in calls operations, which are told of one by one.
+      if (isRefused(admitted)) {
+        const code = admitted[0] === undefined ? 'INTERNAL' : codeOfRefusal(admitted[0]);
+        telemetry.called('socket', undefined, code, performance.now() - startedMs);
       }
+      return admitted;
     },
 
     onNext({ extra }, _id, _payload, _args, result): FormattedExecutionResult | undefined {
@@ -209,6 +231,10 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       return present(errors as GraphQLError[], extra);
     },
   };
+}
+
+function isRefused(admitted: ExecutionArgs | readonly GraphQLError[]): admitted is readonly GraphQLError[] {
+  return Array.isArray(admitted);
 }
 
 function endSession(wire: Wire, reason: EndReason): void {

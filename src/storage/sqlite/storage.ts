@@ -49,6 +49,9 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
     read: readsOn(openQueries(reading), busyTimeoutMs),
     write: (work) => writer.write(work),
     watch: (listener) => watch.watch(listener),
+    get waitingWrites() {
+      return writer.waiting;
+    },
     async close() {
       await writer.close();
       watch.close();

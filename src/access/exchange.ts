@@ -5,6 +5,7 @@ import type { Caller } from '../domain/caller.ts';
 import type { Deprecation } from '../domain/deprecation.ts';
 import { DomainError, type ErrorCode } from '../domain/errors.ts';
 import type { Awaitable, Face, RateLimit } from '../domain/ports.ts';
+import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
 import type { Arrival, Door } from './admit.ts';
 import type { Admission } from './rate-limit.ts';
 
@@ -25,6 +26,8 @@ export class Exchange {
   readonly query: string;
   readonly startedMs = performance.now();
   readonly req: IncomingMessage;
+  /** The trace that its caller has it in. */
+  readonly traceparent: string | undefined;
   /** The operation that was called, for the log. */
   operation?: string;
   /** What it was refused with, or ended with. */
@@ -40,11 +43,16 @@ export class Exchange {
   constructor(req: IncomingMessage) {
     this.req = req;
     this.requestId = requestIdOf(req.headers['x-request-id']);
+    this.traceparent = parseTraceparent(req.headers['traceparent']);
     this.method = req.method ?? 'GET';
     const url = req.url ?? '/';
     const mark = url.indexOf('?');
     this.path = mark === -1 ? url : url.slice(0, mark);
     this.query = mark === -1 ? '' : url.slice(mark + 1);
+  }
+
+  get traceId(): string | undefined {
+    return this.traceparent && traceIdOf(this.traceparent);
   }
 
   get face(): Face {
@@ -61,7 +69,7 @@ export class Exchange {
     const caller = await door.identify(this.arrival);
     this.account = caller.account;
     await this.#pay(door, caller, () => door.admit(caller, this.arrival));
-    return caller;
+    return this.traceparent === undefined ? caller : { ...caller, traceparent: this.traceparent };
   }
 
   /** Charges for what the request turned out to hold, beside the unit paid at the door. */

@@ -49,6 +49,7 @@ export function useExchange({
       log[exchange.isProbe ? 'debug' : 'info'](
         {
           requestId: exchange.requestId,
+          traceId: exchange.traceId,
           method: exchange.method,
           path: exchange.path,
           operation: exchange.operation,

@@ -1,10 +1,11 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Attempt, StoredDelivery } from '../domain/delivery.ts';
 import { erasedJson, LogEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
 import type { ClaimedDelivery, Clock, Storage, Telemetry } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
+import { childTraceparent, traceIdOf } from '../domain/trace.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
 import { Lanes, type Turn } from './lanes.ts';
 import type { Post } from './post.ts';
@@ -195,7 +196,9 @@ export class WebhookSender {
     const { clock, post, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
     const secrets = signingSecrets(webhook.secrets, startedMs).map(({ secret }) => secret);
-    const letter = { url: webhook.url, body, signature: sign(delivery.eventId, startedMs, body, secrets) };
+    const trace = traceOf(delivery);
+    const signature = sign(delivery.eventId, startedMs, body, secrets);
+    const letter = { url: webhook.url, body, signature, traceparent: trace?.traceparent };
     const began = performance.now();
     const outcome = await post.send(letter, startedMs, this.#giveUp.signal);
     const durationMs = Math.round(performance.now() - began);
@@ -215,7 +218,15 @@ export class WebhookSender {
       error: outcome.error,
     };
     log[succeeded ? 'debug' : 'info'](
-      { webhookId: webhook.id, deliveryId: delivery.id, status: outcome.status, error: outcome.error, durationMs },
+      {
+        webhookId: webhook.id,
+        deliveryId: delivery.id,
+        traceId: trace?.traceId,
+        spanId: trace?.spanId,
+        status: outcome.status,
+        error: outcome.error,
+        durationMs,
+      },
       'webhook attempt',
     );
     const random = this.#random();
@@ -263,6 +274,15 @@ export class WebhookSender {
     this.#running.add(work);
     void work.finally(() => this.#running.delete(work));
   }
+}
+
+/** The trace of the request that has caused a delivery, with a span for the next attempt. */
+function traceOf({
+  traceparent,
+}: StoredDelivery): { traceId: string; spanId: string; traceparent: string } | undefined {
+  if (traceparent === null) return undefined;
+  const spanId = randomBytes(8).toString('hex');
+  return { traceId: traceIdOf(traceparent), spanId, traceparent: childTraceparent(traceparent, spanId) };
 }
 
 /** Resolves after a time, or at once when the signal comes. */

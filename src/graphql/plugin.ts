@@ -66,7 +66,8 @@ export function useGraphQL(
     const { errors } = result;
     if (errors === undefined) return result;
     const requestId = exchange?.requestId ?? '';
-    const onUnexpected = (cause: unknown): void => log.error({ requestId, err: cause }, 'request failed');
+    const onUnexpected = (cause: unknown): void =>
+      log.error({ requestId, traceId: exchange?.traceId, err: cause }, 'request failed');
     const requestFailed = !('data' in result) && !isSubscribing(errors);
     const presented = errors.map((error) =>
       presentError(asGraphQLError(error), { requestId, requestFailed, onUnexpected }),

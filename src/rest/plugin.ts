@@ -101,7 +101,7 @@ export function useRest(
       });
       if (route.streams) {
         const onError = (cause: unknown): void =>
-          log.error({ requestId: exchange.requestId, err: cause }, 'event stream failed');
+          log.error({ requestId: exchange.requestId, traceId: exchange.traceId, err: cause }, 'event stream failed');
         const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings, onError });
         return { status: 200, headers: { ...eventStreamHeaders }, body: text };
       }
@@ -130,7 +130,8 @@ export function useRest(
     const known = asDomainError(error);
     exchange.code = known.code;
     if (known.code === 'INTERNAL' || known.code === 'UNAVAILABLE') {
-      log.error({ requestId: exchange.requestId, err: known.cause ?? known }, 'request failed');
+      const { requestId, traceId } = exchange;
+      log.error({ requestId, traceId, err: known.cause ?? known }, 'request failed');
     }
     return { status: known.status, headers: problemHeaders(known), body: JSON.stringify(problemOf(known, exchange)) };
   }

@@ -618,6 +618,7 @@ function fullDelivery(webhook: StoredWebhook): StoredDelivery {
     trigger: 'manual',
     dueAt: timestamp(startMs + 1),
     lease: awkwardText,
+    traceparent: awkwardText,
     completedAt: timestamp(startMs + 2),
   });
 }

@@ -26,6 +26,7 @@ function toDelivery(row: Row, webhookId: string): StoredDelivery {
     trigger: row.trigger,
     dueAt: toTimestamp(row.dueAt),
     lease: row.lease,
+    traceparent: row.traceparent,
     createdAt: toTimestamp(row.createdAt),
     completedAt: toTimestamp(row.completedAt),
   };
@@ -224,6 +225,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       eventType: sql.placeholder('eventType'),
       eventSequence: sql.placeholder('eventSequence'),
       sample: sql.placeholder('sample'),
+      traceparent: sql.placeholder('traceparent'),
       createdAt: sql.placeholder('createdAt'),
       ...bound,
     })
@@ -358,6 +360,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
         eventType: delivery.eventType,
         eventSequence: delivery.eventSequence,
         sample: delivery.sample,
+        traceparent: delivery.traceparent,
         createdAt: toMs(delivery.createdAt),
       });
       onDue(delivery.webhookId);

@@ -6,6 +6,7 @@ import { openQueries } from './compiled.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
 import { eventReads, eventWrites } from './events.ts';
+import { throughGate } from './gate.ts';
 import { leased, patient } from './guard.ts';
 import { keptResultReads, keptResultWrites } from './kept-results.ts';
 import { leadReads, leadWrites } from './leads.ts';
@@ -16,6 +17,7 @@ import {
   type MigrationReport,
   migrate,
   openReader,
+  openTimeoutMs,
   openWriter,
   stopBlocking,
 } from './open.ts';
@@ -63,6 +65,10 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
 }
 
 function openConnections(path: string, options: ConnectionOptions) {
+  return throughGate(path, openTimeoutMs, () => openBoth(path, options));
+}
+
+function openBoth(path: string, options: ConnectionOptions) {
   const writing = openWriter(path, options);
   try {
     const migrations = migrate(writing);

@@ -98,7 +98,7 @@ export function buildApp(options: AppOptions): App {
   const onError = (error: unknown): void => log.error({ err: error }, 'something failed in the background');
   const tokens = new Tokens({ storage, clock });
   const limiter = new RateLimiter({ storage, clock });
-  const liveLog = new LiveLog(storage);
+  const liveLog = new LiveLog(storage, (error) => log.warn({ err: error }, 'could not read on in an event log'));
   const sessions = new Sessions({ storage, clock, onError });
   const world: World = {
     storage,
@@ -144,6 +144,15 @@ export function buildApp(options: AppOptions): App {
     multipart: false,
     maxRequestBodySize: false,
   });
+  /** Removes what is kept for a while only. */
+  async function removeOldest(): Promise<void> {
+    const oldestMs = clock.now() - eventRetentionMs;
+    // Deliveries before events: none must outlive what it delivers.
+    await removeOld(storage, 'deliveries', oldestMs);
+    await removeOld(storage, 'events', oldestMs);
+    await removeOld(storage, 'keptResults', clock.now() - idempotencyMs);
+  }
+
   return {
     world,
     yoga,
@@ -151,15 +160,12 @@ export function buildApp(options: AppOptions): App {
     liveLog,
     webhooks,
     attachSocket: (server) =>
-      attachSocket(server, world, { schema, door, origins, sessions, timings, telemetry: metrics, onError }),
+      attachSocket(server, world, { schema, door, origins, sessions, timings, telemetry: metrics, log, onError }),
     drain: () => probes.drain(),
     async tick() {
-      await limiter.handBack();
-      const oldestMs = clock.now() - eventRetentionMs;
-      // Deliveries before events: none must outlive what it delivers.
-      await removeOld(storage, 'deliveries', oldestMs);
-      await removeOld(storage, 'events', oldestMs);
-      await removeOld(storage, 'keptResults', clock.now() - idempotencyMs);
+      // Neither is kept from its work by what keeps the other from it.
+      const onFailure = (error: unknown): void => log.warn({ err: error }, 'could not remove what is old');
+      await Promise.all([limiter.handBack(), removeOldest().catch(onFailure)]);
     },
     async close() {
       await webhooks.stop(0);

@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from 'node:http';
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import {
   type ExecutionArgs,
@@ -11,6 +11,7 @@ import {
   subscribe,
 } from 'graphql';
 import { handleProtocols, makeServer, type ServerOptions, type SubscribePayload } from 'graphql-ws';
+import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Door } from '../access/admit.ts';
 import { arrivalOf, requestIdOf } from '../access/exchange.ts';
@@ -18,7 +19,7 @@ import type { Origins } from '../access/origins.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { codeOf, DomainError } from '../domain/errors.ts';
+import { codeOf, DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import { codeOfRefusal, presentError } from './errors.ts';
@@ -46,6 +47,7 @@ export interface SocketOptions {
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
   readonly telemetry: Telemetry;
+  readonly log: Logger;
   readonly onError: (error: unknown) => void;
 }
 
@@ -54,7 +56,7 @@ export interface SocketOptions {
  * A page that may not call does not get one. The door's credential check is at `connection_init`, and every `subscribe` is charged as a request.
  */
 export function attachSocket(server: Server, world: World, options: SocketOptions): { close(graceMs: number): void } {
-  const { origins, timings, onError } = options;
+  const { origins, timings, telemetry, log, onError } = options;
   const protocol = makeServer<Record<string, unknown>, Extra>(protocolOptions(world, options));
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, handleProtocols });
   const wires = new Set<Wire>();
@@ -62,13 +64,26 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     const { headers } = request;
     if (request.url?.split('?')[0] !== '/graphql') {
-      refuse(socket, '404 Not Found');
+      refuse(request, socket, 'NOT_FOUND');
     } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
-      refuse(socket, '403 Forbidden'); // browsers ask no preflight for a socket
+      refuse(request, socket, 'FORBIDDEN'); // browsers ask no preflight for a socket
     } else {
       sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, request));
     }
   };
+
+  /** Node has let go of the connection, so nobody else looks after its errors or ends it when its client does not. */
+  function refuse({ headers, url }: IncomingMessage, socket: Duplex, code: ErrorCode): void {
+    const requestId = requestIdOf(headers['x-request-id']);
+    const { status } = errorCodes[code];
+    socket.on('error', () => {});
+    socket.once('finish', () => socket.destroy());
+    socket.end(
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nX-Request-Id: ${requestId}\r\nContent-Length: 0\r\n\r\n`,
+    );
+    telemetry.called('socket', undefined, code, 0);
+    log.info({ requestId, path: url?.split('?')[0], origin: headers.origin, status }, 'socket refused');
+  }
 
   function open(socket: WebSocket, request: IncomingMessage): void {
     const wire = new Wire(socket, timings);
@@ -109,13 +124,6 @@ export function attachSocket(server: Server, world: World, options: SocketOption
       sockets.close();
     },
   };
-}
-
-/** Node has let go of the connection, so nobody else looks after its errors or ends it when its client does not. */
-function refuse(socket: Duplex, status: string): void {
-  socket.on('error', () => {});
-  socket.once('finish', () => socket.destroy());
-  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }
 
 function protocolOptions(world: World, options: SocketOptions): ServerOptions<Record<string, unknown>, Extra> {

@@ -111,6 +111,11 @@ export interface Storage {
    * @returns stops telling it
    */
   watch(listener: (touched?: Touched) => void): () => void;
+  /**
+   * Reads something, each time anew.
+   * @throws UNAVAILABLE when nothing can be read
+   */
+  check(): Awaitable<void>;
   /** How many works wait for their transaction. */
   readonly waitingWrites: number;
   /** Finishes the writes that wait, then lets go of the files. */

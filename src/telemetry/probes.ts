@@ -42,7 +42,7 @@ export class StatusProbes {
     if (this.#draining) return 'draining';
     const { storage, log } = this.#options;
     try {
-      await within(patienceMs, async () => await storage.read.events.epoch());
+      await within(patienceMs, async () => await storage.check());
       return 'ready';
     } catch (error) {
       log.warn({ err: error }, 'the storage cannot be read');

@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { request } from 'undici';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createLog } from '../../src/cli/log.ts';
@@ -71,6 +72,24 @@ describe('/readyz', () => {
     });
   });
 
+  test('is 200 while another process keeps everybody from writing', async () => {
+    const { url, databasePath } = await start();
+    const other = new Database(databasePath);
+    onTestFinished(() => void other.close());
+    other.exec('BEGIN IMMEDIATE');
+    expect((await ask(`${url}/readyz`)).status).toBe(200);
+  });
+
+  test('asks the storage each time', async () => {
+    const statements: string[] = [];
+    const { url } = await start({ onStatement: (sql) => statements.push(sql) });
+    const asked = () => statements.filter((sql) => sql === 'SELECT value FROM meta LIMIT 1').length;
+    for (const times of [1, 2, 3]) {
+      await ask(`${url}/readyz`);
+      expect(asked()).toBe(times);
+    }
+  });
+
   test('is 503 when it cannot be read, and says in the log why', async () => {
     const server = await startTestServer();
     await server.storage.close();
@@ -83,11 +102,10 @@ describe('/readyz', () => {
 
   test('does not wait for a storage that does not answer', async () => {
     const { storage, clock, app } = await start();
-    const hanging = { ...storage.read, events: { ...storage.read.events, epoch: () => new Promise<never>(() => {}) } };
     const log = createLog('silent');
     const { sessions, liveLog } = app;
     const probes = new StatusProbes({
-      storage: { ...storage, read: hanging },
+      storage: { ...storage, check: () => new Promise<never>(() => {}) },
       clock,
       log,
       metrics: new Metrics(),

@@ -51,6 +51,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
     read: readsOn(openQueries(reading), busyTimeoutMs),
     write: (work) => writer.write(work),
     watch: (listener) => watch.watch(listener),
+    check: patient(checkOf(reading), busyTimeoutMs).check,
     get waitingWrites() {
       return writer.waiting;
     },
@@ -62,6 +63,12 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
       writing.close();
     },
   };
+}
+
+/** A statement that no cache of the program answers. */
+function checkOf(connection: Connection): { check(): void } {
+  const statement = connection.prepare('SELECT value FROM meta LIMIT 1');
+  return { check: () => void statement.get() };
 }
 
 function openConnections(path: string, options: ConnectionOptions) {

@@ -28,6 +28,8 @@ import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
 import { answerRest } from './rest/answer.ts';
 import type { Route } from './rest/routes.ts';
+import { Metrics } from './telemetry/metrics.ts';
+import { StatusProbes } from './telemetry/probes.ts';
 
 export interface AppOptions {
   readonly storage: Storage;
@@ -41,6 +43,8 @@ export interface AppOptions {
   readonly eventRetentionMs?: number;
   /** Where webhooks may be sent; by default only to the public internet, by `https`. */
   readonly webhookPolicy?: AddressPolicy;
+  /** Where it counts what it does; with its own it cannot know what the storage does. */
+  readonly metrics?: Metrics;
   /** Other times than the contract's, for tests. */
   readonly timings?: Partial<StreamTimings & DeliveryTimings> | undefined;
   /** Another way to find the addresses of webhooks than the system's, for tests. */
@@ -69,6 +73,8 @@ export interface App {
   readonly webhooks: WebhookSender;
   /** Serves GraphQL on sockets of the server that the yoga listens on. */
   attachSocket(server: Server): { close(graceMs: number): void };
+  /** From here on it says that it is not ready: no more requests should be sent to it. */
+  drain(): void;
   /**
    * Does what is due from time to time: hands back what the limiter holds of minutes that have passed,
    * removes what is kept for a while only, in small steps, and ends erasures that others could not.
@@ -91,13 +97,14 @@ export function buildApp(options: AppOptions): App {
     corsOrigins,
     trustedProxies = 0,
     eventRetentionMs = 30 * 24 * 3_600_000,
+    metrics = new Metrics(),
   } = options;
   const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
   const webhookPolicy = options.webhookPolicy ?? publicOnly;
   const onError = (error: unknown): void => log.error({ err: error }, 'something failed in the background');
   const tokens = new Tokens({ storage, clock });
   const limiter = new RateLimiter({ storage, clock });
-  const liveLog = new LiveLog(storage);
+  const liveLog = new LiveLog(storage, (error) => log.warn({ err: error }, 'could not read on in an event log'));
   const sessions = new Sessions({ storage, clock, onError });
   const world: World = {
     storage,
@@ -111,7 +118,7 @@ export function buildApp(options: AppOptions): App {
   };
   const connect = guardedConnector(webhookPolicy, timings.webhookConnectMs, options.lookup);
   const post = new Post(connect, timings.webhookTotalMs);
-  const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log });
+  const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
   const door = new Door(world, limiter, {
     tokens,
@@ -119,13 +126,14 @@ export function buildApp(options: AppOptions): App {
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
-  const responder = new Responder({ clock, log, origins });
-  const rest = answerRest(world, { door, sessions, timings, log, publicUrl, routes: options.routes });
+  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog });
+  const responder = new Responder({ clock, log, origins, telemetry: metrics });
+  const rest = answerRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes });
   const documents = new Documents(schema);
-  const queries = answerQueries(world, { schema, documents, door, timings });
+  const queries = answerQueries(world, { schema, documents, door, timings, telemetry: metrics });
   const yoga = createYoga<ServerContext, GraphQLContext>({
     schema,
-    plugins: [useGraphQL(world, { documents, door, responder, sessions, timings, log })],
+    plugins: [useGraphQL(world, { documents, door, responder, sessions, timings, log, telemetry: metrics })],
     // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.
     graphiql: (_request, context) =>
       /^\/graphql(\?|$)/.test(context?.req.url ?? '') && { title: 'Conversation service', defaultQuery: welcomeQuery },
@@ -162,6 +170,15 @@ export function buildApp(options: AppOptions): App {
     const count = await finishErasures(storage);
     if (count > 0) log.info({ count }, 'finished erasing conversations');
   };
+  /** Removes what is kept for a while only. */
+  async function removeOldest(): Promise<void> {
+    const oldestMs = clock.now() - eventRetentionMs;
+    // Deliveries before events: none must outlive what it delivers.
+    await removeOld(storage, 'deliveries', oldestMs);
+    await removeOld(storage, 'events', oldestMs);
+    await removeOld(storage, 'keptResults', clock.now() - idempotencyMs);
+  }
+
   return {
     world,
     listener,
@@ -169,15 +186,22 @@ export function buildApp(options: AppOptions): App {
     liveLog,
     webhooks,
     attachSocket: (server) =>
-      attachSocket(server, world, { schema, documents, door, origins, sessions, timings, onError }),
+      attachSocket(server, world, {
+        schema,
+        documents,
+        door,
+        origins,
+        sessions,
+        timings,
+        telemetry: metrics,
+        log,
+        onError,
+      }),
+    drain: () => probes.drain(),
     async tick() {
-      await limiter.handBack();
-      const oldestMs = clock.now() - eventRetentionMs;
-      // Deliveries before events: none must outlive what it delivers.
-      await removeOld(storage, 'deliveries', oldestMs);
-      await removeOld(storage, 'events', oldestMs);
-      await removeOld(storage, 'keptResults', clock.now() - idempotencyMs);
-      await endErasures();
+      // None is kept from its work by what keeps another from it.
+      const onFailure = (error: unknown): void => log.warn({ err: error }, 'could not remove what is old');
+      await Promise.all([limiter.handBack(), removeOldest().then(endErasures).catch(onFailure)]);
     },
     finishErasures: endErasures,
     async close() {

@@ -13,6 +13,8 @@ export interface Config {
   /** How many proxies stand in front, each appending to `X-Forwarded-For`. */
   readonly trustedProxies: number;
   readonly shutdownGraceMs: number;
+  /** How long it goes on serving after it was asked to stop, while it says that it is not ready. */
+  readonly shutdownDelayMs: number;
   /** Events older than this are removed. */
   readonly eventRetentionMs: number;
   /** Where webhooks may be sent. */
@@ -64,6 +66,7 @@ export const variables = z.object({
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
   TRUST_PROXY: integer(0, 10).default(0),
   SHUTDOWN_GRACE_SECONDS: integer(0, 3_600).default(10),
+  SHUTDOWN_DELAY_SECONDS: integer(0, 3_600).default(0),
   EVENT_RETENTION_DAYS: integer(1, 3_650).default(30),
   WEBHOOK_ALLOW_HTTP: flag,
   WEBHOOK_ALLOW_PRIVATE_NETWORKS: flag,
@@ -95,6 +98,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     logLevel: data.LOG_LEVEL,
     trustedProxies: data.TRUST_PROXY,
     shutdownGraceMs: data.SHUTDOWN_GRACE_SECONDS * 1_000,
+    shutdownDelayMs: data.SHUTDOWN_DELAY_SECONDS * 1_000,
     eventRetentionMs: data.EVENT_RETENTION_DAYS * 24 * 3_600_000,
     webhookPolicy: {
       allowHttp: data.WEBHOOK_ALLOW_HTTP,

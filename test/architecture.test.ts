@@ -38,6 +38,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   access: ['access', 'domain'],
   storage: ['storage', 'domain'],
   delivery: ['delivery', 'domain'],
+  telemetry: ['telemetry', 'domain'],
   rest: ['rest', 'access', 'domain'],
   graphql: ['graphql', 'access', 'domain'],
   'config.ts': ['config.ts'],

@@ -3,8 +3,9 @@ import type { IncomingMessage } from 'node:http';
 import type { Account } from '../domain/accounts.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { Deprecation } from '../domain/deprecation.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { Awaitable, RateLimit } from '../domain/ports.ts';
+import { DomainError, type ErrorCode } from '../domain/errors.ts';
+import type { Awaitable, Face, RateLimit } from '../domain/ports.ts';
+import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
 import type { Arrival, Door } from './admit.ts';
 import { readJson } from './body.ts';
 import type { Admission } from './rate-limit.ts';
@@ -19,8 +20,14 @@ export class Exchange {
   readonly query: string;
   readonly startedMs = performance.now();
   readonly req: IncomingMessage;
+  /** The trace that its caller has it in. */
+  readonly traceparent: string | undefined;
   /** The operation that was called, for the log. */
   operation?: string;
+  /** What it was refused with, or ended with. */
+  code?: ErrorCode;
+  /** Whether it only asks how the service is: nobody wants a line for each. */
+  isProbe = false;
   /** What is said of the deprecated thing that it used. */
   deprecation?: Deprecation;
   account?: Account;
@@ -32,11 +39,21 @@ export class Exchange {
   constructor(req: IncomingMessage) {
     this.req = req;
     this.requestId = requestIdOf(req.headers['x-request-id']);
+    this.traceparent = parseTraceparent(req.headers['traceparent']);
     this.method = req.method ?? 'GET';
     const url = req.url ?? '/';
     const mark = url.indexOf('?');
     this.path = mark === -1 ? url : url.slice(0, mark);
     this.query = mark === -1 ? '' : url.slice(mark + 1);
+  }
+
+  get traceId(): string | undefined {
+    return this.traceparent && traceIdOf(this.traceparent);
+  }
+
+  get face(): Face {
+    if (this.path === '/graphql') return 'graphql';
+    return this.path === '/v1' || this.path.startsWith('/v1/') ? 'rest' : 'page';
   }
 
   get arrival(): Arrival {
@@ -59,7 +76,7 @@ export class Exchange {
     const caller = await door.identify(this.arrival);
     this.account = caller.account;
     await this.#pay(door, caller, () => door.admit(caller, this.arrival));
-    return caller;
+    return this.traceparent === undefined ? caller : { ...caller, traceparent: this.traceparent };
   }
 
   /** Charges for what the request turned out to hold, beside the unit paid at the door. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { Account } from '../domain/accounts.ts';
-import type { Clock, RateLimit } from '../domain/ports.ts';
+import type { Clock, RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import type { Origins } from './origins.ts';
@@ -15,6 +15,13 @@ export interface Reply {
   readonly body?: string | AsyncIterable<string> | undefined;
 }
 
+export interface ResponderOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly origins: Origins;
+  readonly telemetry: Telemetry;
+}
+
 /**
  * What every answer has in common, whichever face gives it: the request's id, the account's limits, which pages
  * may read it, whether it ends the connection, and a line in the log.
@@ -23,11 +30,13 @@ export class Responder {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #origins: Origins;
+  readonly #telemetry: Telemetry;
 
-  constructor({ clock, log, origins }: { clock: Clock; log: Logger; origins: Origins }) {
+  constructor({ clock, log, origins, telemetry }: ResponderOptions) {
     this.#clock = clock;
     this.#log = log;
     this.#origins = origins;
+    this.#telemetry = telemetry;
   }
 
   /** Writes an answer. Resolves when all of it was handed over, or nobody takes it any more. */
@@ -60,19 +69,29 @@ export class Responder {
     if (account !== undefined && rateLimit !== undefined) {
       addRateLimit(account, rateLimit, this.#clock.now(), addHeader);
     }
-    this.#log.info(
+    const durationMs = performance.now() - exchange.startedMs;
+    if (!exchange.isProbe) tell(this.#telemetry, exchange, status, durationMs);
+    this.#log[exchange.isProbe ? 'debug' : 'info'](
       {
         requestId,
+        traceId: exchange.traceId,
         method: exchange.method,
         path: exchange.path,
         operation: exchange.operation,
         accountId: account?.id,
         status,
-        durationMs: Math.round((performance.now() - exchange.startedMs) * 100) / 100,
+        durationMs: Math.round(durationMs * 100) / 100,
       },
       'request',
     );
   }
+}
+
+/** A REST request is one call. Those of a GraphQL request are told of one by one, as they end. */
+function tell(telemetry: Telemetry, { face, operation, code }: Exchange, status: number, durationMs: number): void {
+  telemetry.answered(face, status, durationMs);
+  if (face === 'graphql' && operation !== undefined) return;
+  telemetry.called(face, operation, code ?? 'OK', durationMs);
 }
 
 /** draft-ietf-httpapi-ratelimit-headers-10, and the older X-RateLimit headers beside it. */

@@ -10,6 +10,32 @@ export class OperatorError extends Error {
   }
 }
 
+/**
+ * Runs what works on files, with its faults told as the operator's to put right.
+ * @throws OperatorError
+ */
+export async function askingFiles<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw isOperators(error) ? new OperatorError(sentence(error.message), error) : error;
+  }
+}
+
+/** A fault of files, of the disk, or of the rights to them: FileFault, SQLite's own and the system's. */
+function isOperators(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  const code = 'code' in error ? String(error.code) : '';
+  return (
+    error.name === 'FileFault' ||
+    /^(SQLITE_(FULL|IOERR|CANTOPEN|BUSY|READONLY|NOTADB|CORRUPT|PERM)|E[A-Z]+$)/.test(code)
+  );
+}
+
+function sentence(message: string): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1).replace(/\.$/, '')}.`;
+}
+
 /** What to tell of an error on the command line. One that was meant is a sentence; any other has its stack. */
 export function explain(error: unknown): string {
   if (error instanceof OperatorError) return error.message;

@@ -1,10 +1,12 @@
 import { Command } from 'commander';
 import { addAccount } from './account.ts';
+import { addBackup } from './backup.ts';
 import { addCompact } from './compact.ts';
 import { explain } from './errors.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
+import { addRestore } from './restore.ts';
 import { addServe } from './serve.ts';
 
 /** Runs the command that the arguments name. */
@@ -18,6 +20,8 @@ export async function run(argv: readonly string[]): Promise<void> {
   addListen(program);
   addMigrate(program);
   addCompact(program);
+  addBackup(program);
+  addRestore(program);
   try {
     await program.parseAsync(argv);
   } catch (error) {

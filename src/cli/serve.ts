@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { type Config, readConfig } from '../config.ts';
 import { createAccount } from '../domain/accounts.ts';
@@ -18,6 +19,11 @@ export function addServe(program: Command): void {
       const stopping = untilAskedToStop(config);
       log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
       await stopping;
+      if (config.shutdownDelayMs > 0) {
+        server.app.drain();
+        log.info({ seconds: config.shutdownDelayMs / 1_000 }, 'draining');
+        await setTimeout(config.shutdownDelayMs);
+      }
       const closed = server.close();
       log.info('stopping'); // from here on no connection is taken
       await closed;

@@ -5,6 +5,7 @@ import { type App, type AppOptions, buildApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { SqliteStorage } from '../storage/sqlite/storage.ts';
+import { Metrics } from '../telemetry/metrics.ts';
 import { listenError } from './errors.ts';
 import { openStorage } from './storage.ts';
 
@@ -34,9 +35,10 @@ const tickMs = 60_000;
 
 /** Opens the storage and serves both faces over HTTP. */
 export async function startServer({ config, onStatement, ...options }: ServerOptions): Promise<RunningServer> {
-  const storage = await openStorage(config.databasePath, { onStatement });
+  const metrics = new Metrics();
+  const storage = await openStorage(config.databasePath, { onStatement, onGroup: metrics.wrote });
   const { log } = options;
-  const app = buildApp({ ...config, ...options, storage });
+  const app = buildApp({ ...config, ...options, storage, metrics });
   const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {
@@ -68,6 +70,7 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   }
   app.webhooks.start();
   app.finishErasures().catch((error: unknown) => log.warn({ err: error }, 'could not finish erasing conversations'));
+  metrics.start();
   const ticking = setInterval(() => {
     app.tick().catch((error: unknown) => log.warn({ err: error }, 'could not do what is due from time to time'));
   }, tickMs).unref();
@@ -78,7 +81,9 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     app,
     storage,
     async close() {
+      app.drain();
       clearInterval(ticking);
+      metrics.stop();
       app.sessions.endAll();
       sockets.close(config.shutdownGraceMs);
       await Promise.all([drain(server, unanswered, config.shutdownGraceMs), app.webhooks.stop(config.shutdownGraceMs)]);

@@ -23,17 +23,25 @@ const retryMs = 1_000;
  */
 export class LiveLog implements LiveEvents {
   readonly #storage: Storage;
+  readonly #onTrouble: (error: unknown) => void;
   readonly #tails = new Map<string, Tail>();
   #erasures = -1;
   #stopWatching: (() => void) | undefined;
 
-  constructor(storage: Storage) {
+  /** @param onTrouble told when followers have to wait because the log cannot be read; once, until it can */
+  constructor(storage: Storage, onTrouble: (error: unknown) => void = () => {}) {
     this.#storage = storage;
+    this.#onTrouble = onTrouble;
   }
 
   /** How many accounts are being followed. */
   get followedAccounts(): number {
     return this.#tails.size;
+  }
+
+  /** How many follow. */
+  get followers(): number {
+    return [...this.#tails.values()].reduce((sum, tail) => sum + tail.followers, 0);
   }
 
   follow(
@@ -50,7 +58,7 @@ export class LiveLog implements LiveEvents {
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
     // Watched first and read then: no commit may fall in between.
     this.#stopWatching ??= this.#storage.watch((touched) => this.#wake(touched?.accountIds));
-    const tail = this.#tails.get(accountId) ?? new Tail(this.#storage, accountId);
+    const tail = this.#tails.get(accountId) ?? new Tail(this.#storage, accountId, this.#onTrouble);
     this.#tails.set(accountId, tail);
     tail.add(wake);
     const leave = (): void => {
@@ -108,11 +116,18 @@ class Tail {
   #length = 0;
   #reading = false;
   #grown = false;
+  readonly #onTrouble: (error: unknown) => void;
+  #troubled = false;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(storage: Storage, accountId: string) {
+  constructor(storage: Storage, accountId: string, onTrouble: (error: unknown) => void) {
     this.#storage = storage;
     this.#accountId = accountId;
+    this.#onTrouble = onTrouble;
+  }
+
+  get followers(): number {
+    return this.#wakes.size;
   }
 
   get followed(): boolean {
@@ -159,11 +174,14 @@ class Tail {
       while (this.#grown && this.followed) {
         this.#grown = false;
         await (this.last < 0 ? this.#findEnd() : this.#readOn());
+        this.#troubled = false;
         for (const wake of this.#wakes) wake();
         await nextTurn();
       }
-    } catch {
+    } catch (error) {
       // The followers wait; they are told of trouble when they read for themselves.
+      if (!this.#troubled) this.#onTrouble(error);
+      this.#troubled = true;
       clearTimeout(this.#retry);
       if (this.followed) this.#retry = setTimeout(() => this.refresh(), retryMs).unref();
     } finally {

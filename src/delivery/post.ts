@@ -19,6 +19,8 @@ export interface Outcome {
 export interface Letter {
   readonly url: string;
   readonly signature: SignatureHeaders;
+  /** The trace that it is part of (W3C Trace Context). */
+  readonly traceparent?: string | undefined;
   /** JSON. */
   readonly body: string;
 }
@@ -40,7 +42,7 @@ export class Post {
    * Never rejects.
    * @param signal gives it up, as at a shutdown
    */
-  async send({ url, signature, body }: Letter, nowMs: number, signal: AbortSignal): Promise<Outcome> {
+  async send({ url, signature, traceparent, body }: Letter, nowMs: number, signal: AbortSignal): Promise<Outcome> {
     const stop = new AbortController();
     const giveUp = (): void => stop.abort();
     const timer = setTimeout(giveUp, this.#totalMs);
@@ -50,7 +52,12 @@ export class Post {
       const answer = await request(url, {
         method: 'POST',
         dispatcher: this.#agent,
-        headers: { 'content-type': 'application/json', 'user-agent': userAgent, ...signature },
+        headers: {
+          'content-type': 'application/json',
+          'user-agent': userAgent,
+          ...signature,
+          ...(traceparent !== undefined && { traceparent }),
+        },
         body,
         signal: stop.signal,
       });

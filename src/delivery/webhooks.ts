@@ -1,10 +1,11 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Attempt, StoredDelivery } from '../domain/delivery.ts';
 import { erasedJson, LogEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
-import type { ClaimedDelivery, Clock, Storage } from '../domain/ports.ts';
+import type { ClaimedDelivery, Clock, Storage, Telemetry } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
+import { childTraceparent, traceIdOf } from '../domain/trace.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
 import { Lanes, type Turn } from './lanes.ts';
 import type { Post } from './post.ts';
@@ -26,6 +27,7 @@ export interface WebhookSenderOptions {
   readonly ids: Ids;
   readonly post: Post;
   readonly log: Logger;
+  readonly telemetry: Pick<Telemetry, 'attempted'>;
   /** From 0 to 1, for the jitter of the schedule. */
   readonly random?: () => number;
 }
@@ -191,10 +193,12 @@ export class WebhookSender {
       await this.#record(delivery, (now) => ({ delivery: withoutEvent(delivery, now) }));
       return undefined;
     }
-    const { clock, post, ids, log } = this.#options;
+    const { clock, post, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
     const secrets = signingSecrets(webhook.secrets, startedMs).map(({ secret }) => secret);
-    const letter = { url: webhook.url, body, signature: sign(delivery.eventId, startedMs, body, secrets) };
+    const trace = traceOf(delivery);
+    const signature = sign(delivery.eventId, startedMs, body, secrets);
+    const letter = { url: webhook.url, body, signature, traceparent: trace?.traceparent };
     const began = performance.now();
     const outcome = await post.send(letter, startedMs, this.#giveUp.signal);
     const durationMs = Math.round(performance.now() - began);
@@ -203,6 +207,7 @@ export class WebhookSender {
       return undefined;
     }
     const succeeded = isSuccess(outcome);
+    telemetry.attempted(succeeded, durationMs);
     const attempt: Attempt = {
       id: ids.next('attempt', startedMs),
       startedAt: timestamp(startedMs),
@@ -213,7 +218,15 @@ export class WebhookSender {
       error: outcome.error,
     };
     log[succeeded ? 'debug' : 'info'](
-      { webhookId: webhook.id, deliveryId: delivery.id, status: outcome.status, error: outcome.error, durationMs },
+      {
+        webhookId: webhook.id,
+        deliveryId: delivery.id,
+        traceId: trace?.traceId,
+        spanId: trace?.spanId,
+        status: outcome.status,
+        error: outcome.error,
+        durationMs,
+      },
       'webhook attempt',
     );
     const random = this.#random();
@@ -261,6 +274,15 @@ export class WebhookSender {
     this.#running.add(work);
     void work.finally(() => this.#running.delete(work));
   }
+}
+
+/** The trace of the request that has caused a delivery, with a span for the next attempt. */
+function traceOf({
+  traceparent,
+}: StoredDelivery): { traceId: string; spanId: string; traceparent: string } | undefined {
+  if (traceparent === null) return undefined;
+  const spanId = randomBytes(8).toString('hex');
+  return { traceId: traceIdOf(traceparent), spanId, traceparent: childTraceparent(traceparent, spanId) };
 }
 
 /** Resolves after a time, or at once when the signal comes. */

@@ -27,6 +27,8 @@ export interface Caller {
   readonly conversationId?: string;
   /** The one sender that the caller may speak as, if it is bound to one. */
   readonly sender?: Sender;
+  /** The trace that the request is part of, as a `traceparent`: webhooks that it causes carry it on. */
+  readonly traceparent?: string | undefined;
 }
 
 /** @throws FORBIDDEN naming the scope that is missing */

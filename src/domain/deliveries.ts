@@ -139,7 +139,7 @@ export const testWebhook = operation({
       const event = sampleEvent(eventType ?? webhook.events[0] ?? eventTypes[0], { ids, now });
       const { data, conversationId: _, ...head } = event;
       const sample = JSON.stringify({ ...head, sequence: 0, cursor, apiVersion: 'v1', accountId, data, test: true });
-      const delivery = newDelivery({ ids, now }, id, { ...event, eventSequence: null, sample });
+      const delivery = newDelivery({ caller, ids, now }, id, { ...event, eventSequence: null, sample });
       await tx.deliveries.insert(delivery);
       const view = deliveryView({ ...delivery, webhookEnabled: webhook.enabled });
       return { delivery: { ...view, attempts: [] }, eventCursor: cursor };

@@ -95,6 +95,8 @@ export interface StoredDelivery {
   readonly dueAt: Timestamp | null;
   /** Who is making an attempt; null when nobody is. */
   readonly lease: string | null;
+  /** The trace of the request that has caused it, as a `traceparent`; null when it was in none. */
+  readonly traceparent: string | null;
   readonly createdAt: Timestamp;
   readonly completedAt: Timestamp | null;
 }

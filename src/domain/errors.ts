@@ -123,6 +123,11 @@ export class DomainError extends Error {
   }
 }
 
+/** The code that the service answers an error with. */
+export function codeOf(error: unknown): ErrorCode {
+  return error instanceof DomainError ? error.code : 'INTERNAL';
+}
+
 /** Builds a JSON Pointer (RFC 6901) from a path. */
 export function pointer(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');

@@ -4,7 +4,7 @@ import { choices } from './choices.ts';
 import type { Conversation } from './conversation.ts';
 import type { StoredDelivery } from './delivery.ts';
 import { DomainError, notFound, pointer, validationFailed } from './errors.ts';
-import { type Ids, idInput } from './ids.ts';
+import { idInput } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
 import { type Context, operation } from './operation.ts';
@@ -224,7 +224,7 @@ export async function appendEvents(
     for (const [index, event] of events.entries()) {
       if (!webhook.events.includes(event.type)) continue;
       const eventSequence = last - events.length + 1 + index;
-      await tx.deliveries.insert(newDelivery({ ids, now }, webhook.id, { ...event, eventSequence }));
+      await tx.deliveries.insert(newDelivery({ caller, ids, now }, webhook.id, { ...event, eventSequence }));
     }
   }
   return eventCursor(await tx.events.epoch(), last);
@@ -232,7 +232,7 @@ export async function appendEvents(
 
 /** A delivery that nobody has tried yet, due at once. */
 export function newDelivery(
-  { ids, now }: { ids: Ids; now: number },
+  { caller, ids, now }: Pick<Context, 'caller' | 'ids' | 'now'>,
   webhookId: string,
   event: { id: string; type: EventType; eventSequence: number | null; sample?: string },
 ): StoredDelivery {
@@ -250,6 +250,7 @@ export function newDelivery(
     trigger: event.sample === undefined ? 'schedule' : 'manual',
     dueAt: at,
     lease: null,
+    traceparent: caller.traceparent ?? null,
     createdAt: at,
     completedAt: null,
   };

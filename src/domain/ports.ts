@@ -3,6 +3,7 @@ import type { ApiKey } from './api-keys.ts';
 import type { StoredConversation } from './conversation.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery.ts';
+import type { ErrorCode } from './errors.ts';
 import type { EventFilter, LogEvent, NewEvent, StoredEvent } from './events.ts';
 import type { HappeningSums, Happenings, QuarterRange } from './happenings.ts';
 import type { KeptResult } from './idempotency.ts';
@@ -61,6 +62,25 @@ export interface Limiter {
   peek(account: Account): Awaitable<RateLimit>;
 }
 
+/** What a request comes through; `page` is what needs no credential. */
+export type Face = 'rest' | 'graphql' | 'socket' | 'page';
+
+/** What a call ended with. */
+export type CallCode = ErrorCode | 'OK';
+
+/** Is told of what the service does, so that its operator can see how it fares. Telling it must cost next to nothing. */
+export interface Telemetry {
+  /**
+   * An operation was called, or a request was refused before it came to one.
+   * @param operation its name; undefined where there was none
+   */
+  called(face: Face, operation: string | undefined, code: CallCode, durationMs: number): void;
+  /** An HTTP request was answered. */
+  answered(face: Face, status: number, durationMs: number): void;
+  /** It was tried to send to a webhook. */
+  attempted(succeeded: boolean, durationMs: number): void;
+}
+
 /** Where webhooks may be sent. */
 export interface WebhookTargets {
   /** What is wrong with sending there, or undefined. A name is judged by its addresses only when it is connected to. */
@@ -91,6 +111,13 @@ export interface Storage {
    * @returns stops telling it
    */
   watch(listener: (touched?: Touched) => void): () => void;
+  /**
+   * Reads something, each time anew.
+   * @throws UNAVAILABLE when nothing can be read
+   */
+  check(): Awaitable<void>;
+  /** How many works wait for their transaction. */
+  readonly waitingWrites: number;
   /** Finishes the writes that wait, then lets go of the files. */
   close(): Promise<void>;
 }
@@ -298,6 +325,22 @@ export interface DeliveryReads {
   ): Awaitable<readonly StoredDelivery[]>;
   /** For each enabled webhook of any account with something pending, when the first of it may be claimed. */
   due(): Awaitable<readonly { webhookId: string; dueAtMs: number }[]>;
+  /**
+   * How much is to be sent to enabled webhooks, of all accounts.
+   * @param countedTo further is not counted, so that the cost has a bound
+   */
+  backlog(nowMs: number, countedTo: number): Awaitable<DeliveryBacklog>;
+}
+
+export interface DeliveryBacklog {
+  /** How many are not done. */
+  readonly pending: number;
+  /** How many of these may be claimed. */
+  readonly due: number;
+  /** Since when the first of those may be claimed. */
+  readonly oldestDueAtMs: number | undefined;
+  /** Further was not counted. */
+  readonly countedTo: number;
 }
 
 /** A delivery that was claimed for an attempt, with all that the attempt needs. */

@@ -129,12 +129,12 @@ builder.queryFields((t) => ({
     extensions: calls(getConversation),
     description: 'Returns a conversation; null with `NOT_FOUND` if the caller can see none with this id.',
     args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
-    resolve: async (_, { id }, { loaders, exchange }) => {
-      if (exchange !== undefined) exchange.operation = getConversation.name;
-      const found = await loaders.conversation.load(id);
-      if (found === undefined) throw notFound('conversation');
-      return found;
-    },
+    resolve: (_, { id }, { loaders, standIn }) =>
+      standIn(getConversation, async () => {
+        const found = await loaders.conversation.load(id);
+        if (found === undefined) throw notFound('conversation');
+        return found;
+      }),
   }),
 }));
 

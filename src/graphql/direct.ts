@@ -3,7 +3,7 @@ import type { Door } from '../access/admit.ts';
 import type { Exchange } from '../access/exchange.ts';
 import type { Reply } from '../access/respond.ts';
 import type { StreamTimings } from '../access/timings.ts';
-import type { World } from '../domain/ports.ts';
+import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
 import { refuseTooComplex } from './limits.ts';
@@ -19,9 +19,15 @@ import { refuseTooComplex } from './limits.ts';
  */
 export function answerQueries(
   world: World,
-  options: { schema: GraphQLSchema; documents: Documents; door: Door; timings: StreamTimings },
+  options: {
+    schema: GraphQLSchema;
+    documents: Documents;
+    door: Door;
+    timings: StreamTimings;
+    telemetry: Telemetry;
+  },
 ): (exchange: Exchange) => Promise<Reply | undefined> {
-  const { schema, documents, door, timings } = options;
+  const { schema, documents, door, timings, telemetry } = options;
   return async (exchange) => {
     if (exchange.method !== 'POST') return undefined;
     const mediaType = mediaTypeFor(exchange.req.headers.accept);
@@ -38,8 +44,15 @@ export function answerQueries(
       const { variableValues } = getVariableValues(schema, definitions, asked.variables, { maxErrors: 1 });
       if (variableValues === undefined) return undefined;
       refuseTooComplex(schema, prepared.document, node, variableValues.coerced);
-      const context = createContext(world, caller, { exchange, timings, isSubscription: false });
+      const calls: Parameters<Telemetry['called']>[] = [];
+      const context = createContext(world, caller, {
+        exchange,
+        timings,
+        telemetry: { called: (...call) => void calls.push(call) },
+        isSubscription: false,
+      });
       const data = await compiled(context, variableValues);
+      for (const call of calls) telemetry.called(...call); // of what is left to Yoga, it tells
       const headers = { 'Content-Type': `${mediaType}; charset=utf-8` };
       return { status: 200, headers, body: JSON.stringify({ data }) };
     } catch {

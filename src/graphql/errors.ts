@@ -58,6 +58,11 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
   });
 }
 
+/** The code that an operation on a socket is refused with. */
+export function codeOfRefusal(error: GraphQLError): ErrorCode {
+  return domainErrorOf(error, false).code;
+}
+
 function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError {
   for (
     let cause: unknown = error;

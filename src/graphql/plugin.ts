@@ -8,8 +8,8 @@ import type { Responder } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import { DomainError, type ErrorCode } from '../domain/errors.ts';
+import type { Telemetry, World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
 import { createContext } from './context.ts';
 import type { Documents } from './documents.ts';
@@ -47,12 +47,13 @@ export interface GraphQLOptions {
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
   readonly log: Logger;
+  readonly telemetry: Telemetry;
 }
 
 /** GraphQL over HTTP at `/graphql`, behind the same door as REST. */
 export function useGraphQL(
   world: World,
-  { documents, door, responder, sessions, timings, log }: GraphQLOptions,
+  { documents, door, responder, sessions, timings, log, telemetry }: GraphQLOptions,
 ): Plugin<GraphQLContext, RequestContext> {
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
     const params = reads(exchange) ? paramsOfQuery(exchange.query) : await exchange.readJson();
@@ -75,13 +76,14 @@ export function useGraphQL(
   function present<R extends Result>(result: R, exchange: Exchange): R {
     const { errors } = result;
     if (errors === undefined) return result;
-    const { requestId } = exchange;
-    const onUnexpected = (cause: unknown): void => log.error({ requestId, err: cause }, 'request failed');
+    const { requestId, traceId } = exchange;
+    const onUnexpected = (cause: unknown): void => log.error({ requestId, traceId, err: cause }, 'request failed');
     const requestFailed = !('data' in result) && !isSubscribing(errors);
-    return {
-      ...result,
-      errors: errors.map((error) => presentError(asGraphQLError(error), { requestId, requestFailed, onUnexpected })),
-    };
+    const presented = errors.map((error) =>
+      presentError(asGraphQLError(error), { requestId, requestFailed, onUnexpected }),
+    );
+    if (exchange !== undefined) exchange.code ??= presented[0]?.extensions['code'] as ErrorCode;
+    return { ...result, errors: presented };
   }
 
   return {
@@ -122,7 +124,9 @@ export function useGraphQL(
       const { caller, exchange, budget, res } = context as unknown as RequestContext;
       if (caller === undefined) throw new Error('A GraphQL operation came in by no door');
       const onSlowReader = (): void => void res.destroy();
-      extendContext(createContext(world, caller, { exchange, timings, onSlowReader, budget, isSubscription: false }));
+      extendContext(
+        createContext(world, caller, { exchange, timings, telemetry, onSlowReader, budget, isSubscription: false }),
+      );
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {

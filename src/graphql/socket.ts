@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from 'node:http';
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import {
   type ExecutionArgs,
@@ -11,6 +11,7 @@ import {
   subscribe,
 } from 'graphql';
 import { handleProtocols, makeServer, type ServerOptions, type SubscribePayload } from 'graphql-ws';
+import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Door } from '../access/admit.ts';
 import { arrivalOf, requestIdOf } from '../access/exchange.ts';
@@ -18,11 +19,11 @@ import type { Origins } from '../access/origins.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import { codeOf, DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
+import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import type { Documents } from './documents.ts';
-import { presentError } from './errors.ts';
+import { codeOfRefusal, presentError } from './errors.ts';
 import { asGraphQLError, refusalsOf } from './requests.ts';
 import { closeCodes, Wire } from './wire.ts';
 
@@ -47,6 +48,8 @@ export interface SocketOptions {
   readonly origins: Origins;
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
+  readonly telemetry: Telemetry;
+  readonly log: Logger;
   readonly onError: (error: unknown) => void;
 }
 
@@ -55,7 +58,7 @@ export interface SocketOptions {
  * A page that may not call does not get one. The door's credential check is at `connection_init`, and every `subscribe` is charged as a request.
  */
 export function attachSocket(server: Server, world: World, options: SocketOptions): { close(graceMs: number): void } {
-  const { origins, timings, onError } = options;
+  const { origins, timings, telemetry, log, onError } = options;
   const protocol = makeServer<Record<string, unknown>, Extra>(protocolOptions(world, options));
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, handleProtocols });
   const wires = new Set<Wire>();
@@ -63,13 +66,26 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     const { headers } = request;
     if (request.url?.split('?')[0] !== '/graphql') {
-      refuse(socket, '404 Not Found');
+      refuse(request, socket, 'NOT_FOUND');
     } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
-      refuse(socket, '403 Forbidden'); // browsers ask no preflight for a socket
+      refuse(request, socket, 'FORBIDDEN'); // browsers ask no preflight for a socket
     } else {
       sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, request));
     }
   };
+
+  /** Node has let go of the connection, so nobody else looks after its errors or ends it when its client does not. */
+  function refuse({ headers, url }: IncomingMessage, socket: Duplex, code: ErrorCode): void {
+    const requestId = requestIdOf(headers['x-request-id']);
+    const { status } = errorCodes[code];
+    socket.on('error', () => {});
+    socket.once('finish', () => socket.destroy());
+    socket.end(
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nX-Request-Id: ${requestId}\r\nContent-Length: 0\r\n\r\n`,
+    );
+    telemetry.called('socket', undefined, code, 0);
+    log.info({ requestId, path: url?.split('?')[0], origin: headers.origin, status }, 'socket refused');
+  }
 
   function open(socket: WebSocket, request: IncomingMessage): void {
     const wire = new Wire(socket, timings);
@@ -112,15 +128,8 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   };
 }
 
-/** Node has let go of the connection, so nobody else looks after its errors or ends it when its client does not. */
-function refuse(socket: Duplex, status: string): void {
-  socket.on('error', () => {});
-  socket.once('finish', () => socket.destroy());
-  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
-}
-
 function protocolOptions(world: World, options: SocketOptions): ServerOptions<Record<string, unknown>, Extra> {
-  const { schema, documents, door, sessions, timings, onError } = options;
+  const { schema, documents, door, sessions, timings, telemetry, onError } = options;
 
   const present = (errors: readonly GraphQLError[], { requestId }: Extra): GraphQLFormattedError[] =>
     errors.map((error) => presentError(error, { requestId, requestFailed: false, onUnexpected: onError }).toJSON());
@@ -151,7 +160,35 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     const refused = refusalsOf(args);
     if (refused.length > 0) return refused;
     const isSubscription = operation.operation === 'subscription';
-    return { ...args, contextValue: createContext(world, caller, { timings, isSubscription, closed: wire.ended }) };
+    return {
+      ...args,
+      contextValue: createContext(world, caller, { timings, telemetry, isSubscription, closed: wire.ended }),
+    };
+  }
+
+  /** The arguments to execute a `subscribe` message with, or why it is refused, which leaves the socket as it is. */
+  async function admit(
+    extra: Extra,
+    subscriptions: number,
+    payload: SubscribePayload,
+  ): Promise<ExecutionArgs | readonly GraphQLError[]> {
+    try {
+      const caller = await callerOf(extra);
+      if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= world.clock.now()) {
+        endSession(extra.wire, 'credential');
+        throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
+      }
+      await door.charge(caller);
+      if (subscriptions > maxSubscriptions) {
+        throw new DomainError(
+          'QUOTA_EXCEEDED',
+          `A socket can have ${maxSubscriptions} subscriptions; open another one.`,
+        );
+      }
+      return await prepare(extra, caller, payload);
+    } catch (error) {
+      return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
+    }
   }
 
   return {
@@ -161,6 +198,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
 
     async onConnect({ connectionParams, extra }) {
       const { wire, request } = extra;
+      const startedMs = performance.now();
       const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
       const arrival = arrivalOf(request);
       try {
@@ -168,6 +206,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
         door.refuseForeignPage(caller, arrival);
         extra.caller = caller;
       } catch (error) {
+        telemetry.called('socket', undefined, codeOf(error), performance.now() - startedMs);
         if (error instanceof DomainError && error.code !== 'UNAVAILABLE') return false;
         onError(error);
         wire.close(closeCodes.tryAgain, 'Try again later');
@@ -181,23 +220,14 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     },
 
     async onSubscribe({ extra, subscriptions }, _id, payload) {
-      try {
-        const caller = await callerOf(extra);
-        if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= world.clock.now()) {
-          endSession(extra.wire, 'credential');
-          throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
-        }
-        await door.charge(caller);
-        if (Object.keys(subscriptions).length > maxSubscriptions) {
-          throw new DomainError(
-            'QUOTA_EXCEEDED',
-            `A socket can have ${maxSubscriptions} subscriptions; open another one.`,
-          );
-        }
-        return await prepare(extra, caller, payload);
-      } catch (error) {
-        return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
+      const startedMs = performance.now();
+      const admitted = await admit(extra, Object.keys(subscriptions).length, payload);
+      // What is let in calls operations, which are told of one by one.
+      if (isRefused(admitted)) {
+        const code = admitted[0] === undefined ? 'INTERNAL' : codeOfRefusal(admitted[0]);
+        telemetry.called('socket', undefined, code, performance.now() - startedMs);
       }
+      return admitted;
     },
 
     onNext({ extra }, _id, _payload, _args, result): FormattedExecutionResult | undefined {
@@ -210,6 +240,10 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       return present(errors as GraphQLError[], extra);
     },
   };
+}
+
+function isRefused(admitted: ExecutionArgs | readonly GraphQLError[]): admitted is readonly GraphQLError[] {
+  return Array.isArray(admitted);
 }
 
 function endSession(wire: Wire, reason: EndReason): void {

@@ -14,6 +14,7 @@ import { eventStreamHeaders, openEventStream } from './event-stream.ts';
 import { inputOfHeaders, matches } from './headers.ts';
 import { type InputReader, inputReader, namingParameters } from './input.ts';
 import { createPages, isFresh, type Page } from './pages.ts';
+import { answersTo, type Probes } from './probes.ts';
 import { problemHeaders, problemOf } from './problem.ts';
 import { type Answer, routes as allRoutes, type Route } from './routes.ts';
 import { WrittenJson } from './written-json.ts';
@@ -34,6 +35,7 @@ export interface RestOptions {
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
   readonly log: Logger;
+  readonly probes: Probes;
   /** The address that the service is reached at, for its documentation. */
   readonly publicUrl?: string | undefined;
   /** Other routes than the service's own, for tests. */
@@ -43,9 +45,10 @@ export interface RestOptions {
 /** Answers everything that is not GraphQL: `/v1`, the pages that need no credential, and 404 for the rest. */
 export function answerRest(
   world: World,
-  { door, sessions, timings, log, publicUrl, routes = allRoutes }: RestOptions,
+  { door, sessions, timings, log, probes, publicUrl, routes = allRoutes }: RestOptions,
 ): (exchange: Exchange, res: ServerResponse) => Promise<Reply> {
   const pageAt = createPages(routes, publicUrl);
+  const probeAt = answersTo(probes);
   const json = new WrittenJson();
   const router = createRouter<Methods>();
   const byPath = new Map<string, Methods>();
@@ -92,7 +95,7 @@ export function answerRest(
       });
       if (route.streams) {
         const onError = (cause: unknown): void =>
-          log.error({ requestId: exchange.requestId, err: cause }, 'event stream failed');
+          log.error({ requestId: exchange.requestId, traceId: exchange.traceId, err: cause }, 'event stream failed');
         const text = openEventStream(output as EventSubscription, { caller, res, sessions, timings, onError });
         return { status: 200, headers: { ...eventStreamHeaders }, body: text };
       }
@@ -102,10 +105,27 @@ export function answerRest(
     }
   }
 
+  /** What needs no credential. */
+  async function outside(exchange: Exchange): Promise<Reply> {
+    const { path, method, req } = exchange;
+    const page = pageAt(path);
+    const answer = probeAt.get(path) ?? (page && (() => pageReply(page, req.headers['if-none-match'])));
+    if (answer === undefined)
+      throw new DomainError('NOT_FOUND', 'There is nothing at this path; the API is under /v1 and /graphql.');
+    exchange.isProbe = probeAt.has(path);
+    const Allow = allowedOutside.join(', ');
+    if (method === 'OPTIONS') return { status: 204, headers: { Allow } };
+    if (!allowedOutside.includes(method))
+      throw new DomainError('METHOD_NOT_ALLOWED', `This path knows ${Allow}.`, { allow: allowedOutside });
+    return await answer();
+  }
+
   function problemReply(error: unknown, exchange: Exchange): Reply {
     const known = asDomainError(error);
+    exchange.code = known.code;
     if (known.code === 'INTERNAL' || known.code === 'UNAVAILABLE') {
-      log.error({ requestId: exchange.requestId, err: known.cause ?? known }, 'request failed');
+      const { requestId, traceId } = exchange;
+      log.error({ requestId, traceId, err: known.cause ?? known }, 'request failed');
     }
     return { status: known.status, headers: problemHeaders(known), body: JSON.stringify(problemOf(known, exchange)) };
   }
@@ -113,7 +133,7 @@ export function answerRest(
   return async (exchange, res) => {
     let result: Reply;
     try {
-      result = isUnder(prefix, exchange.path) ? await reply(exchange, res) : outside(exchange, pageAt);
+      result = await (isUnder(prefix, exchange.path) ? reply(exchange, res) : outside(exchange));
     } catch (error) {
       result = problemReply(error, exchange);
     }
@@ -134,19 +154,14 @@ function isUnder(base: string, path: string): boolean {
   return path === base || path.startsWith(`${base}/`);
 }
 
-/** What needs no credential. */
-function outside({ path, method, req }: Exchange, pageAt: (path: string) => Page | undefined): Reply {
-  const page = pageAt(path);
-  if (page === undefined)
-    throw new DomainError('NOT_FOUND', 'There is nothing at this path; the API is under /v1 and /graphql.');
-  const allow = ['GET', 'HEAD', 'OPTIONS'];
-  if (method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
-  if (!allow.includes(method))
-    throw new DomainError('METHOD_NOT_ALLOWED', `This path knows ${allow.join(', ')}.`, { allow });
-  return isFresh(page, req.headers['if-none-match'])
+function pageReply(page: Page, ifNoneMatch: string | undefined): Reply {
+  return isFresh(page, ifNoneMatch)
     ? { status: 304, headers: { ...page.headers } }
     : { status: 200, headers: { ...page.headers, 'Content-Type': page.type }, body: page.body };
 }
+
+/** What the paths outside the API know. */
+const allowedOutside = ['GET', 'HEAD', 'OPTIONS'];
 
 function decodeParams(params: Record<string, string> | undefined): Record<string, string> {
   return Object.fromEntries(

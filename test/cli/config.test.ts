@@ -11,6 +11,7 @@ test('nothing has to be set', () => {
     logLevel: 'info',
     trustedProxies: 0,
     shutdownGraceMs: 10_000,
+    shutdownDelayMs: 0,
     eventRetentionMs: 30 * 24 * 3_600_000,
     production: false,
     underNpm: false,
@@ -37,6 +38,7 @@ describe('what is set', () => {
     [{ CORS_ORIGINS: '' }, { corsOrigins: [] }],
     [{ LOG_LEVEL: 'silent' }, { logLevel: 'silent' }],
     [{ TRUST_PROXY: '2' }, { trustedProxies: 2 }],
+    [{ SHUTDOWN_DELAY_SECONDS: '5' }, { shutdownDelayMs: 5_000 }],
     [{ SHUTDOWN_GRACE_SECONDS: '25' }, { shutdownGraceMs: 25_000 }],
     [{ EVENT_RETENTION_DAYS: '1' }, { eventRetentionMs: 24 * 3_600_000 }],
     [{ NODE_ENV: 'production' }, { production: true }],
@@ -86,6 +88,7 @@ describe('what is refused', () => {
     [{ LOG_LEVEL: 'INFO' }, 'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent'],
     [{ TRUST_PROXY: 'true' }, 'TRUST_PROXY must be a whole number from 0 to 10'],
     [{ SHUTDOWN_GRACE_SECONDS: '3601' }, 'SHUTDOWN_GRACE_SECONDS must be a whole number from 0 to 3600'],
+    [{ SHUTDOWN_DELAY_SECONDS: '-1' }, 'SHUTDOWN_DELAY_SECONDS must be a whole number from 0 to 3600'],
   ])('%j', (environment, message) => {
     expect(() => readConfig(environment)).toThrow(new ConfigError(message));
   });

@@ -88,3 +88,20 @@ export function commandLine(databasePath: string): {
     },
   };
 }
+
+export const secretPattern = /cs_[A-Za-z0-9_-]{43}/g;
+
+export interface Serving extends Running {
+  readonly url: string;
+  /** What it printed until it listened. */
+  readonly greeting: string;
+}
+
+/** Starts a server, and resolves when it listens. */
+export async function serve(databasePath: string, environment: Record<string, string> = {}): Promise<Serving> {
+  const running = start(['serve'], {
+    environment: { PORT: '0', DATABASE_URL: `file:${databasePath}`, ...environment },
+  });
+  const greeting = await running.printed('"msg":"listening"');
+  return { ...running, greeting, url: /"url":"([^"]+)"/.exec(greeting)?.[1] ?? '' };
+}

@@ -7,23 +7,7 @@ import type { Account } from '../../src/domain/accounts.ts';
 import { clientOf } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer } from '../support/server.ts';
-import { commandLine, type Running, run, start } from './program.ts';
-
-const secretPattern = /cs_[A-Za-z0-9_-]{43}/g;
-
-interface Serving extends Running {
-  readonly url: string;
-  /** What it printed until it listened. */
-  readonly greeting: string;
-}
-
-async function serve(databasePath: string, environment: Record<string, string> = {}): Promise<Serving> {
-  const running = start(['serve'], {
-    environment: { PORT: '0', DATABASE_URL: `file:${databasePath}`, ...environment },
-  });
-  const greeting = await running.printed('"msg":"listening"');
-  return { ...running, greeting, url: /"url":"([^"]+)"/.exec(greeting)?.[1] ?? '' };
-}
+import { commandLine, run, secretPattern, serve } from './program.ts';
 
 describe('the first account', () => {
   test('is made in an empty database, and its key shown once', async () => {
@@ -80,6 +64,22 @@ describe('SIGTERM', () => {
     onTestFinished(() => again.close());
     const { body: list } = await clientOf(again.url, secret).rest('GET', '/conversations');
     expect(list.data).toMatchObject([{ subject: 'sent while it was stopping' }]);
+  });
+
+  test('makes it say that it is not ready, before it stops answering, if it is given time for that', async () => {
+    const { url, greeting, signal, printed, ended } = await serve(join(temporaryFolder(), 'a.db'), {
+      SHUTDOWN_DELAY_SECONDS: '3',
+    });
+    const client = clientOf(url, greeting.match(secretPattern)?.[0]);
+    const statusOf = async (path: string) => (await fetch(url + path, { headers: { connection: 'close' } })).status;
+    expect(await statusOf('/readyz')).toBe(200);
+    signal('SIGTERM');
+    await printed('"msg":"draining"');
+    const ready = await fetch(`${url}/readyz`);
+    expect({ status: ready.status, body: await ready.json() }).toEqual({ status: 503, body: { status: 'draining' } });
+    expect(await statusOf('/healthz')).toBe(200);
+    expect((await client.rest('POST', '/conversations', { body: {} })).status, 'who comes still is served').toBe(201);
+    expect(await ended).toMatchObject({ code: 0, stderr: '' });
   });
 
   test('cuts off what is not finished within the grace time', async () => {

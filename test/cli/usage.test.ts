@@ -7,7 +7,7 @@ import { commandLine, run } from './program.ts';
 
 describe('--help', () => {
   test.each([
-    ['', ['serve', 'account', 'key', 'migrate', 'compact']],
+    ['', ['serve', 'account', 'key', 'migrate', 'compact', 'backup', 'restore']],
     ['serve', []],
     ['account', ['create', 'list', 'update']],
     ['account create', ['--name <name>', '--plan <plan>', '--requests-per-hour <number>', '--json']],
@@ -19,6 +19,8 @@ describe('--help', () => {
     ['key revoke', ['id', '--account <id>', '--json']],
     ['migrate', ['--json']],
     ['compact', ['--json']],
+    ['backup', ['file', '--force', '--json']],
+    ['restore', ['file', '--force', '--json']],
   ])('of `%s` shows what it takes', async (command, parts) => {
     const { code, stdout, stderr } = await run([...command.split(' ').filter(Boolean), '--help']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -37,6 +39,8 @@ describe('a command line that makes no sense is refused in one line, and does no
     ['account create --plan pro', "Required option '--name <name>' not specified. See --help."],
     ['account create --name x --plan gold', /'gold' is invalid\. Allowed choices are trial, pro, business\./],
     ['account update', "Missing required argument 'id'. See --help."],
+    ['backup', "Missing required argument 'file'. See --help."],
+    ['restore a b', /^Too many arguments for 'restore'\./],
     ['key create --name x', "Required option '--account <id>' not specified. See --help."],
     ['key create --account a --name x --scopes all', /'all' is invalid\. Allowed choices are conversations:read, /],
   ])('%s', async (line, expected) => {

@@ -725,13 +725,17 @@ describe('trouble with the storage', () => {
     onTestFinished(() => void other.close());
     const timers = watchTimers();
     let told = 0;
-    const liveLog = new LiveLog({
-      ...storage,
-      watch: (listener) =>
-        storage.watch((touched) => {
-          if (touched !== undefined && told++ === 0) listener(touched);
-        }),
-    });
+    const troubles: unknown[] = [];
+    const liveLog = new LiveLog(
+      {
+        ...storage,
+        watch: (listener) =>
+          storage.watch((touched) => {
+            if (touched !== undefined && told++ === 0) listener(touched);
+          }),
+      },
+      (error) => troubles.push(error),
+    );
     const reader = new Reader(liveLog, accountId, 0);
     readers.push(reader);
     reader.pull();
@@ -741,6 +745,9 @@ describe('trouble with the storage', () => {
     await append(storage, accountId, events(3));
     for (let turn = 0; turn < 5; turn++) await nextTurn();
     expect({ got: reader.got, done: reader.done }).toEqual({ got: [], done: false });
+    expect(troubles, 'the operator is told, once').toEqual([
+      expect.objectContaining({ message: expect.stringContaining('no such table') }),
+    ]);
     renaming('gone', 'meta').run();
     await until(() => reader.got.length > 0 || reader.done);
     expect(reader.sequences).toEqual([1, 2, 3]);

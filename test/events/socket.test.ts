@@ -200,6 +200,8 @@ describe('a socket is opened', () => {
         await once(socket, 'close');
       }
     }
+    const line = { level: 'info', msg: 'socket refused', path: '/v1/conversations', status: 404 };
+    expect(server.logLines).toContainEqual(expect.objectContaining(line));
     const client = await server.account();
     expect((await client.rest('GET', '/account')).status).toBe(200);
   });

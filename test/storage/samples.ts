@@ -179,6 +179,7 @@ export function sampleDelivery(
     trigger: 'schedule',
     dueAt: createdAt,
     lease: null,
+    traceparent: null,
     createdAt,
     completedAt: null,
     ...changes,

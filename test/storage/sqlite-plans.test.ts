@@ -174,7 +174,9 @@ const reads: Calls<Reads> = {
     attempts: (deliveries) => deliveries.attempts(account.id, [{ deliveryId: delivery.id, from: 1, to: 5 }]),
     failed: (deliveries) =>
       deliveries.failed(account.id, webhook.id, { fromId: delivery.id, afterSequence: 5, limit: 10 }),
-    due: () => {}, // for the sender, who looks at all webhooks that are enabled: see below
+    // Both look at all webhooks that are enabled: see below.
+    due: () => {},
+    backlog: () => {},
   },
   keptResults: {
     find: (keptResults) => keptResults.find(account.id, 'key'),
@@ -323,6 +325,14 @@ describe('the queries', () => {
       expect.stringMatching(/^CORRELATED SCALAR SUBQUERY/),
       expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX deliveries_due \(webhook_key=\?\)/),
     ]);
+  });
+
+  test('of the deliveries that wait count entries of an index, and read no delivery', async () => {
+    const explained = await explain(({ read }) => read.deliveries.backlog(startMs, 100));
+    expect(explained).toHaveLength(3);
+    const deliveries = explained.map(({ plan }) => plan.filter((step) => step.includes(' deliveries ')));
+    for (const steps of deliveries)
+      expect(steps).toEqual([expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX deliveries_due /)]);
   });
 
   test('of the event log begin where the reader stands, for a conversation among its events', async () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { Attempt, StoredDelivery } from '../../src/domain/delivery.ts';
 import { lowestIdAt } from '../../src/domain/ids.ts';
 import type { PageQuery, Slice } from '../../src/domain/paging.ts';
-import type { AttemptRange, Storage } from '../../src/domain/ports.ts';
+import type { AttemptRange, DeliveryBacklog, Storage } from '../../src/domain/ports.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../src/domain/webhook.ts';
 import { until } from '../support/subscribe.ts';
@@ -545,6 +545,29 @@ export function webhookContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
+    test('knows how much is to be sent to enabled webhooks, and since when', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const off = fullWebhook({ enabled: false });
+      const other = await storedWebhook(storage);
+      const at = (ms: number, changes: Partial<StoredDelivery> = {}) =>
+        sampleDelivery(webhook.id, { dueAt: timestamp(startMs + ms), ...changes });
+      expect(await storage.read.deliveries.backlog(startMs, 10)).toEqual(backlogOf(0, 0, undefined));
+      await storage.write(async (tx) => {
+        await tx.webhooks.insert(accountId, off);
+        const none = at(-9, { status: 'succeeded', dueAt: null });
+        for (const delivery of [at(-5), at(0), at(1), none]) await tx.deliveries.insert(delivery);
+        await tx.deliveries.insert(sampleDelivery(other.webhook.id, { dueAt: timestamp(startMs - 7) }));
+        await tx.deliveries.insert(sampleDelivery(off.id, { dueAt: timestamp(startMs - 8) }));
+      });
+      expect(await storage.read.deliveries.backlog(startMs, 10)).toEqual(backlogOf(4, 3, startMs - 7));
+      expect(await storage.read.deliveries.backlog(startMs - 8, 10)).toEqual(backlogOf(4, 0, undefined));
+      expect(await storage.read.deliveries.backlog(startMs, 2)).toEqual({
+        ...backlogOf(2, 2, startMs - 7),
+        countedTo: 2,
+      });
+    });
+
     test('is told that another process has made something due', async () => {
       const { storage, beside } = await open();
       const other = await beside();
@@ -580,6 +603,10 @@ function fullWebhook(changes: Partial<StoredWebhook> = {}): StoredWebhook {
   });
 }
 
+function backlogOf(pending: number, due: number, oldestDueAtMs: number | undefined): DeliveryBacklog {
+  return { pending, due, oldestDueAtMs, countedTo: 10 };
+}
+
 function fullDelivery(webhook: StoredWebhook): StoredDelivery {
   return sampleDelivery(webhook.id, {
     eventType: 'lead.captured',
@@ -591,6 +618,7 @@ function fullDelivery(webhook: StoredWebhook): StoredDelivery {
     trigger: 'manual',
     dueAt: timestamp(startMs + 1),
     lease: awkwardText,
+    traceparent: awkwardText,
     completedAt: timestamp(startMs + 2),
   });
 }

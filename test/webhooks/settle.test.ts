@@ -98,6 +98,7 @@ const newDelivery: StoredDelivery = {
   trigger: 'schedule',
   dueAt: timestamp(startMs),
   lease: null,
+  traceparent: null,
   createdAt: timestamp(startMs),
   completedAt: null,
 };

@@ -1,4 +1,4 @@
-import { and, asc, count, desc, eq, getTableColumns, gt, gte, inArray, lt, lte, sql } from 'drizzle-orm';
+import { and, asc, count, desc, eq, getTableColumns, gt, gte, inArray, lt, lte, type SQL, sql } from 'drizzle-orm';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
@@ -26,6 +26,7 @@ function toDelivery(row: Row, webhookId: string): StoredDelivery {
     trigger: row.trigger,
     dueAt: toTimestamp(row.dueAt),
     lease: row.lease,
+    traceparent: row.traceparent,
     createdAt: toTimestamp(row.createdAt),
     completedAt: toTimestamp(row.completedAt),
   };
@@ -142,6 +143,27 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .from(webhooks)
     .where(and(sql`${webhooks.enabled} = 1`, kept))
     .prepare();
+  const ofEnabled = (isDue?: SQL) =>
+    db
+      .select({ key: deliveries.webhookKey })
+      .from(webhooks)
+      .crossJoin(deliveries)
+      .where(and(sql`${webhooks.enabled} = 1`, kept, eq(deliveries.webhookKey, webhooks.key), pending, isDue))
+      .limit(sql.placeholder('countedTo'));
+  const countPending = db.select({ count: count() }).from(ofEnabled().as('counted')).prepare();
+  const countDue = db
+    .select({ count: count() })
+    .from(ofEnabled(lte(deliveries.dueAt, inJoin('nowMs'))).as('counted'))
+    .prepare();
+  const firstDue = db
+    .select({
+      dueAtMs: sql<number | null>`min((SELECT deliveries.due_at FROM deliveries
+        WHERE deliveries.webhook_key = webhooks.key AND deliveries.status = 'pending'
+        ORDER BY deliveries.due_at LIMIT 1))`,
+    })
+    .from(webhooks)
+    .where(and(sql`${webhooks.enabled} = 1`, kept))
+    .prepare();
   return {
     find: (accountId, id) => {
       const row = find.get({ accountId, id });
@@ -166,6 +188,15 @@ export function deliveryReads(db: Queries): DeliveryReads {
     failed: (accountId, webhookId, range) =>
       failed.all({ ...range, accountId, webhookId }).map(({ delivery }) => toDelivery(delivery, webhookId)),
     due: () => due.all().flatMap(({ webhookId, dueAtMs }) => (dueAtMs === null ? [] : [{ webhookId, dueAtMs }])),
+    backlog: (nowMs, countedTo) => {
+      const dueAtMs = firstDue.get()?.dueAtMs ?? Number.POSITIVE_INFINITY;
+      return {
+        pending: countPending.get({ countedTo })?.count ?? 0,
+        due: countDue.get({ countedTo, nowMs })?.count ?? 0,
+        oldestDueAtMs: dueAtMs > nowMs ? undefined : dueAtMs,
+        countedTo,
+      };
+    },
   };
 }
 
@@ -203,6 +234,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       eventType: sql.placeholder('eventType'),
       eventSequence: sql.placeholder('eventSequence'),
       sample: sql.placeholder('sample'),
+      traceparent: sql.placeholder('traceparent'),
       createdAt: sql.placeholder('createdAt'),
       ...bound,
     })
@@ -337,6 +369,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
         eventType: delivery.eventType,
         eventSequence: delivery.eventSequence,
         sample: delivery.sample,
+        traceparent: delivery.traceparent,
         createdAt: toMs(delivery.createdAt),
       });
       onDue(delivery.webhookId);

@@ -16,7 +16,7 @@ type Verbose = Database.Options['verbose'];
 
 const migrationsFolder = fileURLToPath(new URL('../../../drizzle', import.meta.url));
 /** How long to wait for other processes while opening, when there is nobody yet whom waiting could block. */
-const openTimeoutMs = 5_000;
+export const openTimeoutMs = 5_000;
 /** Pages kept in memory by each connection, in KiB. */
 const cacheKiB = 16 * 1024;
 
@@ -64,6 +64,12 @@ export interface MigrationReport {
   readonly total: number;
 }
 
+/** How far a database is migrated, and how far this program goes: when these migrations were made, in epoch milliseconds. */
+export function stateOf(connection: Connection): { done: number; newest: number } {
+  const done = connection.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() as number | null;
+  return { done: done ?? 0, newest: readMigrationFiles({ migrationsFolder }).at(-1)?.folderMillis ?? 0 };
+}
+
 /**
  * Brings the tables up to date, in one transaction that other processes wait for.
  * @throws Error when the file was migrated by a newer version of the program
@@ -74,14 +80,13 @@ export function migrate(connection: Connection): MigrationReport {
     connection.exec(
       'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',
     );
-    const done = connection.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() as number | null;
-    const newest = migrations.at(-1)?.folderMillis ?? 0;
-    if (done !== null && done > newest) {
+    const { done, newest } = stateOf(connection);
+    if (done > newest) {
       throw new Error(
         'The database was migrated by a newer version of this program; run that version, or restore a backup.',
       );
     }
-    const pending = migrations.filter((migration) => done === null || migration.folderMillis > done);
+    const pending = migrations.filter((migration) => migration.folderMillis > done);
     for (const migration of pending) {
       for (const statement of migration.sql) connection.exec(statement);
       connection

@@ -7,6 +7,7 @@ import { openQueries } from './compiled.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
 import { eventReads, eventWrites } from './events.ts';
+import { throughGate } from './gate.ts';
 import { leased, patient } from './guard.ts';
 import { keptResultReads, keptResultWrites } from './kept-results.ts';
 import { leadReads, leadWrites } from './leads.ts';
@@ -17,6 +18,7 @@ import {
   type MigrationReport,
   migrate,
   openReader,
+  openTimeoutMs,
   openWriter,
   stopBlocking,
 } from './open.ts';
@@ -50,6 +52,10 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
     read: readsOn(openQueries(reading), busyTimeoutMs),
     write: (work) => writer.write(work),
     watch: (listener) => watch.watch(listener),
+    check: patient(checkOf(reading), busyTimeoutMs).check,
+    get waitingWrites() {
+      return writer.waiting;
+    },
     async close() {
       await writer.close();
       watch.close();
@@ -60,7 +66,17 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   };
 }
 
+/** A statement that no cache of the program answers. */
+function checkOf(connection: Connection): { check(): void } {
+  const statement = connection.prepare('SELECT value FROM meta LIMIT 1');
+  return { check: () => void statement.get() };
+}
+
 function openConnections(path: string, options: ConnectionOptions) {
+  return throughGate(path, openTimeoutMs, () => openBoth(path, options));
+}
+
+function openBoth(path: string, options: ConnectionOptions) {
   const writing = openWriter(path, options);
   try {
     const migrations = migrate(writing);

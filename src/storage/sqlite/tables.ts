@@ -283,6 +283,7 @@ export const deliveries = sqliteTable(
     /** When it may be claimed: planned, or the end of a lease. */
     dueAt: integer('due_at'),
     lease: text(),
+    traceparent: text(),
     createdAt: integer('created_at').notNull(),
     completedAt: integer('completed_at'),
   },

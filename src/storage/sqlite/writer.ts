@@ -15,6 +15,8 @@ export interface WriterOptions {
   readonly maxGroupMs?: number;
   /** Called after each group, once it is committed or undone, before its promises settle. */
   readonly onCommit?: () => void;
+  /** Told how many works a group held, and how long it took with its commit. */
+  readonly onGroup?: ((works: number, durationMs: number) => void) | undefined;
 }
 
 interface Job<Tx> {
@@ -41,6 +43,7 @@ export class Writer<Tx> {
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
   readonly #onCommit: () => void;
+  readonly #onGroup: (works: number, durationMs: number) => void;
   #queue: Job<Tx>[] = [];
   #running = false;
   #closing = false;
@@ -53,7 +56,7 @@ export class Writer<Tx> {
   constructor(
     connection: Connection,
     transactionFor: (lease: Lease) => Tx,
-    { busyTimeoutMs = 5_000, maxGroupMs = 10, onCommit = () => {} }: WriterOptions = {},
+    { busyTimeoutMs = 5_000, maxGroupMs = 10, onCommit = () => {}, onGroup = () => {} }: WriterOptions = {},
   ) {
     this.#connection = connection;
     this.#steps = prepareSteps(connection);
@@ -61,6 +64,12 @@ export class Writer<Tx> {
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
     this.#onCommit = onCommit;
+    this.#onGroup = onGroup;
+  }
+
+  /** How many works wait for their turn. */
+  get waiting(): number {
+    return this.#queue.length;
   }
 
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -142,6 +151,7 @@ export class Writer<Tx> {
     }
     const failure = this.#commit();
     this.#onCommit();
+    this.#onGroup(done.length, performance.now() - startedMs);
     for (const [job, outcome] of done) settle(job, failure ?? outcome);
   }
 

@@ -1,0 +1,33 @@
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { FileFault } from './files.ts';
+import type { Message, Task } from './long-works.ts';
+import type { MigrationReport } from './open.ts';
+
+// The same name in the sources and in what is compiled of them.
+const program = new URL(`./long-works${extname(import.meta.url)}`, import.meta.url);
+
+/**
+ * Does one of the long works in a thread of its own.
+ * @param onBytes told how large a copy will be at most
+ * @throws FileFault for what the operator can put right
+ */
+export function inThread(
+  task: Task,
+  onBytes: (bytes: number) => void = () => {},
+): Promise<MigrationReport | undefined> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(program, {
+      workerData: task,
+      execArgv: ['--disable-warning=MODULE_TYPELESS_PACKAGE_JSON'],
+    });
+    worker.on('message', (message: Message) => {
+      if ('bytes' in message) onBytes(message.bytes);
+      else if ('fault' in message) reject(new FileFault(message.fault));
+      else if ('failure' in message) reject(Object.assign(new Error(message.failure.message), message.failure));
+      else resolve(message.result);
+    });
+    worker.once('error', reject);
+    worker.once('exit', () => reject(new Error('The thread ended without a result'))); // after all that it has said
+  });
+}

@@ -1,0 +1,167 @@
+import { chmodSync, closeSync, constants, existsSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
+import { copyFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import Database from 'better-sqlite3';
+import { carryOver } from './carry-over.ts';
+import { isBusy } from './errors.ts';
+import {
+  FileFault,
+  giveToOwnerOf,
+  isSameFile,
+  keepAs,
+  publish,
+  removeWithSideFiles,
+  replace,
+  sideFiles,
+  sync,
+  unfinishedName,
+} from './files.ts';
+import { openGate } from './gate.ts';
+import { inThread } from './in-thread.ts';
+import type { Connection, MigrationReport } from './open.ts';
+
+export interface RestoreOptions {
+  readonly nowMs: number;
+  /** Whether to go on when the present database cannot be read, and so cannot say whether it is in use. */
+  readonly force?: boolean;
+  /** Told which part it is at. */
+  readonly onProgress?: (part: 'copying' | 'checking') => void;
+  /** Told of the name that the copy has until it is finished: to be removed if the program has to end before. */
+  readonly onUnfinished?: (path: string) => void;
+}
+
+export interface Restored {
+  /** Where the database is now that was there before; null when there was none. */
+  readonly previous: string | null;
+  /** Whether what must not be forgotten was taken over from it: spent requests, and revoked keys. */
+  readonly carriedOver: boolean;
+  readonly migrations: MigrationReport;
+}
+
+/** How long to wait for those who are just opening the database. */
+const patienceMs = 5_000;
+
+/**
+ * Puts a backup in the place of a database, which nobody may have open. Until that last step, which happens at once,
+ * the database stays as it is; then it is moved aside. The backup itself is only read.
+ * @throws FileFault
+ */
+export async function restore(databasePath: string, backup: string, options: RestoreOptions): Promise<Restored> {
+  const { nowMs, force = false, onProgress = () => {}, onUnfinished = () => {} } = options;
+  requireBackup(databasePath, backup);
+  const gate = openGate(databasePath, patienceMs);
+  const copy = unfinishedName(databasePath);
+  let present: Present | undefined;
+  try {
+    present = holdPresent(databasePath, force);
+    onUnfinished(copy);
+    onProgress('copying');
+    await copyFile(backup, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+    chmodSync(copy, present === undefined ? 0o600 : statSync(databasePath).mode);
+    giveToOwnerOf(present === undefined ? dirname(databasePath) : databasePath, copy);
+    onProgress('checking');
+    const migrations = await inThread({ work: 'prepare', path: copy, backup });
+    if (migrations === undefined) throw new Error('A backup was prepared without a report');
+    const carriedOver = present?.connection !== undefined && carryOver(present.connection, copy, nowMs);
+    sync(copy);
+    const previous = `${databasePath}.before-${compact(nowMs)}`;
+    exchange(databasePath, { copy, previous, present });
+    return { previous: present === undefined ? null : previous, carriedOver, migrations };
+  } finally {
+    present?.connection?.close();
+    removeWithSideFiles(copy);
+    gate.close();
+  }
+}
+
+function requireBackup(databasePath: string, backup: string): void {
+  const there = statSync(backup, { throwIfNoEntry: false });
+  if (there === undefined) throw new FileFault(`There is no file ${backup}.`);
+  if (!there.isFile()) throw new FileFault(`${backup} is no file.`);
+  if (isSameFile(databasePath, backup)) throw new FileFault(`${backup} is the database itself.`);
+  const log = statSync(`${backup}-wal`, { throwIfNoEntry: false });
+  if (log !== undefined && log.size > 0) {
+    throw new FileFault(`${backup} is no backup but a database in use: ${backup}-wal belongs to it.`);
+  }
+}
+
+/** The database that is there. */
+interface Present {
+  /** Holds its lock; undefined when it cannot be read. */
+  readonly connection: Connection | undefined;
+}
+
+/**
+ * Takes the lock that nobody gets while somebody has the database open: every connection to a database with a
+ * write-ahead log holds a share of it, whether it does anything or not, until it is closed or its process ends.
+ * @throws FileFault
+ */
+function holdPresent(path: string, force: boolean): Present | undefined {
+  if (!existsSync(path)) return undefined;
+  // SQLite would tidy up what it takes for the log of an empty database.
+  if (!beginsAsDatabase(path)) return unreadable(path, 'it is no database', force);
+  const connection = new Database(path, { fileMustExist: true, timeout: 0 });
+  try {
+    connection.pragma('locking_mode = EXCLUSIVE'); // what is locked from here on stays so
+    connection.exec('BEGIN EXCLUSIVE; SELECT count(*) FROM sqlite_schema; COMMIT');
+    return { connection };
+  } catch (error) {
+    connection.close();
+    if (isBusy(error)) throw new FileFault(`${path} is in use: stop the server, and whatever else has it open.`);
+    return unreadable(path, error instanceof Error ? error.message : String(error), force);
+  }
+}
+
+/** A database that can say nothing of who uses it. */
+function unreadable(path: string, reason: string, force: boolean): Present {
+  if (force) return { connection: undefined };
+  throw new FileFault(
+    `${path} cannot be read (${reason}), so it cannot be told whether it is in use. Stop whatever may use it and repeat this with --force; it will be moved aside.`,
+  );
+}
+
+const magic = 'SQLite format 3\0';
+
+function beginsAsDatabase(path: string): boolean {
+  const file = openSync(path, 'r');
+  try {
+    const start = Buffer.alloc(magic.length);
+    const length = readSync(file, start);
+    return length === 0 || start.toString('latin1') === magic;
+  } finally {
+    closeSync(file);
+  }
+}
+
+interface Exchange {
+  readonly copy: string;
+  readonly previous: string;
+  readonly present: Present | undefined;
+}
+
+/** Nothing here waits: an interruption comes before it or after it. */
+function exchange(path: string, { copy, previous, present }: Exchange): void {
+  const isWhole = present?.connection !== undefined && foldLog(present.connection);
+  if (present !== undefined) keepAs(path, previous);
+  // A log that is left here would be taken for that of the new database.
+  for (const suffix of sideFiles) {
+    if (isWhole || suffix === '-shm') rmSync(path + suffix, { force: true });
+    else if (existsSync(path + suffix)) renameSync(path + suffix, previous + suffix);
+  }
+  if (present === undefined) publish(copy, path);
+  else replace(copy, path);
+}
+
+/** Brings a database, whose lock is held, into its one file. @returns whether that went well */
+function foldLog(connection: Connection): boolean {
+  try {
+    return connection.pragma('journal_mode = DELETE', { simple: true }) === 'delete';
+  } catch {
+    return false;
+  }
+}
+
+/** A time in a form that can be part of a name. */
+function compact(epochMs: number): string {
+  return new Date(epochMs).toISOString().replace(/[-:.]/g, '');
+}

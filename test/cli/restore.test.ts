@@ -1,0 +1,351 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { backUp } from '../../src/storage/sqlite/backup.ts';
+import { openGate } from '../../src/storage/sqlite/gate.ts';
+import { type Restored, restore } from '../../src/storage/sqlite/restore.ts';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { storedAccount } from '../storage/samples.ts';
+import { clientOf, type Json } from '../support/client.ts';
+import { TestClock } from '../support/clock.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
+import { until } from '../support/subscribe.ts';
+import { anywhere, sceneOf, startConversation } from '../support/webhooks.ts';
+import { commandLine, secretPattern, serve } from './program.ts';
+
+const drizzle = join(import.meta.dirname, '../../drizzle');
+const clock = new TestClock();
+
+function restored(path: string, backup: string, force = false): Promise<Restored> {
+  return restore(path, backup, { nowMs: clock.now(), force });
+}
+
+async function start(databasePath: string, options: TestServerOptions = {}): Promise<TestServer> {
+  const server = await startTestServer({ clock, databasePath, ...options });
+  onTestFinished(() => server.close());
+  return server;
+}
+
+/** A database of one account, which nobody has open. */
+async function madeDatabase(path = join(temporaryFolder(), 'a.db')): Promise<string> {
+  const storage = openSqliteStorage(path);
+  await storedAccount(storage);
+  await storage.close();
+  return path;
+}
+
+async function madeBackup(): Promise<string> {
+  const file = join(temporaryFolder(), 'b.db');
+  await backUp(await madeDatabase(), file);
+  return file;
+}
+
+function query(path: string, sql: string): unknown {
+  const database = new Database(path, { readonly: true });
+  try {
+    return database.prepare(sql).pluck().get();
+  } finally {
+    database.close();
+  }
+}
+
+describe('restore', () => {
+  test('puts what was back in place of what is, and moves that aside', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const file = join(temporaryFolder(), 'b.db');
+    const first = await startTestServer({ databasePath: path });
+    const client = await first.account();
+    const { body: kept } = await client.rest('POST', '/conversations', { body: { subject: 'before' } });
+    await backUp(path, file);
+    await client.rest('POST', '/conversations', { body: { subject: 'after' } });
+    await first.close();
+    const before = readFileSync(file);
+
+    const { code, stdout, stderr } = await commandLine(path).run('restore', file);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const previous = /is now (\S+)\.$/m.exec(stdout)?.[1] ?? '';
+    expect(previous.startsWith(`${path}.before-20`)).toBe(true);
+    expect(stdout).toBe(`Restored ${file} to ${path}.\nWhat was there before is now ${previous}.\n`);
+    expect(readFileSync(file).equals(before), 'the backup is only read').toBe(true);
+    expect(statSync(path).mode).toBe(statSync(previous).mode);
+    expect(query(previous, 'SELECT count(*) FROM conversations')).toBe(2);
+
+    const second = await start(path);
+    const { body } = await second.clientFor(client.secret).rest('GET', '/conversations');
+    expect(body.data.map(({ id, subject }: Json) => ({ id, subject }))).toEqual([{ id: kept.id, subject: 'before' }]);
+  });
+
+  test('makes every cursor of before expire, on every face', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const file = join(temporaryFolder(), 'b.db');
+    const first = await startTestServer({ databasePath: path });
+    const client = await first.account();
+    await client.rest('POST', '/conversations', { body: {} });
+    await backUp(path, file);
+    const [{ cursor }] = (await client.rest('GET', '/events')).body.data;
+    expect((await client.rest('GET', `/events?after=${cursor}`)).status).toBe(200);
+    await first.close();
+    await restored(path, file);
+
+    const second = await start(path);
+    const again = second.clientFor(client.secret);
+    for (const at of [`/events?after=${cursor}`, `/events/stream?after=${cursor}`]) {
+      expect((await again.rest('GET', at)).body).toMatchObject({ status: 410, code: 'CURSOR_EXPIRED' });
+    }
+    const { errors } = await again.graphql(`{ events(after: "${cursor}") { nodes { id } } }`);
+    expect(errors?.[0]?.extensions).toMatchObject({ code: 'CURSOR_EXPIRED', oldestCursor: expect.any(String) });
+    const { oldestCursor } = errors?.[0]?.extensions ?? {};
+    const { status, body } = await again.rest('GET', `/events?after=${oldestCursor}`);
+    expect({ status, count: body.data.length }).toEqual({ status: 200, count: 1 });
+  });
+
+  test('gives each restoration an epoch of its own', async () => {
+    const [path, file] = [await madeDatabase(), await madeBackup()];
+    const epochOf = () => query(path, `SELECT value FROM meta WHERE name = 'epoch'`);
+    const epochs = [query(file, `SELECT value FROM meta WHERE name = 'epoch'`), epochOf()];
+    for (let count = 0; count < 2; count++) {
+      await restored(path, file);
+      clock.advance(1);
+      epochs.push(epochOf());
+    }
+    expect(new Set(epochs).size).toBe(4);
+    for (const epoch of epochs) expect(epoch).toMatch(/^[0-9a-f]{16}$/);
+  });
+
+  test('brings a backup of an older version up to date', async () => {
+    const journal = JSON.parse(readFileSync(join(drizzle, 'meta/_journal.json'), 'utf8')) as {
+      entries: { tag: string; when: number }[];
+    };
+    const file = join(temporaryFolder(), 'old.db');
+    const old = new Database(file);
+    old.exec('CREATE TABLE __drizzle_migrations (id INTEGER PRIMARY KEY, hash text NOT NULL, created_at numeric)');
+    for (const { tag, when } of journal.entries.slice(0, 3)) {
+      old.exec(readFileSync(join(drizzle, `${tag}.sql`), 'utf8'));
+      old.prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)').run(tag, when);
+    }
+    old.close();
+    const path = await madeDatabase();
+    const total = journal.entries.length;
+    expect(await restored(path, file)).toMatchObject({ migrations: { applied: total - 3, total } });
+    const storage = openSqliteStorage(path);
+    expect(storage.migrations.applied).toBe(0);
+    await storage.close();
+  });
+
+  test('makes the database where there is none', async () => {
+    const path = join(temporaryFolder(), 'new', 'a.db');
+    expect(await restored(path, await madeBackup())).toMatchObject({ previous: null, carriedOver: false });
+    expect(query(path, 'SELECT count(*) FROM accounts')).toBe(1);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+});
+
+describe('restore is refused while anybody has the database open, and leaves it alone', () => {
+  test('a server that does nothing at the moment', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const server = await serve(path);
+    const file = await madeBackup();
+    expect(await commandLine(path).run('restore', file)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `${path} is in use: stop the server, and whatever else has it open.\n`,
+    });
+    const forced = await commandLine(path).run('restore', file, '--force');
+    expect(forced, 'whatever is asked for').toMatchObject({ code: 1, stderr: expect.stringContaining('is in use') });
+    const [secret] = server.greeting.match(secretPattern) ?? [];
+    expect((await clientOf(server.url, secret).rest('POST', '/conversations', { body: {} })).status).toBe(201);
+
+    server.signal('SIGKILL'); // which it is not kept from telling
+    await server.ended;
+    const { previous } = await restored(path, file);
+    expect(query(path, 'SELECT count(*) FROM conversations')).toBe(0);
+    expect(query(previous ?? '', 'SELECT count(*) FROM conversations'), 'with what lay in its log').toBe(1);
+    for (const suffix of ['-wal', '-shm', '-journal']) expect(existsSync(path + suffix), suffix).toBe(false);
+  });
+
+  test('somebody who only reads', async () => {
+    const path = await madeDatabase();
+    const reader = new Database(path, { readonly: true });
+    reader.prepare('SELECT * FROM meta').all();
+    await expect(restored(path, await madeBackup())).rejects.toThrow('is in use');
+    reader.close();
+    await restored(path, await madeBackup());
+  });
+
+  test('and nobody opens it while it goes on: a server that starts waits, and gets what was restored', async () => {
+    const path = await madeDatabase();
+    const gate = openGate(path, 0); // as a restoration holds it
+    let listens = false;
+    const serving = serve(path).then((server) => {
+      listens = true;
+      return server;
+    });
+    const startedMs = performance.now();
+    while (performance.now() - startedMs < 2_000) await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(listens).toBe(false);
+    gate.close();
+    const server = await serving;
+    server.signal('SIGTERM');
+    expect((await server.ended).code).toBe(0);
+  });
+});
+
+describe('a file that is no sound backup is refused before anything is touched', () => {
+  test.each([
+    ['none', () => {}, /^There is no file \S+\.$/],
+    ['a folder', (file: string) => mkdirSync(file), /^\S+ is no file\.$/],
+    ['a text', (file: string) => writeFileSync(file, 'x'.repeat(9_999)), /^\S+ is damaged: file is not a database\.$/],
+    ['nothing at all', (file: string) => writeFileSync(file, ''), /^\S+ is no database of this program\.$/],
+    ['a database of another program', makeOther, /^\S+ is no database of this program\.$/],
+    ['a backup of a newer version', makeNewer, /^\S+ was made by a newer version of this program: restore it with /],
+    ['a backup that was cut off', cutOff, /^\S+ is damaged: /],
+    ['a backup with a page of rubbish', spoil, /^\S+ is damaged: /],
+    ['a backup with a row that points at nothing', orphan, /^\S+ is damaged: a row of messages points at none of /],
+    ['a database that is in use', makeInUse, /^\S+ is no backup but a database in use: \S+-wal belongs to it\.$/],
+  ])('%s', async (_, make, expected) => {
+    const path = await madeDatabase();
+    const before = readFileSync(path);
+    const folder = temporaryFolder();
+    const file = join(folder, 'b.db');
+    await make(file);
+    const there = readdirSync(folder);
+    await expect(restored(path, file)).rejects.toThrow(expected);
+    expect(readFileSync(path).equals(before)).toBe(true);
+    expect(readdirSync(join(path, '..')).sort()).toEqual(['a.db', 'a.db-lock']);
+    expect(readdirSync(folder)).toEqual(there);
+  });
+
+  test('the database itself', async () => {
+    const path = await madeDatabase();
+    await expect(restored(path, path)).rejects.toThrow('is the database itself.');
+  });
+});
+
+describe('a present database that cannot be read', () => {
+  test('is replaced only if that is asked for, and moved aside as it is', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const rubbish = 'rubbish'.repeat(2_000);
+    writeFileSync(path, rubbish);
+    writeFileSync(`${path}-wal`, 'the log of something else');
+    const file = await madeBackup();
+    await expect(restored(path, file)).rejects.toThrow(/cannot be read .* repeat this with --force/);
+    expect(readFileSync(path, 'utf8')).toBe(rubbish);
+    const { previous, carriedOver } = await restored(path, file, true);
+    expect(carriedOver).toBe(false);
+    expect(readFileSync(previous ?? '', 'utf8')).toBe(rubbish);
+    expect(readFileSync(`${previous}-wal`, 'utf8')).toBe('the log of something else');
+    expect(existsSync(`${path}-wal`)).toBe(false);
+    expect(query(path, 'SELECT count(*) FROM accounts')).toBe(1);
+  });
+
+  test('and a log without its database is not taken for that of the backup', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const crashed = await serve(path);
+    crashed.signal('SIGKILL');
+    await crashed.ended;
+    const log = readFileSync(`${path}-wal`);
+    const alone = join(temporaryFolder(), 'a.db');
+    writeFileSync(`${alone}-wal`, log);
+    await restored(alone, await madeBackup());
+    expect(existsSync(`${alone}-wal`)).toBe(false);
+    expect(query(alone, 'SELECT count(*) FROM accounts')).toBe(1);
+  });
+});
+
+describe('what must not be forgotten is taken over from the database that was there', () => {
+  test('requests that were spent within the hour', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const file = join(temporaryFolder(), 'b.db');
+    const first = await startTestServer({ clock, databasePath: path });
+    const client = await first.account({ requestsPerHour: 20 });
+    await backUp(path, file);
+    for (let count = 0; count < 15; count++) await client.rest('GET', '/account');
+    await first.close();
+    expect(await restored(path, file)).toMatchObject({ carriedOver: true });
+    const second = await start(path);
+    const { headers } = await second.clientFor(client.secret).rest('GET', '/account');
+    expect(headers['x-ratelimit-remaining']).toBe('4');
+  });
+
+  test('keys that were revoked', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const file = join(temporaryFolder(), 'b.db');
+    const first = await startTestServer({ clock, databasePath: path });
+    const client = await first.account();
+    const { body: leaked } = await client.rest('POST', '/api-keys', { body: { name: 'leaked' } });
+    await backUp(path, file);
+    await client.rest('DELETE', `/api-keys/${leaked.id}`);
+    await first.close();
+    await restored(path, file);
+    const second = await start(path);
+    expect((await second.clientFor(leaked.secret).rest('GET', '/account')).status).toBe(401);
+    expect((await second.clientFor(client.secret).rest('GET', '/account')).status).toBe(200);
+  });
+});
+
+test('a delivery that was outstanding in the backup is sent again, with the id that it had', async () => {
+  const path = join(temporaryFolder(), 'a.db');
+  const file = join(temporaryFolder(), 'b.db');
+  const first = await startTestServer({ clock, databasePath: path, config: anywhere });
+  let down = true;
+  const scene = await sceneOf(first, await first.account(), () => (down ? { status: 503 } : {}));
+  const { id } = await scene.webhook();
+  await startConversation(scene.client);
+  await scene.attempted(id, 1);
+  await backUp(path, file);
+  down = false;
+  await scene.advance(10_000);
+  await scene.attempted(id, 2);
+  await first.close();
+  await restored(path, file);
+  await start(path, { config: anywhere });
+  await until(() => scene.receiver.letters.length >= 3);
+  expect(new Set(scene.receiver.letters.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+});
+
+function makeOther(file: string): void {
+  const database = new Database(file);
+  database.exec('CREATE TABLE notes (text TEXT)');
+  database.close();
+}
+
+async function makeNewer(file: string): Promise<void> {
+  await madeDatabase(file);
+  const database = new Database(file);
+  database.exec(`INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9e12)`);
+  database.pragma('journal_mode = DELETE');
+  database.close();
+}
+
+async function cutOff(file: string): Promise<void> {
+  const bytes = readFileSync(await madeBackup());
+  writeFileSync(file, bytes.subarray(0, bytes.length - 3 * 4096));
+}
+
+async function spoil(file: string): Promise<void> {
+  const bytes = readFileSync(await madeBackup());
+  const database = new Database(bytes);
+  const page = database.prepare(`SELECT rootpage FROM sqlite_schema WHERE name = 'conversations'`).pluck().get();
+  database.close();
+  bytes.fill(0xff, (Number(page) - 1) * 4096, Number(page) * 4096);
+  writeFileSync(file, bytes);
+}
+
+async function orphan(file: string): Promise<void> {
+  await madeDatabase(file);
+  const database = new Database(file);
+  database.pragma('foreign_keys = OFF');
+  database.pragma('journal_mode = DELETE');
+  const columns = database.pragma('table_info(messages)') as { name: string; type: string; notnull: number }[];
+  const values = columns.map(({ type, notnull }) => (notnull === 0 ? null : /int/i.test(type) ? 7 : '{}'));
+  database.prepare(`INSERT INTO messages VALUES (${columns.map(() => '?').join()})`).run(values);
+  database.close();
+}
+
+async function makeInUse(file: string): Promise<void> {
+  const storage = openSqliteStorage(file);
+  await storedAccount(storage);
+  onTestFinished(() => storage.close());
+}

@@ -1,0 +1,39 @@
+import Database from 'better-sqlite3';
+import { expect, onTestFinished, test } from 'vitest';
+import { startTestServer } from './support/server.ts';
+import { dayMs } from './support/webhooks.ts';
+
+// What the service does every minute.
+
+test('what is old is removed, though what is reserved of limits cannot be handed back', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const client = await server.account({ requestsPerHour: 1_000 });
+  await client.rest('POST', '/conversations', { body: {} });
+  server.clock.advance(31 * dayMs);
+  const operator = new Database(server.databasePath);
+  onTestFinished(() => void operator.close());
+  operator.exec('ALTER TABLE rate_windows RENAME TO gone');
+  await expect(server.app.tick()).rejects.toThrow('rate_windows');
+  await expect.poll(() => operator.prepare('SELECT count(*) FROM events').pluck().get()).toBe(0);
+  operator.exec('ALTER TABLE gone RENAME TO rate_windows');
+});
+
+test('what is reserved of limits is handed back, though what is old cannot be removed', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const client = await server.account({ requestsPerHour: 1_000 });
+  await client.rest('POST', '/conversations', { body: {} });
+  server.clock.advance(31 * dayMs);
+  const operator = new Database(server.databasePath);
+  onTestFinished(() => void operator.close());
+  const reserved = () => operator.prepare('SELECT sum(count) FROM rate_windows').pluck().get();
+  expect(reserved()).toBeGreaterThan(1);
+  operator.exec('ALTER TABLE events RENAME TO gone');
+  await server.app.tick();
+  expect(reserved()).toBe(1);
+  expect(server.logLines).toContainEqual(
+    expect.objectContaining({ level: 'warn', msg: 'could not remove what is old' }),
+  );
+  operator.exec('ALTER TABLE gone RENAME TO events');
+});

@@ -88,7 +88,7 @@ describe('compact', () => {
     expect((await run(['compact'], { environment })).code).toBe(0);
     expect([...seen.here].filter((name) => !name.startsWith('test.db'))).toHaveLength(1);
     expect([...seen.elsewhere]).toEqual([]);
-    expect(readdirSync(folder)).toEqual(['test.db']);
+    expect(readdirSync(folder)).toEqual(['test.db', 'test.db-lock']);
   });
 
   test('of a database that is not there makes none', async () => {

@@ -780,7 +780,7 @@ describe('trouble with the storage', () => {
     const reader = read(0);
     reader.pull();
     await until(() => reader.got.length > 0);
-    other.exec('ALTER TABLE meta RENAME TO gone');
+    other.exec('ALTER TABLE events RENAME TO gone');
     await reader.pullUntil(() => reader.done);
     expect(reader.failure).toBeInstanceOf(Error);
     expect(liveLog.followedAccounts).toBe(0);

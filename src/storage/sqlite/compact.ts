@@ -1,6 +1,7 @@
 import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { asDomainError, isBusy, unavailable } from './errors.ts';
+import { throughGate } from './gate.ts';
 import { type Connection, openWriter } from './open.ts';
 import { pause, retryDelayMs } from './writer.ts';
 
@@ -30,7 +31,7 @@ export async function compact(
   { busyTimeoutMs = 10_000, roomIn = availableBytes }: CompactOptions = {},
 ): Promise<Compacted> {
   const before = sizeOf(path);
-  const [writing, folding] = [openWriter(path), openWriter(path)];
+  const [writing, folding] = throughGate(path, busyTimeoutMs, () => [openWriter(path), openWriter(path)] as const);
   try {
     writing.pragma(`busy_timeout = ${busyTimeoutMs}`);
     writing.pragma('wal_autocheckpoint = 0');

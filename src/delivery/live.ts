@@ -49,7 +49,7 @@ export class LiveLog implements LiveEvents {
     after: number,
     filter: EventFilter,
     signal: AbortSignal,
-    atOnce = batchSize,
+    atOnce = () => batchSize,
   ): EventFollower {
     const join = (wake: () => void) => this.#join(accountId, wake);
     return new Follower(this.#storage, join, { accountId, after, filter, signal, atOnce });
@@ -238,7 +238,7 @@ interface Wish {
   readonly filter: EventFilter;
   readonly signal: AbortSignal;
   /** The most events that it is given at once. */
-  readonly atOnce: number;
+  readonly atOnce: () => number;
 }
 
 class Follower implements EventFollower {
@@ -277,10 +277,10 @@ class Follower implements EventFollower {
         const { forgotten } = tail;
         const { events, scannedTo } = this.#shared(tail) ?? (await this.#readStorage());
         // What was erased while the consumer was busy with a part is not in what is read anew.
-        for (let index = 0; index < events.length && forgotten === tail.forgotten; index += atOnce) {
-          const given = events.slice(index, index + atOnce);
-          this.position = given.at(-1)?.sequence ?? this.position;
-          if (index + atOnce >= events.length) this.position = scannedTo;
+        for (let index = 0; index < events.length && forgotten === tail.forgotten; ) {
+          const given = events.slice(index, index + atOnce());
+          index += given.length;
+          this.position = index < events.length ? (given.at(-1)?.sequence ?? this.position) : scannedTo;
           yield given;
           if (signal.aborted) return;
         }

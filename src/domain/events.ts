@@ -328,7 +328,7 @@ export interface EventSubscription {
    * @param signal ends the stream
    * @param atOnce the most events that it gives at once, for whom it could be long until the last of them is sent
    */
-  follow(signal: AbortSignal, atOnce?: number): EventStream;
+  follow(signal: AbortSignal, atOnce?: () => number): EventStream;
 }
 
 export const streamEvents = operation({
@@ -353,7 +353,8 @@ export const streamEvents = operation({
           get cursor() {
             return eventCursor(epoch, follower.position);
           },
-          [Symbol.asyncIterator]: () => views(follower, caller),
+          [Symbol.asyncIterator]: () =>
+            caller.conversationId === undefined ? follower[Symbol.asyncIterator]() : views(follower, caller),
         };
       },
     };
@@ -374,8 +375,7 @@ export const getEventCursor = operation({
   },
 });
 
+/** What a caller that is bound to a conversation is shown. */
 async function* views(follower: EventFollower, caller: Caller): AsyncGenerator<readonly LogEvent[], void> {
-  for await (const batch of follower) {
-    yield caller.conversationId === undefined ? batch : batch.map((event) => event.viewFor(caller));
-  }
+  for await (const batch of follower) yield batch.map((event) => event.viewFor(caller));
 }

@@ -409,7 +409,13 @@ export interface LiveEvents {
    * @param signal ends it
    * @param atOnce the most events that it gives at once: what was erased is not in what it gives from then on
    */
-  follow(accountId: string, after: number, filter: EventFilter, signal: AbortSignal, atOnce?: number): EventFollower;
+  follow(
+    accountId: string,
+    after: number,
+    filter: EventFilter,
+    signal: AbortSignal,
+    atOnce?: () => number,
+  ): EventFollower;
 }
 
 /** An endless sequence of batches, each of one event or more, in the log's order. */

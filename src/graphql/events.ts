@@ -1,7 +1,5 @@
-import { PullWatch } from '../access/timings.ts';
 import {
   type EventPage,
-  type EventSubscription,
   type EventType,
   eventTypes,
   getEventCursor,
@@ -12,8 +10,8 @@ import {
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { PageInfo, pageArgumentDescriptions } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
+import { EventIterator } from './event-iterator.ts';
 import { Lead } from './leads.ts';
-import type { AnswerBudget } from './limits.ts';
 import { MessageType } from './messages.ts';
 
 /** `conversation.started` is CONVERSATION_STARTED, as GraphQL spells enumerations. */
@@ -195,63 +193,6 @@ interface ReaderArgs {
 async function subscribeTo(args: ReaderArgs, context: GraphQLContext): Promise<AsyncIterableIterator<LogEvent>> {
   const subscription = await context.call(streamEvents, withoutNulls(args));
   return new EventIterator(subscription, context);
-}
-
-/** Hands out event by event. To end it ends its place in the live log, also while that waits. */
-class EventIterator implements AsyncIterableIterator<LogEvent> {
-  readonly #ended = new AbortController();
-  readonly #watch: PullWatch | undefined;
-  readonly #budget: AnswerBudget;
-  readonly #batches: AsyncIterator<readonly LogEvent[]>;
-
-  constructor(subscription: EventSubscription, { timings, onSlowReader, closed, budget }: GraphQLContext) {
-    this.#budget = budget;
-    this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
-    this.#batches = subscription.follow(this.#ended.signal, 1)[Symbol.asyncIterator]();
-    if (closed?.aborted) this.#end();
-    // A connection may outlive many subscriptions: none of them leaves a listener on it.
-    else closed?.addEventListener('abort', () => this.#end(), { signal: this.#ended.signal });
-  }
-
-  async next(): Promise<IteratorResult<LogEvent>> {
-    this.#watch?.taken();
-    const next = await this.#nextBatch();
-    if (next.done === true || this.#ended.signal.aborted) return { done: true, value: undefined };
-    this.#watch?.given();
-    this.#budget.renew();
-    return { done: false, value: next.value[0] as LogEvent };
-  }
-
-  async return(): Promise<IteratorResult<LogEvent>> {
-    this.#end();
-    await this.#batches.return?.();
-    return { done: true, value: undefined };
-  }
-
-  async throw(error: unknown): Promise<IteratorResult<LogEvent>> {
-    await this.return();
-    throw error;
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  async #nextBatch(): Promise<IteratorResult<readonly LogEvent[]>> {
-    try {
-      const next = await this.#batches.next();
-      if (next.done === true) this.#end();
-      return next;
-    } catch (error) {
-      this.#end();
-      throw error;
-    }
-  }
-
-  #end(): void {
-    this.#watch?.taken();
-    this.#ended.abort();
-  }
 }
 
 builder.subscriptionType({

@@ -8,7 +8,6 @@ import {
   type GraphQLFormattedError,
   type GraphQLSchema,
   getOperationAST,
-  subscribe,
 } from 'graphql';
 import { handleProtocols, makeServer, type ServerOptions, type SubscribePayload } from 'graphql-ws';
 import type { Logger } from 'pino';
@@ -24,6 +23,7 @@ import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { codeOfRefusal, presentError } from './errors.ts';
+import { type Deliver, FanOut } from './fan-out.ts';
 import { asGraphQLError, refusalsOf } from './requests.ts';
 import { closeCodes, Wire } from './wire.ts';
 
@@ -39,6 +39,13 @@ interface Extra {
   /** Names the socket in its errors and in the log. */
   readonly requestId: string;
   caller?: Caller;
+}
+
+/** What an operation is executed with. */
+interface SocketArgs extends ExecutionArgs {
+  readonly schema: GraphQLSchema;
+  /** Hands the answers of a subscription to its client. */
+  readonly deliver: Deliver;
 }
 
 export interface SocketOptions {
@@ -70,7 +77,7 @@ export function attachSocket(server: Server, world: World, options: SocketOption
     } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
       refuse(request, socket, 'FORBIDDEN'); // browsers ask no preflight for a socket
     } else {
-      sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, request));
+      sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, socket, request));
     }
   };
 
@@ -87,8 +94,8 @@ export function attachSocket(server: Server, world: World, options: SocketOption
     log.info({ requestId, path: url?.split('?')[0], origin: headers.origin, status }, 'socket refused');
   }
 
-  function open(socket: WebSocket, request: IncomingMessage): void {
-    const wire = new Wire(socket, timings);
+  function open(socket: WebSocket, connection: Duplex, request: IncomingMessage): void {
+    const wire = new Wire(socket, connection, timings);
     wires.add(wire);
     const closed = protocol.opened(
       {
@@ -131,6 +138,8 @@ export function attachSocket(server: Server, world: World, options: SocketOption
 function protocolOptions(world: World, options: SocketOptions): ServerOptions<Record<string, unknown>, Extra> {
   const { schema, documents, door, sessions, timings, telemetry, onError } = options;
 
+  const fanOut = new FanOut();
+
   const present = (errors: readonly GraphQLError[], { requestId }: Extra): GraphQLFormattedError[] =>
     errors.map((error) => presentError(error, { requestId, requestFailed: false, onUnexpected: onError }).toJSON());
 
@@ -145,15 +154,18 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   async function prepare(
     { wire }: Extra,
     caller: Caller,
+    id: string,
     payload: SubscribePayload,
-  ): Promise<ExecutionArgs | readonly GraphQLError[]> {
+  ): Promise<SocketArgs | readonly GraphQLError[]> {
     const { document, errors } = documents.prepare(payload.query);
     if (errors.length > 0) return errors;
-    const args: ExecutionArgs & { schema: GraphQLSchema } = {
+    const start = `{"id":${JSON.stringify(id)},"type":"next","payload":`;
+    const args: SocketArgs = {
       schema,
       document,
       operationName: payload.operationName ?? null,
       variableValues: payload.variables ?? null,
+      deliver: (answers) => wire.send(...answers.map((answer) => `${start}${answer}}`)),
     };
     const operation = getOperationAST(document, args.operationName);
     if (operation == null) throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
@@ -170,8 +182,9 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   async function admit(
     extra: Extra,
     subscriptions: number,
+    id: string,
     payload: SubscribePayload,
-  ): Promise<ExecutionArgs | readonly GraphQLError[]> {
+  ): Promise<SocketArgs | readonly GraphQLError[]> {
     try {
       const caller = await callerOf(extra);
       if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= world.clock.now()) {
@@ -185,7 +198,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
           `A socket can have ${maxSubscriptions} subscriptions; open another one.`,
         );
       }
-      return await prepare(extra, caller, payload);
+      return await prepare(extra, caller, id, payload);
     } catch (error) {
       return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
     }
@@ -193,7 +206,8 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
 
   return {
     execute,
-    subscribe,
+    // Its arguments are those that `onSubscribe` has returned.
+    subscribe: (args) => fanOut.subscribe(args, (args as SocketArgs).deliver),
     connectionInitWaitTimeout: timings.initMs,
 
     async onConnect({ connectionParams, extra }) {
@@ -219,9 +233,9 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       return true;
     },
 
-    async onSubscribe({ extra, subscriptions }, _id, payload) {
+    async onSubscribe({ extra, subscriptions }, id, payload) {
       const startedMs = performance.now();
-      const admitted = await admit(extra, Object.keys(subscriptions).length, payload);
+      const admitted = await admit(extra, Object.keys(subscriptions).length, id, payload);
       // What is let in calls operations, which are told of one by one.
       if (isRefused(admitted)) {
         const code = admitted[0] === undefined ? 'INTERNAL' : codeOfRefusal(admitted[0]);
@@ -242,7 +256,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   };
 }
 
-function isRefused(admitted: ExecutionArgs | readonly GraphQLError[]): admitted is readonly GraphQLError[] {
+function isRefused(admitted: SocketArgs | readonly GraphQLError[]): admitted is readonly GraphQLError[] {
   return Array.isArray(admitted);
 }
 

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { PullWatch, type StreamTimings } from '../access/timings.ts';
 
@@ -27,6 +28,7 @@ export type MessageHandler = (message: string) => Promise<void>;
  */
 export class Wire {
   readonly #socket: WebSocket;
+  readonly #connection: Duplex;
   readonly #watch: PullWatch;
   readonly #pinging: NodeJS.Timeout;
   readonly #ended = new AbortController();
@@ -34,8 +36,10 @@ export class Wire {
   #unsent = 0;
   #answersPings = true;
 
-  constructor(socket: WebSocket, { pingMs, slowReaderMs }: StreamTimings) {
+  /** @param connection what the socket speaks on */
+  constructor(socket: WebSocket, connection: Duplex, { pingMs, slowReaderMs }: StreamTimings) {
     this.#socket = socket;
+    this.#connection = connection;
     this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
     this.#inbox = new Inbox(() => this.#regulate());
     this.#pinging = setInterval(() => this.#ping(), pingMs).unref();
@@ -62,17 +66,24 @@ export class Wire {
     });
   }
 
-  /** Resolves once the message is with the operating system, or nobody waits for it any more. */
-  send(message: string): Promise<void> {
+  /** Resolves once the messages are with the operating system, or nobody waits for them any more. */
+  send(...messages: readonly string[]): Promise<void> {
     const socket = this.#socket;
-    if (this.ended.aborted || socket.readyState !== socket.OPEN) return Promise.resolve();
+    if (this.ended.aborted || socket.readyState !== socket.OPEN || messages.length === 0) return Promise.resolve();
     return new Promise((resolve, reject) => {
-      if (this.#unsent++ === 0) this.#watch.given();
-      socket.send(message, (error) => {
-        this.#sent();
-        if (error == null || socket.readyState !== socket.OPEN) resolve();
-        else reject(error);
-      });
+      if (this.#unsent === 0) this.#watch.given();
+      this.#unsent += messages.length;
+      const last = messages.length - 1;
+      this.#connection.cork(); // they leave together
+      for (const [index, message] of messages.entries()) {
+        socket.send(message, (error) => {
+          this.#sent();
+          if (index < last) return;
+          if (error == null || socket.readyState !== socket.OPEN) resolve();
+          else reject(error);
+        });
+      }
+      this.#connection.uncork();
       this.#regulate();
     });
   }

@@ -3,7 +3,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { makeData } from './data.ts';
+import { type BenchData, makeData } from './data.ts';
+import { compareFanOut } from './fanout.ts';
 import { compare, type Plan, type WorkResult, works } from './throughput.ts';
 
 // `npm run bench`: the service, whole, beside its peers, bare, at the same work on the same data in the same
@@ -23,13 +24,17 @@ if (!existsSync(join(folder, 'node_modules'))) {
   execFileSync('npm', ['ci'], { cwd: folder, stdio: 'inherit' });
 }
 
-const chosen = works.filter(({ name }) => name.toLowerCase().includes((options.only ?? '').toLowerCase()));
+const only = (options.only ?? '').toLowerCase();
+const chosen = [
+  ...works.map((work) => ({ name: work.name, run: (data: BenchData) => compare(work, data, plan) })),
+  { name: 'Fan-out to 1,000 sockets', run: (data: BenchData) => compareFanOut(data, plan) },
+].filter(({ name }) => name.toLowerCase().includes(only));
 const temporary = mkdtempSync(join(tmpdir(), 'conversation-service-bench-'));
 const results: WorkResult[] = [];
 try {
   const data = await makeData(join(temporary, 'bench.db'), conversations);
   for (const work of chosen) {
-    const result = await compare(work, data, plan);
+    const result = await work.run(data);
     results.push(result);
     print(result);
   }
@@ -50,14 +55,14 @@ writeFileSync(
 );
 console.log(`All values are in ${out}`);
 
-function print({ name, median, ratios }: WorkResult): void {
+function print({ name, unit, median, ratios }: WorkResult): void {
   console.log(`\n${name}`);
-  for (const [contestant, requestsPerSecond] of Object.entries(median)) {
+  for (const [contestant, value] of Object.entries(median)) {
     const compared = ratios[contestant];
     const verdict =
       compared === undefined
         ? ''
         : `ours is ${compared.ratio.toFixed(2)} of it, aimed at ${compared.aim}${compared.ratio < compared.aim ? '  ✗' : ''}`;
-    console.log(`  ${contestant.padEnd(10)} ${String(requestsPerSecond).padStart(7)} requests/s  ${verdict}`);
+    console.log(`  ${contestant.padEnd(10)} ${String(value).padStart(7)} ${unit}  ${verdict}`);
   }
 }

@@ -72,10 +72,12 @@ interface Load {
 
 export interface WorkResult {
   readonly name: string;
-  /** By contestant, one for each round, in requests a second. */
+  /** Of what the values are. */
+  readonly unit: string;
+  /** By contestant, one for each round. */
   readonly raw: Readonly<Record<string, number[]>>;
   readonly median: Readonly<Record<string, number>>;
-  readonly bytesPerRequest: Readonly<Record<string, number>>;
+  readonly bytesPerRequest?: Readonly<Record<string, number>>;
   /** Ours to the peer, of the medians, and what is aimed at. */
   readonly ratios: Readonly<Record<string, { readonly ratio: number; readonly aim: number }>>;
 }
@@ -111,10 +113,14 @@ export async function compare(
   const ratios = Object.fromEntries(
     work.peers.map((name) => [name, { ratio: ratio(medians['ours'], medians[name]), aim: work.aims[name] ?? 1 }]),
   );
-  return { name: work.name, raw, median: medians, bytesPerRequest, ratios };
+  return { name: work.name, unit: 'requests/s', raw, median: medians, bytesPerRequest, ratios };
 }
 
-async function onFreshCopy<T>(contestant: Contestant, data: BenchData, run: (url: string) => Promise<T>): Promise<T> {
+export async function onFreshCopy<T>(
+  contestant: Contestant,
+  data: BenchData,
+  run: (url: string) => Promise<T>,
+): Promise<T> {
   const path = `${data.path}.copy`;
   remove(path);
   cpSync(data.path, path);

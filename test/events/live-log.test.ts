@@ -699,7 +699,7 @@ describe('what was erased', () => {
       await beside.pullTo(20);
     }
     const abort = new AbortController();
-    const follower = liveLog.follow(accountId, 0, {}, abort.signal, atOnce)[Symbol.asyncIterator]();
+    const follower = liveLog.follow(accountId, 0, {}, abort.signal, () => atOnce)[Symbol.asyncIterator]();
     const got: LogEvent[] = [];
     const next = async () => got.push(...((await follower.next()).value as readonly LogEvent[]));
     await next();

@@ -1,0 +1,70 @@
+import { PullWatch } from '../access/timings.ts';
+import type { EventSubscription, LogEvent } from '../domain/events.ts';
+import type { GraphQLContext } from './builder.ts';
+import type { AnswerBudget } from './limits.ts';
+
+/** Events from the log, one by one or in batches. To end it ends its place in the live log, also while that waits. */
+export class EventIterator implements AsyncIterableIterator<LogEvent> {
+  readonly #ended = new AbortController();
+  readonly #watch: PullWatch | undefined;
+  readonly #budget: AnswerBudget;
+  readonly #batches: AsyncIterator<readonly LogEvent[]>;
+  /** The most events in a batch. Who takes more than one has to be done with all before anything else is done. */
+  atOnce = 1;
+
+  constructor(subscription: EventSubscription, { timings, onSlowReader, closed, budget }: GraphQLContext) {
+    this.#budget = budget;
+    this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
+    this.#batches = subscription.follow(this.#ended.signal, () => this.atOnce)[Symbol.asyncIterator]();
+    if (closed?.aborted) this.#end();
+    // A connection may outlive many subscriptions: none of them leaves a listener on it.
+    else closed?.addEventListener('abort', () => this.#end(), { signal: this.#ended.signal });
+  }
+
+  /** One event; only with `atOnce` of 1, else some would be lost. */
+  async next(): Promise<IteratorResult<LogEvent>> {
+    const batch = await this.nextBatch();
+    return batch === undefined ? { done: true, value: undefined } : { done: false, value: batch[0] as LogEvent };
+  }
+
+  /** The next events, undefined at the end. */
+  async nextBatch(): Promise<readonly LogEvent[] | undefined> {
+    this.#watch?.taken();
+    const next = await this.#pull();
+    if (next.done === true || this.#ended.signal.aborted) return undefined;
+    this.#watch?.given();
+    this.#budget.renew();
+    return next.value;
+  }
+
+  async return(): Promise<IteratorResult<LogEvent>> {
+    this.#end();
+    await this.#batches.return?.();
+    return { done: true, value: undefined };
+  }
+
+  async throw(error: unknown): Promise<IteratorResult<LogEvent>> {
+    await this.return();
+    throw error;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async #pull(): Promise<IteratorResult<readonly LogEvent[]>> {
+    try {
+      const next = await this.#batches.next();
+      if (next.done === true) this.#end();
+      return next;
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
+  }
+
+  #end(): void {
+    this.#watch?.taken();
+    this.#ended.abort();
+  }
+}

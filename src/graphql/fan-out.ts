@@ -1,0 +1,186 @@
+import {
+  createSourceEventStream,
+  type DocumentNode,
+  type ExecutionArgs,
+  type ExecutionResult,
+  executeSubscriptionEvent,
+  type ValidatedSubscriptionArgs,
+  validateSubscriptionArgs,
+} from 'graphql';
+import type { Caller } from '../domain/caller.ts';
+import type { LogEvent } from '../domain/events.ts';
+import type { GraphQLContext } from './builder.ts';
+import { EventIterator } from './event-iterator.ts';
+
+// A thousand dashboards of an account ask the same and follow the same log. What they are answered to an event is
+// made once, and written as JSON once; and a subscriber that has fallen behind is sent all that it lacks at once.
+
+/** The answer to an event: as JSON, or with errors, which are told to each subscriber in its own words. */
+type Answer = { readonly json: string } | { readonly result: ExecutionResult };
+
+/** Hands answers to a subscriber, as JSON. Resolves when it has taken them. */
+export type Deliver = (answers: readonly string[]) => Promise<void>;
+
+/** Executes subscriptions for many, each alike ones once. */
+export class FanOut {
+  readonly #byDocument = new WeakMap<DocumentNode, Map<string, SharedAnswers>>();
+
+  /**
+   * Runs a subscription. What goes well is handed to `deliver`; only the rest is in the stream that is returned.
+   * @param args of graphql-js, with a context of ours
+   */
+  async subscribe(args: ExecutionArgs, deliver: Deliver): Promise<AsyncGenerator<ExecutionResult> | ExecutionResult> {
+    const validated = validateSubscriptionArgs(args);
+    if (!('operation' in validated)) return { errors: validated };
+    const events = await createSourceEventStream(validated);
+    if (!(Symbol.asyncIterator in events)) return events;
+    if (!(events instanceof EventIterator)) throw new Error('A subscription that does not follow the log');
+    const { answers, leave } = this.#join(args, validated);
+    return new Subscriber(events, answers, deliver, leave);
+  }
+
+  /** Finds those who have asked the same. */
+  #join(
+    { document, operationName, variableValues, contextValue }: ExecutionArgs,
+    validated: ValidatedSubscriptionArgs,
+  ): { answers: SharedAnswers; leave: () => void } {
+    let byWish = this.#byDocument.get(document);
+    if (byWish === undefined) {
+      byWish = new Map();
+      this.#byDocument.set(document, byWish);
+    }
+    const { caller } = contextValue as GraphQLContext;
+    const wish = JSON.stringify([viewOf(caller), operationName ?? null, variableValues ?? {}]);
+    const answers = byWish.get(wish) ?? new SharedAnswers(validated);
+    byWish.set(wish, answers);
+    answers.subscribers++;
+    const leave = (): void => {
+      if (--answers.subscribers === 0) byWish.delete(wish);
+    };
+    return { answers, leave };
+  }
+}
+
+/** All that it depends on what a caller may see. */
+function viewOf({ account, scopes, conversationId, sender }: Caller): unknown[] {
+  return [account.id, [...scopes].sort(), conversationId ?? null, sender ?? null];
+}
+
+/** What all are answered who have asked the same. */
+class SharedAnswers {
+  subscribers = 0;
+  readonly #args: ValidatedSubscriptionArgs;
+  readonly #answers = new WeakMap<LogEvent, Answer | Promise<Answer>>();
+
+  constructor(args: ValidatedSubscriptionArgs) {
+    this.#args = args;
+  }
+
+  /**
+   * The answer to an event; a promise of it when it takes more than the event to make. Such a one tells of what is
+   * there now, so it is shared only until it is made. It never rejects.
+   */
+  to(event: LogEvent): Answer | Promise<Answer> {
+    const known = this.#answers.get(event);
+    if (known !== undefined) return known;
+    (this.#args.contextValue as GraphQLContext).budget.renew();
+    const result = executeSubscriptionEvent({ ...this.#args, rootValue: event });
+    const answer = result instanceof Promise ? result.then(answerOf) : answerOf(result as ExecutionResult);
+    this.#answers.set(event, answer);
+    if (answer instanceof Promise) void answer.finally(() => this.#answers.delete(event));
+    return answer;
+  }
+}
+
+function answerOf(result: ExecutionResult): Answer {
+  return result.errors === undefined ? { json: JSON.stringify(result) } : { result };
+}
+
+/** The most events that are taken at once. */
+const batchSize = 100;
+
+/** One subscription: takes events, and hands on what all are answered to them. */
+class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
+  readonly #events: EventIterator;
+  readonly #answers: SharedAnswers;
+  readonly #deliver: Deliver;
+  readonly #leave: () => void;
+  #waiting: LogEvent[] = [];
+  #ended = false;
+
+  constructor(events: EventIterator, answers: SharedAnswers, deliver: Deliver, leave: () => void) {
+    this.#events = events;
+    this.#answers = answers;
+    this.#deliver = deliver;
+    this.#leave = leave;
+  }
+
+  /** The next answer with errors; all others are delivered on the way to it. */
+  async next(): Promise<IteratorResult<ExecutionResult, void>> {
+    for (;;) {
+      if (this.#waiting.length === 0) this.#waiting = await this.#nextBatch();
+      const ready = this.#takeReady();
+      if (ready.length > 0) await this.#deliver(ready);
+      if (this.#ended) return { done: true, value: undefined };
+      const event = this.#waiting.shift();
+      if (event === undefined) continue;
+      const answer = this.#answers.to(event);
+      const settled = await answer;
+      if (this.#ended) return { done: true, value: undefined };
+      if ('result' in settled) return { done: false, value: settled.result };
+      await this.#deliver([settled.json]);
+    }
+  }
+
+  /** The answers to as many of the events that wait as can be had at once. */
+  #takeReady(): string[] {
+    const ready: string[] = [];
+    // What takes time is made event by event: what is erased meanwhile is not in what comes after it.
+    this.#events.atOnce = batchSize;
+    for (const event of this.#waiting) {
+      const answer = this.#answers.to(event);
+      if (answer instanceof Promise) this.#events.atOnce = 1;
+      if (answer instanceof Promise || 'result' in answer) break;
+      ready.push(answer.json);
+    }
+    this.#waiting = this.#waiting.slice(ready.length);
+    return ready;
+  }
+
+  async #nextBatch(): Promise<LogEvent[]> {
+    try {
+      const batch = await this.#events.nextBatch();
+      if (batch === undefined) this.#end();
+      return [...(batch ?? [])];
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
+  }
+
+  async return(): Promise<IteratorResult<ExecutionResult, void>> {
+    this.#end();
+    await this.#events.return();
+    return { done: true, value: undefined };
+  }
+
+  async throw(error: unknown): Promise<IteratorResult<ExecutionResult, void>> {
+    await this.return();
+    throw error;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#waiting = [];
+    this.#leave();
+  }
+}

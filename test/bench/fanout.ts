@@ -1,0 +1,78 @@
+import type { BenchData } from './data.ts';
+import { type Contestant, measure, ours, peer } from './processes.ts';
+import { median, onFreshCopy, type Plan, ratio, type WorkResult } from './throughput.ts';
+
+const query = `subscription { messageReceived {
+  id type timestamp sequence cursor message { id sender content createdAt } conversation { id status messageCount }
+} }`;
+const subscribers = 1_000;
+const publishers = 4;
+
+interface Measured {
+  readonly eventsTimesSubscribersPerSecond: number;
+}
+
+/** Events to many sockets: ours logged, authorised and asked for by GraphQL, the peer's as they come. */
+export async function compareFanOut(data: BenchData, { rounds, seconds }: Plan): Promise<WorkResult> {
+  const contestants = [ours, peer('broadcast')];
+  const raw: Record<string, number[]> = { ours: [], broadcast: [] };
+  const events = seconds * 40;
+  for (let round = 0; round < rounds; round++) {
+    for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
+      const { eventsTimesSubscribersPerSecond } = await onFreshCopy(contestant, data, (url) =>
+        measure<Measured>('subscribers.mjs', { ...loadOf(contestant, data, url), subscribers, publishers, events }),
+      );
+      raw[contestant.name]?.push(Math.round(eventsTimesSubscribersPerSecond));
+    }
+  }
+  const medians = Object.fromEntries(Object.entries(raw).map(([name, values]) => [name, median(values)]));
+  return {
+    name: 'Fan-out to 1,000 sockets',
+    unit: 'events × subscribers/s',
+    raw,
+    median: medians,
+    ratios: { broadcast: { ratio: ratio(medians['ours'], medians['broadcast']), aim: 0.7 } },
+  };
+}
+
+function loadOf(contestant: Contestant, data: BenchData, url: string) {
+  const json = { 'content-type': 'application/json' };
+  if (contestant !== ours) return { url, messages: [], publish: [{ path: '/', headers: json, body: sample }] };
+  const authorization = `Bearer ${data.secret}`;
+  return {
+    url: `${url}/graphql`,
+    messages: [
+      JSON.stringify({ type: 'connection_init', payload: { authorization } }),
+      JSON.stringify({ id: '9d6b5a53-2d6c-4b6e-a3a3-0f4f6b1c2d3e', type: 'subscribe', payload: { query } }),
+    ],
+    publish: data.withMessages.map((id) => ({
+      path: `/v1/conversations/${id}/messages`,
+      headers: { ...json, authorization },
+      body: JSON.stringify({ content: 'Is there any news about my parcel?', sender: 'visitor' }),
+    })),
+  };
+}
+
+/** A message of ours, byte for byte but for its ids. */
+const sample = JSON.stringify({
+  id: '9d6b5a53-2d6c-4b6e-a3a3-0f4f6b1c2d3e',
+  type: 'next',
+  payload: {
+    data: {
+      messageReceived: {
+        id: 'evt_01m7ybqaw0f91bawnb56mvnr9q',
+        type: 'MESSAGE_RECEIVED',
+        timestamp: '2026-11-21T06:12:00.000Z',
+        sequence: 1234,
+        cursor: 'eyJlcG9jaCI6IjAxbTd5YnFhdzBmOTFiYXduYjU2bXZucjlxIiwiczoxMjM0',
+        message: {
+          id: 'msg_01m7ybqaw0f91bawnb56mvnr9q',
+          sender: 'VISITOR',
+          content: 'Is there any news about my parcel?',
+          createdAt: '2026-11-21T06:12:00.000Z',
+        },
+        conversation: { id: 'conv_01m7ybqaw0f91bawnb56mvnr9q', status: 'ACTIVE', messageCount: 11 },
+      },
+    },
+  },
+});

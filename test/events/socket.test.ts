@@ -891,6 +891,53 @@ test('a token that is bound to a conversation follows that one only', async () =
   expect(refused.payload.errors).toMatchObject([{ path: ['events'], extensions: { code: 'NOT_FOUND' } }]);
 });
 
+describe('subscribers who ask the same share what they are answered', () => {
+  const query = `subscription ($after: String) { messageReceived(after: $after) {
+    sequence message { content } conversation { metadata messages(first: 5) { totalCount } }
+  } }`;
+  const contents = (socket: RawSocket): string[] =>
+    socket.of('s').map(({ payload }) => payload.data.messageReceived.message.content);
+
+  test('and each has its own id, its own rights and its own place', async () => {
+    const client = await server.account();
+    const { body } = await client.rest('POST', '/conversations', { body: { metadata: { secret: 'yes' } } });
+    const send = (content: string) =>
+      client.rest('POST', `/conversations/${body.id}/messages`, { body: { content, sender: 'visitor' } });
+    const eventsOnly = await makeKey(client, { scopes: ['events:read'] });
+    const token = await client.rest('POST', '/tokens', {
+      body: { scopes: ['conversations:read', 'events:read'], conversationId: body.id },
+    });
+    const start = (await client.graphql('{ eventCursor }')).data.eventCursor;
+    await send('before');
+    const secrets = [client.secret, client.secret, eventsOnly.secret, token.body.token];
+    const sockets = await Promise.all(secrets.map((secret) => open().init(secret)));
+    const [whole, late, poor, page] = sockets as [RawSocket, RawSocket, RawSocket, RawSocket];
+    for (const socket of [whole, poor, page]) socket.subscribe('s', query);
+    late.subscribe('s', query, { after: start });
+    whole.subscribe('other', query.replace('sequence', 'alias: sequence'));
+    await until(() => server.app.liveLog.followedAccounts === 1 && late.of('s').length === 1);
+    for (const socket of [whole, poor, page]) socket.subscribe('ready', '{ __typename }');
+    await until(() => [whole, poor, page].every((socket) => socket.of('ready').length > 0));
+    for (const content of ['one', 'two', 'three']) await send(content);
+    await until(() => sockets.every((socket) => socket.of('s').length >= 3));
+    await until(() => late.of('s').length === 4 && whole.of('other').length === 3);
+    expect([contents(whole), contents(late)]).toEqual([
+      ['one', 'two', 'three'],
+      ['before', 'one', 'two', 'three'],
+    ]);
+    const first = (socket: RawSocket, id = 's'): Json => socket.of(id)[0].payload;
+    expect(first(whole).data.messageReceived.conversation).toMatchObject({ metadata: { secret: 'yes' } });
+    expect(first(whole, 'other').data.messageReceived).toMatchObject({
+      alias: first(whole).data.messageReceived.sequence,
+    });
+    expect(first(page).data.messageReceived.conversation).toMatchObject({ metadata: {} });
+    expect(first(poor)).toMatchObject({
+      data: { messageReceived: { message: { content: 'one' }, conversation: { messages: null } } },
+      errors: [{ extensions: { code: 'FORBIDDEN' } }],
+    });
+  });
+});
+
 describe('a client that is gone without a word', () => {
   test('and does not answer pings is cut off', async () => {
     const own = await startOwn({ timings: { pingMs: 200 } });

@@ -4,7 +4,7 @@ import { createAccount } from '../../src/domain/accounts.ts';
 import type { StoredConversation } from '../../src/domain/conversation.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import { addMessage } from '../../src/domain/messages.ts';
-import type { World } from '../../src/domain/ports.ts';
+import type { Storage, World } from '../../src/domain/ports.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 
@@ -22,10 +22,17 @@ const withMessagesCount = 1_000;
 const batchSize = 200;
 const ids = createIds((target) => randomFillSync(target));
 
+/** What operations need of the world to be called on a file, without a server. */
+export function worldOn(storage: Storage): World {
+  const clock = { now: () => Date.now() };
+  const webhookTargets = { faultOf: () => undefined };
+  return { storage, ids, secrets, clock, webhookTargets } as unknown as World;
+}
+
 /** Makes a file with so many conversations, a thousand of them with ten messages, over ninety days. */
 export async function makeData(path: string, conversations: number): Promise<BenchData> {
   const storage = openSqliteStorage(path);
-  const world = { storage, ids, secrets, clock: { now: () => Date.now() } } as unknown as World;
+  const world = worldOn(storage);
   const { account, apiKey } = await createAccount(world, {
     name: 'bench',
     plan: 'business',

@@ -4,6 +4,7 @@ import { cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type BenchData, makeData } from './data.ts';
+import { compareDeliveries } from './deliveries.ts';
 import { compareFanOut } from './fanout.ts';
 import { compare, type Plan, type WorkResult, works } from './throughput.ts';
 
@@ -27,6 +28,7 @@ if (!existsSync(join(folder, 'node_modules'))) {
 const only = (options.only ?? '').toLowerCase();
 const chosen = [
   ...works.map((work) => ({ name: work.name, run: (data: BenchData) => compare(work, data, plan) })),
+  { name: 'Webhook deliveries', run: (data: BenchData) => compareDeliveries(data, plan) },
   { name: 'Fan-out to 1,000 sockets', run: (data: BenchData) => compareFanOut(data, plan) },
 ].filter(({ name }) => name.toLowerCase().includes(only));
 const temporary = mkdtempSync(join(tmpdir(), 'conversation-service-bench-'));

@@ -1,4 +1,5 @@
-import { Agent, errors, request } from 'undici';
+import type { IncomingHttpHeaders } from 'node:http';
+import { Agent, type Dispatcher, errors } from 'undici';
 import { maxResponseBytes } from '../domain/delivery.ts';
 import { AddressRefused, type guardedConnector } from './address-guard.ts';
 import { retryAfterMs } from './schedule.ts';
@@ -42,40 +43,27 @@ export class Post {
    * Never rejects.
    * @param signal gives it up, as at a shutdown
    */
-  async send({ url, signature, traceparent, body }: Letter, nowMs: number, signal: AbortSignal): Promise<Outcome> {
-    const stop = new AbortController();
-    const giveUp = (): void => stop.abort();
-    const timer = setTimeout(giveUp, this.#totalMs);
-    signal.addEventListener('abort', giveUp);
-    if (signal.aborted) giveUp(); // it tells of that only once
-    try {
-      const answer = await request(url, {
-        method: 'POST',
-        dispatcher: this.#agent,
-        headers: {
-          'content-type': 'application/json',
-          'user-agent': userAgent,
-          ...signature,
-          ...(traceparent !== undefined && { traceparent }),
-        },
-        body,
-        signal: stop.signal,
+  send({ url, signature, traceparent, body }: Letter, nowMs: number, signal: AbortSignal): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const { origin, pathname, search } = new URL(url);
+      const exchange = new Exchange(nowMs, this.#totalMs, (outcome) => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', giveUp);
+        resolve(outcome);
       });
-      const { statusCode: status, headers } = answer;
-      const read = await beginningOf(answer.body);
-      const retryAfter = headers['retry-after'];
-      return {
-        status,
-        ...read,
-        error: read.error ?? (status >= 300 && status < 400 ? 'Redirects are not followed.' : null),
-        retryAfterMs: retryAfterMs(typeof retryAfter === 'string' ? retryAfter : undefined, nowMs),
+      const giveUp = (): void => exchange.giveUp();
+      const timer = setTimeout(giveUp, this.#totalMs);
+      signal.addEventListener('abort', giveUp);
+      const headers = {
+        'content-type': 'application/json',
+        'user-agent': userAgent,
+        ...signature,
+        ...(traceparent !== undefined && { traceparent }),
       };
-    } catch (error) {
-      return { status: null, body: null, error: wordsFor(error, stop.signal.aborted, this.#totalMs) };
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', giveUp);
-    }
+      if (signal.aborted)
+        giveUp(); // it tells of that only once
+      else this.#agent.dispatch({ origin, path: pathname + search, method: 'POST', headers, body }, exchange);
+    });
   }
 
   async close(): Promise<void> {
@@ -83,30 +71,90 @@ export class Post {
   }
 }
 
-/** The first bytes of an answer, as text. The rest is not waited for: the status has said what counts. */
-async function beginningOf(stream: AsyncIterable<Buffer>): Promise<{ body: string; error: string | null }> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  let error: string | null = null;
-  try {
-    for await (const chunk of stream) {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size > maxResponseBytes) break; // leaving the loop ends the connection
-    }
-  } catch {
-    error = 'The answer broke off.';
+/**
+ * What comes of one request. Of the answer only the first bytes are waited for: the status has said what counts.
+ * undici tells it piece by piece what happens, which is cheaper than a stream of its own for each answer.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #nowMs: number;
+  readonly #totalMs: number;
+  readonly #onEnd: (outcome: Outcome) => void;
+  readonly #chunks: Buffer[] = [];
+  #size = 0;
+  #status: number | null = null;
+  #retryAfter: string | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #ended = false;
+
+  constructor(nowMs: number, totalMs: number, onEnd: (outcome: Outcome) => void) {
+    this.#nowMs = nowMs;
+    this.#totalMs = totalMs;
+    this.#onEnd = onEnd;
   }
-  return { body: textOf(Buffer.concat(chunks).subarray(0, maxResponseBytes)), error };
+
+  /** Ends it with what there is of an answer. */
+  giveUp(): void {
+    this.#end(this.#status === null ? `No answer within ${this.#totalMs / 1_000} s.` : brokenOff);
+    this.#hangUp();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#ended) this.#hangUp();
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+    if (status < 200) return; // the answer is still to come
+    this.#status = status;
+    const retryAfter = headers['retry-after'];
+    this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : undefined;
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#size += chunk.length;
+    if (this.#size <= maxResponseBytes) return;
+    this.#end(null);
+    this.#hangUp();
+  }
+
+  onResponseEnd(): void {
+    this.#end(null);
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.#end(this.#status === null ? wordsFor(error) : brokenOff);
+  }
+
+  #hangUp(): void {
+    this.#controller?.abort(new Error('The answer is not waited for'));
+  }
+
+  #end(error: string | null): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const status = this.#status;
+    if (status === null) {
+      this.#onEnd({ status, body: null, error });
+      return;
+    }
+    this.#onEnd({
+      status,
+      body: textOf(Buffer.concat(this.#chunks).subarray(0, maxResponseBytes)),
+      error: error ?? (status >= 300 && status < 400 ? 'Redirects are not followed.' : null),
+      retryAfterMs: retryAfterMs(this.#retryAfter, this.#nowMs),
+    });
+  }
 }
+
+const brokenOff = 'The answer broke off.';
 
 /** Bytes of whatever kind as text that can be stored and shown. A character that was cut in two is left out. */
 function textOf(bytes: Buffer): string {
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\ufffd');
 }
 
-function wordsFor(error: unknown, timedOut: boolean, totalMs: number): string {
-  if (timedOut) return `No answer within ${totalMs / 1_000} s.`;
+function wordsFor(error: unknown): string {
   if (error instanceof AddressRefused) return `The URL ${error.message}.`;
   if (error instanceof errors.ConnectTimeoutError) return 'The connection could not be made in time.';
   if (error instanceof errors.HTTPParserError) return 'The answer is not HTTP.';

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Attempt, StoredDelivery } from '../domain/delivery.ts';
 import { erasedJson, LogEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
-import type { ClaimedDelivery, Clock, Storage, Telemetry } from '../domain/ports.ts';
+import type { ClaimedDelivery, Clock, Storage, Telemetry, Transaction } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { childTraceparent, traceIdOf } from '../domain/trace.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
@@ -18,6 +18,8 @@ const leaseMs = 30_000;
 const lookMs = 5_000;
 /** After commits of other processes it looks sooner, but not more often than this. */
 const minLookMs = 250;
+/** The most attempts that are recorded together: others want to write, too. */
+const maxRecords = 64;
 /** After trouble with the storage it tries again. */
 const retryMs = 1_000;
 
@@ -44,6 +46,15 @@ interface Recorded {
   readonly attempt?: Attempt;
 }
 
+/** An attempt that is over and is to be recorded. */
+interface Ended {
+  readonly claimed: StoredDelivery;
+  readonly change: (now: number, current: Current) => Recorded;
+  /** Until when it is tried. */
+  readonly deadlineMs: number;
+  readonly resolve: () => void;
+}
+
 /**
  * Sends what is due to webhooks. The log of deliveries is in the storage: this claims rows that are due
  * for a while, tries them, and records what became of it and when the next attempt is. So it can be
@@ -59,6 +70,7 @@ export class WebhookSender {
   readonly #trying = new Set<string>();
   readonly #giveUp = new AbortController();
   readonly #running = new Set<Promise<void>>();
+  readonly #ended: Ended[] = [];
   #pumping = false;
   #started = false;
   #unwatch = (): void => {};
@@ -174,24 +186,28 @@ export class WebhookSender {
   #start(turn: Turn, claimed: ClaimedDelivery, epoch: string): void {
     const { id } = claimed.delivery;
     this.#trying.add(id);
-    this.#track(
-      this.#try(claimed, epoch).then((succeeded) => {
-        this.#trying.delete(id);
-        this.#lanes.ended(turn, succeeded);
-        this.#pump();
-      }),
-    );
+    // The next is claimed in the transaction that records this one.
+    const onEnd = (succeeded: boolean | undefined): void => {
+      this.#lanes.ended(turn, succeeded);
+      this.#pump();
+    };
+    this.#track(this.#try(claimed, epoch, onEnd).finally(() => this.#trying.delete(id)));
   }
 
   /**
    * Makes one attempt and records what became of it. Never rejects.
-   * @returns whether it succeeded; undefined if there was none
+   * @param onEnd told when it is over whether it succeeded; undefined if there was none
    */
-  async #try({ delivery, accountId, webhook, event }: ClaimedDelivery, epoch: string): Promise<boolean | undefined> {
+  async #try(
+    { delivery, accountId, webhook, event }: ClaimedDelivery,
+    epoch: string,
+    onEnd: (succeeded: boolean | undefined) => void,
+  ): Promise<void> {
     const body = delivery.sample ?? (event === null ? undefined : new LogEvent(accountId, epoch, event).json);
     if (body === undefined) {
+      onEnd(undefined);
       await this.#record(delivery, (now) => ({ delivery: withoutEvent(delivery, now) }));
-      return undefined;
+      return;
     }
     const { clock, post, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
@@ -203,10 +219,12 @@ export class WebhookSender {
     const outcome = await post.send(letter, startedMs, this.#giveUp.signal);
     const durationMs = Math.round(performance.now() - began);
     if (outcome.status === null && this.#giveUp.signal.aborted) {
+      onEnd(undefined);
       await this.#record(delivery, (now) => ({ delivery: givenBack(delivery, now) }));
-      return undefined;
+      return;
     }
     const succeeded = isSuccess(outcome);
+    onEnd(succeeded);
     telemetry.attempted(succeeded, durationMs);
     const attempt: Attempt = {
       id: ids.next('attempt', startedMs),
@@ -231,33 +249,37 @@ export class WebhookSender {
     );
     const random = this.#random();
     await this.#record(delivery, (now, current) => ({ ...settle(current, outcome, { now, random }), attempt }));
-    return succeeded;
   }
 
-  /** Stores what an attempt came to. When the storage has trouble, for as long as the lease holds. */
-  async #record(claimed: StoredDelivery, change: (now: number, current: Current) => Recorded): Promise<void> {
+  /** Stores what an attempt came to, together with others that end in the same turn of the event loop. Never rejects. */
+  #record(claimed: StoredDelivery, change: Ended['change']): Promise<void> {
+    return new Promise((resolve) => {
+      this.#ended.push({ claimed, change, deadlineMs: performance.now() + leaseMs, resolve });
+      if (this.#ended.length === 1) setImmediate(() => this.#recordEnded());
+    });
+  }
+
+  #recordEnded(): void {
+    const ended = this.#ended.splice(0);
+    for (let index = 0; index < ended.length; index += maxRecords) {
+      void this.#recordTogether(ended.slice(index, index + maxRecords));
+    }
+  }
+
+  /** When the storage has trouble, it is tried again for as long as the leases hold. Never rejects. */
+  async #recordTogether(ended: readonly Ended[]): Promise<void> {
     const { storage, clock, log } = this.#options;
-    const deadlineMs = performance.now() + leaseMs;
-    for (;;) {
-      try {
-        await storage.write(async (tx) => {
-          const current = await tx.deliveries.findForAttempt(claimed.id);
-          // Its webhook was deleted, or the lease had ended and the delivery is another's now.
-          if (current === undefined || current.delivery.lease !== claimed.lease) return;
-          const { delivery, webhook = current.webhook, attempt } = change(clock.now(), current);
-          if (attempt !== undefined) {
-            // What was told when it was sent may have been erased since, and answers like to repeat it.
-            const kept = current.event?.data === erasedJson ? { ...attempt, responseBody: null } : attempt;
-            await tx.deliveries.insertAttempt(claimed.id, delivery.attemptCount, kept);
-          }
-          await tx.deliveries.update(delivery);
-          if (webhook !== current.webhook) await tx.webhooks.update(current.accountId, webhook);
-        });
-        return;
-      } catch (error) {
-        log.warn({ deliveryId: claimed.id, err: error }, 'could not record an attempt');
-        if (performance.now() > deadlineMs || this.#giveUp.signal.aborted) return; // it will be sent once more
-        await pause(retryMs, this.#giveUp.signal);
+    try {
+      await storage.write(async (tx) => await recordAttempts(tx, ended, clock.now()));
+      for (const { resolve } of ended) resolve();
+    } catch (error) {
+      log.warn({ deliveryIds: ended.map(({ claimed }) => claimed.id), err: error }, 'could not record attempts');
+      await pause(retryMs, this.#giveUp.signal);
+      const isOver = (one: Ended): boolean => performance.now() > one.deadlineMs || this.#giveUp.signal.aborted;
+      for (const one of ended) {
+        if (isOver(one))
+          one.resolve(); // it will be sent once more
+        else void this.#recordTogether([one]); // alone: whatever is wrong with one is not wrong with all
       }
     }
   }
@@ -273,6 +295,28 @@ export class WebhookSender {
   #track(work: Promise<void>): void {
     this.#running.add(work);
     void work.finally(() => this.#running.delete(work));
+  }
+}
+
+/** Stores what attempts came to, each beside its delivery and its webhook as they are by now. */
+async function recordAttempts(tx: Transaction, ended: readonly Ended[], now: number): Promise<void> {
+  const found = await tx.deliveries.findForAttempts(ended.map(({ claimed }) => claimed.id));
+  const webhooks = new Map(found.map((current) => [current?.webhook.id, current?.webhook]));
+  for (const [index, { claimed, change }] of ended.entries()) {
+    const current = found[index];
+    // Its webhook was deleted, or the lease had ended and the delivery is another's now.
+    if (current === undefined || current.delivery.lease !== claimed.lease) continue;
+    const before = webhooks.get(current.webhook.id) ?? current.webhook; // with what others have made of it
+    const { delivery, webhook = before, attempt } = change(now, { delivery: current.delivery, webhook: before });
+    if (attempt !== undefined) {
+      // What was told when it was sent may have been erased since, and answers like to repeat it.
+      const kept = current.event?.data === erasedJson ? { ...attempt, responseBody: null } : attempt;
+      await tx.deliveries.insertAttempt(claimed.id, delivery.attemptCount, kept);
+    }
+    await tx.deliveries.update(delivery);
+    if (webhook === before) continue;
+    await tx.webhooks.update(current.accountId, webhook);
+    webhooks.set(webhook.id, webhook);
   }
 }
 

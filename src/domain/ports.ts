@@ -363,8 +363,11 @@ export interface DeliveryWrites {
     webhookId: string,
     claim: { nowMs: number; limit: number; lease: string; leaseEndsMs: number },
   ): Awaitable<{ claimed: readonly ClaimedDelivery[]; nextDueAtMs: number | undefined }>;
-  /** A delivery, its webhook and its event as they are now, whosesoever they are; undefined if one of the first two was removed. */
-  findForAttempt(id: string): Awaitable<ClaimedDelivery | undefined>;
+  /**
+   * Deliveries, their webhooks and their events as they are now, whosesoever they are, in the order of the ids;
+   * undefined if one of the first two was removed.
+   */
+  findForAttempts(ids: readonly string[]): Awaitable<readonly (ClaimedDelivery | undefined)[]>;
   /** Adds an attempt to a delivery, as the number that it has in it, counted from 1. */
   insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
   /**

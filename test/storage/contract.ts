@@ -1696,7 +1696,7 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
         const asked = named('delivery').map((deliveryId) => ({ deliveryId, from: 1, to: 9 }));
         const all = { filter: {}, limit: 1_000, span: 1_000 };
         const claimed = await write(async (tx) => {
-          const found = await Promise.all(named('delivery').map((each) => tx.deliveries.findForAttempt(each)));
+          const found = await tx.deliveries.findForAttempts(named('delivery'));
           return found.map((one) => one?.event?.data);
         });
         return {

@@ -229,7 +229,7 @@ const writes: Calls<Writes> = {
     update: (deliveries) => deliveries.update({ ...delivery, attemptCount: 1 }),
     claim: (deliveries) =>
       deliveries.claim(webhook.id, { nowMs: startMs, limit: 5, lease: 'mine', leaseEndsMs: startMs + 1_000 }),
-    findForAttempt: (deliveries) => deliveries.findForAttempt(delivery.id),
+    findForAttempts: (deliveries) => deliveries.findForAttempts([delivery.id]),
     insertAttempt: (deliveries) => deliveries.insertAttempt(delivery.id, 1, sampleAttempt()),
     prune: (deliveries) => deliveries.prune(startMs - 1_000, 10),
   },

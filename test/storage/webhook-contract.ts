@@ -161,7 +161,7 @@ export function webhookContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => {
         await tx.deliveries.insert(empty);
         await tx.deliveries.insert(full);
-        expect(await tx.deliveries.findForAttempt(full.id)).toEqual({
+        expect((await tx.deliveries.findForAttempts([full.id]))[0]).toEqual({
           delivery: full,
           accountId,
           webhook,
@@ -182,7 +182,7 @@ export function webhookContract(open: () => Promise<OpenedStorage>): void {
       ]);
       expect(await reopened.read.deliveries.findMany(accountId, [])).toEqual([]);
       expect(await reopened.read.deliveries.find(accountId, ids.next('delivery', startMs))).toBeUndefined();
-      expect(await reopened.write(async (tx) => tx.deliveries.findForAttempt('unknown'))).toBeUndefined();
+      expect(await reopened.write(async (tx) => tx.deliveries.findForAttempts(['unknown']))).toEqual([undefined]);
     });
 
     test('show whether their webhook is enabled', async () => {
@@ -406,7 +406,7 @@ export function webhookContract(open: () => Promise<OpenedStorage>): void {
           ...delivery,
           webhookEnabled: true,
         });
-        const found = await storage.write(async (tx) => tx.deliveries.findForAttempt(delivery.id));
+        const [found] = await storage.write(async (tx) => tx.deliveries.findForAttempts([delivery.id]));
         expect(found).toEqual({ delivery, accountId, webhook, event });
       }
     });
@@ -656,7 +656,7 @@ async function ofWebhook(storage: Storage, accountId: string, webhook: StoredWeb
     attempts: await deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]),
     failed: await deliveries.failed(accountId, webhook.id, { fromId: '', afterSequence: 0, limit: 9 }),
     due: await deliveries.due(),
-    forAttempt: await storage.write(async (tx) => tx.deliveries.findForAttempt(delivery.id)),
+    forAttempt: (await storage.write(async (tx) => tx.deliveries.findForAttempts([delivery.id])))[0],
     claim: await claim(storage, webhook.id, { nowMs: startMs }),
   };
 }
@@ -840,7 +840,7 @@ class Model {
       dueAt: status === 'pending' ? timestamp(this.#nowMs + waitMs) : null,
     };
     await this.#storage(claimer).write(async (tx) => {
-      const current = await tx.deliveries.findForAttempt(previous.id);
+      const [current] = await tx.deliveries.findForAttempts([previous.id]);
       expect(current?.delivery).toEqual(previous);
       expect(current?.webhook).toEqual(
         this.#webhooks.find(({ webhook }) => webhook.id === previous.webhookId)?.webhook,

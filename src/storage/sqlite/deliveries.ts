@@ -2,7 +2,7 @@ import { and, asc, count, desc, eq, getTableColumns, gt, gte, inArray, lt, lte, 
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
-import type { DeliveryReads, DeliveryWrites } from '../../domain/ports.ts';
+import type { ClaimedDelivery, DeliveryReads, DeliveryWrites } from '../../domain/ports.ts';
 import { eventColumns, toEvent } from './events.ts';
 import { inJoin, isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
@@ -286,10 +286,10 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     .orderBy(asc(deliveries.dueAt))
     .limit(1)
     .prepare();
-  const findById = db
+  const findByIds = db
     .select()
     .from(deliveries)
-    .where(eq(deliveries.id, sql.placeholder('id')))
+    .where(inArray(deliveries.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`))
     .prepare();
   const insertAttempt = db
     .insert(attempts)
@@ -401,18 +401,21 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
         nextDueAtMs: nextDue.get({ webhookKey })?.dueAt ?? undefined,
       };
     },
-    findForAttempt: (id) => {
-      const row = findById.get({ id });
-      const webhook = row && webhookByKey.get({ key: row.webhookKey });
-      if (row === undefined || webhook === undefined) return undefined;
-      const { accountId } = webhook;
-      const [event] = eventsAt(accountId, [row.eventSequence]);
-      return {
-        delivery: toDelivery(row, webhook.id),
-        accountId,
-        webhook: toWebhook(webhook),
-        event: event ?? null,
-      };
+    findForAttempts: (ids) => {
+      const rows = Map.groupBy(findByIds.all({ ids: jsonList(ids) }), ({ webhookKey }) => webhookKey);
+      const found = new Map<string, ClaimedDelivery>();
+      for (const [key, ofWebhook] of rows) {
+        const row = webhookByKey.get({ key });
+        if (row === undefined) continue;
+        const [webhook, { accountId }] = [toWebhook(row), row];
+        const sequences = ofWebhook.map(({ eventSequence }) => eventSequence);
+        const eventBySequence = new Map(eventsAt(accountId, sequences).map((event) => [event.sequence, event]));
+        for (const one of ofWebhook) {
+          const event = eventBySequence.get(one.eventSequence ?? -1) ?? null;
+          found.set(one.id, { delivery: toDelivery(one, webhook.id), accountId, webhook, event });
+        }
+      }
+      return ids.map((id) => found.get(id));
     },
     insertAttempt: (deliveryId, number, attempt) => {
       insertAttempt.run({ ...attempt, deliveryId, number, startedAt: toMs(attempt.startedAt) });

@@ -1,7 +1,6 @@
 import { randomFillSync } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { LookupFunction } from 'node:net';
-import { createYoga } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import { Exchange } from './access/exchange.ts';
@@ -20,12 +19,12 @@ import { finishErasures } from './domain/conversations.ts';
 import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
-import type { GraphQLContext } from './graphql/builder.ts';
 import { answerQueries } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
-import { type ServerContext, useGraphQL } from './graphql/plugin.ts';
+import type { ServerContext } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
+import type { createGraphQLServer } from './graphql/yoga.ts';
 import { answerRest } from './rest/answer.ts';
 import type { Route } from './rest/routes.ts';
 import { Metrics } from './telemetry/metrics.ts';
@@ -71,7 +70,9 @@ export interface App {
   readonly liveLog: LiveLog;
   /** Sends webhooks, once it is started. */
   readonly webhooks: WebhookSender;
-  /** Serves GraphQL on sockets of the server that the yoga listens on. */
+  /** Loads what the first request that needs it would wait for. To be called when requests are served already. */
+  preload(): Promise<void>;
+  /** Serves GraphQL on sockets of the server that it listens on. */
   attachSocket(server: Server): { close(graceMs: number): void };
   /** From here on it says that it is not ready: no more requests should be sent to it. */
   drain(): void;
@@ -131,30 +132,19 @@ export function buildApp(options: AppOptions): App {
   const rest = answerRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes });
   const documents = new Documents(schema);
   const queries = answerQueries(world, { schema, documents, door, timings, telemetry: metrics });
-  const yoga = createYoga<ServerContext, GraphQLContext>({
-    schema,
-    plugins: [useGraphQL(world, { documents, door, responder, sessions, timings, log, telemetry: metrics })],
-    // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.
-    graphiql: (_request, context) =>
-      /^\/graphql(\?|$)/.test(context?.req.url ?? '') && { title: 'Conversation service', defaultQuery: welcomeQuery },
-    healthCheckEndpoint: ' ', // no URL ends in a space
-    parserAndValidationCache: false, // `documents` keeps them, for those as well who don't come this way
-    renderGraphiQL: async (options) => (await import('@graphql-yoga/render-graphiql')).renderGraphiQL(options),
-    batching: true,
-    // Each of these is done by our own plugins, on both faces alike.
-    cors: false,
-    logging: false,
-    maskedErrors: false,
-    landingPage: false,
-    multipart: false,
-    maxRequestBodySize: false,
-  });
+  const graphQLOptions = { documents, door, responder, sessions, timings, log, telemetry: metrics };
+  let loading: Promise<ReturnType<typeof createGraphQLServer>> | undefined;
+  /** Yoga, which takes as long to load as a third of all else, and which not every request needs. */
+  const yoga = () => {
+    loading ??= import('./graphql/yoga.ts').then((module) => module.createGraphQLServer(world, graphQLOptions));
+    return loading;
+  };
 
   /** Yoga turns each request into one of the Fetch standard: what has no use for that is answered before it. */
   async function listener(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const exchange = new Exchange(req);
     const reply = await replyTo(exchange, res);
-    if (reply === undefined) await yoga(req, res, { exchange } as ServerContext);
+    if (reply === undefined) await (await yoga())(req, res, { exchange } as ServerContext);
     else await responder.send(exchange, res, reply);
   }
 
@@ -197,6 +187,9 @@ export function buildApp(options: AppOptions): App {
         log,
         onError,
       }),
+    async preload() {
+      await yoga();
+    },
     drain: () => probes.drain(),
     async tick() {
       // None is kept from its work by what keeps another from it.
@@ -222,13 +215,3 @@ async function removeOld(
   let removed = pruneStep;
   while (removed === pruneStep) removed = await storage.write(async (tx) => await tx[kind].prune(beforeMs, pruneStep));
 }
-
-const welcomeQuery = `# Put your API key under "Headers" below: { "Authorization": "Bearer cs_…" }
-{
-  account { name plan rateLimit { remaining resetAt } }
-  conversations(first: 5) {
-    totalCount
-    nodes { id status subject messages(last: 1) { nodes { sender content } } }
-  }
-}
-`;

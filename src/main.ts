@@ -15,19 +15,27 @@ if (Number(process.versions.node.split('.')[0]) < oldestMajor) {
   const { pathToFileURL } = process.getBuiltinModule('node:url');
   enableCompileCache(); // the next start need not compile again what has not changed
   const here = pathToFileURL(`${__dirname}/`).href;
+  const esModules = new Set<string>();
   registerHooks({
     resolve(specifier, context, nextResolve) {
-      // For each file Node would parse the package.json above it once more, and drizzle's is as long as a
-      // novel: half of the time of a start. Where a relative import leads needs no looking up.
-      const { parentURL = '' } = context;
-      const known = parentURL.startsWith(here) || parentURL.includes('/node_modules/drizzle-orm/');
-      if (known && /^\.\.?\//.test(specifier)) {
-        const url = new URL(specifier, parentURL).href;
-        return { url, format: url.endsWith('.ts') ? 'module-typescript' : 'module', shortCircuit: true };
+      // For each file Node would look it up and read the package.json above it once more, which is most of the time
+      // of a start. Where a relative import leads needs no looking up, and one ES module leads to another
+      // with the same ending.
+      const { parentURL = '', conditions } = context;
+      const [, extension] = /^\.\.?\/.*(\.[a-z]+)$/.exec(specifier) ?? [];
+      const known =
+        extension !== undefined &&
+        conditions.includes('import') &&
+        esModules.has(parentURL) &&
+        parentURL.endsWith(extension);
+      const resolved = known ? { url: new URL(specifier, parentURL).href } : nextResolve(specifier, context);
+      const isOurs = resolved.url.startsWith(here);
+      if (!known && !isOurs) {
+        if (resolved.format === 'module') esModules.add(resolved.url);
+        return resolved;
       }
-      const resolved = nextResolve(specifier, context);
-      if (!resolved.url.startsWith(here)) return resolved;
-      return { ...resolved, format: resolved.url.endsWith('.ts') ? 'module-typescript' : 'module' };
+      esModules.add(resolved.url);
+      return { ...resolved, format: resolved.url.endsWith('.ts') ? 'module-typescript' : 'module', shortCircuit: true };
     },
   });
   void import('./cli/program.ts').then(({ run }) => run(process.argv));

@@ -13,7 +13,8 @@ export interface Contestant {
   readonly args: readonly string[];
 }
 
-export const ours: Contestant = { name: 'ours', args: ['src/main.ts', 'serve'] };
+/** As `npm start` runs it. */
+export const ours: Contestant = { name: 'ours', args: ['--max-semi-space-size=8', 'src/main.ts', 'serve'] };
 export const peer = (name: string): Contestant => ({ name, args: [`test/bench/peers/${name}.mjs`] });
 
 export interface Served {

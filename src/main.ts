@@ -15,7 +15,7 @@ if (Number(process.versions.node.split('.')[0]) < oldestMajor) {
   const { pathToFileURL } = process.getBuiltinModule('node:url');
   enableCompileCache(); // the next start need not compile again what has not changed
   const here = pathToFileURL(`${__dirname}/`).href;
-  const esModules = new Set<string>();
+  const esModules = new Set();
   registerHooks({
     resolve(specifier, context, nextResolve) {
       // For each file Node would look it up and read the package.json above it once more, which is most of the time

@@ -47,7 +47,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
 test('the test reads the imports', () => {
   expect(imports.length).toBeGreaterThan(200);
   expect(imports).toContainEqual({ file: 'graphql/schema.ts', from: 'graphql/scalars.ts' });
-  expect(imports).toContainEqual({ file: 'app.ts', from: 'graphql-yoga' });
+  expect(imports).toContainEqual({ file: 'graphql/yoga.ts', from: 'graphql-yoga' });
 });
 
 test('a room knows only the rooms that its arrows lead to', () => {

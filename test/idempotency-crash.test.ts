@@ -3,14 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { type Running, start } from './cli/program.ts';
 import { clientOf, type Json } from './support/client.ts';
+import { effort } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { until } from './support/subscribe.ts';
 
 // Between a commit and its answer lies an instant in which a program can die. A client that hears nothing
 // sends again, and must be able to: so a real process is killed while clients do just that.
 
-const kills = 2;
-const requestCount = 1_200;
+const kills = effort(2, 20);
+const requestCount = effort(1_200, 12_000);
 const atOnce = 100;
 
 interface Asked {
@@ -19,7 +20,7 @@ interface Asked {
 }
 
 test('clients that repeat their requests under keys until they are answered have each done once, however often the server is killed', {
-  timeout: 60_000,
+  timeout: effort(60_000, 600_000),
 }, async () => {
   const path = join(temporaryFolder(), 'test.db');
   let secret = '';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Json } from './support/client.ts';
+import { effort } from './support/effort.ts';
 import { eventsOf } from './support/log.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
@@ -175,6 +176,6 @@ test('a conversation lives by the table, whichever face each command comes throu
         expect(body.pagination.total).toBe(1);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: effort(60, 600) },
   );
-}, 60_000);
+}, 600_000);

@@ -12,6 +12,7 @@ import { DomainError } from '../../src/domain/errors.ts';
 import type { RateLimit } from '../../src/domain/ports.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { TestClock } from '../support/clock.ts';
+import { effort } from '../support/effort.ts';
 
 const secondMs = 1_000;
 const minuteMs = 60 * secondMs;
@@ -256,7 +257,7 @@ describe('one limiter, never killed, with a clock that never goes back', () => {
           await pair.comparePeek();
         }
       }),
-      { numRuns: 150 },
+      { numRuns: effort(150, 1_500) },
     );
   });
 });
@@ -378,7 +379,7 @@ describe('whatever happens', () => {
           }
         },
       ),
-      { numRuns: 150 },
+      { numRuns: effort(150, 1_500) },
     );
   });
 });

@@ -4,6 +4,7 @@ import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { Chronicle, histories, type Step } from './histories.ts';
@@ -109,9 +110,9 @@ describe('a file of before', () => {
         const { live, filled } = await countedTwice(apart);
         expect(filled).toEqual(live);
       }),
-      { numRuns: 40 },
+      { numRuns: effort(12, 150) },
     );
-  }, 120_000);
+  }, 600_000);
 
   const hourMs = 3_600_000;
   const create: Step = { laterMs: 0, command: { kind: 'create', first: 'visitor' } };

@@ -6,14 +6,24 @@ import { parseArgs } from 'node:util';
 import { type BenchData, makeData } from './data.ts';
 import { compareDeliveries } from './deliveries.ts';
 import { compareFanOut } from './fanout.ts';
+import {
+  type CostResult,
+  compareSizes,
+  memoryOfSubscriptions,
+  memoryUnderLoad,
+  readsAmongWrites,
+  startTime,
+} from './growth.ts';
+import { plot } from './plot.ts';
 import { compare, type Plan, type WorkResult, works } from './throughput.ts';
 
 // `npm run bench`: the service, whole, beside its peers, bare, at the same work on the same data in the same
-// run. `--only TEXT` takes the works whose names hold the text, `--quick` is for a first look.
+// run. `--only TEXT` takes the works whose names hold the text, `--quick` is for a first look, `--out FILE` says
+// where all values go, `--plot FILE` draws the ratios as SVG.
 
 const folder = import.meta.dirname;
 const { values: options } = parseArgs({
-  options: { only: { type: 'string' }, quick: { type: 'boolean' }, out: { type: 'string' } },
+  options: { only: { type: 'string' }, quick: { type: 'boolean' }, out: { type: 'string' }, plot: { type: 'string' } },
 });
 
 const plan: Plan = options.quick
@@ -31,14 +41,37 @@ const chosen = [
   { name: 'Webhook deliveries', run: (data: BenchData) => compareDeliveries(data, plan) },
   { name: 'Fan-out to 1,000 sockets', run: (data: BenchData) => compareFanOut(data, plan) },
 ].filter(({ name }) => name.toLowerCase().includes(only));
+const sizes = options.quick ? { conversations, large: 100_000 } : { conversations, large: 1_000_000 };
+interface Cost {
+  readonly name: string;
+  run(small: BenchData, large: BenchData): Promise<CostResult | CostResult[]>;
+}
+const allCosts: readonly Cost[] = [
+  { name: 'growth', run: (small, large) => compareSizes(small, large, options.quick ? 100 : 400) },
+  { name: 'p99 of reads', run: (_, large) => readsAmongWrites(large, plan.seconds) },
+  { name: 'start time', run: (_, large) => startTime(large, options.quick ? 3 : 9) },
+  { name: 'memory under load', run: (_, large) => memoryUnderLoad(large, 4 * plan.seconds) },
+  { name: 'memory of subscriptions', run: (small) => memoryOfSubscriptions(small, options.quick ? 2_000 : 10_000) },
+];
+const costs = allCosts.filter(({ name }) => name.includes(only));
 const temporary = mkdtempSync(join(tmpdir(), 'conversation-service-bench-'));
 const results: WorkResult[] = [];
+const costResults: CostResult[] = [];
 try {
   const data = await makeData(join(temporary, 'bench.db'), conversations);
   for (const work of chosen) {
     const result = await work.run(data);
     results.push(result);
     print(result);
+  }
+  if (costs.length > 0) {
+    console.log(`\nGrowth and cost, with ${sizes.large} conversations (and ${sizes.conversations} to compare)`);
+    const large = await makeData(join(temporary, 'large.db'), sizes.large);
+    for (const cost of costs) {
+      const measured = [await cost.run(data, large)].flat();
+      costResults.push(...measured);
+      measured.forEach(printCost);
+    }
   }
 } finally {
   rmSync(temporary, { recursive: true, force: true });
@@ -53,9 +86,18 @@ const machine = {
 const out = options.out ?? join(folder, 'results.json');
 writeFileSync(
   out,
-  `${JSON.stringify({ at: new Date().toISOString(), machine, plan, conversations, results }, null, 2)}\n`,
+  `${JSON.stringify({ at: new Date().toISOString(), machine, plan, sizes, results, costs: costResults }, null, 2)}\n`,
 );
 console.log(`All values are in ${out}`);
+if (options.plot !== undefined) {
+  writeFileSync(options.plot, plot(results, `Node ${machine.node}, ${machine.cores} cores (${machine.cpu}).`));
+}
+
+function printCost({ name, unit, value, atMost }: CostResult): void {
+  console.log(
+    `  ${name.padEnd(52)} ${String(value).padStart(8)} ${unit}, at most ${atMost}${value > atMost ? '  ✗' : ''}`,
+  );
+}
 
 function print({ name, unit, median, ratios }: WorkResult): void {
   console.log(`\n${name}`);

@@ -7,6 +7,7 @@ import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { clientOf, type Json } from '../support/client.ts';
 import { TestClock } from '../support/clock.ts';
+import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer } from '../support/server.ts';
 import { FastProcess, type FastServer, type FastTime } from './fast-server.ts';
@@ -15,8 +16,7 @@ import { FastProcess, type FastServer, type FastTime } from './fast-server.ts';
 // goes on writing. Its time passes faster than the wall's, all of it alike: the schedule, the lease, the
 // limit of an attempt.
 
-/** `STORM_KILLS=100` makes it a long run. */
-const kills = Number(process.env['STORM_KILLS'] ?? 6);
+const kills = effort(4, 100);
 const speed = 15;
 const hourMs = 3_600_000;
 /** The longest that a server lives before it is killed, by the wall's clock. */

@@ -18,6 +18,7 @@ import {
 import type { EventFollower, Storage } from '../../src/domain/ports.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { sampleConversation, sampleEvent, sampleMessage, startMs, storedAccount } from '../storage/samples.ts';
+import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { until } from '../support/subscribe.ts';
 import { watchTimers } from '../support/timers.ts';
@@ -289,7 +290,7 @@ describe('whoever follows the log', () => {
       fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }), (steps) =>
         run(storage, liveLog, steps),
       ),
-      { numRuns: 100 },
+      { numRuns: effort(100, 1_000) },
     );
   });
 
@@ -316,7 +317,7 @@ describe('whoever follows the log', () => {
           await run(storage, new LiveLog(badlyTold), steps, () => hint());
         },
       ),
-      { numRuns: 100 },
+      { numRuns: effort(100, 1_000) },
     );
   });
 

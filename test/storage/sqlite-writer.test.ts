@@ -11,6 +11,7 @@ import { leased, patient } from '../../src/storage/sqlite/guard.ts';
 import { openReader, openWriter, stopBlocking } from '../../src/storage/sqlite/open.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { Writer, type WriterOptions } from '../../src/storage/sqlite/writer.ts';
+import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { ids, sampleAccount, sampleConversation, startMs, storedAccount } from './samples.ts';
 
@@ -505,7 +506,7 @@ test('whatever goes wrong, all that was acknowledged is there and nothing that w
         expect(connection.inTransaction).toBe(false);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: effort(60, 600) },
   );
 });
 

@@ -1,0 +1,282 @@
+import { spawn } from 'node:child_process';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { createAccount } from '../../src/domain/accounts.ts';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { type BenchData, worldOn } from './data.ts';
+import { type Contestant, ours, peer, remove, type Served, serve } from './processes.ts';
+import { median } from './throughput.ts';
+
+// How the cost grows with what is there, and what the service costs while it does nothing.
+
+/** A figure that is to stay below another. */
+export interface CostResult {
+  readonly name: string;
+  readonly unit: string;
+  readonly value: number;
+  readonly atMost: number;
+  /** What it was made of. */
+  readonly raw: Readonly<Record<string, number | readonly number[]>>;
+}
+
+interface Probe {
+  readonly name: string;
+  /** @returns the path to ask for, and a body if something is to be sent */
+  request(index: number): { path: string; body?: object };
+}
+
+async function ask(url: string, secret: string, { path, body }: { path: string; body?: object }): Promise<Response> {
+  const response = await fetch(`${url}${path}`, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  if (!response.ok) throw new Error(`${path} was answered with ${response.status}`);
+  return response;
+}
+
+async function timeOf(url: string, secret: string, request: { path: string; body?: object }): Promise<number> {
+  const startedMs = performance.now();
+  await (await ask(url, secret, request)).arrayBuffer();
+  return performance.now() - startedMs;
+}
+
+async function cursorAtDepth(url: string, secret: string, depth: number): Promise<string> {
+  const path = `/v1/conversations?limit=1&offset=${depth - 1}`;
+  const { pagination } = (await (await ask(url, secret, { path })).json()) as { pagination: { nextCursor: string } };
+  return pagination.nextCursor;
+}
+
+/** Latency with much data to latency with little, of the same request, sent to both in turns. */
+export async function compareSizes(small: BenchData, large: BenchData, samples: number): Promise<CostResult[]> {
+  return await onCopies([small, large], async ([few, many]) => {
+    const probes = (data: BenchData, cursor: string): Probe[] => [
+      { name: 'first page', request: () => ({ path: '/v1/conversations?limit=20' }) },
+      {
+        name: 'one conversation',
+        request: (index) => ({ path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}` }),
+      },
+      {
+        name: 'send a message',
+        request: (index) => ({
+          path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}/messages`,
+          body: { content: 'It will be with you tomorrow.', sender: 'agent' },
+        }),
+      },
+      { name: 'next page, far down', request: () => ({ path: `/v1/conversations?limit=20&after=${cursor}` }) },
+      { name: 'analytics of 30 days', request: () => ({ path: '/v1/analytics' }) },
+    ];
+    const fewProbes = probes(small, await cursorAtDepth(few.url, small.secret, 5_000));
+    const manyProbes = probes(large, await cursorAtDepth(many.url, large.secret, 100_000));
+    const results: CostResult[] = [];
+    let listMs = 1;
+    for (const [index, probe] of manyProbes.entries()) {
+      const raw: { few: number[]; many: number[] } = { few: [], many: [] };
+      for (let sample = -20; sample < samples; sample++) {
+        const fewMs = await timeOf(few.url, small.secret, (fewProbes[index] as Probe).request(sample + 20));
+        const manyMs = await timeOf(many.url, large.secret, probe.request(sample + 20));
+        if (sample < 0) continue; // until it is compiled
+        raw.few.push(fewMs);
+        raw.many.push(manyMs);
+      }
+      const [fewMs, manyMs] = [median(raw.few), median(raw.many)];
+      if (index === 0) listMs = manyMs;
+      const figures = { fewMs: rounded(fewMs), manyMs: rounded(manyMs) };
+      if (probe.name.startsWith('analytics')) {
+        results.push({
+          name: `${probe.name} to a first page`,
+          unit: '×',
+          value: rounded(manyMs / listMs),
+          atMost: 20,
+          raw: figures,
+        });
+      } else {
+        results.push({
+          name: `${probe.name}, 100 times the data`,
+          unit: '×',
+          value: rounded(manyMs / fewMs),
+          atMost: 1.2,
+          raw: figures,
+        });
+      }
+    }
+    return results;
+  });
+}
+
+/** The 99th percentile of a read while many write, to its median alone. */
+export async function readsAmongWrites(data: BenchData, seconds: number): Promise<CostResult> {
+  return await onCopies([data], async ([server]) => {
+    const { url } = server;
+    const read = (index: number) =>
+      timeOf(url, data.secret, { path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}` });
+    for (let index = 0; index < 300; index++) await read(index);
+    const alone: number[] = [];
+    for (let index = 0; index < 500; index++) alone.push(await read(index));
+    const load = spawn(process.execPath, [new URL('load.mjs', import.meta.url).pathname], {
+      stdio: ['pipe', 'ignore', 'inherit'],
+    });
+    load.stdin.end(
+      JSON.stringify({
+        url,
+        connections: 64,
+        seconds,
+        headers: { authorization: `Bearer ${data.secret}`, 'content-type': 'application/json' },
+        requests: data.withMessages.map((id) => ({
+          method: 'POST',
+          path: `/v1/conversations/${id}/messages`,
+          body: JSON.stringify({ content: 'It will be with you tomorrow.', sender: 'agent' }),
+        })),
+      }),
+    );
+    const ended = new Promise<void>((resolve) => load.on('close', () => resolve()));
+    let isOver = false;
+    void ended.then(() => {
+      isOver = true;
+    });
+    const among: number[] = [];
+    for (let index = 0; !isOver; index++) among.push(await read(index));
+    const p99 = among.toSorted((a, b) => a - b)[Math.floor(among.length * 0.99)] ?? 0;
+    const raw = { aloneMs: rounded(median(alone)), amongMedianMs: rounded(median(among)), amongP99Ms: rounded(p99) };
+    return {
+      name: 'p99 of a read while 64 write, to its median alone',
+      unit: '×',
+      value: rounded(p99 / median(alone)),
+      atMost: 5,
+      raw,
+    };
+  });
+}
+
+/** From the start of a process until it listens, on a file that exists. */
+export async function startTime(data: BenchData, times: number): Promise<CostResult> {
+  const raw: number[] = [];
+  for (let index = 0; index < times; index++) {
+    const server = await serve(ours, data);
+    raw.push(Math.round(server.startedInMs));
+    await server.stop();
+  }
+  return { name: 'start to ready', unit: 'ms', value: median(raw), atMost: 600, raw: { startedInMs: raw } };
+}
+
+/** The most memory that is resident under a load of reads and writes. */
+export async function memoryUnderLoad(data: BenchData, seconds: number): Promise<CostResult> {
+  return await onCopies([data], async ([server]) => {
+    const requests = data.withMessages.flatMap((id) => [
+      { method: 'GET', path: `/v1/conversations/${id}` },
+      { method: 'GET', path: '/v1/conversations?limit=20' },
+      {
+        method: 'POST',
+        path: `/v1/conversations/${id}/messages`,
+        body: JSON.stringify({ content: 'Hello', sender: 'visitor' }),
+      },
+      {
+        method: 'POST',
+        path: '/graphql',
+        body: JSON.stringify({ query: '{ conversations(first: 20) { nodes { id status } } }' }),
+      },
+    ]);
+    const headers = { authorization: `Bearer ${data.secret}`, 'content-type': 'application/json' };
+    const load = spawn(process.execPath, [new URL('load.mjs', import.meta.url).pathname], {
+      stdio: ['pipe', 'ignore', 'inherit'],
+    });
+    load.stdin.end(JSON.stringify({ url: server.url, connections: 64, seconds, headers, requests }));
+    const atStart = residentMiB(server.pid);
+    const raw: number[] = [];
+    const sampling = setInterval(() => raw.push(residentMiB(server.pid)), 500);
+    await new Promise((resolve) => load.on('close', resolve));
+    clearInterval(sampling);
+    return {
+      name: 'memory under load',
+      unit: 'MiB',
+      value: Math.max(...raw),
+      atMost: 200,
+      raw: { atStart, sampled: raw },
+    };
+  });
+}
+
+/** What an idle subscription takes beside what an idle socket of plain ws takes. */
+export async function memoryOfSubscriptions(data: BenchData, sockets: number): Promise<CostResult> {
+  const perAccount = 1_000;
+  const copy = `${data.path}.idle`;
+  remove(copy);
+  cpSync(data.path, copy);
+  const storage = openSqliteStorage(copy);
+  const secrets: string[] = [];
+  for (let index = 0; index < Math.ceil(sockets / perAccount); index++) {
+    const { apiKey } = await createAccount(worldOn(storage), {
+      name: `idle ${index}`,
+      plan: 'business',
+      requestsPerHour: 1_000_000,
+    });
+    secrets.push(apiKey.secret);
+  }
+  await storage.close();
+  const messages = secrets.map((secret) => [
+    JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${secret}` } }),
+    JSON.stringify({ id: '1', type: 'subscribe', payload: { query: 'subscription { events { id type } }' } }),
+  ]);
+  const used = async (contestant: Contestant, path: string, said: string[][]): Promise<number> => {
+    const server = await serve(contestant, { ...data, path: copy });
+    await later(1_500);
+    const before = residentMiB(server.pid);
+    const plan = `${copy}.json`;
+    writeFileSync(plan, JSON.stringify({ url: server.url + path, sockets, messages: said }));
+    const idle = spawn(process.execPath, [new URL('idle.mjs', import.meta.url).pathname, plan], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await new Promise<void>((resolve, reject) => {
+      idle.stdout.on('data', () => resolve());
+      idle.on('close', () => reject(new Error('The idle sockets did not stay open')));
+    });
+    await later(5_000); // until what opening them has left is collected
+    const kibEach = ((residentMiB(server.pid) - before) * 1_024) / sockets;
+    idle.removeAllListeners('close').kill();
+    await server.stop();
+    return kibEach;
+  };
+  const [oursKib, bareKib] = [await used(ours, '/graphql', messages), await used(peer('broadcast'), '/', [])];
+  remove(copy);
+  const raw = { oursKib: rounded(oursKib), bareKib: rounded(bareKib) };
+  return {
+    name: 'idle subscription beyond its socket',
+    unit: 'KiB',
+    value: rounded(oursKib - bareKib),
+    atMost: 8,
+    raw,
+  };
+}
+
+async function onCopies<T>(
+  originals: readonly BenchData[],
+  run: (servers: [Served, Served]) => Promise<T>,
+): Promise<T> {
+  const servers: Served[] = [];
+  const paths = originals.map(({ path }) => `${path}.copy`);
+  try {
+    for (const [index, data] of originals.entries()) {
+      const path = paths[index] as string;
+      remove(path);
+      cpSync(data.path, path);
+      servers.push(await serve(ours, { ...data, path }));
+    }
+    return await run(servers as [Served, Served]);
+  } finally {
+    for (const server of servers) await server.stop();
+    paths.forEach(remove);
+  }
+}
+
+/** Only where there is a /proc. */
+function residentMiB(pid: number): number {
+  const [, kib = '0'] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Math.round(Number(kib) / 1_024);
+}
+
+function later(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100;
+}

@@ -1,7 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { connect } from 'node:net';
+import { fail, frameOf, isPing, openSocket, pong } from './wire.mjs';
 
 // Many subscribers of one stream of events, in a process of its own: it opens their sockets by hand and only
 // counts frames, so that it is not what is measured. Then it makes events, and waits until all have all.
@@ -11,26 +10,10 @@ const patienceMs = 120_000;
 const { hostname, port } = new URL(url);
 const agent = new Agent({ keepAlive: true, maxSockets: publishers });
 
-function fail(error) {
-  console.error(error);
-  process.exit(1);
-}
-
 setTimeout(() => fail(new Error('It takes too long')), patienceMs);
 
-/** A text frame of a client: masked, as it has to be, with zeros. */
-function frameOf(text) {
-  const payload = Buffer.from(text);
-  const long = payload.length > 125;
-  const header = Buffer.alloc(long ? 8 : 6);
-  header[0] = 0x81;
-  header[1] = 0x80 | (long ? 126 : payload.length);
-  if (long) header.writeUInt16BE(payload.length, 2);
-  return Buffer.concat([header, payload]);
-}
-
-/** Counts the frames in what a server sends, and calls back for each of text. */
-function frameCounter(onFrame) {
+/** Looks at the frames in what a server sends: calls back for each of text, and answers pings. */
+function frameReader(socket, onFrame) {
   let rest = Buffer.alloc(0);
   let skip = 0;
   return (chunk) => {
@@ -43,13 +26,14 @@ function frameCounter(onFrame) {
       }
       data = data.subarray(skip);
       skip = 0;
-      if (data.length < 4) {
+      if (data.length < 2 || ((data[1] & 0x7f) === 126 && data.length < 4)) {
         rest = data;
         return;
       }
       const short = data[1] & 0x7f;
       const length = short < 126 ? short : data.readUInt16BE(2);
       if ((data[0] & 0x0f) === 1) onFrame();
+      else if (isPing(data[0])) socket.write(pong);
       skip = (short < 126 ? 2 : 4) + length;
     }
   };
@@ -58,25 +42,25 @@ function frameCounter(onFrame) {
 /** Opens a socket and says on it what subscribes it. */
 function subscribe(onFrame) {
   return new Promise((resolve) => {
-    const socket = connect(Number(port), hostname);
+    const socket = openSocket(url);
     let head = '';
-    socket.on('error', fail);
-    socket.on('close', () => fail(new Error('A subscriber was cut off')));
-    socket.write(
-      `GET ${new URL(url).pathname} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
-        `Sec-WebSocket-Key: ${randomBytes(16).toString('base64')}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n`,
-    );
-    let count;
+    let read;
     socket.on('data', (chunk) => {
-      if (count !== undefined) {
-        count(chunk);
+      if (read !== undefined) {
+        read(chunk);
         return;
       }
       head += chunk.toString('latin1');
       if (!head.includes('\r\n\r\n')) return;
       if (!head.startsWith('HTTP/1.1 101')) fail(new Error(head));
-      count = frameCounter(onFrame);
-      for (const message of messages) socket.write(frameOf(message));
+      const [first, ...others] = messages;
+      const say = (message) => socket.write(frameOf(message));
+      // What follows may be said only when the first is acknowledged.
+      read = frameReader(socket, () => {
+        others.splice(0).forEach(say);
+        onFrame();
+      });
+      if (first !== undefined) say(first);
       resolve(socket);
     });
   });

@@ -167,11 +167,11 @@ function clausesOf(range: Range, { sort, after }: ConversationQuery) {
 }
 
 const columns = columnsOf(conversations);
+const [limit, offset] = [sql.placeholder('limit'), sql.placeholder('offset')];
 
 type Clauses = ReturnType<typeof clausesOf>;
 
 function preparePage(db: Queries, { from, where, orderBy }: Clauses) {
-  const { limit, offset } = { limit: sql.placeholder('limit'), offset: sql.placeholder('offset') };
   return db
     .select(columns)
     .from(from)
@@ -183,7 +183,6 @@ function preparePage(db: Queries, { from, where, orderBy }: Clauses) {
 }
 
 function prepareVersions(db: Queries, { from, where, orderBy }: Clauses) {
-  const { limit, offset } = { limit: sql.placeholder('limit'), offset: sql.placeholder('offset') };
   const { id, version } = columns;
   return db
     .select({ id, version })

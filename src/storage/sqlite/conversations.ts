@@ -53,6 +53,16 @@ function changing(conversation: StoredConversation) {
   };
 }
 
+/** A conversation as its row is bound, but for what the storage adds. */
+export function conversationValues(accountId: string, conversation: StoredConversation) {
+  return {
+    ...changing(conversation),
+    id: conversation.id,
+    accountId,
+    createdAt: toMs(conversation.createdAt),
+  };
+}
+
 const bound = {
   status: sql`${sql.placeholder('status')}`,
   subject: sql`${sql.placeholder('subject')}`,
@@ -261,12 +271,7 @@ export function conversationWrites(db: Queries, onErase: () => void): Conversati
   return {
     erase: eraseConversation(db, onErase),
     insert: (accountId, conversation) => {
-      insert.run({
-        ...changing(conversation),
-        id: conversation.id,
-        accountId,
-        createdAt: toMs(conversation.createdAt),
-      });
+      insert.run(conversationValues(accountId, conversation));
       count.run({ ...none, accountId, [conversation.status]: 1 });
     },
     update: (accountId, previous, next) => {

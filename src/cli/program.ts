@@ -4,6 +4,7 @@ import { explain } from './errors.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
+import { addSeed } from './seed.ts';
 import { addServe } from './serve.ts';
 
 /** Runs the command that the arguments name. */
@@ -16,6 +17,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   addKey(program);
   addListen(program);
   addMigrate(program);
+  addSeed(program);
   try {
     await program.parseAsync(argv);
   } catch (error) {

@@ -38,5 +38,7 @@ if (Number(process.versions.node.split('.')[0]) < oldestMajor) {
       return { ...resolved, format: resolved.url.endsWith('.ts') ? 'module-typescript' : 'module', shortCircuit: true };
     },
   });
-  void import('./cli/program.ts').then(({ run }) => run(process.argv));
+  const { isMainThread, workerData } = process.getBuiltinModule('node:worker_threads');
+  if (isMainThread) void import('./cli/program.ts').then(({ run }) => run(process.argv));
+  else void import(workerData.module); // a thread of the program says what it runs
 }

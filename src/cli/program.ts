@@ -7,6 +7,7 @@ import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
 import { addRestore } from './restore.ts';
+import { addSeed } from './seed.ts';
 import { addServe } from './serve.ts';
 
 /** Runs the command that the arguments name. */
@@ -22,6 +23,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   addCompact(program);
   addBackup(program);
   addRestore(program);
+  addSeed(program);
   try {
     await program.parseAsync(argv);
   } catch (error) {

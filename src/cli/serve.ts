@@ -1,10 +1,11 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { type Config, readConfig } from '../config.ts';
+import { readConfig } from '../config.ts';
 import { createAccount } from '../domain/accounts.ts';
 import type { World } from '../domain/ports.ts';
 import { systemClock } from './clock.ts';
 import { createLog } from './log.ts';
+import { untilAskedToStop } from './stop.ts';
 
 export function addServe(program: Command): void {
   program
@@ -45,37 +46,4 @@ async function introduceYourself(world: World, url: string): Promise<void> {
 
     curl ${url}/v1/conversations -H 'Authorization: Bearer ${apiKey.secret}'
 `);
-}
-
-const oneRequestMs = 1_000;
-
-/**
- * Resolves at the first SIGTERM or SIGINT. A second one ends the program at once, unless it comes right
- * after: Ctrl-C under npm arrives twice, once from the terminal and once passed on by npm.
- */
-function untilAskedToStop({ underNpm }: Config): Promise<void> {
-  return new Promise((resolve) => {
-    let askedAtMs: number | undefined;
-    const onSignal = (): void => {
-      if (askedAtMs === undefined) {
-        askedAtMs = performance.now();
-        resolve();
-      } else if (performance.now() - askedAtMs > oneRequestMs) {
-        process.exit(1);
-      }
-    };
-    process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-    if (underNpm) whenParentEnds(resolve);
-  });
-}
-
-/**
- * npm runs the program in a shell, and a SIGTERM to npm ends the shell and not the program, which would
- * go on holding its port. That its parent is another one now tells it.
- */
-function whenParentEnds(stop: () => void): void {
-  const parent = process.ppid;
-  setInterval(() => {
-    if (process.ppid !== parent) stop();
-  }, 200).unref();
 }

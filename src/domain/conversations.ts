@@ -13,7 +13,15 @@ import { appendEvents, currentEventCursor, type NewEvent } from './events.ts';
 import { countHappenings, happeningsOf } from './happenings.ts';
 import { type Ids, idInput } from './ids.ts';
 import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
-import { addMessage, messageEvents, messageInput, messageShape, messageView, requireSender } from './messages.ts';
+import {
+  addMessage,
+  type Message,
+  messageEvents,
+  messageInput,
+  messageShape,
+  messageView,
+  requireSender,
+} from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { type CursorPart, decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
@@ -181,39 +189,16 @@ export const createConversation = operation({
     conversationIdOf: ({ conversation }: ChangedConversation<ConversationWithMessages>) => conversation.id,
   },
   async run(context, input): Promise<ChangedConversation<ConversationWithMessages>> {
-    const { caller, ids, now } = context;
+    const { caller } = context;
     if (input.message != null) requireSender(caller, input.message.sender);
     const accountId = caller.account.id;
-    const at = timestamp(now);
-    const empty: StoredConversation = {
-      id: ids.next('conversation', now),
-      status: initialStatus(input.status ?? undefined, input.message?.sender),
-      subject: input.subject,
-      visitor: input.visitor,
-      externalId: input.externalId,
-      metadata: input.metadata,
-      messageCount: 0,
-      lastActivityAt: at,
-      firstResponseAt: null,
-      closedAt: null,
-      version: 1,
-      createdAt: at,
-      updatedAt: at,
-      firstVisitorMessageAt: null,
-      reopenedAt: null,
-      contentBytes: 0,
-    };
-    const { message, conversation } =
-      input.message == null ? { conversation: empty } : addMessage(empty, input.message, context);
-    const events = [
-      conversationEvent('conversation.started', conversation, context),
-      ...(message === undefined ? [] : messageEvents(message, conversation, context)),
-    ];
+    const { conversation, message } = newConversation(input, context);
+    const events = startingEvents(conversation, message, context);
     return await context.once(async (tx) => {
       await refuseTakenExternalId(tx, accountId, conversation);
       await tx.conversations.insert(accountId, conversation);
       if (message !== undefined) await tx.messages.insert(accountId, message);
-      await countHappenings(tx, accountId, at, happeningsOf(undefined, conversation, message));
+      await countHappenings(tx, accountId, conversation.createdAt, happeningsOf(undefined, conversation, message));
       return {
         conversation: { ...conversationView(conversation), messages: message === undefined ? [] : [message] },
         eventCursor: await appendEvents(tx, context, events),
@@ -221,6 +206,49 @@ export const createConversation = operation({
     });
   },
 });
+
+export type ConversationInput = Omit<ReturnType<(typeof createConversation)['parse']>, 'idempotencyKey'>;
+
+/**
+ * A new conversation, and its first message if it has one.
+ * @throws INVALID_TRANSITION, QUOTA_EXCEEDED
+ */
+export function newConversation(
+  input: ConversationInput,
+  { ids, now }: { ids: Ids; now: number },
+): { conversation: StoredConversation; message?: Message } {
+  const at = timestamp(now);
+  const empty: StoredConversation = {
+    id: ids.next('conversation', now),
+    status: initialStatus(input.status ?? undefined, input.message?.sender),
+    subject: input.subject,
+    visitor: input.visitor,
+    externalId: input.externalId,
+    metadata: input.metadata,
+    messageCount: 0,
+    lastActivityAt: at,
+    firstResponseAt: null,
+    closedAt: null,
+    version: 1,
+    createdAt: at,
+    updatedAt: at,
+    firstVisitorMessageAt: null,
+    reopenedAt: null,
+    contentBytes: 0,
+  };
+  return input.message == null ? { conversation: empty } : addMessage(empty, input.message, { ids, now });
+}
+
+export function startingEvents(
+  conversation: StoredConversation,
+  message: Message | undefined,
+  context: { ids: Ids; now: number },
+): NewEvent[] {
+  return [
+    conversationEvent('conversation.started', conversation, context),
+    ...(message === undefined ? [] : messageEvents(message, conversation, context)),
+  ];
+}
 
 export const updateConversation = operation({
   name: 'updateConversation',
@@ -250,14 +278,9 @@ export const updateConversation = operation({
         await tx.conversations.update(accountId, previous, next);
         await countHappenings(tx, accountId, next.updatedAt, happeningsOf(previous, next));
       }
-      const closing = next.status === 'closed' && previous.status !== 'closed';
       return {
         conversation: conversationView(next, caller),
-        eventCursor: await appendEvents(
-          tx,
-          context,
-          closing ? [conversationEvent('conversation.closed', next, context)] : [],
-        ),
+        eventCursor: await appendEvents(tx, context, changeEvents(previous, next, context)),
       };
     });
   },
@@ -306,10 +329,17 @@ export async function finishErasures(
   return begun.length;
 }
 
-type Changes = Omit<ReturnType<(typeof updateConversation)['parse']>, 'id' | 'expectedVersion'>;
+export type ConversationChanges = Omit<ReturnType<(typeof updateConversation)['parse']>, 'id' | 'expectedVersion'>;
 
-/** The conversation after the changes; the very same object if they change nothing. */
-function applyChanges(previous: StoredConversation, changes: Changes, now: number): StoredConversation {
+/**
+ * The conversation after the changes; the very same object if they change nothing.
+ * @throws INVALID_TRANSITION, VALIDATION_FAILED when its metadata has become too large
+ */
+export function applyChanges(
+  previous: StoredConversation,
+  changes: ConversationChanges,
+  now: number,
+): StoredConversation {
   const status = changes.status === undefined ? previous.status : requestedStatus(previous.status, changes.status);
   const at = timestamp(now);
   const next: StoredConversation = {
@@ -324,8 +354,18 @@ function applyChanges(previous: StoredConversation, changes: Changes, now: numbe
   };
   const sizeFault = metadataSizeFault(next.metadata);
   if (sizeFault !== undefined) throw validationFailed([{ pointer: '/metadata', detail: `${sizeFault} after merging` }]);
-  if (JSON.stringify(next) === JSON.stringify(previous)) return previous;
+  if (status === previous.status && JSON.stringify(next) === JSON.stringify(previous)) return previous;
   return { ...next, version: previous.version + 1, updatedAt: at };
+}
+
+/** The event of a change: only a closing has one. */
+export function changeEvents(
+  previous: StoredConversation,
+  next: StoredConversation,
+  context: { ids: Ids; now: number },
+): NewEvent[] {
+  const closes = next.status === 'closed' && previous.status !== 'closed';
+  return closes ? [conversationEvent('conversation.closed', next, context)] : [];
 }
 
 /** @throws ALREADY_EXISTS */

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { conversationView, findConversation } from './conversation.ts';
+import { conversationView, findConversation, type StoredConversation } from './conversation.ts';
 import { notFound } from './errors.ts';
-import { appendEvents } from './events.ts';
+import { appendEvents, type NewEvent } from './events.ts';
 import { countLead } from './happenings.ts';
-import { idInput, idShape } from './ids.ts';
+import { type Ids, idInput, idShape } from './ids.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
@@ -87,34 +87,48 @@ export const captureLead = operation({
   errors: ['NOT_FOUND'],
   repeatable: { conversationIdOf: ({ lead }: CapturedLead) => lead.conversationId },
   async run(context, input): Promise<CapturedLead> {
-    const { caller, ids, now } = context;
+    const { caller } = context;
     const accountId = caller.account.id;
-    const lead: Lead = {
-      id: ids.next('lead', now),
-      conversationId: input.conversationId,
-      name: input.name,
-      email: input.email,
-      phone: input.phone,
-      company: input.company,
-      metadata: input.metadata,
-      createdAt: timestamp(now),
-    };
+    const lead = newLead(input, context);
     return await context.once(async (tx) => {
       const conversation =
         lead.conversationId === null ? null : await findConversation(tx, caller, lead.conversationId);
       await tx.leads.insert(accountId, lead);
       await countLead(tx, accountId, lead, conversation);
-      const event = {
-        id: ids.next('event', now),
-        type: 'lead.captured',
-        timestamp: lead.createdAt,
-        conversationId: lead.conversationId,
-        data: { lead, conversation: conversation && conversationView(conversation) },
-      } as const;
-      return { lead, eventCursor: await appendEvents(tx, context, [event]) };
+      return { lead, eventCursor: await appendEvents(tx, context, [leadEvent(lead, conversation, context)]) };
     });
   },
 });
+
+export type LeadInput = Omit<ReturnType<(typeof captureLead)['parse']>, 'idempotencyKey'>;
+
+export function newLead(input: LeadInput, { ids, now }: { ids: Ids; now: number }): Lead {
+  return {
+    id: ids.next('lead', now),
+    conversationId: input.conversationId,
+    name: input.name,
+    email: input.email,
+    phone: input.phone,
+    company: input.company,
+    metadata: input.metadata,
+    createdAt: timestamp(now),
+  };
+}
+
+/** @param conversation the one that it was left in, if it was in one */
+export function leadEvent(
+  lead: Lead,
+  conversation: StoredConversation | null,
+  { ids, now }: { ids: Ids; now: number },
+): NewEvent {
+  return {
+    id: ids.next('event', now),
+    type: 'lead.captured',
+    timestamp: lead.createdAt,
+    conversationId: lead.conversationId,
+    data: { lead, conversation: conversation && conversationView(conversation) },
+  };
+}
 
 export const listLeads = operation({
   name: 'listLeads',

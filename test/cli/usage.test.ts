@@ -7,7 +7,7 @@ import { commandLine, run } from './program.ts';
 
 describe('--help', () => {
   test.each([
-    ['', ['serve', 'account', 'key', 'migrate', 'compact', 'backup', 'restore']],
+    ['', ['serve', 'account', 'key', 'migrate', 'seed', 'compact', 'backup', 'restore']],
     ['serve', []],
     ['account', ['create', 'list', 'update']],
     ['account create', ['--name <name>', '--plan <plan>', '--requests-per-hour <number>', '--json']],
@@ -18,6 +18,17 @@ describe('--help', () => {
     ['key list', ['--account <id>', '--json']],
     ['key revoke', ['id', '--account <id>', '--json']],
     ['migrate', ['--json']],
+    [
+      'seed',
+      [
+        '--account <id>',
+        '--accounts <number>',
+        '--conversations <number>',
+        '--months <number>',
+        '--random-seed',
+        '--json',
+      ],
+    ],
     ['compact', ['--json']],
     ['backup', ['file', '--force', '--json']],
     ['restore', ['file', '--force', '--json']],
@@ -43,6 +54,22 @@ describe('a command line that makes no sense is refused in one line, and does no
     ['restore a b', /^Too many arguments for 'restore'\./],
     ['key create --name x', "Required option '--account <id>' not specified. See --help."],
     ['key create --account a --name x --scopes all', /'all' is invalid\. Allowed choices are conversations:read, /],
+    [
+      'seed --conversations 0',
+      "Option '--conversations <number>' argument '0' is invalid. It must be a whole number from 1 to 100000000. See --help.",
+    ],
+    [
+      'seed --months 1.5',
+      "Option '--months <number>' argument '1.5' is invalid. It must be a whole number from 1 to 120. See --help.",
+    ],
+    [
+      'seed --random-seed -1',
+      /argument '-1' is invalid\. It must be a whole number from 0 to 4294967295\. See --help\./,
+    ],
+    [
+      'seed --account a --accounts 2',
+      "Option '--account <id>' cannot be used with option '--accounts <number>'. See --help.",
+    ],
   ])('%s', async (line, expected) => {
     const folder = temporaryFolder();
     const { code, stdout, stderr } = await run(line.split(' '), {

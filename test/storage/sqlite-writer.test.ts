@@ -260,6 +260,30 @@ describe('works that await only their transaction', () => {
     expect(statements.indexOf('told')).toBeGreaterThan(statements.indexOf('COMMIT'));
   });
 
+  test('need no savepoint when they are alone: one that fails is undone as a whole, and the next is written', async () => {
+    const { writer, kept, add, statements, connection } = openNotes();
+    await add('before');
+    const failing = writer.write(async (tx) => {
+      tx.add('undone');
+      throw new Error('on purpose');
+    });
+    await expect(failing).rejects.toThrow('on purpose');
+    const waiting = writer.write(async (tx) => {
+      tx.add('undone, too');
+      await nextTurn();
+    });
+    await expect(waiting).rejects.toThrow(/awaited something other/);
+    await add('after');
+    expect(kept()).toEqual(['after', 'before']);
+    expect(statements.filter((sql) => /SAVEPOINT|COMMIT|ROLLBACK/.test(sql))).toEqual([
+      'COMMIT',
+      'ROLLBACK',
+      'ROLLBACK',
+      'COMMIT',
+    ]);
+    expect(connection.inTransaction).toBe(false);
+  });
+
   test('run in the order of their coming', async () => {
     const { writer } = openNotes();
     const order: number[] = [];

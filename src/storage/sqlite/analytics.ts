@@ -3,7 +3,7 @@ import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import { bucketOf, type DurationTally } from '../../domain/durations.ts';
 import { countNames, type HappeningSums, type QuarterRange } from '../../domain/happenings.ts';
 import type { AnalyticsReads, AnalyticsWrites } from '../../domain/ports.ts';
-import { HistogramSum, withOneMore } from './histogram.ts';
+import { encodeHistogram, HistogramSum, withOneMore } from './histogram.ts';
 import type { Queries } from './queries.ts';
 import { analyticsCounters as counters, analyticsHistograms as histograms } from './tables.ts';
 
@@ -100,7 +100,7 @@ export function analyticsReads(db: Queries): AnalyticsReads {
   return { sums: (accountId, ranges) => sums(accountId, ranges) };
 }
 
-export function analyticsWrites(db: Queries): AnalyticsWrites {
+function prepareWrites(db: Queries) {
   const add = db
     .insert(counters)
     .values({
@@ -139,6 +139,11 @@ export function analyticsWrites(db: Queries): AnalyticsWrites {
       set: { counts: sql`excluded.counts` },
     })
     .prepare();
+  return { add, find, put };
+}
+
+export function analyticsWrites(db: Queries): AnalyticsWrites {
+  const { add, find, put } = prepareWrites(db);
   const none = each(() => 0);
   const record = (accountId: string, quarter: number, name: DurationName, durationMs: number | undefined): number => {
     if (durationMs === undefined) return 0;
@@ -159,5 +164,36 @@ export function analyticsWrites(db: Queries): AnalyticsWrites {
         resolutions: record(accountId, quarter, 'resolutions', happenings.resolutionMs),
       });
     },
+  };
+}
+
+/** Adds the sums of many changes, which comes to the same as adding them one by one. */
+export function analyticsAddition(db: Queries): (accountId: string, sums: ReadonlyMap<number, HappeningSums>) => void {
+  const { add, find, put } = prepareWrites(db);
+  const histogram = new HistogramSum();
+  return (accountId, sums) => {
+    for (const [quarter, { firstResponses, resolutions, ...counts }] of sums) {
+      add.run({
+        ...counts,
+        accountId,
+        quarter,
+        firstResponses: firstResponses.count,
+        firstResponseMs: firstResponses.sumMs,
+        resolutions: resolutions.count,
+        resolutionMs: resolutions.sumMs,
+      });
+    }
+    for (const name of ['firstResponses', 'resolutions'] as const) {
+      const some = [...sums].filter(([, { [name]: tally }]) => tally.count > 0);
+      for (const width of widths) {
+        for (const [quarter, within] of Map.groupBy(some, ([at]) => Math.floor(at / width) * width)) {
+          const key = { accountId, name, width, quarter };
+          const stored = find.get(key);
+          if (stored !== undefined) histogram.add(stored.counts);
+          for (const [, { [name]: tally }] of within) histogram.addBuckets(tally.buckets);
+          put.run({ ...key, counts: encodeHistogram(histogram.take()) });
+        }
+      }
+    }
   };
 }

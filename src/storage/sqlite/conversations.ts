@@ -60,6 +60,16 @@ function changing(conversation: StoredConversation) {
   };
 }
 
+/** A conversation as its row is bound, but for what the storage adds. */
+export function conversationValues(accountId: string, conversation: StoredConversation) {
+  return {
+    ...changing(conversation),
+    id: conversation.id,
+    accountId,
+    createdAt: toMs(conversation.createdAt),
+  };
+}
+
 /** Whether a change is one that every message makes: SQLite then writes to two indexes instead of four. */
 function isByMessage(previous: StoredConversation, next: StoredConversation): boolean {
   return (
@@ -332,12 +342,7 @@ export function conversationWrites(db: Queries, hooks: ErasureHooks): Conversati
   return {
     ...erasureWrites(db, hooks),
     insert: (accountId, conversation) => {
-      insert.run({
-        ...changing(conversation),
-        id: conversation.id,
-        accountId,
-        createdAt: toMs(conversation.createdAt),
-      });
+      insert.run(conversationValues(accountId, conversation));
       count.run({ ...none, accountId, [conversation.status]: 1 });
     },
     update: (accountId, previous, next) => {

@@ -22,7 +22,18 @@ export function withOneMore(histogram: Buffer | undefined, bucket: number): Buff
   return Buffer.concat([previous.subarray(0, at), entry, previous.subarray(at)]);
 }
 
-/** Adds up stored histograms. */
+/** @param buckets ascending, each before its count */
+export function encodeHistogram(buckets: readonly number[]): Buffer {
+  const histogram = Buffer.allocUnsafe((buckets.length / 2) * entryBytes);
+  let end = 0;
+  for (let at = 0; at < buckets.length; at += 2) {
+    end = histogram.writeUInt16BE(buckets[at] as number, end);
+    end = histogram.writeUInt32BE(buckets[at + 1] as number, end);
+  }
+  return histogram;
+}
+
+/** Adds up histograms. */
 export class HistogramSum {
   readonly #counts = new Float64Array(bucketLimit);
   #lowest = bucketLimit;
@@ -30,11 +41,19 @@ export class HistogramSum {
 
   add(histogram: Buffer): void {
     for (let at = 0; at < histogram.length; at += entryBytes) {
-      const bucket = histogram.readUInt16BE(at);
-      this.#counts[bucket] = (this.#counts[bucket] as number) + histogram.readUInt32BE(at + 2);
-      if (bucket < this.#lowest) this.#lowest = bucket;
-      if (bucket > this.#highest) this.#highest = bucket;
+      this.#add(histogram.readUInt16BE(at), histogram.readUInt32BE(at + 2));
     }
+  }
+
+  /** @param buckets each before its count */
+  addBuckets(buckets: readonly number[]): void {
+    for (let at = 0; at < buckets.length; at += 2) this.#add(buckets[at] as number, buckets[at + 1] as number);
+  }
+
+  #add(bucket: number, count: number): void {
+    this.#counts[bucket] = (this.#counts[bucket] as number) + count;
+    if (bucket < this.#lowest) this.#lowest = bucket;
+    if (bucket > this.#highest) this.#highest = bucket;
   }
 
   /** The sum as the domain has it: buckets, each before its count. The next sum begins at nothing. */

@@ -59,6 +59,11 @@ export function leadReads(db: Queries): LeadReads {
   };
 }
 
+/** A lead as its row is bound. */
+export function leadValues(accountId: string, lead: Lead) {
+  return { ...lead, accountId, metadata: JSON.stringify(lead.metadata), createdAt: toMs(lead.createdAt) };
+}
+
 export function leadWrites(db: Queries): LeadWrites {
   const insert = db
     .insert(leads)
@@ -81,7 +86,7 @@ export function leadWrites(db: Queries): LeadWrites {
     .prepare();
   return {
     insert: (accountId, lead) => {
-      insert.run({ ...lead, accountId, metadata: JSON.stringify(lead.metadata), createdAt: toMs(lead.createdAt) });
+      insert.run(leadValues(accountId, lead));
       count.run({ accountId });
     },
   };

@@ -75,6 +75,19 @@ export function messageReads(db: Queries) {
   } satisfies MessageReads;
 }
 
+/** A message as its row is bound, but for the key of its conversation. */
+export function messageValues(message: Message) {
+  return {
+    sequence: message.sequence,
+    id: message.id,
+    sender: message.sender,
+    content: message.content,
+    author: message.author && JSON.stringify(message.author),
+    metadata: JSON.stringify(message.metadata),
+    createdAt: toMs(message.createdAt),
+  };
+}
+
 export function messageWrites(db: Queries): MessageWrites {
   const insert = db
     .insert(messages)
@@ -92,13 +105,7 @@ export function messageWrites(db: Queries): MessageWrites {
     .prepare();
   return {
     insert: (accountId, message) => {
-      insert.run({
-        ...message,
-        accountId,
-        author: message.author && JSON.stringify(message.author),
-        metadata: JSON.stringify(message.metadata),
-        createdAt: toMs(message.createdAt),
-      });
+      insert.run({ ...messageValues(message), accountId, conversationId: message.conversationId });
     },
   };
 }

@@ -133,7 +133,7 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
 }
 
 /** Folds the write-ahead log into the file, unless another process still reads it. */
-function checkpoint(connection: Connection): void {
+export function checkpoint(connection: Connection): void {
   try {
     connection.pragma('wal_checkpoint(TRUNCATE)');
   } catch {

@@ -30,8 +30,8 @@ type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 /**
  * The single writer. Works queue; each turn of the event loop takes what waits into one
- * `BEGIN IMMEDIATE … COMMIT`, each work in a savepoint of its own, and no promise settles before the
- * commit. So one wait for the disk serves all that came in a turn.
+ * `BEGIN IMMEDIATE … COMMIT`, each work in a savepoint of its own unless it is alone, and no promise
+ * settles before the commit. So one wait for the disk serves all that came in a turn.
  *
  * A work awaits nothing but its transaction and therefore ends within microtasks. One that does not
  * is a fault of the program: before the event loop turns, it is revoked, undone and failed.
@@ -135,9 +135,10 @@ export class Writer<Tx> {
 
   async #commitGroup(group: readonly Job<Tx>[]): Promise<void> {
     const startedMs = performance.now();
+    const alone = group.length === 1; // there is nobody whom undoing the whole transaction could hurt
     const done: [Job<Tx>, Outcome][] = [];
     for (const [index, job] of group.entries()) {
-      const outcome = await this.#runInSavepoint(job);
+      const outcome = await (alone ? this.#run(job) : this.#runInSavepoint(job));
       if (!this.#connection.inTransaction) {
         // SQLite rolled everything back (SQLITE_FULL and others do): nothing of the group happened.
         await this.#repeatAlone(group, outcome);
@@ -149,7 +150,8 @@ export class Writer<Tx> {
         break;
       }
     }
-    const failure = this.#commit();
+    const undone = alone && done.some(([, outcome]) => 'error' in outcome);
+    const failure = undone ? this.#rollback() : this.#commit();
     this.#onCommit();
     this.#onGroup(done.length, performance.now() - startedMs);
     for (const [job, outcome] of done) settle(job, failure ?? outcome);
@@ -169,11 +171,15 @@ export class Writer<Tx> {
     }
   }
 
-  async #runInSavepoint({ work }: Job<Tx>): Promise<Outcome> {
+  #run({ work }: Job<Tx>): Promise<Outcome> {
     const lease: Lease = { revoked: false };
+    return withinMicrotasks(() => work(this.#transactionFor(lease)), lease);
+  }
+
+  async #runInSavepoint(job: Job<Tx>): Promise<Outcome> {
     try {
       this.#steps.savepoint.run();
-      const outcome = await withinMicrotasks(() => work(this.#transactionFor(lease)), lease);
+      const outcome = await this.#run(job);
       if (this.#connection.inTransaction) {
         if ('error' in outcome) this.#steps.undo.run();
         this.#steps.release.run();
@@ -197,7 +203,7 @@ export class Writer<Tx> {
     }
   }
 
-  #rollback(): void {
+  #rollback(): undefined {
     try {
       if (this.#connection.inTransaction) this.#connection.exec('ROLLBACK');
     } catch {

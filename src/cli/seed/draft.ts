@@ -1,0 +1,142 @@
+import type { StoredConversation } from '../../domain/conversation.ts';
+import {
+  applyChanges,
+  type ConversationChanges,
+  type ConversationInput,
+  changeEvents,
+  newConversation,
+  startingEvents,
+} from '../../domain/conversations.ts';
+import type { NewEvent } from '../../domain/events.ts';
+import { happeningsOf, quarterOf } from '../../domain/happenings.ts';
+import type { Ids } from '../../domain/ids.ts';
+import { type LeadInput, leadEvent, newLead } from '../../domain/leads.ts';
+import { addMessage, type Message, type MessageDraft, messageEvents } from '../../domain/messages.ts';
+import {
+  type BulkRows,
+  type ConversationRows,
+  conversationRows,
+  eventRow,
+  leadRow,
+  type Row,
+} from '../../storage/sqlite/bulk-rows.ts';
+import type { Step } from './story.ts';
+import type { Tally } from './tally.ts';
+
+export interface DraftOptions {
+  readonly accountId: string;
+  readonly ids: Ids;
+  /** Events of before are left out of the log, which would not keep them. */
+  readonly eventsFromMs: number;
+}
+
+/** An event as the log is going to have it, and when it happened. */
+export interface LoggedEvent {
+  readonly atMs: number;
+  readonly row: Row;
+}
+
+/** A conversation as far as it has come. */
+interface Underway {
+  conversation: StoredConversation;
+  readonly messages: Message[];
+  converted: boolean;
+}
+
+interface Moment {
+  readonly ids: Ids;
+  readonly now: number;
+}
+
+/** Makes of stories what the operations would have made of them, by the same rules of the domain. */
+export class Draft {
+  readonly #options: DraftOptions;
+  readonly #totals = { active: 0, pending: 0, closed: 0, leads: 0 };
+  readonly #conversations: ConversationRows[] = [];
+  readonly #leads: Row[] = [];
+  readonly #tally: Tally;
+  readonly events: LoggedEvent[] = [];
+
+  /** @param tally is told what happens */
+  constructor(options: DraftOptions, tally: Tally) {
+    this.#options = options;
+    this.#tally = tally;
+  }
+
+  get isEmpty(): boolean {
+    return this.#conversations.length === 0 && this.#leads.length === 0;
+  }
+
+  /** The rows of what was told, with events and counts that are due: of that, or of what was told before. */
+  rows(due: Pick<BulkRows, 'events' | 'happenings'>): BulkRows {
+    return {
+      accountId: this.#options.accountId,
+      totals: this.#totals,
+      conversations: this.#conversations,
+      leads: this.#leads,
+      ...due,
+    };
+  }
+
+  tell(steps: Iterable<Step>): void {
+    let underway: Underway | undefined;
+    for (const { atMs, action } of steps) {
+      const moment = { ids: this.#options.ids, now: atMs };
+      if (action.kind === 'start') underway = this.#start(action.input, moment);
+      else if (action.kind === 'lead') this.#capture(underway, action.input, moment);
+      else if (underway === undefined) throw new Error('A story has to begin with its start');
+      else if (action.kind === 'message') this.#send(underway, action.draft, moment);
+      else this.#change(underway, action.changes, moment);
+    }
+    if (underway === undefined) return;
+    const { conversation, messages, converted } = underway;
+    this.#totals[conversation.status]++;
+    this.#conversations.push(conversationRows(this.#options.accountId, conversation, messages, converted));
+  }
+
+  #start(input: ConversationInput, moment: Moment): Underway {
+    const { conversation, message } = newConversation(input, moment);
+    this.#tally.add(quarterOf(moment.now), happeningsOf(undefined, conversation, message));
+    this.#log(moment, () => startingEvents(conversation, message, moment));
+    return { conversation, messages: message === undefined ? [] : [message], converted: false };
+  }
+
+  #send(underway: Underway, draft: MessageDraft, moment: Moment): void {
+    const { conversation: previous } = underway;
+    const { message, conversation } = addMessage(previous, draft, moment);
+    const next = { ...conversation, version: previous.version + 1 };
+    this.#tally.add(quarterOf(moment.now), happeningsOf(previous, next, message));
+    this.#log(moment, () => messageEvents(message, next, moment));
+    underway.conversation = next;
+    underway.messages.push(message);
+  }
+
+  #change(underway: Underway, changes: ConversationChanges, moment: Moment): void {
+    const { conversation: previous } = underway;
+    const next = applyChanges(previous, changes, moment.now);
+    this.#tally.add(quarterOf(moment.now), happeningsOf(previous, next));
+    this.#log(moment, () => changeEvents(previous, next, moment));
+    underway.conversation = next;
+  }
+
+  /** @param underway the conversation that it is left in, if it is in one */
+  #capture(underway: Underway | undefined, input: Omit<LeadInput, 'conversationId'>, moment: Moment): void {
+    const conversation = underway?.conversation ?? null;
+    const lead = newLead({ ...input, conversationId: conversation?.id ?? null }, moment);
+    this.#tally.add(quarterOf(moment.now), { leads: 1 });
+    if (underway?.converted === false) {
+      this.#tally.add(quarterOf(Date.parse(underway.conversation.createdAt)), { conversationsConverted: 1 });
+      underway.converted = true;
+    }
+    this.#log(moment, () => [leadEvent(lead, conversation, moment)]);
+    this.#totals.leads++;
+    this.#leads.push(leadRow(this.#options.accountId, lead));
+  }
+
+  #log({ now }: Moment, eventsOf: () => readonly NewEvent[]): void {
+    if (now < this.#options.eventsFromMs) return;
+    for (const event of eventsOf()) {
+      this.events.push({ atMs: now, row: eventRow(this.#options.accountId, event) });
+    }
+  }
+}

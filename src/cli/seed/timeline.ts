@@ -1,0 +1,69 @@
+import type { Random } from './random.ts';
+
+// When things happen in a shop: in UTC, so that the same seed makes the same days everywhere.
+
+export const minuteMs = 60_000;
+export const hourMs = 60 * minuteMs;
+export const dayMs = 24 * hourMs;
+
+/** How much is going on in each hour of a day, from midnight. */
+const hours = [2, 1, 1, 1, 1, 2, 5, 11, 22, 34, 40, 38, 32, 34, 37, 36, 33, 30, 28, 31, 33, 26, 14, 6];
+/** And on each day of the week, from Sunday. */
+const days = [0.5, 1.4, 1.15, 1.05, 1, 0.95, 0.6];
+/** By how much it grows from the beginning to the end. */
+const growth = 0.4;
+
+/**
+ * Times at which conversations begin, ascending, in epoch milliseconds: quiet at night and at weekends, busy on
+ * Mondays, a little more from week to week. It holds no list of them, however many there are.
+ */
+export function* arrivals(random: Random, count: number, fromMs: number, toMs: number): Generator<number, void> {
+  const weightAt = (atMs: number, lengthMs: number): number => {
+    const at = new Date(atMs);
+    const grown = 1 + (growth * (atMs - fromMs)) / (toMs - fromMs);
+    return ((days[at.getUTCDay()] as number) * (hours[at.getUTCHours()] as number) * grown * lengthMs) / hourMs;
+  };
+  const endOfHour = (atMs: number): number => Math.min(toMs, (Math.floor(atMs / hourMs) + 1) * hourMs);
+  let total = 0;
+  for (let atMs = fromMs; atMs < toMs; atMs = endOfHour(atMs)) total += weightAt(atMs, endOfHour(atMs) - atMs);
+
+  let startMs = fromMs;
+  let weight = weightAt(startMs, endOfHour(startMs) - startMs);
+  let passed = 0; // the weight of the hours before this one
+  let left = 1; // of all chances, the part that is still to come
+  for (let rest = count; rest > 0; rest--) {
+    // The least of so many evenly spread numbers: drawn one after the other, they need no sorting.
+    left *= (1 - random.next()) ** (1 / rest);
+    const target = (1 - left) * total;
+    while (passed + weight < target && endOfHour(startMs) < toMs) {
+      passed += weight;
+      startMs = endOfHour(startMs);
+      weight = weightAt(startMs, endOfHour(startMs) - startMs);
+    }
+    const within = Math.min(1, Math.max(0, (target - passed) / weight));
+    yield Math.floor(startMs + within * (endOfHour(startMs) - startMs - 1));
+  }
+}
+
+const opensAt = 7;
+const closesAt = 22;
+
+/** When somebody gets to something: at once while people work, else on the next morning, one after the other. */
+export function atWork(random: Random, atMs: number): number {
+  const midnight = Math.floor(atMs / dayMs) * dayMs;
+  const hour = (atMs - midnight) / hourMs;
+  if (hour >= opensAt && hour < closesAt) return atMs;
+  const opensMs = midnight + opensAt * hourMs + (hour < opensAt ? 0 : dayMs);
+  return Math.floor(opensMs + random.logNormal(25 * minuteMs, 0.8));
+}
+
+/** The same time of the month, so many months before; the last day of a month that is too short for it. */
+export function monthsBefore(atMs: number, months: number): number {
+  const at = new Date(atMs);
+  const day = at.getUTCDate();
+  at.setUTCDate(1);
+  at.setUTCMonth(at.getUTCMonth() - months);
+  const lastDay = new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1, 0)).getUTCDate();
+  at.setUTCDate(Math.min(day, lastDay));
+  return at.getTime();
+}

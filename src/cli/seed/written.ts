@@ -1,0 +1,20 @@
+import type { BulkRows } from '../../storage/sqlite/bulk-rows.ts';
+
+/** How much was written. */
+export interface Written {
+  readonly conversations: number;
+  readonly messages: number;
+  readonly leads: number;
+  readonly events: number;
+}
+
+export const nothing: Written = { conversations: 0, messages: 0, leads: 0, events: 0 };
+
+export function withMore(written: Written, rows: BulkRows): Written {
+  return {
+    conversations: written.conversations + rows.conversations.length,
+    messages: rows.conversations.reduce((sum, { messages }) => sum + messages.length, written.messages),
+    leads: written.leads + rows.leads.length,
+    events: written.events + rows.events.length,
+  };
+}

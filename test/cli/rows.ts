@@ -1,0 +1,58 @@
+import Database from 'better-sqlite3';
+import { expect } from 'vitest';
+
+export type Row = Record<string, unknown>;
+
+/** All that lies in the file of an account, table by table, in the order in which it was made. */
+export function rowsOf(databasePath: string, accountId: string): Record<string, Row[]> {
+  const database = new Database(databasePath, { readonly: true });
+  const all = (sql: string) => database.prepare(sql).all(accountId) as Row[];
+  const rows = {
+    totals: all('SELECT * FROM account_totals WHERE account_id = ?'),
+    conversations: all('SELECT * FROM conversations WHERE account_id = ? ORDER BY id'),
+    messages: all(`SELECT conversations.id AS conversation, messages.* FROM conversations JOIN messages
+      ON conversation_key = conversations.key WHERE account_id = ? ORDER BY messages.id`),
+    leads: all('SELECT * FROM leads WHERE account_id = ? ORDER BY id'),
+    events: all('SELECT * FROM events WHERE account_id = ? ORDER BY sequence'),
+    counters: all('SELECT * FROM analytics_counters WHERE account_id = ? ORDER BY quarter'),
+    histograms: all(`SELECT account_id, name, width, quarter, hex(counts) AS counts FROM analytics_histograms
+      WHERE account_id = ? ORDER BY name, width, quarter`),
+    deliveries: all(`SELECT deliveries.* FROM deliveries JOIN webhooks ON webhooks.key = webhook_key
+      WHERE account_id = ?`),
+  };
+  database.close();
+  return rows;
+}
+
+/** The same with each id replaced by its place among those of its kind, and without the keys of the file. */
+export function withoutIds(rows: Record<string, Row[]>): unknown {
+  const text = JSON.stringify(rows, (key, value: unknown) =>
+    key === 'key' || key === 'conversation_key' ? undefined : value,
+  );
+  const pattern = /\b(acct|conv|msg|lead|evt)_[0-9a-z]{26}/g;
+  const places = new Map([...new Set(text.match(pattern))].sort().map((id, place) => [id, place]));
+  return JSON.parse(text.replace(pattern, (id, kind: string) => `${kind} ${places.get(id)}`));
+}
+
+/** What is counted beside the rows is what they add up to, and sequences have no gaps. */
+export function expectSound({ totals, conversations, messages, leads, events }: Record<string, Row[]>): void {
+  const having = (status: string) => conversations?.filter((row) => row['status'] === status).length;
+  expect(totals).toMatchObject([
+    {
+      active: having('active'),
+      pending: having('pending'),
+      closed: having('closed'),
+      leads: leads?.length,
+      event_sequence: events?.length,
+    },
+  ]);
+  const counts = Map.groupBy(messages as Row[], ({ conversation }) => conversation);
+  for (const { id, message_count, content_bytes, converted } of conversations as Row[]) {
+    const its = counts.get(id) ?? [];
+    expect(its.map(({ sequence }) => sequence)).toEqual(its.map((_, index) => index + 1));
+    expect(its.length).toBe(message_count);
+    expect(its.reduce((sum, { content }) => sum + Buffer.byteLength(String(content)), 0)).toBe(content_bytes);
+    expect(leads?.some(({ conversation_id }) => conversation_id === id)).toBe(converted === 1);
+  }
+  expect(events?.map(({ sequence }) => sequence)).toEqual(events?.map((_, index) => index + 1));
+}

@@ -10,8 +10,8 @@ import { until } from './support/subscribe.ts';
 // Between a commit and its answer lies an instant in which a program can die. A client that hears nothing
 // sends again, and must be able to: so a real process is killed while clients do just that.
 
-const kills = effort(2, 20);
-const requestCount = effort(1_200, 12_000);
+const kills = effort(2, 12);
+const requestCount = effort(1_200, 4_000); // a business account has 10,000, of which each kill loses some
 const atOnce = 100;
 
 interface Asked {

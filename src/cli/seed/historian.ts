@@ -7,7 +7,7 @@ import type { Answer, Commission, Request } from './worker.ts';
 /** How many parts are being made or waiting, beside the one that is being written. */
 const ahead = 2;
 /** Room for all that a history holds. With more to spare, the thread would collect its garbage later. */
-const memory: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 };
+const memory: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 };
 // The same names in the sources and in what is compiled of them.
 const ending = extname(import.meta.url);
 const program = new URL(`../../main${ending}`, import.meta.url); // which has all loaded fast

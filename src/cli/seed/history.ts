@@ -15,7 +15,8 @@ const maxWaiting = 50_000;
 /**
  * The history of an account, part by part. A conversation comes with all that is ever going to happen in it, so nobody
  * can have meddled. Its events and what it counts as come later, when no story is left that could have earlier ones: so
- * the log is in the order of time, and each quarter hour is counted once.
+ * the log is in the order of time, and each quarter hour is counted once. If the program is killed, both end a little
+ * earlier than the conversations.
  */
 export class History {
   readonly #options: DraftOptions;

@@ -88,7 +88,7 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** Brings everything together: one Yoga server with both faces. It never listens; `cli/serve.ts` does. */
+/** Brings everything together: both faces behind one listener, and Yoga behind GraphQL. It never listens; `cli/server.ts` does. */
 export function buildApp(options: AppOptions): App {
   const {
     storage,

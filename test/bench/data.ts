@@ -2,10 +2,10 @@ import { randomFillSync } from 'node:crypto';
 import { secrets } from '../../src/access/secrets.ts';
 import { createAccount } from '../../src/domain/accounts.ts';
 import type { StoredConversation } from '../../src/domain/conversation.ts';
+import { newConversation } from '../../src/domain/conversations.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import { addMessage } from '../../src/domain/messages.ts';
 import type { Storage, World } from '../../src/domain/ports.ts';
-import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 
 /** A file to measure with, and what is needed to ask for what is in it. */
@@ -69,23 +69,12 @@ export async function makeData(path: string, conversations: number): Promise<Ben
 }
 
 function emptyConversation(index: number, now: number): StoredConversation {
-  const at = timestamp(now);
-  return {
-    id: ids.next('conversation', now),
+  const input = {
     status: index % 3 === 0 ? 'pending' : 'active',
     subject: `Order ${index}: where is my parcel?`,
     visitor: { id: `visitor-${index}`, name: 'Ada Lovelace', email: 'ada@example.com' },
     externalId: null,
     metadata: { orderId: index, plan: 'pro' },
-    messageCount: 0,
-    lastActivityAt: at,
-    firstResponseAt: null,
-    closedAt: null,
-    version: 1,
-    createdAt: at,
-    updatedAt: at,
-    firstVisitorMessageAt: null,
-    reopenedAt: null,
-    contentBytes: 0,
-  };
+  } as const;
+  return newConversation(input, { ids, now }).conversation;
 }

@@ -1,11 +1,5 @@
+import { type ProgressOutput, TerminalLine } from '../terminal-line.ts';
 import type { Written } from './written.ts';
-
-/** Where progress is shown: standard error, or what stands for it in a test. */
-export interface ProgressOutput {
-  readonly isTTY?: boolean;
-  readonly columns?: number;
-  write(text: string): unknown;
-}
 
 /** On a terminal the line is drawn again so often at most. */
 const redrawMs = 100;
@@ -17,11 +11,11 @@ const number = new Intl.NumberFormat('en');
 /** Shows how far it is: on a terminal as one line with a bar, elsewhere as a plain line every few seconds. */
 export class Progress {
   readonly #output: ProgressOutput;
+  readonly #line: TerminalLine;
   readonly #conversations: number;
   readonly #nowMs: () => number;
   readonly #startedMs: number;
   #shownMs: number;
-  #drawn = false;
 
   /**
    * @param conversations how many there will be
@@ -29,6 +23,7 @@ export class Progress {
    */
   constructor(output: ProgressOutput, conversations: number, nowMs: () => number = () => performance.now()) {
     this.#output = output;
+    this.#line = new TerminalLine(output);
     this.#conversations = conversations;
     this.#nowMs = nowMs;
     this.#startedMs = nowMs();
@@ -37,8 +32,8 @@ export class Progress {
 
   update(written: Written): void {
     const nowMs = this.#nowMs();
-    const terminal = this.#output.isTTY === true;
-    if (nowMs - this.#shownMs < (terminal ? redrawMs : lineMs)) return;
+    const { isWatched } = this.#line;
+    if (nowMs - this.#shownMs < (isWatched ? redrawMs : lineMs)) return;
     this.#shownMs = nowMs;
     const done = Math.min(1, written.conversations / this.#conversations);
     const seconds = (nowMs - this.#startedMs) / 1_000;
@@ -48,21 +43,14 @@ export class Progress {
       `${number.format(Math.round(written.messages / seconds))} messages/s`,
       ...(done > 0 ? [`${timeLeft((seconds * (1 - done)) / done)} left`] : []),
     ].join(', ');
-    if (!terminal) {
-      this.#output.write(`${facts}\n`);
-      return;
-    }
     const full = Math.round(done * barWidth);
-    const line = `[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] ${facts}`;
-    // The last column stays free: some terminals break the line there.
-    this.#output.write(`\r${line.slice(0, (this.#output.columns ?? 80) - 1)}\u001b[K`);
-    this.#drawn = true;
+    if (isWatched) this.#line.draw(`[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] ${facts}`);
+    else this.#output.write(`${facts}\n`);
   }
 
   /** Takes the line away again. */
   end(): void {
-    if (this.#drawn) this.#output.write('\r\u001b[K');
-    this.#drawn = false;
+    this.#line.end();
   }
 }
 

@@ -1,0 +1,88 @@
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Recent } from '../../src/domain/recent.ts';
+import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { sampleConversation, sampleMessage, storedAccount } from './samples.ts';
+
+// What was read is kept, and must never be what is seen of a change that is committed, here or in another process.
+
+const firstPage = { filter: {}, sort: '-createdAt', limit: 5, offset: 0 } as const;
+
+function open(path: string): SqliteStorage {
+  const storage = openSqliteStorage(path);
+  onTestFinished(() => storage.close());
+  return storage;
+}
+
+/** Everything that is kept of a conversation, as a reader sees it. */
+async function seen({ read }: SqliteStorage, accountId: string, id: string) {
+  const [one] = await read.conversations.findMany(accountId, [id]);
+  const whole = await read.conversations.findWithMessages(accountId, id);
+  const [messages] = await read.messages.ranges(accountId, [{ conversationId: id, from: 1, to: 10 }]);
+  const { items } = await read.conversations.page(accountId, firstPage);
+  return {
+    subjects: [one?.subject, whole?.conversation.subject, ...items.map(({ subject }) => subject)],
+    messages: [whole?.messages.length, messages?.length],
+    total: await read.conversations.count(accountId, {}),
+  };
+}
+
+test('a reader that has kept what it read sees each change of this process and of another, and what was undone never', async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  const [here, beside] = [open(path), open(path)];
+  const { id: accountId } = await storedAccount(here);
+  const first = sampleConversation({ subject: 'first', messageCount: 1 });
+  await here.write(async (tx) => {
+    await tx.conversations.insert(accountId, first);
+    await tx.messages.insert(accountId, sampleMessage(first.id, 1));
+  });
+  const before = { subjects: ['first', 'first', 'first'], messages: [1, 1], total: 1 };
+  for (let again = 0; again < 2; again++) expect(await seen(here, accountId, first.id)).toEqual(before);
+
+  let latest = first;
+  for (const writer of [here, beside]) {
+    const next = { ...latest, subject: 'undone', version: latest.version + 1 };
+    const undone = writer.write(async (tx) => {
+      await tx.conversations.update(accountId, latest, next);
+      throw new Error('undone');
+    });
+    await expect(undone).rejects.toThrow('undone');
+    expect((await seen(here, accountId, first.id)).subjects).not.toContain('undone');
+
+    // The same version again, with something else in it.
+    const changed = { ...next, subject: `changed ${next.version}`, messageCount: latest.messageCount + 1 };
+    await writer.write(async (tx) => {
+      await tx.conversations.update(accountId, latest, changed);
+      await tx.messages.insert(accountId, sampleMessage(first.id, changed.messageCount));
+    });
+    latest = changed;
+    for (const reader of [here, beside, here]) {
+      expect(await seen(reader, accountId, first.id)).toEqual({
+        subjects: [changed.subject, changed.subject, changed.subject],
+        messages: [changed.messageCount, changed.messageCount],
+        total: 1,
+      });
+    }
+  }
+
+  await beside.write(async (tx) => tx.conversations.insert(accountId, sampleConversation({ subject: 'second' })));
+  expect((await seen(here, accountId, first.id)).total).toBe(2);
+  const other = await storedAccount(beside);
+  expect(await here.read.conversations.findMany(other.id, [first.id])).toEqual([undefined]);
+  expect(await here.read.conversations.findWithMessages(other.id, first.id)).toBeUndefined();
+  const range = { conversationId: first.id, from: 1, to: 10 };
+  expect(await here.read.messages.ranges(other.id, [range])).toEqual([[]]);
+});
+
+test('of what is kept the last used stays, within its weight, and an older version is never given', () => {
+  const recent = new Recent<string>(10);
+  for (const id of ['a', 'b', 'c']) recent.keep(id, 1, id, 3);
+  expect(recent.get('a', 1)).toBe('a'); // so that `b` was used longest ago
+  recent.keep('d', 1, 'd', 3);
+  expect(['a', 'b', 'c', 'd'].map((id) => recent.get(id, 1))).toEqual(['a', undefined, 'c', 'd']);
+  recent.keep('a', 2, 'A', 3);
+  expect([recent.get('a', 1), recent.get('a', 2), recent.get('a', 3)]).toEqual([undefined, 'A', undefined]);
+  recent.keep('e', 1, 'too heavy', 11);
+  expect(recent.get('e', 1)).toBeUndefined();
+});

@@ -78,26 +78,26 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
       reject(cutOff(undefined));
       return;
     }
-    const chunks: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let size = 0;
-    const settle = (finish: () => void): void => {
-      req.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
-      finish();
-    };
-    const onData = (chunk: Buffer): void => {
+    req.on('data', (chunk: Buffer) => {
       size += chunk.length;
-      if (size > maxBodyBytes) {
-        settle(() => reject(tooLarge()));
-        req.resume(); // a client that is still sending reads no answer: the rest is thrown away
-      } else {
+      if (size <= maxBodyBytes) {
         chunks.push(chunk);
+      } else {
+        chunks = []; // a client that is still sending reads no answer: the rest is read and thrown away
+        reject(tooLarge());
       }
-    };
-    const onEnd = (): void =>
-      settle(() => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)));
-    const onError = (cause: Error): void => settle(() => reject(cutOff(cause)));
-    const onClose = (): void => settle(() => reject(cutOff(undefined)));
-    req.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
+    });
+    let ended = false;
+    req.on('end', () => {
+      ended = true;
+      resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks));
+    });
+    req.on('error', (cause) => reject(cutOff(cause)));
+    req.on('close', () => {
+      if (!ended) reject(cutOff(undefined));
+    });
   });
 }
 

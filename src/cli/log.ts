@@ -1,4 +1,5 @@
 import pino, { type DestinationStream, type Logger } from 'pino';
+import { timestamp } from '../domain/time.ts';
 
 /**
  * The log: JSON lines on standard output. What is logged is named field by field, and of an error only
@@ -8,7 +9,7 @@ export function createLog(level: string, destination?: DestinationStream): Logge
   const options = {
     level,
     base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
+    timestamp: () => `,"time":"${timestamp(Date.now())}"`,
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: describeError },
   };

@@ -58,7 +58,7 @@ export const messageShape = z
 
 export type Message = Readonly<z.output<typeof messageShape>>;
 
-/** The messages `from` to `to` of a conversation, both included. */
+/** The messages `from` to `to`, both included, of a conversation that was just read and says that it has them. */
 export interface MessageRange {
   readonly conversationId: string;
   readonly from: number;

@@ -57,7 +57,9 @@ export const expectedVersionDescription =
 
 /** An argument that is null says the same as one that is left out. */
 export function withoutNulls<T extends object>(args: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(args).filter(([, value]) => value != null)) as {
-    [K in keyof T]?: NonNullable<T[K]>;
-  };
+  const given: { [K in keyof T]?: NonNullable<T[K]> } = {};
+  for (const name in args) {
+    if (args[name] != null) given[name] = args[name];
+  }
+  return given;
 }

@@ -6,7 +6,6 @@ import type { StreamTimings } from '../access/timings.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
-import { refuseTooComplex } from './limits.ts';
 
 /**
  * The short way of what is asked most: a single query by POST that goes well. It comes through the same door and
@@ -39,11 +38,11 @@ export function answerQueries(
       const prepared = documents.prepare(asked.query);
       const operation = validOperation(prepared, asked.operationName);
       if (operation?.compiled === undefined) return undefined;
-      const { node, compiled } = operation;
+      const { node, compiled, checkComplexity } = operation;
       const definitions = node.variableDefinitions ?? [];
       const { variableValues } = getVariableValues(schema, definitions, asked.variables, { maxErrors: 1 });
       if (variableValues === undefined) return undefined;
-      refuseTooComplex(schema, prepared.document, node, variableValues.coerced);
+      checkComplexity(variableValues.coerced);
       const calls: Parameters<Telemetry['called']>[] = [];
       const context = createContext(world, caller, {
         exchange,

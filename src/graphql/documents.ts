@@ -6,6 +6,7 @@ import {
   type OperationDefinitionNode,
 } from 'graphql';
 import { type CompiledQuery, compileQuery } from './compile.ts';
+import { complexityCheck } from './limits.ts';
 import { parseWithinLimits, validateDocument } from './requests.ts';
 
 /** An operation of a document. */
@@ -13,6 +14,7 @@ export interface PreparedOperation {
   readonly node: OperationDefinitionNode;
   /** Runs it, if it is a query that can be compiled. */
   readonly compiled: CompiledQuery | undefined;
+  readonly checkComplexity: ReturnType<typeof complexityCheck>;
 }
 
 /** A document that was parsed and validated, both once. */
@@ -35,7 +37,11 @@ export class PreparedDocument {
     if (this.#operations.has(name)) return this.#operations.get(name);
     const node = getOperationAST(this.document, name);
     if (node == null) return undefined;
-    const prepared = { node, compiled: compileQuery(this.#schema, this.document, node) };
+    const prepared = {
+      node,
+      compiled: compileQuery(this.#schema, this.document, node),
+      checkComplexity: complexityCheck(this.#schema, this.document, node),
+    };
     this.#operations.set(name, prepared);
     return prepared;
   }

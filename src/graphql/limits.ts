@@ -62,21 +62,32 @@ interface Cost {
 
 const nothing: Cost = { depth: 0, nodes: 0 };
 
+/** @throws QUERY_TOO_COMPLEX */
+type ComplexityCheck = (variables: Readonly<Record<string, unknown>>) => void;
+
 /**
- * Refuses an operation that is nested too deeply, or could return too many objects by the page sizes
- * that it asks for. It costs time in proportion to the document, whatever its fragments multiply to.
- * @param variables the coerced variables: a page size can be one
- * @throws QUERY_TOO_COMPLEX
+ * Makes what refuses an operation that is nested too deeply, or could return too many objects by the page sizes
+ * that it asks for. It costs time in proportion to the document, whatever its fragments multiply to; and after the
+ * first time nothing, unless a page size is a variable. It is given the coerced ones.
  */
-export function refuseTooComplex(
+export function complexityCheck(
   schema: GraphQLSchema,
   document: DocumentNode,
   operation: OperationDefinitionNode,
-  variables: Readonly<Record<string, unknown>>,
-): void {
+): ComplexityCheck {
   const root = schema.getRootType(operation.operation);
-  if (root == null) return;
-  const { depth, nodes } = new Measure(schema, document, variables).of(operation.selectionSet, root);
+  if (root == null) return () => {};
+  let fixed: Cost | undefined;
+  return (variables) => {
+    if (fixed !== undefined) return refuse(fixed);
+    const measure = new Measure(schema, document, variables);
+    const cost = measure.of(operation.selectionSet, root);
+    if (!measure.usesVariables) fixed = cost;
+    refuse(cost);
+  };
+}
+
+function refuse({ depth, nodes }: Cost): void {
   if (depth > maxDepth) {
     throw new DomainError('QUERY_TOO_COMPLEX', `The query is ${depth} levels deep; at most ${maxDepth} are allowed.`);
   }
@@ -89,6 +100,8 @@ export function refuseTooComplex(
 }
 
 class Measure {
+  /** Whether what was measured hangs on a variable. */
+  usesVariables = false;
   readonly #schema: GraphQLSchema;
   readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
   readonly #variables: Readonly<Record<string, unknown>>;
@@ -146,7 +159,10 @@ class Measure {
   #argument(field: FieldNode, name: string): unknown {
     const value = field.arguments?.find((argument) => argument.name.value === name)?.value;
     if (value === undefined) return undefined;
-    if (value.kind === Kind.VARIABLE) return this.#variables[value.name.value];
+    if (value.kind === Kind.VARIABLE) {
+      this.usesVariables = true;
+      return this.#variables[value.name.value];
+    }
     if (value.kind === Kind.INT) return Number(value.value);
     return value.kind === Kind.LIST ? value.values : undefined;
   }

@@ -11,7 +11,7 @@ import {
 } from 'graphql';
 import { DomainError, validationFailed } from '../domain/errors.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
-import { maxTokens, refuseTooComplex } from './limits.ts';
+import { complexityCheck, maxTokens } from './limits.ts';
 
 // What is done with every operation before it runs, whether it came by HTTP or on a socket.
 
@@ -60,7 +60,7 @@ export function refusalsOf({
   });
   try {
     if (errors !== undefined) throw validationFailed(variableFaults(schema, document, operation, values));
-    refuseTooComplex(schema, document, operation, coerced.coerced);
+    complexityCheck(schema, document, operation)(coerced.coerced);
     return [];
   } catch (error) {
     const nodes = errors?.[0]?.nodes;

@@ -12,8 +12,9 @@ import { sliceOf } from './rows.ts';
 import { Unchanged } from './unchanged.ts';
 
 // What is asked again and again is read once. Nothing here can be out of date: each answer begins with a question
-// to the database, for a version or for whether anything was committed. Only for connections that read: what a
-// writing one sees may still be undone.
+// to the database, for a version or for whether anything was committed. But messages never change, and whoever asks
+// for them has just read the conversation that has them. Only for connections that read: what a writing one sees
+// may still be undone.
 
 /** Rough sizes in memory, in bytes. */
 const maxKept = 16 * 1024 * 1024;
@@ -21,6 +22,8 @@ const maxWeight = 64 * 1024;
 const conversationWeight = 1_500;
 const metadataWeight = 200;
 const messageWeight = 500;
+/** The version of what has but one. */
+const unchanging = 1;
 
 interface Whole {
   readonly conversation: StoredConversation;
@@ -85,7 +88,6 @@ export function cachedConversationReads(db: Queries): ConversationReads {
 
 export function cachedMessageReads(db: Queries): MessageReads {
   const reads = messageReads(db);
-  const versions = versionReads(db);
   const pages = new Recent<readonly Message[]>(maxKept);
   return {
     ...reads,
@@ -93,14 +95,13 @@ export function cachedMessageReads(db: Queries): MessageReads {
       const [range] = asked;
       if (asked.length !== 1 || range === undefined) return reads.ranges(accountId, asked);
       const { conversationId, from, to } = range;
-      const version = versions.find(accountId, conversationId);
-      if (version === undefined) return [[]];
-      const key = `${conversationId} ${from} ${to}`;
-      const kept = pages.get(key, version);
+      const key = `${accountId} ${conversationId} ${from} ${to}`;
+      const kept = pages.get(key, unchanging);
       if (kept !== undefined) return [kept];
       const [page = []] = reads.ranges(accountId, asked);
       const weight = page.reduce((sum, message) => sum + messageWeightOf(message), 0);
-      if (weight <= maxWeight) pages.keep(key, version, page, weight);
+      const isWhole = page.length === to - from + 1;
+      if (isWhole && weight <= maxWeight) pages.keep(key, unchanging, page, weight);
       return [page];
     },
   };

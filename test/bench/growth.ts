@@ -46,8 +46,15 @@ async function cursorAtDepth(url: string, secret: string, depth: number): Promis
   return pagination.nextCursor;
 }
 
-/** Latency with much data to latency with little, of the same request, sent to both in turns. */
-export async function compareSizes(small: BenchData, large: BenchData, samples: number): Promise<CostResult[]> {
+/**
+ * Latency with much data to latency with little, of the same request, sent to both in turns.
+ * @param deep how far down the next page by cursor is asked for where there is much
+ */
+export async function compareSizes(
+  small: BenchData,
+  large: BenchData,
+  { samples, deep }: { readonly samples: number; readonly deep: number },
+): Promise<CostResult[]> {
   return await onCopies([small, large], async ([few, many]) => {
     const probes = (data: BenchData, cursor: string): Probe[] => [
       { name: 'first page', request: () => ({ path: '/v1/conversations?limit=20' }) },
@@ -66,7 +73,7 @@ export async function compareSizes(small: BenchData, large: BenchData, samples: 
       { name: 'analytics of 30 days', request: () => ({ path: '/v1/analytics' }) },
     ];
     const fewProbes = probes(small, await cursorAtDepth(few.url, small.secret, 5_000));
-    const manyProbes = probes(large, await cursorAtDepth(many.url, large.secret, 100_000));
+    const manyProbes = probes(large, await cursorAtDepth(many.url, large.secret, deep));
     const results: CostResult[] = [];
     let listMs = 1;
     for (const [index, probe] of manyProbes.entries()) {

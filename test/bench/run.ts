@@ -18,7 +18,8 @@ import { plot } from './plot.ts';
 import { compare, type Plan, type WorkResult, works } from './throughput.ts';
 
 // `npm run bench`: the service, whole, beside its peers, bare, at the same work on the same data in the same
-// run. `--only TEXT` takes the works whose names hold the text, `--quick` is for a first look, `--out FILE` says
+// run. `--only TEXT` takes the works whose names hold the text (and `--only cost`
+// growth and cost), `--quick` is for a first look, `--out FILE` says
 // where all values go, `--plot FILE` draws the ratios as SVG.
 
 const folder = import.meta.dirname;
@@ -42,18 +43,20 @@ const chosen = [
   { name: 'Fan-out to 1,000 sockets', run: (data: BenchData) => compareFanOut(data, plan) },
 ].filter(({ name }) => name.toLowerCase().includes(only));
 const sizes = options.quick ? { conversations, large: 100_000 } : { conversations, large: 1_000_000 };
+const quickGrowth = { samples: 100, deep: 50_000 };
+const fullGrowth = { samples: 400, deep: 100_000 };
 interface Cost {
   readonly name: string;
   run(small: BenchData, large: BenchData): Promise<CostResult | CostResult[]>;
 }
 const allCosts: readonly Cost[] = [
-  { name: 'growth', run: (small, large) => compareSizes(small, large, options.quick ? 100 : 400) },
+  { name: 'growth', run: (small, large) => compareSizes(small, large, options.quick ? quickGrowth : fullGrowth) },
   { name: 'p99 of reads', run: (_, large) => readsAmongWrites(large, plan.seconds) },
   { name: 'start time', run: (_, large) => startTime(large, options.quick ? 3 : 9) },
   { name: 'memory under load', run: (_, large) => memoryUnderLoad(large, 4 * plan.seconds) },
   { name: 'memory of subscriptions', run: (small) => memoryOfSubscriptions(small, options.quick ? 2_000 : 10_000) },
 ];
-const costs = allCosts.filter(({ name }) => name.includes(only));
+const costs = allCosts.filter(({ name }) => `cost: ${name}`.includes(only));
 const temporary = mkdtempSync(join(tmpdir(), 'conversation-service-bench-'));
 const results: WorkResult[] = [];
 const costResults: CostResult[] = [];

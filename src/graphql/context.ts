@@ -5,7 +5,7 @@ import { codeOf } from '../domain/errors.ts';
 import type { CallCode, Telemetry, World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
 import { AnswerBudget } from './limits.ts';
-import { createLoaders } from './loaders.ts';
+import { Loaders } from './loaders.ts';
 
 export interface ContextOptions {
   readonly exchange?: Exchange | undefined;
@@ -40,7 +40,7 @@ export function createContext(world: World, caller: Caller, options: ContextOpti
     onSlowReader,
     closed,
     budget,
-    loaders: createLoaders(world, caller, { cache: !isSubscription }),
+    loaders: new Loaders(world, caller, { cache: !isSubscription }),
     call: (operation, input) => standIn(operation, () => operation.execute(world, caller, input)),
     standIn,
   };

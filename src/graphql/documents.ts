@@ -19,6 +19,7 @@ export interface PreparedOperation {
 
 /** A document that was parsed and validated, both once. */
 export class PreparedDocument {
+  readonly source: string;
   readonly document: DocumentNode;
   /** What is wrong with it. */
   readonly errors: readonly GraphQLError[];
@@ -28,6 +29,7 @@ export class PreparedDocument {
   /** @throws GraphQLError for a text that is no document, or too long a one */
   constructor(schema: GraphQLSchema, source: string) {
     this.#schema = schema;
+    this.source = source;
     this.document = parseWithinLimits(source);
     this.errors = validateDocument(schema, this.document);
   }

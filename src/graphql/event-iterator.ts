@@ -9,6 +9,8 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   readonly #watch: PullWatch | undefined;
   readonly #budget: AnswerBudget;
   readonly #batches: AsyncIterator<readonly LogEvent[]>;
+  readonly #closed: AbortSignal | undefined;
+  readonly #onClosed = (): void => this.#end();
   /** The most events in a batch. Who takes more than one has to be done with all before anything else is done. */
   atOnce = 1;
 
@@ -16,9 +18,9 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     this.#budget = budget;
     this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
     this.#batches = subscription.follow(this.#ended.signal, () => this.atOnce)[Symbol.asyncIterator]();
+    this.#closed = closed;
     if (closed?.aborted) this.#end();
-    // A connection may outlive many subscriptions: none of them leaves a listener on it.
-    else closed?.addEventListener('abort', () => this.#end(), { signal: this.#ended.signal });
+    else closed?.addEventListener('abort', this.#onClosed);
   }
 
   /** One event; only with `atOnce` of 1, else some would be lost. */
@@ -30,11 +32,17 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   /** The next events, undefined at the end. */
   async nextBatch(): Promise<readonly LogEvent[] | undefined> {
     this.#watch?.taken();
-    const next = await this.#pull();
-    if (next.done === true || this.#ended.signal.aborted) return undefined;
-    this.#watch?.given();
-    this.#budget.renew();
-    return next.value;
+    try {
+      const next = await this.#batches.next();
+      if (next.done === true) this.#end();
+      if (next.done === true || this.#ended.signal.aborted) return undefined;
+      this.#watch?.given();
+      this.#budget.renew();
+      return next.value;
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
   }
 
   async return(): Promise<IteratorResult<LogEvent>> {
@@ -52,19 +60,10 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     return this;
   }
 
-  async #pull(): Promise<IteratorResult<readonly LogEvent[]>> {
-    try {
-      const next = await this.#batches.next();
-      if (next.done === true) this.#end();
-      return next;
-    } catch (error) {
-      this.#end();
-      throw error;
-    }
-  }
-
   #end(): void {
     this.#watch?.taken();
+    // A connection may outlive many subscriptions: none of them leaves a listener on it.
+    this.#closed?.removeEventListener('abort', this.#onClosed);
     this.#ended.abort();
   }
 }

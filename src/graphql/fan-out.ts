@@ -117,19 +117,28 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
 
   /** The next answer with errors; all others are delivered on the way to it. */
   async next(): Promise<IteratorResult<ExecutionResult, void>> {
-    for (;;) {
-      if (this.#waiting.length === 0) this.#waiting = await this.#nextBatch();
+    while (!this.#ended) {
+      if (this.#waiting.length === 0) {
+        // In here and in no function of its own: thousands of idle subscriptions wait at this place.
+        try {
+          const batch = await this.#events.nextBatch();
+          if (batch === undefined) this.#end();
+          else if (!this.#ended) this.#waiting = [...batch];
+        } catch (error) {
+          this.#end();
+          throw error;
+        }
+      }
       const ready = this.#takeReady();
       if (ready.length > 0) await this.#deliver(ready);
-      if (this.#ended) return { done: true, value: undefined };
       const event = this.#waiting.shift();
       if (event === undefined) continue;
-      const answer = this.#answers.to(event);
-      const settled = await answer;
-      if (this.#ended) return { done: true, value: undefined };
-      if ('result' in settled) return { done: false, value: settled.result };
-      await this.#deliver([settled.json]);
+      const answer = await this.#answers.to(event);
+      if (this.#ended) break;
+      if ('result' in answer) return { done: false, value: answer.result };
+      await this.#deliver([answer.json]);
     }
+    return { done: true, value: undefined };
   }
 
   /** The answers to as many of the events that wait as can be had at once. */
@@ -145,17 +154,6 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
     }
     this.#waiting = this.#waiting.slice(ready.length);
     return ready;
-  }
-
-  async #nextBatch(): Promise<LogEvent[]> {
-    try {
-      const batch = await this.#events.nextBatch();
-      if (batch === undefined) this.#end();
-      return [...(batch ?? [])];
-    } catch (error) {
-      this.#end();
-      throw error;
-    }
   }
 
   async return(): Promise<IteratorResult<ExecutionResult, void>> {

@@ -10,36 +10,74 @@ import type { AttemptRange, World } from '../domain/ports.ts';
 import type { Webhook } from '../domain/webhook.ts';
 import { webhooksById } from '../domain/webhooks.ts';
 
-/** Gathers what one GraphQL operation asks for by id or by range into one statement each. */
-export interface Loaders {
-  readonly conversation: DataLoader<string, Conversation | undefined>;
-  readonly lead: DataLoader<string, Lead | undefined>;
-  readonly message: DataLoader<string, Message | undefined>;
-  readonly messageRange: DataLoader<MessageRange, readonly Message[], string>;
-  readonly webhook: DataLoader<string, Webhook | undefined>;
-  readonly delivery: DataLoader<string, Delivery | undefined>;
-  readonly attemptRange: DataLoader<AttemptRange, readonly Attempt[], string>;
-}
-
 /**
- * @param cache whether what was loaded is kept: right for one query, and wrong for a subscription,
- * which is to see what is there now at each of its events
+ * Gathers what one GraphQL operation asks for by id or by range into one statement each. Most operations need one or
+ * two of these, and an idle subscription none, so they are made when they are first asked for.
  */
-export function createLoaders({ storage }: World, caller: Caller, { cache }: { cache: boolean }): Loaders {
-  const context = { caller, storage };
-  return {
-    conversation: new DataLoader((ids) => conversationsById(context, ids), { cache }),
-    lead: new DataLoader((ids) => leadsById(context, ids), { cache }),
-    message: new DataLoader((ids) => messagesById(context, ids), { cache }),
-    messageRange: new DataLoader((ranges) => listMessageRanges(context, ranges), {
-      cache,
+export class Loaders {
+  readonly #context: { readonly caller: Caller; readonly storage: World['storage'] };
+  readonly #cache: boolean;
+  #conversation?: DataLoader<string, Conversation | undefined>;
+  #lead?: DataLoader<string, Lead | undefined>;
+  #message?: DataLoader<string, Message | undefined>;
+  #messageRange?: DataLoader<MessageRange, readonly Message[], string>;
+  #webhook?: DataLoader<string, Webhook | undefined>;
+  #delivery?: DataLoader<string, Delivery | undefined>;
+  #attemptRange?: DataLoader<AttemptRange, readonly Attempt[], string>;
+
+  /**
+   * @param cache whether what was loaded is kept: right for one query, and wrong for a subscription,
+   * which is to see what is there now at each of its events
+   */
+  constructor({ storage }: World, caller: Caller, { cache }: { cache: boolean }) {
+    this.#context = { caller, storage };
+    this.#cache = cache;
+  }
+
+  get conversation() {
+    this.#conversation ??= this.#byId(conversationsById);
+    return this.#conversation;
+  }
+
+  get lead() {
+    this.#lead ??= this.#byId(leadsById);
+    return this.#lead;
+  }
+
+  get message() {
+    this.#message ??= this.#byId(messagesById);
+    return this.#message;
+  }
+
+  get messageRange() {
+    this.#messageRange ??= new DataLoader((ranges) => listMessageRanges(this.#context, ranges), {
+      cache: this.#cache,
       cacheKeyFn: ({ conversationId, from, to }) => `${conversationId} ${from} ${to}`,
-    }),
-    webhook: new DataLoader((ids) => webhooksById(context, ids), { cache }),
-    delivery: new DataLoader((ids) => deliveriesById(context, ids), { cache }),
-    attemptRange: new DataLoader((ranges) => attemptRanges(context, ranges), {
-      cache,
+    });
+    return this.#messageRange;
+  }
+
+  get webhook() {
+    this.#webhook ??= this.#byId(webhooksById);
+    return this.#webhook;
+  }
+
+  get delivery() {
+    this.#delivery ??= this.#byId(deliveriesById);
+    return this.#delivery;
+  }
+
+  get attemptRange() {
+    this.#attemptRange ??= new DataLoader((ranges) => attemptRanges(this.#context, ranges), {
+      cache: this.#cache,
       cacheKeyFn: ({ deliveryId, from, to }) => `${deliveryId} ${from} ${to}`,
-    }),
-  };
+    });
+    return this.#attemptRange;
+  }
+
+  #byId<T>(
+    load: (context: { caller: Caller; storage: World['storage'] }, ids: readonly string[]) => Promise<readonly T[]>,
+  ): DataLoader<string, T> {
+    return new DataLoader((ids) => load(this.#context, ids), { cache: this.#cache });
+  }
 }

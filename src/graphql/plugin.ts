@@ -15,7 +15,7 @@ import { createContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
 import { AnswerBudget, maxBatch } from './limits.ts';
-import { createLoaders } from './loaders.ts';
+import { Loaders } from './loaders.ts';
 import { asGraphQLError, refusalsOf } from './requests.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
@@ -148,7 +148,7 @@ export function useGraphQL(
         const closed = sessions.openDuring(res, caller);
         // No `complete` is sent of what was not complete: clients would not come back.
         closed.addEventListener('abort', () => res.destroy());
-        const loaders = createLoaders(world, caller, { cache: false });
+        const loaders = new Loaders(world, caller, { cache: false });
         extendContext({ loaders, closed } as Partial<GraphQLContext> as GraphQLContext);
         setSubscribeFn(async (args: ExecutionArgs) => {
           const source = await subscribe(args);

@@ -12,7 +12,7 @@ import {
 import { handleProtocols, makeServer, type ServerOptions, type SubscribePayload } from 'graphql-ws';
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { Door } from '../access/admit.ts';
+import type { Arrival, Door } from '../access/admit.ts';
 import { arrivalOf, requestIdOf } from '../access/exchange.ts';
 import type { Origins } from '../access/origins.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
@@ -35,7 +35,8 @@ const maxSubscriptions = 100;
 
 interface Extra {
   readonly wire: Wire;
-  readonly request: IncomingMessage;
+  /** What the door looks at; forgotten once it has. A socket may stay for days, and there may be ten thousand. */
+  arrival?: Arrival | undefined;
   /** Names the socket in its errors and in the log. */
   readonly requestId: string;
   caller?: Caller;
@@ -104,7 +105,7 @@ export function attachSocket(server: Server, world: World, options: SocketOption
         close: (code = closeCodes.internal, reason = '') => wire.close(code, reason),
         onMessage: (handle) => wire.listen((message) => handle(message).catch((error) => fail(wire, error))),
       },
-      { wire, request, requestId: requestIdOf(request.headers['x-request-id']) },
+      { wire, arrival: arrivalOf(request), requestId: requestIdOf(request.headers['x-request-id']) },
     );
     socket.once('close', (code, reason) => {
       wires.delete(wire);
@@ -157,7 +158,8 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     id: string,
     payload: SubscribePayload,
   ): Promise<SocketArgs | readonly GraphQLError[]> {
-    const { document, errors } = documents.prepare(payload.query);
+    const { document, errors, source } = documents.prepare(payload.query);
+    (payload as { query: string }).query = source; // a thousand subscriptions that are alike share their text
     if (errors.length > 0) return errors;
     const start = `{"id":${JSON.stringify(id)},"type":"next","payload":`;
     const args: SocketArgs = {
@@ -210,11 +212,13 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     subscribe: (args) => fanOut.subscribe(args, (args as SocketArgs).deliver),
     connectionInitWaitTimeout: timings.initMs,
 
-    async onConnect({ connectionParams, extra }) {
-      const { wire, request } = extra;
+    async onConnect(context) {
+      const { connectionParams, extra } = context;
+      const { wire, arrival = {} } = extra;
+      (context as { connectionParams?: object | undefined }).connectionParams = undefined; // it holds a secret
+      extra.arrival = undefined;
       const startedMs = performance.now();
       const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
-      const arrival = arrivalOf(request);
       try {
         const caller = await door.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
         door.refuseForeignPage(caller, arrival);

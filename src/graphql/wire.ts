@@ -146,9 +146,7 @@ export class Wire {
 class Inbox {
   readonly #onHold: () => void;
   /** By id, what handles a `subscribe` that has not ended. */
-  readonly #running = new Map<string, Promise<void>>();
-  /** The ids among them that the client has completed. */
-  readonly #completed = new Set<string>();
+  readonly #running = new Map<string, { readonly handled: Promise<void>; isCompleted: boolean }>();
   #waiting: (() => void)[] = [];
   #holds = false;
 
@@ -168,20 +166,17 @@ class Inbox {
     }
     const { type, id } = outlineOf(message);
     const running = this.#running.get(id);
-    if (type === 'subscribe' && running !== undefined && this.#completed.has(id)) {
+    if (type === 'subscribe' && running?.isCompleted === true) {
       this.#waiting.push(() => this.take(message, handler));
-      this.#hold(running);
+      this.#hold(running.handled);
       return;
     }
     const handled = handler(message);
     if (running !== undefined) {
-      if (type === 'complete') this.#completed.add(id);
+      if (type === 'complete') running.isCompleted = true;
     } else if (type === 'subscribe') {
-      this.#running.set(id, handled);
-      void handled.finally(() => {
-        this.#running.delete(id);
-        this.#completed.delete(id);
-      });
+      this.#running.set(id, { handled, isCompleted: false });
+      void handled.finally(() => this.#running.delete(id));
     }
   }
 

@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { promisify } from 'node:util';
+import manifest from '../../package.json' with { type: 'json' };
 import type { BenchData } from './data.ts';
 
 const root = new URL('../../', import.meta.url).pathname;
@@ -13,8 +14,9 @@ export interface Contestant {
   readonly args: readonly string[];
 }
 
+const { start } = manifest.scripts;
 /** As `npm start` runs it. */
-export const ours: Contestant = { name: 'ours', args: ['--max-semi-space-size=8', 'src/main.ts', 'serve'] };
+export const ours: Contestant = { name: 'ours', args: start.split(' ').slice(1) };
 export const peer = (name: string): Contestant => ({ name, args: [`test/bench/peers/${name}.mjs`] });
 
 export interface Served {

@@ -17,7 +17,7 @@ import { Unchanged } from './unchanged.ts';
 // may still be undone.
 
 /** Rough sizes in memory, in bytes. */
-const maxKept = 16 * 1024 * 1024;
+const maxKept = 4 * 1024 * 1024;
 const maxWeight = 64 * 1024;
 const conversationWeight = 1_500;
 const metadataWeight = 200;

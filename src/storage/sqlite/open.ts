@@ -18,7 +18,7 @@ const migrationsFolder = fileURLToPath(new URL('../../../drizzle', import.meta.u
 /** How long to wait for other processes while opening, when there is nobody yet whom waiting could block. */
 export const openTimeoutMs = 5_000;
 /** Pages kept in memory by each connection, in KiB. */
-const cacheKiB = 16 * 1024;
+const cacheKiB = 4 * 1024;
 
 /**
  * The connection that writes. `synchronous=FULL`: a commit is on the disk when it returns.

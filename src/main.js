@@ -1,7 +1,9 @@
 #!/usr/bin/env node
-// The program. It is plain CommonJS, and package.json names no module type, so that a Node that is
-// too old to strip types can still read this one file and say what is wrong. All the other files are
-// ES modules: the hook below says so, which spares Node the trouble of finding out file by file.
+// @ts-check
+// The program. It is plain CommonJS, and package.json names no module type, so that a Node that is too old to
+// strip types can read this one file and say what is wrong; and so that Node need not load what strips types for
+// it, before the cache is there that spares it that for all others. They are ES modules: the hook below says so,
+// which spares Node the trouble of finding out file by file.
 
 const oldestMajor = 24;
 

@@ -8,10 +8,9 @@ import type { Answer, Commission, Request } from './worker.ts';
 const ahead = 2;
 /** Room for all that a history holds. With more to spare, the thread would collect its garbage later. */
 const memory: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 };
-// The same names in the sources and in what is compiled of them.
-const ending = extname(import.meta.url);
-const program = new URL(`../../main${ending}`, import.meta.url); // which has all loaded fast
-const module = new URL(`./worker${ending}`, import.meta.url);
+const program = new URL('../../main.js', import.meta.url); // which has all loaded fast
+// Its name in the sources, or in what is compiled of them.
+const module = new URL(`./worker${extname(import.meta.url)}`, import.meta.url);
 
 /** Has histories made up in a thread of its own. */
 export class Historian {

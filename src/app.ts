@@ -11,9 +11,9 @@ import { secrets } from './access/secrets.ts';
 import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
 import { Tokens } from './access/tokens.ts';
-import { type AddressPolicy, guardedConnector, webhookTargets } from './delivery/address-guard.ts';
+import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
+import { LatePost } from './delivery/late-post.ts';
 import { LiveLog } from './delivery/live.ts';
-import { Post } from './delivery/post.ts';
 import { WebhookSender } from './delivery/webhooks.ts';
 import { finishErasures } from './domain/conversations.ts';
 import { idempotencyMs } from './domain/idempotency.ts';
@@ -117,8 +117,12 @@ export function buildApp(options: AppOptions): App {
     limiter,
     webhookTargets: webhookTargets(webhookPolicy),
   };
-  const connect = guardedConnector(webhookPolicy, timings.webhookConnectMs, options.lookup);
-  const post = new Post(connect, timings.webhookTotalMs);
+  const post = new LatePost({
+    policy: webhookPolicy,
+    connectMs: timings.webhookConnectMs,
+    totalMs: timings.webhookTotalMs,
+    lookup: options.lookup,
+  });
   const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
   const door = new Door(world, limiter, {
@@ -188,7 +192,7 @@ export function buildApp(options: AppOptions): App {
         onError,
       }),
     async preload() {
-      await yoga();
+      await Promise.all([yoga(), post.load(), tokens.load()]);
     },
     drain: () => probes.drain(),
     async tick() {

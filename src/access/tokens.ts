@@ -1,4 +1,4 @@
-import { errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
+import type { JWTPayload } from 'jose';
 import { type Scope, scopes } from '../domain/caller.ts';
 import { type Sender, senders } from '../domain/messages.ts';
 import type { Clock, Storage, TokenSigner } from '../domain/ports.ts';
@@ -21,6 +21,7 @@ const maxLength = 2_048;
 export class Tokens implements TokenSigner {
   readonly #storage: Storage;
   readonly #clock: Clock;
+  #jose: Promise<typeof import('jose')> | undefined;
   #key: Promise<CryptoKey> | undefined;
 
   constructor({ storage, clock }: { storage: Storage; clock: Clock }) {
@@ -28,7 +29,14 @@ export class Tokens implements TokenSigner {
     this.#clock = clock;
   }
 
+  /** Loads what the first token would wait for: a start has no use for it. */
+  load(): Promise<typeof import('jose')> {
+    this.#jose ??= import('jose');
+    return this.#jose;
+  }
+
   async sign(grant: TokenGrant): Promise<string> {
+    const { SignJWT } = await this.load();
     return await new SignJWT({
       account: grant.accountId,
       scope: grant.scopes.join(' '), // as RFC 8693, section 4.2, has it
@@ -51,6 +59,7 @@ export class Tokens implements TokenSigner {
    */
   async verify(token: string): Promise<TokenGrant | undefined> {
     if (token.length > maxLength || !form.test(token)) return undefined;
+    const { errors, jwtVerify } = await this.load();
     const key = await this.#readKey();
     try {
       const { payload } = await jwtVerify(token, key, {

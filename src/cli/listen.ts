@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander';
 import { secrets } from '../access/secrets.ts';
-import { guardedConnector } from '../delivery/address-guard.ts';
-import { Post } from '../delivery/post.ts';
+import { LatePost } from '../delivery/late-post.ts';
 import { sign } from '../delivery/signature.ts';
 import { eventTypes, type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from './clock.ts';
@@ -71,8 +70,8 @@ function forwarder(url: string, { secret: given }: ListenOptions) {
   }
   const secret = given ?? secrets.generateSigningSecret();
   if (given === undefined) console.error(`Each event is signed with ${secret}`);
-  const connect = guardedConnector({ allowHttp: true, allowPrivate: true }, attemptMs);
-  const post = new Post(connect, attemptMs);
+  const policy = { allowHttp: true, allowPrivate: true };
+  const post = new LatePost({ policy, connectMs: attemptMs, totalMs: attemptMs });
   const signal = new AbortController().signal;
   return {
     async send(event: LogEvent): Promise<string> {

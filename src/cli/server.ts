@@ -69,7 +69,9 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     throw error;
   }
   app.webhooks.start();
-  setImmediate(() => app.preload().catch((error: unknown) => log.error({ err: error }, 'could not load GraphQL')));
+  setImmediate(() =>
+    app.preload().catch((error: unknown) => log.error({ err: error }, 'could not load all that is needed')),
+  );
   app.finishErasures().catch((error: unknown) => log.warn({ err: error }, 'could not finish erasing conversations'));
   metrics.start();
   const ticking = setInterval(() => {

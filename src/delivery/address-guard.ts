@@ -1,9 +1,6 @@
-import dns from 'node:dns';
-import { isIP, type LookupFunction } from 'node:net';
+import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { buildConnector } from 'undici';
 import type { WebhookTargets } from '../domain/ports.ts';
-import { dnsLookup } from './resolve.ts';
 
 export interface AddressPolicy {
   /** Whether plain `http` may be used. */
@@ -17,8 +14,8 @@ export class AddressRefused extends Error {
   override readonly name = 'AddressRefused';
 }
 
-const plain = 'must be an `https` address';
-const refusal = 'leads to an address that is not on the public internet';
+export const plain = 'must be an `https` address';
+export const refusal = 'leads to an address that is not on the public internet';
 
 /** Names that never leave the machine or its network (RFC 6761, RFC 6762 and what clouds use). */
 const privateName = /(^|\.)(localhost|local|internal|home\.arpa)$/;
@@ -51,44 +48,9 @@ export function webhookTargets({ allowHttp, allowPrivate }: AddressPolicy): Webh
 }
 
 /** A host name of a URL without the brackets of IPv6 and the dot of the root. */
-function hostOf(hostname: string): string {
+export function hostOf(hostname: string): string {
   return hostname
     .replace(/^\[(.*)\]$/, '$1')
     .replace(/\.$/, '')
     .toLowerCase();
-}
-
-/**
- * Connects only where webhooks may go. A name is resolved once, its addresses are checked, and it is one of
- * these that is connected to: a name server that answers otherwise the next time changes nothing. A literal
- * is never looked up, so it is checked by itself.
- * @param connectMs how long a connection may take to be there, TLS included
- * @param lookup finds the addresses of a name; by default in the DNS, or as the system does where private ones are allowed
- */
-export function guardedConnector(
-  policy: AddressPolicy,
-  connectMs: number,
-  // What is private may have its name from elsewhere than the DNS.
-  lookup: LookupFunction = policy.allowPrivate ? (dns.lookup as LookupFunction) : dnsLookup(),
-): buildConnector.connector {
-  const guarded: LookupFunction = (hostname, options, callback) => {
-    lookup(hostname, { ...options, all: true }, (error, found) => {
-      const addresses = (Array.isArray(found) ? found : []).filter(
-        ({ address }) => policy.allowPrivate || isPublic(address),
-      );
-      const [first] = addresses;
-      if (error !== null) callback(error, '', 0);
-      else if (first === undefined) callback(new AddressRefused(refusal), '', 0);
-      else if (options.all === true) callback(null, addresses);
-      else callback(null, first.address, first.family);
-    });
-  };
-  const connect = buildConnector({ timeout: connectMs, lookup: guarded, allowH2: false });
-  return (options, callback) => {
-    // A URL has brought every spelling of a literal into one form.
-    const host = hostOf(options.hostname);
-    if (options.protocol !== 'https:' && !policy.allowHttp) callback(new AddressRefused(plain), null);
-    else if (!policy.allowPrivate && isIP(host) !== 0 && !isPublic(host)) callback(new AddressRefused(refusal), null);
-    else connect(options, callback);
-  };
 }

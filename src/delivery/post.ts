@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, type Dispatcher, errors } from 'undici';
 import { maxResponseBytes } from '../domain/delivery.ts';
-import { AddressRefused, type guardedConnector } from './address-guard.ts';
+import { AddressRefused } from './address-guard.ts';
+import type { guardedConnector } from './connector.ts';
 import { retryAfterMs } from './schedule.ts';
 import type { SignatureHeaders } from './signature.ts';
 

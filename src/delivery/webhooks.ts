@@ -8,7 +8,7 @@ import { timestamp } from '../domain/time.ts';
 import { childTraceparent, traceIdOf } from '../domain/trace.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
 import { Lanes, type Turn } from './lanes.ts';
-import type { Post } from './post.ts';
+import type { LatePost } from './late-post.ts';
 import { givenBack, isSuccess, settle, withoutEvent } from './settle.ts';
 import { sign } from './signature.ts';
 
@@ -27,7 +27,7 @@ export interface WebhookSenderOptions {
   readonly storage: Storage;
   readonly clock: Clock;
   readonly ids: Ids;
-  readonly post: Post;
+  readonly post: LatePost;
   readonly log: Logger;
   readonly telemetry: Pick<Telemetry, 'attempted'>;
   /** From 0 to 1, for the jitter of the schedule. */

@@ -8,6 +8,7 @@ import Database from 'better-sqlite3';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type Running, start } from './cli/program.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
+import { effort } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { openReceiver, webhookPolicy } from './support/repeatables.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
@@ -19,7 +20,7 @@ import { eventually, gate } from './support/webhooks.ts';
 // there, nobody is shown anything of it from the first one on, and nothing is left when the last is answered.
 
 /** More than any one transaction takes away. */
-const size = 300;
+const size = effort(150, 300);
 
 /** Does something many times, some of them at once. */
 async function repeatedly(times: number, act: (index: number) => Promise<unknown>): Promise<void> {
@@ -317,7 +318,7 @@ test('what a process was killed in the midst of, the next one finishes when it s
     return { process, client: clientOf(/"url":"([^"]+)"/.exec(printed)?.[1] ?? '', secret) };
   }
   const first = await serve();
-  const times = 1_200;
+  const times = effort(700, 1_200);
   const { id, leadId } = await tell(first.client, marker, times);
   const answered = first.client.rest('DELETE', `/conversations/${id}`).then(
     () => true,

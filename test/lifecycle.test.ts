@@ -176,6 +176,6 @@ test('a conversation lives by the table, whichever face each command comes throu
         expect(body.pagination.total).toBe(1);
       },
     ),
-    { numRuns: effort(60, 600) },
+    { numRuns: effort(40, 600) },
   );
 }, 600_000);

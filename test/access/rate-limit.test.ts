@@ -257,7 +257,7 @@ describe('one limiter, never killed, with a clock that never goes back', () => {
           await pair.comparePeek();
         }
       }),
-      { numRuns: effort(150, 1_500) },
+      { numRuns: effort(80, 1_500) },
     );
   });
 });
@@ -379,7 +379,7 @@ describe('whatever happens', () => {
           }
         },
       ),
-      { numRuns: effort(150, 1_500) },
+      { numRuns: effort(80, 1_500) },
     );
   });
 });

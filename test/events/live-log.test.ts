@@ -290,7 +290,7 @@ describe('whoever follows the log', () => {
       fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }), (steps) =>
         run(storage, liveLog, steps),
       ),
-      { numRuns: effort(100, 1_000) },
+      { numRuns: effort(40, 1_000) },
     );
   });
 
@@ -317,7 +317,7 @@ describe('whoever follows the log', () => {
           await run(storage, new LiveLog(badlyTold), steps, () => hint());
         },
       ),
-      { numRuns: effort(100, 1_000) },
+      { numRuns: effort(40, 1_000) },
     );
   });
 

@@ -243,12 +243,12 @@ async function stopAndResume(
 }
 
 test('a socket that stops reading while many events are written costs no memory, is closed with 4290, and resumes to completeness', async () => {
-  const count = effort(25_000, 100_000);
+  const count = effort(10_000, 100_000);
   const result = await stopAndResume([socket], {
     beside: restStream,
     count,
-    bytes: effort(4_000, 1_000),
-    slowReaderMs: 5_000,
+    bytes: effort(10_000, 1_000),
+    slowReaderMs: effort(2_000, 5_000),
   });
   expect(result.log.length).toBe(count);
   expect(result.growthMegabytes).toBeLessThan(60);

@@ -203,7 +203,10 @@ export function buildApp(options: AppOptions): App {
     finishErasures: endErasures,
     async close() {
       await webhooks.stop(0);
-      await limiter.handBack({ all: true });
+      // On a disk that is full, say, or for a file that a newer version has taken over: then their minute has to pass.
+      const onFailure = (error: unknown): void =>
+        log.warn({ err: error }, 'could not give back what is reserved of limits');
+      await limiter.handBack({ all: true }).catch(onFailure);
     },
   };
 }

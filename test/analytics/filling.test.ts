@@ -1,25 +1,16 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { effort } from '../support/effort.ts';
-import { temporaryFolder } from '../support/files.ts';
+import { migrations, OlderFile } from '../support/older-file.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { Chronicle, histories, type Step } from './histories.ts';
 
 // A file of before the counters were kept is made from one in which they were: the same rows in the tables
 // of then. After the migration it has to hold the same counters.
 
-const drizzle = join(import.meta.dirname, '../../drizzle');
-const { entries } = JSON.parse(readFileSync(join(drizzle, 'meta/_journal.json'), 'utf8')) as {
-  entries: { tag: string; when: number }[];
-};
-const before = entries.slice(
-  0,
-  entries.findIndex(({ tag }) => tag.endsWith('_analytics')),
-);
+const before = migrations.findIndex(({ tag }) => tag.endsWith('_analytics'));
 
 let server: TestServer;
 beforeAll(async () => {
@@ -28,42 +19,22 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 /** A copy of an account's rows in a file as an older version has left it. */
-function olderFile(accountId: string): string {
-  const path = join(temporaryFolder(), 'older.db');
-  const older = new Database(path);
-  older.exec(
-    'CREATE TABLE __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',
-  );
-  for (const { tag, when } of before) {
-    older.exec(readFileSync(join(drizzle, `${tag}.sql`), 'utf8'));
-    older.prepare('INSERT INTO __drizzle_migrations (hash, created_at) VALUES (?, ?)').run(tag, when);
+function olderFile(accountId: string, change: string | undefined): string {
+  const older = new OlderFile(before, server.databasePath);
+  older.copy('accounts', 'id = ?', accountId);
+  for (const table of ['account_totals', 'conversations', 'leads', 'events']) {
+    older.copy(table, 'account_id = ?', accountId);
   }
-  older.prepare('ATTACH ? AS newer').run(server.databasePath);
   const keys = 'SELECT key FROM newer.conversations WHERE account_id = ?';
-  for (const [table, condition] of [
-    ['accounts', 'id = ?'],
-    ['account_totals', 'account_id = ?'],
-    ['conversations', 'account_id = ?'],
-    ['messages', `conversation_key IN (${keys})`],
-    ['leads', 'account_id = ?'],
-    ['events', 'account_id = ?'],
-  ] as const) {
-    const columns = older
-      .prepare<[], { name: string }>(`PRAGMA table_info(${table})`)
-      .all()
-      .map(({ name }) => name)
-      .join();
-    older
-      .prepare(`INSERT INTO ${table} (${columns}) SELECT ${columns} FROM newer.${table} WHERE ${condition}`)
-      .run(accountId);
-  }
+  older.copy('messages', `conversation_key IN (${keys})`, accountId);
+  if (change !== undefined) older.run(change);
   older.close();
-  return path;
+  return older.path;
 }
 
 async function migrated(path: string): Promise<void> {
   const storage = openSqliteStorage(path);
-  expect(storage.migrations.applied).toBe(storage.migrations.total - before.length);
+  expect(storage.migrations.applied).toBe(storage.migrations.total - before);
   await storage.close();
 }
 
@@ -83,16 +54,11 @@ function counted(path: string, accountId: string) {
 }
 
 /** Plays a history, and gives what is counted of it as it happened, and after the fact. */
-async function countedTwice(steps: readonly Step[], lose?: (older: Database.Database) => void) {
+async function countedTwice(steps: readonly Step[], change?: string) {
   const account = await server.account();
   const chronicle = new Chronicle(server, account);
   await chronicle.play(steps);
-  const path = olderFile(account.account.id);
-  if (lose !== undefined) {
-    const older = new Database(path);
-    lose(older);
-    older.close();
-  }
+  const path = olderFile(account.account.id, change);
   await migrated(path);
   return { live: counted(server.databasePath, account.account.id), filled: counted(path, account.account.id) };
 }
@@ -137,9 +103,7 @@ describe('a file of before', () => {
   });
 
   test('has the last closing counted, though the log no longer reaches back to it', async () => {
-    const { live, filled } = await countedTwice([create, reply, status('closed')], (older) =>
-      older.exec('DELETE FROM events'),
-    );
+    const { live, filled } = await countedTwice([create, reply, status('closed')], 'DELETE FROM events');
     expect(filled).toEqual(live);
   });
 

@@ -8,7 +8,11 @@ import { getTableConfig, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import * as declared from '../../src/storage/sqlite/tables.ts';
+import type { Client } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { migrations, OlderFile } from '../support/older-file.ts';
+import { startTestServer } from '../support/server.ts';
+import { openScene } from '../support/webhooks.ts';
 import { storedAccount } from './samples.ts';
 
 const repository = join(import.meta.dirname, '../..');
@@ -157,6 +161,114 @@ describe('the migrated tables', () => {
     const path = await migratedFile();
     expect(query(path, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
     expect(query(path, 'PRAGMA foreign_key_check')).toEqual([]);
+  });
+});
+
+/** A past of everything that there is, on a server of this version. */
+async function full() {
+  const scene = await openScene();
+  const { client } = scene;
+  const { id: webhookId } = await scene.webhook();
+  const hello = { content: 'Where is my order?', sender: 'visitor' };
+  const ids: string[] = [];
+  for (let index = 0; index < 5; index++) {
+    const body = { subject: `order ${index}`, externalId: `order-${index}`, metadata: { index }, message: hello };
+    const headers = { 'idempotency-key': `order-${index}` };
+    ids.push((await client.rest('POST', '/conversations', { body, headers })).body.id);
+    scene.clock.advance(60_000);
+  }
+  const [first, second, third] = ids;
+  await client.rest('POST', `/conversations/${first}/messages`, { body: { content: 'On its way.', sender: 'agent' } });
+  await client.rest('POST', '/leads', { body: { conversationId: first, email: 'ada@example.com' } });
+  await client.rest('PATCH', `/conversations/${second}`, { body: { status: 'closed' } });
+  await client.rest('DELETE', `/conversations/${third}`);
+  await client.rest('POST', '/tokens', { body: { scopes: ['conversations:read'], expiresInSeconds: 600 } });
+  await scene.attempted(webhookId, 1);
+  await scene.server.app.close(); // from here on nothing is written by itself
+  return scene;
+}
+
+describe('a file of an earlier version', () => {
+  const paths = ['/conversations', '/conversations?sort=lastActivityAt', '/leads', '/events', '/api-keys'];
+  const shown = async (client: Client) =>
+    await Promise.all(paths.map(async (path) => (await client.rest('GET', path)).body));
+
+  test.each(migrations.slice(0, -1).map(({ tag }, index) => ({ tag, count: index + 1 })))(
+    'that ended with $tag is brought up to date, with all that is in it, and serves',
+    async ({ count }) => {
+      const { server, client, clock } = await full();
+      const older = new OlderFile(count, server.databasePath);
+      const tables = older.tables;
+      for (const table of tables) older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
+      const queries = tables
+        .filter((table) => table !== 'meta')
+        .map((table) => `SELECT ${older.columnsOf(table)} FROM ${table} ORDER BY 1, 2`);
+      const rows = (path: string) => queries.map((sql) => query(path, sql));
+      const before = [rows(older.path), await shown(client)];
+      expect(query(older.path, 'SELECT * FROM conversations')).toHaveLength(4);
+
+      const upgraded = await startTestServer({ databasePath: older.path, clock });
+      onTestFinished(() => upgraded.close());
+      const { applied, total } = upgraded.storage.migrations;
+      expect(applied).toBe(total - count);
+      const same = upgraded.clientFor(client.secret);
+      expect([rows(older.path), await shown(same)]).toEqual(before);
+      older.close();
+      expect(query(older.path, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
+      expect(query(older.path, 'PRAGMA foreign_key_check')).toEqual([]);
+      const fresh = await migratedFile();
+      for (const { name } of query<{ name: string }>(fresh, `SELECT name FROM sqlite_schema WHERE type = 'table'`)) {
+        expect(storedForm(older.path, name)).toEqual(storedForm(fresh, name));
+      }
+
+      const { id } = (await same.rest('GET', '/conversations?limit=1')).body.data[0];
+      const sent = await same.rest('POST', `/conversations/${id}/messages`, {
+        body: { content: 'Hi', sender: 'visitor' },
+      });
+      expect(sent.body).toMatchObject({ sequence: 2 });
+      expect((await same.rest('DELETE', `/conversations/${id}`)).status).toBe(204);
+    },
+  );
+});
+
+describe('a file that a newer version migrates while this one serves it', () => {
+  test('is written no more by this one, which says so on both faces and to probes, and reads on', async () => {
+    const server = await startTestServer();
+    onTestFinished(() => server.close());
+    const client = await server.account();
+    const { id } = (await client.rest('POST', '/conversations', { body: {} })).body;
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
+
+    const newer = new Database(server.databasePath);
+    newer.exec(`BEGIN IMMEDIATE;
+      ALTER TABLE accounts ADD COLUMN colour TEXT;
+      INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9e12);
+      COMMIT`);
+    newer.close();
+
+    const detail = 'The database was migrated by a newer version of the service, which is to take over.';
+    for (let again = 0; again < 2; again++) {
+      const refused = await client.rest('POST', `/conversations/${id}/messages`, {
+        body: { content: 'Hi', sender: 'agent' },
+      });
+      expect(refused).toMatchObject({ status: 503, body: { code: 'UNAVAILABLE', detail } });
+      expect(refused.headers['retry-after']).toBe('1');
+      const { errors } = await client.graphql('mutation { createConversation(input: {}) { conversation { id } } }');
+      expect(errors).toMatchObject([{ message: detail, extensions: { code: 'UNAVAILABLE' } }]);
+      expect((await client.rest('GET', `/conversations/${id}`)).body).toMatchObject({ id, messages: [] });
+      expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
+    }
+  });
+
+  test('is written on when the schema was changed by nobody’s migration', async () => {
+    const server = await startTestServer();
+    onTestFinished(() => server.close());
+    const client = await server.account();
+    const beside = new Database(server.databasePath);
+    beside.exec('CREATE INDEX of_an_operator ON leads (created_at)');
+    beside.close();
+    expect((await client.rest('POST', '/conversations', { body: {} })).status).toBe(201);
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
   });
 });
 

@@ -24,6 +24,7 @@ import {
 } from './open.ts';
 import type { Queries } from './queries.ts';
 import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
+import { refuseSuperseded } from './superseded.ts';
 import { CommitWatch } from './watch.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
 import { type Lease, Writer, type WriterOptions } from './writer.ts';
@@ -45,6 +46,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   watch.cleanLog(); // a process that was killed right after erasing something could not do it any more
   const writer = new Writer(writing, transactionsOn(openQueries(writing), watch), {
     ...options,
+    onBegin: refuseSuperseded(writing),
     onCommit: watch.committed,
   });
   return {
@@ -66,10 +68,15 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   };
 }
 
-/** A statement that no cache of the program answers. */
+/** Reads what no cache of the program answers, from a file that is still this version's to serve. */
 function checkOf(connection: Connection): { check(): void } {
   const statement = connection.prepare('SELECT value FROM meta LIMIT 1');
-  return { check: () => void statement.get() };
+  const refuse = refuseSuperseded(connection);
+  const check = connection.transaction(() => {
+    refuse();
+    statement.get();
+  });
+  return { check };
 }
 
 function openConnections(path: string, options: ConnectionOptions) {

@@ -15,6 +15,8 @@ export interface WriterOptions {
   readonly busyTimeoutMs?: number;
   /** The longest that one group may hold the event loop before it commits. With less, more commits cost throughput. */
   readonly maxGroupMs?: number;
+  /** Called at the beginning of each transaction. What it throws is what all works end with that wait. */
+  readonly onBegin?: () => void;
   /** Called after each group, once it is committed or undone, before its promises settle. */
   readonly onCommit?: () => void;
   /** Told how many works a group held, and how long it took with its commit. */
@@ -44,6 +46,7 @@ export class Writer<Tx> {
   readonly #transactionFor: (lease: Lease) => Tx;
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
+  readonly #onBegin: () => void;
   readonly #onCommit: () => void;
   readonly #onGroup: (works: number, durationMs: number) => void;
   #queue: Job<Tx>[] = [];
@@ -58,13 +61,20 @@ export class Writer<Tx> {
   constructor(
     connection: Connection,
     transactionFor: (lease: Lease) => Tx,
-    { busyTimeoutMs = 5_000, maxGroupMs = 4, onCommit = () => {}, onGroup = () => {} }: WriterOptions = {},
+    {
+      busyTimeoutMs = 5_000,
+      maxGroupMs = 4,
+      onBegin = () => {},
+      onCommit = () => {},
+      onGroup = () => {},
+    }: WriterOptions = {},
   ) {
     this.#connection = connection;
     this.#steps = prepareSteps(connection);
     this.#transactionFor = transactionFor;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
+    this.#onBegin = onBegin;
     this.#onCommit = onCommit;
     this.#onGroup = onGroup;
   }
@@ -121,8 +131,10 @@ export class Writer<Tx> {
   #begin(): unknown {
     try {
       this.#steps.begin.run();
+      this.#onBegin();
       return undefined;
     } catch (error) {
+      this.#rollback();
       return error;
     }
   }

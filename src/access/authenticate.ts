@@ -46,7 +46,7 @@ export async function authenticate(books: Books, authorization: string | undefin
 async function byKey({ storage, secrets, clock }: Books, secret: string): Promise<Identified | undefined> {
   const found = await storage.read.apiKeys.findBySecret(secrets.hash(secret));
   if (found === undefined || !isValid(found.key, clock)) return undefined;
-  const { key, account } = found;
+  const { key, account, state } = found;
   return {
     caller: {
       account,
@@ -54,6 +54,7 @@ async function byKey({ storage, secrets, clock }: Books, secret: string): Promis
       credential: 'key',
       scopes: new Set(key.scopes),
       expiresAtMs: key.expiresAt === null ? undefined : Date.parse(key.expiresAt),
+      storageState: state,
     },
     lastUsedAt: key.lastUsedAt,
   };

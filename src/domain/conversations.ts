@@ -42,6 +42,7 @@ export const getConversation = operation({
   summary: 'Returns a conversation with all its messages.',
   scope: 'conversations:read',
   openToBound: true,
+  hangsOnStorageAlone: true,
   input: z.strictObject({ id: idInput('conversation').describe('The conversation’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }): Promise<ConversationWithMessages> {
@@ -96,6 +97,7 @@ export const listConversations = operation({
   name: 'listConversations',
   summary: 'Lists the account’s conversations, newest first, without their messages.',
   scope: 'conversations:read',
+  hangsOnStorageAlone: true,
   input: z
     .strictObject({
       ...pageInput,

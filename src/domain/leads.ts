@@ -134,6 +134,7 @@ export const listLeads = operation({
   name: 'listLeads',
   summary: 'Lists the account’s leads, newest first.',
   scope: 'leads:read',
+  hangsOnStorageAlone: true,
   input: newestFirstInput,
   errors: [],
   run: ({ caller, storage }, input): Promise<List<Lead>> =>
@@ -144,6 +145,7 @@ export const getLead = operation({
   name: 'getLead',
   summary: 'Returns a lead.',
   scope: 'leads:read',
+  hangsOnStorageAlone: true,
   input: z.strictObject({ id: idInput('lead').describe('The lead’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }): Promise<Lead> {

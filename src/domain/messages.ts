@@ -234,6 +234,7 @@ export const listMessages = operation({
   summary: 'Lists the messages of a conversation by their sequence.',
   scope: 'conversations:read',
   openToBound: true,
+  hangsOnStorageAlone: true,
   input: z
     .strictObject({
       conversationId: idInput('conversation').describe('The conversation that they are in.'),

@@ -35,6 +35,8 @@ interface Definition<Schema extends z.ZodType, Output> {
   /** Given where it can be sent again under an idempotency key, which is then a part of its input. */
   readonly repeatable?: Repeatable<z.output<Schema>, Output>;
   readonly deprecated?: Deprecation;
+  /** Whether nothing else comes into its result than its input, its caller and what is stored: no clock, no limiter. */
+  readonly hangsOnStorageAlone?: boolean;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -52,6 +54,8 @@ export interface Operation<Input = unknown, Output = unknown> {
   readonly errors: readonly ErrorCode[];
   /** Whether its input holds an `idempotencyKey`. */
   readonly repeatable: boolean;
+  /** Whether its result stays what it is as long as nothing is written. */
+  readonly hangsOnStorageAlone: boolean;
   /** Set when clients should stop calling it. */
   readonly deprecated: Deprecation | undefined;
   /** @throws FORBIDDEN naming what is missing */
@@ -89,6 +93,7 @@ export function operation<Schema extends z.ZodType, Output>(
     input: schema as z.ZodType<z.output<Schema>>,
     errors: repeatable === undefined ? definition.errors : [...new Set([...definition.errors, ...errorsOfRepeats])],
     repeatable: repeatable !== undefined,
+    hangsOnStorageAlone: definition.hangsOnStorageAlone ?? false,
     deprecated: definition.deprecated,
     authorise(caller) {
       if (caller.conversationId !== undefined && !self.openToBound) {

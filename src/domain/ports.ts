@@ -170,9 +170,17 @@ export interface AccountWrites {
   update(account: Account): Awaitable<void>;
 }
 
+/** A key that was found by its secret. */
+export interface FoundApiKey {
+  readonly key: ApiKey;
+  readonly account: Account;
+  /** Says which state of the storage this is: as long as it is the same, nobody has committed anything. */
+  readonly state?: number;
+}
+
 export interface ApiKeyReads extends NewestFirstReads<ApiKey> {
   /** The key with this secret and its account, whether it is still valid or not. */
-  findBySecret(secretHash: Uint8Array): Awaitable<{ key: ApiKey; account: Account } | undefined>;
+  findBySecret(secretHash: Uint8Array): Awaitable<FoundApiKey | undefined>;
   find(accountId: string, id: string): Awaitable<ApiKey | undefined>;
   /** A number that grows with every revocation, of any account: as long as it stays, no key has ended by one. */
   revocations(): Awaitable<number>;

@@ -23,7 +23,7 @@ function toApiKey(row: Row): ApiKey {
 
 const ofAccount = eq(apiKeys.accountId, sql.placeholder('accountId'));
 
-export function apiKeyReads(db: Queries): ApiKeyReads {
+export function apiKeyReads(db: Queries) {
   const findBySecret = db
     .select()
     .from(apiKeys)
@@ -52,7 +52,7 @@ export function apiKeyReads(db: Queries): ApiKeyReads {
   const revocations = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'revocations')).prepare();
   const tokenKey = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'token_key')).prepare();
   return {
-    findBySecret: (secretHash) => {
+    findBySecret: (secretHash: Uint8Array) => {
       const row = findBySecret.get({ secretHash });
       return row && { key: toApiKey(row.api_keys), account: toAccount(row.accounts) };
     },
@@ -71,7 +71,7 @@ export function apiKeyReads(db: Queries): ApiKeyReads {
       return Buffer.from(row.value, 'hex');
     },
     countLive: (accountId) => countLive.get({ accountId })?.count ?? 0,
-  };
+  } satisfies ApiKeyReads;
 }
 
 /** @param onRevoke is told that a key has ended; the transaction may still be undone */

@@ -2,7 +2,7 @@ import type { StoredConversation } from '../../domain/conversation.ts';
 import type { ConversationQuery } from '../../domain/conversations.ts';
 import type { Message } from '../../domain/messages.ts';
 import type { Slice } from '../../domain/paging.ts';
-import type { ApiKeyReads, ConversationReads, MessageReads } from '../../domain/ports.ts';
+import type { ApiKeyReads, ConversationReads, FoundApiKey, MessageReads } from '../../domain/ports.ts';
 import { Recent } from '../../domain/recent.ts';
 import { apiKeyReads } from './api-keys.ts';
 import { conversationReads, versionReads } from './conversations.ts';
@@ -109,10 +109,14 @@ export function cachedMessageReads(db: Queries): MessageReads {
 
 export function cachedApiKeyReads(db: Queries): ApiKeyReads {
   const reads = apiKeyReads(db);
-  const keys = new Unchanged<ReturnType<ApiKeyReads['findBySecret']>>(db.$client, 1_000);
+  const keys = new Unchanged<FoundApiKey | undefined>(db.$client, 1_000);
   return {
     ...reads,
-    findBySecret: (hash) => keys.get(Buffer.from(hash).toString('latin1'), () => reads.findBySecret(hash)),
+    findBySecret: (hash) =>
+      keys.get(Buffer.from(hash).toString('latin1'), (state) => {
+        const found = reads.findBySecret(hash);
+        return found && { ...found, state };
+      }),
   };
 }
 

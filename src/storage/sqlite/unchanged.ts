@@ -9,6 +9,7 @@ export class Unchanged<T> {
   readonly #maxKept: number;
   readonly #kept = new Map<string, T>();
   #version: unknown;
+  #state = 0;
 
   /**
    * @param connection one that only reads: its own commits would not show
@@ -20,14 +21,20 @@ export class Unchanged<T> {
     this.#dataVersion = () => statement.get();
   }
 
-  /** What `read` returns, or has returned since the last commit. */
-  get(key: string, read: () => T): T {
+  /**
+   * What `read` returns, or has returned since the last commit.
+   * @param read is told a number that stays the same until the next commit
+   */
+  get(key: string, read: (state: number) => T): T {
     const version = this.#dataVersion();
-    if (version !== this.#version || this.#kept.size >= this.#maxKept) this.#kept.clear();
-    this.#version = version;
+    if (version !== this.#version || this.#kept.size >= this.#maxKept) {
+      this.#kept.clear();
+      this.#version = version;
+      this.#state++;
+    }
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
-    const value = read();
+    const value = read(this.#state);
     this.#kept.set(key, value);
     return value;
   }

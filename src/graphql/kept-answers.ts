@@ -1,0 +1,37 @@
+import type { Caller } from '../domain/caller.ts';
+import { operations } from '../domain/operations.ts';
+import { Recent } from '../domain/recent.ts';
+
+/** An answer that went well, and the operations that were called for it. */
+export interface KeptAnswer {
+  readonly body: string;
+  readonly calls: readonly string[];
+}
+
+/** In UTF-16 code units, of questions and answers. */
+const maxKept = 4 * 1024 * 1024;
+const maxLength = 64 * 1024;
+
+const hangOnStorageAlone = new Set<string>(
+  Object.values(operations).flatMap((operation) => (operation.hangsOnStorageAlone ? [operation.name] : [])),
+);
+
+/**
+ * The answers to those who ask the same again, as pages do that poll. None is ever out of date: to let a key in, the
+ * storage says in which state it is, and an answer is given again in the state that it was made in, to the same key,
+ * if nothing but the storage comes into it.
+ */
+export class KeptAnswers {
+  readonly #kept = new Recent<KeptAnswer>(maxKept);
+
+  /** @param question all that the answer hangs on beside the caller and the storage */
+  get({ keyId, storageState }: Caller, question: string): KeptAnswer | undefined {
+    return storageState === undefined ? undefined : this.#kept.get(`${keyId} ${question}`, storageState);
+  }
+
+  keep({ keyId, storageState }: Caller, question: string, answer: KeptAnswer): void {
+    if (storageState === undefined || !answer.calls.every((name) => hangOnStorageAlone.has(name))) return;
+    const length = question.length + answer.body.length;
+    if (length <= maxLength) this.#kept.keep(`${keyId} ${question}`, storageState, answer, length);
+  }
+}

@@ -1,0 +1,134 @@
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+
+// Who asks the same again is given what was answered before, unless anything may have changed.
+
+let server: TestServer;
+let client: TestAccount;
+let id: string;
+/** The statements that were run, but for those by which it is found out whether anything has changed. */
+let statements: string[];
+
+beforeEach(async () => {
+  statements = [];
+  server = await startTestServer({
+    onStatement: (sql) => {
+      if (!/^PRAGMA|api_keys|rate_windows|^BEGIN|^COMMIT/.test(sql)) statements.push(sql);
+    },
+  });
+  onTestFinished(() => server.close());
+  client = await server.account();
+  id = (await client.rest('POST', '/conversations', { body: { subject: 'first' } })).body.id;
+  await client.rest('GET', '/account'); // so that the use of the key is noted, which is a write
+});
+
+const list = '{ conversations { totalCount nodes { id subject } } }';
+const one = 'query ($id: ID!) { conversation(id: $id) { subject messages { nodes { content } } } }';
+
+/** The subjects in a list. */
+async function subjects(who: TestAccount | ReturnType<TestServer['clientFor']> = client): Promise<string[]> {
+  const { data } = await who.graphql(list);
+  return data.conversations.nodes.map(({ subject }: { subject: string }) => subject);
+}
+
+test('what is asked again is answered without reading it again, and counts as before', async () => {
+  await client.graphql(one, { id });
+  await client.graphql(list);
+  const before = (await client.graphql('{ account { rateLimit { remaining } } }')).data.account.rateLimit.remaining;
+  statements = [];
+  expect((await client.graphql(one, { id })).data.conversation.subject).toBe('first');
+  expect(await subjects()).toEqual(['first']);
+  expect(statements).toEqual([]);
+  const after = (await client.graphql('{ account { rateLimit { remaining } } }')).data.account.rateLimit.remaining;
+  expect(before - after).toBe(3);
+  const metrics = await (await fetch(`${server.url}/metrics`)).text();
+  expect(metrics).toMatch(/operations_total\{face="graphql",operation="getConversation",code="OK"\} 2\n/);
+  expect(metrics).toMatch(/operations_total\{face="graphql",operation="listConversations",code="OK"\} 2\n/);
+  expect(server.logLines.filter(({ operation }) => operation === 'getConversation')).toHaveLength(2);
+});
+
+describe('is answered anew', () => {
+  test('after a write through either face', async () => {
+    expect(await subjects()).toEqual(['first']);
+    await client.rest('PATCH', `/conversations/${id}`, { body: { subject: 'second' } });
+    expect(await subjects()).toEqual(['second']);
+    await client.graphql(
+      'mutation ($id: ID!) { updateConversation(input: { id: $id, subject: "third" }) { eventCursor } }',
+      {
+        id,
+      },
+    );
+    expect(await subjects()).toEqual(['third']);
+    expect((await client.graphql(one, { id })).data.conversation.subject).toBe('third');
+    await client.rest('DELETE', `/conversations/${id}`);
+    expect(await subjects()).toEqual([]);
+    expect((await client.graphql(one, { id })).data.conversation).toBeNull();
+  });
+
+  test('after a write through another process on the file', async () => {
+    const beside = await startTestServer({ databasePath: server.databasePath, clock: server.clock });
+    onTestFinished(() => beside.close());
+    for (const subject of ['second', 'third']) {
+      await subjects();
+      await beside.clientFor(client.secret).rest('PATCH', `/conversations/${id}`, { body: { subject } });
+      expect(await subjects()).toEqual([subject]);
+    }
+  });
+
+  test('with other variables, another name of its operation, and for another account', async () => {
+    const other = (await client.rest('POST', '/conversations', { body: { subject: 'other' } })).body.id;
+    for (const [which, subject] of [
+      [id, 'first'],
+      [other, 'other'],
+      [id, 'first'],
+    ]) {
+      expect((await client.graphql(one, { id: which })).data.conversation.subject).toBe(subject);
+    }
+    const two = `query A { conversations(first: 1) { nodes { subject } } } query B { conversations { totalCount } }`;
+    for (const [operationName, found] of [
+      ['A', { nodes: [{ subject: 'other' }] }],
+      ['B', { totalCount: 2 }],
+      ['A', { nodes: [{ subject: 'other' }] }],
+    ]) {
+      expect((await client.post({ query: two, operationName })).body.data.conversations).toEqual(found);
+    }
+    expect(await subjects(await server.account())).toEqual([]);
+  });
+
+  test('for another key, which may see less', async () => {
+    await subjects();
+    const leadsOnly = await client.withScopes('leads:read');
+    for (let again = 0; again < 2; again++) {
+      await subjects();
+      expect((await leadsOnly.graphql(list)).errors).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }]);
+    }
+  });
+
+  test('for a token, which may see one conversation only', async () => {
+    await client.rest('POST', '/conversations', { body: { subject: 'other' } });
+    const { body } = await client.rest('POST', '/tokens', {
+      body: { scopes: ['conversations:read'], conversationId: id, sender: 'visitor', expiresInSeconds: 600 },
+    });
+    const bound = server.clientFor(body.token);
+    await client.graphql(list);
+    expect((await bound.graphql(list)).errors).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }]);
+    expect((await bound.graphql(one, { id })).data.conversation.subject).toBe('first');
+  });
+
+  test('where more than the storage comes into it: the limit, and the time', async () => {
+    const remaining = '{ account { rateLimit { remaining } } conversations { totalCount } }';
+    const [first, second] = [(await client.graphql(remaining)).data, (await client.graphql(remaining)).data];
+    expect(second.account.rateLimit.remaining).toBe(first.account.rateLimit.remaining - 1);
+    const analytics = '{ analytics { period { to } } }';
+    const before = (await client.graphql(analytics)).data.analytics.period.to;
+    server.clock.advance(3_600_000);
+    expect((await client.graphql(analytics)).data.analytics.period.to).not.toBe(before);
+  });
+
+  test('when its key has ended: then not at all', async () => {
+    await subjects();
+    const { data } = await client.graphql('{ apiKeys { nodes { id } } }');
+    await client.rest('DELETE', `/api-keys/${data.apiKeys.nodes[0].id}`);
+    expect((await client.graphql(list)).errors).toMatchObject([{ extensions: { code: 'UNAUTHENTICATED' } }]);
+  });
+});

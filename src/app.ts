@@ -199,7 +199,10 @@ export function buildApp(options: AppOptions): App {
     finishErasures: endErasures,
     async close() {
       await webhooks.stop(0);
-      await limiter.handBack({ all: true });
+      // What cannot be handed back counts as spent; it must not keep the storage from being closed.
+      await limiter.handBack({ all: true }).catch((error: unknown) => {
+        log.warn({ err: error }, 'could not hand back what was reserved of limits');
+      });
     },
   };
 }

@@ -136,7 +136,12 @@ export function buildApp(options: AppOptions): App {
   let loading: Promise<ReturnType<typeof createGraphQLServer>> | undefined;
   /** Yoga, which takes as long to load as a third of all else, and which not every request needs. */
   const yoga = () => {
-    loading ??= import('./graphql/yoga.ts').then((module) => module.createGraphQLServer(world, graphQLOptions));
+    loading ??= import('./graphql/yoga.ts')
+      .then((module) => module.createGraphQLServer(world, graphQLOptions))
+      .catch((error: unknown) => {
+        loading = undefined; // for want of descriptors, say: the next request tries again
+        throw error;
+      });
     return loading;
   };
 

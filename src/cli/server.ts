@@ -68,6 +68,8 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     await storage.close();
     throw error;
   }
+  // When connections cannot be taken, for want of descriptors or memory, others still can be served.
+  server.on('error', (error) => log.warn({ err: error }, 'could not take a connection'));
   app.webhooks.start();
   setImmediate(() => app.preload().catch((error: unknown) => log.error({ err: error }, 'could not load GraphQL')));
   app.finishErasures().catch((error: unknown) => log.warn({ err: error }, 'could not finish erasing conversations'));

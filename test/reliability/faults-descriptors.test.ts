@@ -31,7 +31,9 @@ test('with no descriptors left those who are connected are served, and when othe
       body: { message: { sender: 'visitor', content } },
     });
     expect(status).toBe(201);
-    expect((await client.graphql('mutation { createConversation(input: {}) { conversation { id } } }')).errors).toBe(undefined);
+    expect((await client.graphql('mutation { createConversation(input: {}) { conversation { id } } }')).errors).toBe(
+      undefined,
+    );
   };
   const { body: webhook } = await client.rest('POST', '/webhooks', { body: { url: receiver.url } });
 

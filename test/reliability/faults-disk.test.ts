@@ -26,7 +26,7 @@ describe.skipIf(cannotMount !== undefined)(
       const server = await serveOn(disk, path);
       const writers = await Writers.start(server.url, server.secret, 4, 8_000);
       // By then the write-ahead log has been folded into the file, and is written anew from its beginning.
-      await writers.until(() => writers.done > effort(100, 600));
+      await writers.until(() => writers.done > effort(60, 600));
       for (let round = 0; round < effort(2, 10); round++) {
         const refused = writers.refused;
         await awayFromTheMinute(5_000);

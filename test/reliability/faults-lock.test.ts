@@ -12,7 +12,7 @@ import { awayFromTheMinute } from './what-holds.ts';
 // Another process, which is this one, holds the lock that everybody needs who writes.
 
 /** The long one is longer than a write waits. */
-const heldMs = effort(1_000, 10_000);
+const heldMs = effort(700, 10_000);
 /** What is let in is reserved before, which is a write: of this account's budget so much is that it lasts at this pace. */
 const paceMs = 150;
 /** How long a write waits, as documented. */

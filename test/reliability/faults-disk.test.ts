@@ -9,7 +9,7 @@ import { effort } from '../support/effort.ts';
 import { until } from '../support/subscribe.ts';
 import { cannotMount, type SmallDisk, smallDisk } from './small-disk.ts';
 import { awayFromTheMinute, keepsWhatWasAcknowledged, readsGoOn } from './what-holds.ts';
-import { Writers } from './writers.ts';
+import { makeBusyAccount, Writers } from './writers.ts';
 
 // A disk that fills up, and one that cannot be written, under the program as it runs. The skipping of these says why.
 
@@ -21,7 +21,7 @@ describe.skipIf(cannotMount !== undefined)(
     test('that is full has writes refused on both faces, and reads go on; with room again all go on, and nothing is lost', {
       timeout: effort(30_000, 300_000),
     }, async () => {
-      const disk = smallDisk(24);
+      const disk = smallDisk(effort(24, 256));
       const path = join(disk.folder, 'test.db');
       const server = await serveOn(disk, path);
       const writers = await Writers.start(server.url, server.secret, 4, 8_000);
@@ -112,9 +112,7 @@ interface Served {
 
 /** Starts a server whose log is on the same disk as its data, as it often is. */
 async function serveOn({ folder }: SmallDisk, path: string): Promise<Served> {
-  const { apiKey } = await commandLine(path).json<{ apiKey: { secret: string } }>(
-    ...['account', 'create', '--name', 'x', '--plan', 'business', '--requests-per-hour', '1000000'],
-  );
+  const secret = await makeBusyAccount(path);
   const file = join(folder, 'log');
   const process = start(['serve'], {
     environment: { PORT: '0', DATABASE_URL: `file:${path}` },
@@ -123,7 +121,7 @@ async function serveOn({ folder }: SmallDisk, path: string): Promise<Served> {
   const log = (): string => (existsSync(file) ? readFileSync(file, 'utf8') : '');
   await until(() => log().includes('"msg":"listening"'));
   const url = /"url":"([^"]+)"/.exec(log())?.[1] ?? '';
-  return { url, secret: apiKey.secret, client: clientOf(url, apiKey.secret), process, log };
+  return { url, secret, client: clientOf(url, secret), process, log };
 }
 
 function tablesOf(path: string): unknown[] {

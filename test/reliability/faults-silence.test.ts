@@ -29,7 +29,7 @@ test(`a client that falls silent is cut off: ${Object.keys(silences).join(', ')}
     socket.write(text(secret));
     let answer = '';
     socket.on('data', (chunk) => (answer += chunk));
-    await once(socket, 'close');
+    await new Promise((resolve) => socket.once('close', resolve)); // by a reset as well
     const tookMs = performance.now() - startMs;
     expect(answer === '' || answer.startsWith('HTTP/1.1 408 '), where).toBe(true);
     const limitMs = where === 'in its body' ? timings.requestMs : timings.headMs;
@@ -65,7 +65,7 @@ test('a client that stops reading in the middle of an answer is cut off, and one
   await until(() => server.hasEnded(silent));
   let late = 0;
   silent.on('data', (chunk) => (late += chunk.length)).resume();
-  await once(silent, 'close');
+  await new Promise((resolve) => silent.once('close', resolve));
   expect(late).toBeLessThan(times * messages * content.length);
 });
 

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { secretPattern, serve } from '../cli/program.ts';
+import { serve } from '../cli/program.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { brokenDisk, cannotBreak } from './broken-disk.ts';
 import { awayFromTheMinute, keepsWhatWasAcknowledged, readsGoOn } from './what-holds.ts';
-import { Writers } from './writers.ts';
+import { makeBusyAccount, Writers } from './writers.ts';
 
 // A disk that takes what it is given and then says that it could not keep it, and one that the system has made
 // read-only in the midst of it all. After a failed fsync nobody knows what is on the disk: what was written may be found
@@ -20,13 +20,13 @@ describe.skipIf(cannotBreak !== undefined)(name, () => {
   }, async () => {
     const disk = brokenDisk();
     const path = join(temporaryFolder(), 'test.db');
+    const secret = await makeBusyAccount(path);
     const first = await serve(path, disk.environment);
-    const secret = first.greeting.match(secretPattern)?.[0] ?? '';
     const client = clientOf(first.url, secret);
     const writers = await Writers.start(first.url, secret, 4, 500);
     for (let round = 0; round < effort(2, 10); round++) {
       const { done, refused } = writers;
-      await awayFromTheMinute(3_000);
+      await awayFromTheMinute(5_000);
       disk.break(round % 2 === 0 ? 'fsync' : 'write');
       await writers.until(() => writers.refused >= refused + 5);
       await readsGoOn(first.url, client);
@@ -34,7 +34,7 @@ describe.skipIf(cannotBreak !== undefined)(name, () => {
       await writers.until(() => writers.done >= done + effort(20, 200));
     }
     const { refused } = writers;
-    await awayFromTheMinute(3_000);
+    await awayFromTheMinute(5_000);
     disk.break('fsync');
     await writers.until(() => writers.refused > refused);
     await writers.stop();

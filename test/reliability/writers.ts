@@ -1,9 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
+import { commandLine } from '../cli/program.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
 import { until } from '../support/subscribe.ts';
 
 const sendMessage = `mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id sequence } } }`;
+
+/**
+ * Makes an account in a database whose limit is far above what these tests send. So is what is reserved of it at once,
+ * which reads can go on with.
+ * @returns its key
+ */
+export async function makeBusyAccount(databasePath: string): Promise<string> {
+  const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+    ...['account', 'create', '--name', 'busy', '--plan', 'business', '--requests-per-hour', '1000000'],
+  );
+  return apiKey.secret;
+}
 
 /** How each face has answered. */
 interface Answers {

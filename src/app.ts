@@ -140,7 +140,12 @@ export function buildApp(options: AppOptions): App {
   let loading: Promise<ReturnType<typeof createGraphQLServer>> | undefined;
   /** Yoga, which takes as long to load as a third of all else, and which not every request needs. */
   const yoga = () => {
-    loading ??= import('./graphql/yoga.ts').then((module) => module.createGraphQLServer(world, graphQLOptions));
+    loading ??= import('./graphql/yoga.ts')
+      .then((module) => module.createGraphQLServer(world, graphQLOptions))
+      .catch((error: unknown) => {
+        loading = undefined; // for want of descriptors, say: the next request tries again
+        throw error;
+      });
     return loading;
   };
 
@@ -203,10 +208,10 @@ export function buildApp(options: AppOptions): App {
     finishErasures: endErasures,
     async close() {
       await webhooks.stop(0);
-      // On a disk that is full, say, or for a file that a newer version has taken over: then their minute has to pass.
-      const onFailure = (error: unknown): void =>
-        log.warn({ err: error }, 'could not give back what is reserved of limits');
-      await limiter.handBack({ all: true }).catch(onFailure);
+      // On a full disk, say, or in a file that a newer version has taken over, that cannot be. Then it counts as spent.
+      await limiter.handBack({ all: true }).catch((error: unknown) => {
+        log.warn({ err: error }, 'could not hand back what was reserved of limits');
+      });
     },
   };
 }

@@ -32,7 +32,8 @@ export class FailedAttempts {
     const now = this.#clock.now();
     const key = network(address);
     let failures = this.#byAddress.get(key);
-    if (failures === undefined || failures.untilMs <= now) {
+    // A clock that went back must not make it last.
+    if (failures === undefined || failures.untilMs <= now || failures.untilMs > now + minuteMs) {
       this.#byAddress.delete(key);
       failures = { count: 0, untilMs: now + minuteMs };
       this.#byAddress.set(key, failures);

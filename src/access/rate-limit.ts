@@ -6,6 +6,10 @@ import type { Awaitable, Clock, Limiter, RateLimit, RateWindow, Storage, Transac
 // so no 60 minutes can see more than the limit.
 const bucketsBefore = 60;
 const minuteMs = 60_000;
+/** How long what was counted stays in the window. */
+const windowMs = (bucketsBefore + 1) * minuteMs;
+/** So many minutes of an account are kept: a window of the past, and another in what a clock made of it that was ahead. */
+const maxKept = 2 * (bucketsBefore + 1);
 /** The share of what is left that a process reserves at once: small enough to share, large enough to spare writes. */
 const blockShare = 64;
 /** For how long a refusal is believed before the storage is asked again (another process may have handed back). */
@@ -21,6 +25,22 @@ interface Block {
   /** What is counted in the storage, this block included, by ascending minute. */
   windows: readonly RateWindow[];
   readonly readAtMs: number;
+  /** The same by a clock that nobody sets. */
+  readonly readAtUptimeMs: number;
+  readonly ahead: Ahead | undefined;
+}
+
+/**
+ * What was counted in minutes that were still to come: the clock was ahead and was set back, or it has been set back too
+ * far. Nobody can tell which, so new requests are counted there, too. But when nothing was added for as long as a window
+ * is, by a clock that nobody sets, all of it has left the window, whatever the minutes say.
+ */
+interface Ahead {
+  /** The minute that it was when this was noticed; all after it, up to `to`, are meant. */
+  readonly after: number;
+  readonly to: number;
+  readonly count: number;
+  readonly sinceUptimeMs: number;
 }
 
 /** What an account has left after it was let in, and what a refund has to name. */
@@ -38,6 +58,7 @@ interface Waiting {
 
 interface Entry {
   block?: Block | undefined;
+  ahead?: Ahead | undefined;
   /** While any wait, the block is being replaced and nothing else may spend of it. */
   waiting: Waiting[];
 }
@@ -52,11 +73,14 @@ interface Entry {
 export class RateLimiter implements Limiter {
   readonly #storage: Storage;
   readonly #clock: Clock;
+  readonly #uptimeMs: () => number;
   readonly #entries = new Map<string, Entry>();
 
-  constructor({ storage, clock }: { storage: Storage; clock: Clock }) {
+  /** @param uptimeMs a clock that nobody sets, in milliseconds since any moment */
+  constructor({ storage, clock, uptimeMs }: { storage: Storage; clock: Clock; uptimeMs?: () => number }) {
     this.#storage = storage;
     this.#clock = clock;
+    this.#uptimeMs = uptimeMs ?? (() => performance.now());
   }
 
   /**
@@ -71,7 +95,8 @@ export class RateLimiter implements Limiter {
       block !== undefined &&
       entry.waiting.length === 0 &&
       block.limit === limitOf(account) &&
-      minuteOf(now) <= block.minute
+      minuteOf(now) <= block.minute &&
+      this.#uptimeMs() - block.readAtUptimeMs < minuteMs
     ) {
       if (block.left >= units) return spend(block, units, now);
       // Before it was read is as bad as long after: a clock that went back must not make a refusal last.
@@ -144,7 +169,7 @@ export class RateLimiter implements Limiter {
     while (entry.waiting.length > 0) {
       const count = entry.waiting.length;
       try {
-        const block = await this.#reserve(entry.waiting.slice(0, count), entry.block);
+        const block = await this.#reserve(entry.waiting.slice(0, count), entry);
         entry.block = block;
         const now = this.#clock.now();
         // The minute may have passed while it was written; its units are for that minute only.
@@ -159,36 +184,76 @@ export class RateLimiter implements Limiter {
     }
   }
 
-  async #reserve(waiting: readonly Waiting[], leftover: Block | undefined): Promise<Block> {
+  async #reserve(waiting: readonly Waiting[], entry: Entry): Promise<Block> {
     const { account } = waiting.at(-1) as Waiting; // the one that was read last
+    const { block: leftover } = entry;
     const limit = limitOf(account);
     return await this.#storage.write(async (tx) => {
       const now = this.#clock.now();
+      const uptimeMs = this.#uptimeMs();
       // A block is spent in its own minute only, else it would leave the window before its requests do.
       if (leftover !== undefined) await giveBack(tx, account.id, leftover.minute, leftover.left);
       const all = await tx.rateWindows.since(account.id, 0);
-      // A clock that went back must not open a window that was already used.
-      const minute = Math.max(minuteOf(now), all.at(-1)?.minute ?? 0);
-      const windows = all.filter((window) => window.minute >= minute - bucketsBefore);
+      const ahead = aheadIn(all, { now, uptimeMs, known: entry.ahead });
+      const isOver = ahead !== undefined && uptimeMs - ahead.sinceUptimeMs >= windowMs;
+      if (isOver) {
+        for (const { minute, count } of all.filter(isOf(ahead))) await tx.rateWindows.add(account.id, minute, -count);
+      }
+      const counted = isOver ? all.filter((window) => !isOf(ahead)(window)) : all;
+      const { minute, windows } = windowsAt(counted, now);
       const remaining = Math.max(0, limit - countOf(windows));
       const left = Math.min(remaining, Math.max(takenOf(remaining, waiting), Math.floor(remaining / blockShare)));
       if (left > 0) {
         await tx.rateWindows.add(account.id, minute, left);
-        await tx.rateWindows.prune(account.id, minute - bucketsBefore);
+        await tx.rateWindows.prune(account.id, counted.at(-maxKept)?.minute ?? 0);
       }
-      return { minute, limit, left, windows: withCount(windows, minute, left), readAtMs: now };
+      const reserved = withCount(windows, minute, left);
+      entry.ahead = aheadIn(reserved, { now, uptimeMs, known: ahead });
+      return { minute, limit, left, windows: reserved, readAtMs: now, readAtUptimeMs: uptimeMs, ahead: entry.ahead };
     });
   }
 
   /** The state without a block of this minute: what is left of an earlier one is as good as handed back. */
   async #readState(account: Account, now: number): Promise<RateLimit> {
     const all = await this.#storage.read.rateWindows.since(account.id, 0);
-    const own = this.#entries.get(account.id)?.block;
-    const counted = own === undefined ? all : withCount(all, own.minute, -own.left);
-    const minute = Math.max(minuteOf(now), counted.at(-1)?.minute ?? 0);
-    const windows = counted.filter((window) => window.minute >= minute - bucketsBefore);
-    return stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now }, now);
+    const entry = this.#entries.get(account.id);
+    const own = entry?.block;
+    const readAtUptimeMs = this.#uptimeMs();
+    const { minute, windows } = windowsAt(own === undefined ? all : withCount(all, own.minute, -own.left), now);
+    const ahead = aheadIn(windows, { now, uptimeMs: readAtUptimeMs, known: entry?.ahead });
+    return stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now, readAtUptimeMs, ahead }, now);
   }
+}
+
+/**
+ * What counts at a time, and the minute that more is counted in: the current one, or a later one that was counted in
+ * already. A clock that went back must not open a window that was already used.
+ */
+function windowsAt(all: readonly RateWindow[], nowMs: number): { minute: number; windows: readonly RateWindow[] } {
+  const current = minuteOf(nowMs);
+  return {
+    minute: Math.max(current, all.at(-1)?.minute ?? 0),
+    windows: all.filter(({ minute }) => minute >= current - bucketsBefore),
+  };
+}
+
+/** @param known what was noticed before, which it still is if nothing was added to it, also when its time has come */
+function aheadIn(
+  windows: readonly RateWindow[],
+  { now, uptimeMs, known }: { now: number; uptimeMs: number; known: Ahead | undefined },
+): Ahead | undefined {
+  const current = minuteOf(now);
+  const to = windows.at(-1)?.minute ?? 0;
+  if (known !== undefined && known.after <= current && to <= Math.max(current, known.to)) {
+    if (countOf(windows.filter(isOf(known))) === known.count) return known;
+  }
+  if (to <= current) return undefined;
+  const count = countOf(windows.filter(({ minute }) => minute > current));
+  return { after: current, to, count, sinceUptimeMs: uptimeMs };
+}
+
+function isOf({ after, to }: Ahead): (window: RateWindow) => boolean {
+  return ({ minute }) => minute > after && minute <= to;
 }
 
 function mayTake(waiting: Waiting | undefined, block: Block): boolean {
@@ -245,12 +310,18 @@ function freeAtMs(block: Block, units: number, nowMs: number): number {
   let used = usedOf(block);
   if (block.limit - used >= units) return nowMs;
   let freeAt = nowMs;
-  for (const { minute, count } of block.windows) {
-    used -= minute === block.minute ? count - block.left : count;
-    freeAt = (minute + bucketsBefore + 1) * minuteMs;
+  for (const window of block.windows) {
+    used -= window.minute === block.minute ? window.count - block.left : window.count;
+    freeAt = Math.max(freeAt, leavesAtMs(window, block));
     if (block.limit - used >= units) break;
   }
   return freeAt;
+}
+
+function leavesAtMs(window: RateWindow, { ahead, readAtMs, readAtUptimeMs }: Block): number {
+  const byItsMinuteMs = (window.minute + bucketsBefore + 1) * minuteMs;
+  if (ahead === undefined || !isOf(ahead)(window)) return byItsMinuteMs;
+  return Math.min(byItsMinuteMs, readAtMs + windowMs - (readAtUptimeMs - ahead.sinceUptimeMs));
 }
 
 function stateOf(block: Block, nowMs: number): RateLimit {

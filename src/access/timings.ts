@@ -1,8 +1,12 @@
-/** How long things on a stream or a socket may take, in milliseconds. */
+/** How long things on a connection may take, in milliseconds. */
 export interface StreamTimings {
+  /** From the first byte of a request, or from the opening of its connection, to the end of its head. */
+  readonly headMs: number;
+  /** The same to the end of its body. */
+  readonly requestMs: number;
   /** Between the blocks that move a quiet SSE reader's cursor on. */
   readonly heartbeatMs: number;
-  /** How long a reader may leave what it was sent lying before its connection is ended. */
+  /** How long a reader, of a stream or of any answer, may leave what it was sent lying before its connection is ended. */
   readonly slowReaderMs: number;
   /** Between the pings of a socket, and for each one's pong. */
   readonly pingMs: number;
@@ -11,6 +15,8 @@ export interface StreamTimings {
 }
 
 export const defaultTimings: StreamTimings = {
+  headMs: 10_000,
+  requestMs: 30_000,
   heartbeatMs: 15_000,
   slowReaderMs: 30_000,
   pingMs: 12_000,

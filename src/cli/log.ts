@@ -1,5 +1,6 @@
 import pino, { type DestinationStream, type Logger } from 'pino';
 import { timestamp } from '../domain/time.ts';
+import { LogOutput } from './log-output.ts';
 
 /**
  * The log: JSON lines on standard output. What is logged is named field by field, and of an error only
@@ -13,7 +14,11 @@ export function createLog(level: string, destination?: DestinationStream): Logge
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: describeError },
   };
-  return destination === undefined ? pino(options) : pino(options, destination);
+  return pino(options, destination ?? new LogOutput(process.stdout.fd, lineAboutLost));
+}
+
+function lineAboutLost(count: number): string {
+  return `${JSON.stringify({ level: 'error', time: timestamp(Date.now()), count, msg: 'log lines were lost' })}\n`;
 }
 
 function describeError(error: unknown): object {

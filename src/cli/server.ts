@@ -1,6 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
+import { defaultTimings } from '../access/timings.ts';
 import { type App, type AppOptions, buildApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
@@ -39,12 +40,14 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   const storage = await openStorage(config.databasePath, { onStatement, onGroup: metrics.wrote });
   const { log } = options;
   const app = buildApp({ ...config, ...options, storage, metrics });
+  const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };
   const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {
       // A client that sends slowly holds a connection for this long and no longer.
-      headersTimeout: 10_000,
-      requestTimeout: 30_000,
+      headersTimeout: headMs,
+      requestTimeout: requestMs,
+      connectionsCheckingInterval: 1_000, // by default those times may be exceeded by 30 s
       keepAliveTimeout: 65_000, // longer than the usual balancer keeps its own connections
       maxHeaderSize: 16 * 1024,
       // Some clients offer HTTP/2 on every request: what is no socket is answered as if it had not asked.
@@ -61,6 +64,11 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
       });
     },
   );
+  // Told of a connection on which nothing has come or gone for as long, or that was kept and is not used any more.
+  server.setTimeout(slowReaderMs, (socket) => {
+    const isWorkedFor = (): boolean => unanswered.values().some((res) => res.socket === socket);
+    if (socket.writableLength > 0 || !isWorkedFor()) socket.destroy();
+  });
   const sockets = app.attachSocket(server);
   try {
     await listen(server, config);
@@ -68,6 +76,8 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     await storage.close();
     throw error;
   }
+  // When connections cannot be taken, for want of descriptors or memory, others still can be served.
+  server.on('error', (error) => log.warn({ err: error }, 'could not take a connection'));
   app.webhooks.start();
   setImmediate(() =>
     app.preload().catch((error: unknown) => log.error({ err: error }, 'could not load all that is needed')),

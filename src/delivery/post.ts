@@ -16,6 +16,8 @@ export interface Outcome {
   readonly error: string | null;
   /** How long the receiver asks to be left alone. */
   readonly retryAfterMs?: number | undefined;
+  /** Nothing was sent, for want of something on this side: that says nothing of the receiver. */
+  readonly isOurs?: boolean;
 }
 
 export interface Letter {
@@ -86,6 +88,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #retryAfter: string | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #ended = false;
+  #isOurs = false;
 
   constructor(nowMs: number, totalMs: number, onEnd: (outcome: Outcome) => void) {
     this.#nowMs = nowMs;
@@ -124,6 +127,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.#isOurs = shortages.has(codeOf(error));
     this.#end(this.#status === null ? wordsFor(error) : brokenOff);
   }
 
@@ -136,7 +140,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#ended = true;
     const status = this.#status;
     if (status === null) {
-      this.#onEnd({ status, body: null, error });
+      this.#onEnd({ status, body: null, error, isOurs: this.#isOurs });
       return;
     }
     this.#onEnd({
@@ -159,10 +163,17 @@ function wordsFor(error: unknown): string {
   if (error instanceof AddressRefused) return `The URL ${error.message}.`;
   if (error instanceof errors.ConnectTimeoutError) return 'The connection could not be made in time.';
   if (error instanceof errors.HTTPParserError) return 'The answer is not HTTP.';
-  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const code = codeOf(error);
   const fallback = code.startsWith('ERR_SSL_') ? 'The TLS connection failed' : 'The request failed';
   return sentences[code] ?? (code === '' ? `${fallback}.` : `${fallback} (${code}).`);
 }
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/** What the system says when a process, or all of them, have no descriptors or no memory left for a connection. */
+const shortages: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM']);
 
 const sentences: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'The connection was refused.',

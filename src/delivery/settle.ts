@@ -58,7 +58,7 @@ export function withoutEvent(delivery: StoredDelivery, now: number): StoredDeliv
   return { ...delivery, status: 'failed', dueAt: null, lease: null, completedAt: timestamp(now) };
 }
 
-/** A delivery whose attempt was given up before it had an answer: due again for whoever comes. */
-export function givenBack(delivery: StoredDelivery, now: number): StoredDelivery {
-  return { ...delivery, lease: null, dueAt: timestamp(now) };
+/** A delivery whose attempt was given up before it had an answer: due again, at a time, for whoever comes. */
+export function givenBack(delivery: StoredDelivery, dueAtMs: number): StoredDelivery {
+  return { ...delivery, lease: null, dueAt: timestamp(dueAtMs) };
 }

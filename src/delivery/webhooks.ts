@@ -22,6 +22,8 @@ const minLookMs = 250;
 const maxRecords = 64;
 /** After trouble with the storage it tries again. */
 const retryMs = 1_000;
+/** When there were no descriptors left to send with, it tries again. */
+const shortageMs = 2_000;
 
 export interface WebhookSenderOptions {
   readonly storage: Storage;
@@ -221,6 +223,12 @@ export class WebhookSender {
     if (outcome.status === null && this.#giveUp.signal.aborted) {
       onEnd(undefined);
       await this.#record(delivery, (now) => ({ delivery: givenBack(delivery, now) }));
+      return;
+    }
+    if (outcome.isOurs === true) {
+      log.warn({ deliveryId: delivery.id, error: outcome.error }, 'could not send for want of something here');
+      onEnd(undefined);
+      await this.#record(delivery, (now) => ({ delivery: givenBack(delivery, now + shortageMs) }));
       return;
     }
     const succeeded = isSuccess(outcome);

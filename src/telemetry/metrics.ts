@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import type { CallCode, DeliveryBacklog, Face, Telemetry } from '../domain/ports.ts';
 import { EventLoopDelay } from './event-loop.ts';
 import { exposition, type Family, type Sample } from './exposition.ts';
@@ -178,7 +179,8 @@ export class Metrics implements Telemetry {
   /** Under the names that dashboards for Node.js know. */
   #process(): Family[] {
     const { user, system } = process.cpuUsage();
-    const { rss, heapUsed, heapTotal, external } = process.memoryUsage();
+    const heap = getHeapStatistics();
+    const rss = residentBytes();
     return [
       {
         name: 'nodejs_eventloop_delay_seconds',
@@ -192,12 +194,21 @@ export class Metrics implements Telemetry {
         type: 'counter',
         samples: [{ value: (user + system) / 1_000_000 }],
       },
-      gauge('process_resident_memory_bytes', 'Memory that is held.', rss),
+      ...(rss === undefined ? [] : [gauge('process_resident_memory_bytes', 'Memory that is held.', rss)]),
       gauge('process_start_time_seconds', 'When the process began.', performance.timeOrigin / 1_000),
-      gauge('nodejs_heap_size_used_bytes', 'Heap that is in use.', heapUsed),
-      gauge('nodejs_heap_size_total_bytes', 'Heap that is held.', heapTotal),
-      gauge('nodejs_external_memory_bytes', 'Memory of buffers beside the heap.', external),
+      gauge('nodejs_heap_size_used_bytes', 'Heap that is in use.', heap.used_heap_size),
+      gauge('nodejs_heap_size_total_bytes', 'Heap that is held.', heap.total_heap_size),
+      gauge('nodejs_external_memory_bytes', 'Memory of buffers beside the heap.', heap.external_memory),
     ];
+  }
+}
+
+/** @returns undefined when no file can be opened to read it from: the other numbers are wanted then more than ever */
+function residentBytes(): number | undefined {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return undefined;
   }
 }
 

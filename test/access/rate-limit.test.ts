@@ -290,7 +290,11 @@ describe('whatever happens', () => {
       this.#limit = limit;
       this.#model = new Model(limit);
       this.#account = accountWith(limit);
-      this.#limiters = [limiterOn(this.clock, 0), limiterOn(this.clock, 1)];
+      this.#limiters = [this.#started(0), this.#started(1)];
+    }
+
+    #started(index: 0 | 1): RateLimiter {
+      return new RateLimiter({ storage: storages[index], clock: this.clock, uptimeMs: () => this.#elapsedMs });
     }
 
     limiter(index: 0 | 1): RateLimiter {
@@ -345,7 +349,7 @@ describe('whatever happens', () => {
     }
 
     crash(index: 0 | 1): void {
-      this.#limiters[index] = limiterOn(this.clock, index);
+      this.#limiters[index] = this.#started(index);
     }
 
     changeLimit(limit: number): void {
@@ -693,6 +697,66 @@ describe('several processes and restarts', () => {
     clock.advance(-5 * minuteMs);
     await one.handBack({ all: true });
     expect(await admitUntilRefused(other, account)).toBe(14);
+  });
+
+  describe('a clock that was ahead and is set right', () => {
+    /** A clock that is set, and beside it the time that passes. */
+    function timeIsSet() {
+      const clock = new TestClock();
+      let uptimeMs = 0;
+      return {
+        clock,
+        limiter: (which: 0 | 1 = 0) => new RateLimiter({ storage: storages[which], clock, uptimeMs: () => uptimeMs }),
+        pass(ms: number) {
+          clock.advance(ms);
+          uptimeMs += ms;
+        },
+      };
+    }
+
+    test.each([
+      { by: '20 minutes', ms: 20 * minuteMs },
+      { by: 'an hour', ms: hourMs },
+      { by: 'two hours', ms: 2 * hourMs },
+      { by: 'a year', ms: 365 * 24 * hourMs },
+    ])('by $by locks out nobody for longer than a window, and says when', async ({ ms }) => {
+      const { clock, limiter, pass } = timeIsSet();
+      const account = accountWith(10);
+      const one = limiter();
+      clock.advance(ms);
+      expect(await admitUntilRefused(one, account)).toBe(10);
+      clock.advance(-ms);
+      pass(2 * secondMs);
+      const { retryAfterSeconds = Number.POSITIVE_INFINITY, rateLimit } = (await refusalOf(one, account)).facts;
+      expect(retryAfterSeconds).toBeLessThanOrEqual(61 * 60);
+      expect(rateLimit?.resetAtMs).toBeLessThanOrEqual(clock.now() + 61 * minuteMs);
+      for (let waited = 5 * minuteMs; waited < retryAfterSeconds * secondMs; waited += 5 * minuteMs) {
+        pass(5 * minuteMs);
+        expect(isAdmitted(await attempt(one, account)), `after ${waited / minuteMs} minutes`).toBe(
+          waited >= retryAfterSeconds * secondMs,
+        );
+      }
+      pass(5 * minuteMs);
+      expect(await admitUntilRefused(one, account)).toBe(10);
+    });
+
+    test('does not forget what was counted before, nor what is counted meanwhile', async () => {
+      const { clock, limiter, pass } = timeIsSet();
+      const account = accountWith(10);
+      const one = limiter();
+      for (let count = 0; count < 8; count++) await one.admit(account);
+      pass(minuteMs);
+      clock.advance(24 * hourMs);
+      await one.admit(account);
+      pass(minuteMs);
+      clock.advance(-24 * hourMs);
+      expect(await admitUntilRefused(one, account), '8 of before, and one of the day that was none').toBe(1);
+      expect(await admitUntilRefused(limiter(1), account), 'another process counts the same').toBe(0);
+      pass(59 * minuteMs);
+      expect(await admitUntilRefused(one, account)).toBe(8);
+      pass(30 * minuteMs);
+      expect(await admitUntilRefused(one, account)).toBe(0);
+    });
   });
 
   test('a block whose minute was long forgotten is not handed back to it', async () => {

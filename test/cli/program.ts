@@ -26,11 +26,16 @@ interface Options {
   readonly environment?: Readonly<Record<string, string>>;
   /** Another Node than the one that the tests run on. */
   readonly node?: string;
+  /** What sh does before it becomes the program, such as `ulimit -n 64`. */
+  readonly before?: string;
 }
 
 /** Starts the program. Whatever a test leaves running is ended with the test. */
-export function start(args: readonly string[], { environment = {}, node = process.execPath }: Options = {}): Running {
-  const child = spawn(node, [main, ...args], {
+export function start(args: readonly string[], options: Options = {}): Running {
+  const { environment = {}, node = process.execPath, before } = options;
+  const command = [node, main, ...args];
+  const [file = '', ...rest] = before === undefined ? command : ['sh', '-c', `${before}; exec "$@"`, 'sh', ...command];
+  const child = spawn(file, rest, {
     env: { PATH: process.env['PATH'], ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -98,8 +103,13 @@ export interface Serving extends Running {
 }
 
 /** Starts a server, and resolves when it listens. */
-export async function serve(databasePath: string, environment: Record<string, string> = {}): Promise<Serving> {
+export async function serve(
+  databasePath: string,
+  environment: Record<string, string> = {},
+  options: Omit<Options, 'environment'> = {},
+): Promise<Serving> {
   const running = start(['serve'], {
+    ...options,
     environment: { PORT: '0', DATABASE_URL: `file:${databasePath}`, ...environment },
   });
   const greeting = await running.printed('"msg":"listening"');

@@ -1,6 +1,15 @@
 import { closeSync, existsSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { FileFault, isSameFile, publish, removeWithSideFiles, replace, sync, unfinishedName } from './files.ts';
+import {
+  FileFault,
+  isSameFile,
+  publish,
+  removeWithSideFiles,
+  replace,
+  requireAccess,
+  sync,
+  unfinishedName,
+} from './files.ts';
 import { inThread } from './in-thread.ts';
 
 /** How far it is: which part it is at, and how much of that is done, from 0 to 1, where that is known. */
@@ -38,7 +47,10 @@ export async function backUp(
   try {
     await watchingGrowth(copy, onProgress, (onBytes) =>
       inThread({ work: 'copy', from: databasePath, to: copy }, onBytes),
-    );
+    ).catch((error: unknown) => {
+      if (!(error instanceof Error) || error instanceof FileFault) throw error;
+      throw new FileFault(`${databasePath} could not be copied to ${file}: ${error.message}.`, { cause: error });
+    });
     onProgress('checking');
     await inThread({ work: 'check', path: copy });
     sync(copy);
@@ -54,6 +66,7 @@ export async function backUp(
 function requireTarget(databasePath: string, file: string, force: boolean): void {
   if (isSameFile(databasePath, file)) throw new FileFault(`${file} is the database itself.`);
   if (!existsSync(dirname(file))) throw new FileFault(`There is no folder ${dirname(file)}.`);
+  requireAccess(dirname(file));
   const there = statSync(file, { throwIfNoEntry: false });
   if (there === undefined) return;
   if (!there.isFile()) throw new FileFault(`${file} is no file.`);

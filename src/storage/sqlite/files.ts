@@ -1,5 +1,18 @@
 import { randomBytes } from 'node:crypto';
-import { chownSync, closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  chownSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 
 /** Something about files that keeps a backup or a restoration from being made, in a sentence for the operator. */
@@ -18,6 +31,40 @@ export function unfinishedName(path: string): string {
 export function removeWithSideFiles(path: string): void {
   for (const suffix of ['', ...sideFiles]) rmSync(path + suffix, { force: true });
 }
+
+/**
+ * Makes sure that a database can be written, with what SQLite puts beside it; its folder is made if need be. SQLite
+ * itself would open it for reading only, and say so at the first write.
+ * @throws FileFault
+ */
+export function requireWritable(path: string): void {
+  const folder = dirname(path);
+  requireAccess(nearest(folder));
+  mkdirSync(folder, { recursive: true });
+  for (const suffix of ['', ...sideFiles]) requireAccess(path + suffix);
+}
+
+/** @throws FileFault when there is something of that name that cannot be written */
+export function requireAccess(path: string): void {
+  try {
+    accessSync(path, constants.W_OK);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (code !== 'ENOENT')
+      throw new FileFault(`${path} cannot be written: ${reasons[code] ?? code}.`, { cause: error });
+  }
+}
+
+/** A folder if it is there, else the first above it that is. */
+function nearest(folder: string): string {
+  return existsSync(folder) || folder === dirname(folder) ? folder : nearest(dirname(folder));
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  EROFS: 'its file system is read-only',
+  EACCES: 'this user may not',
+  EPERM: 'this user may not',
+};
 
 /** Whether two paths lead to the same file. */
 export function isSameFile(path: string, other: string): boolean {

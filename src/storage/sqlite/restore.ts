@@ -12,6 +12,7 @@ import {
   publish,
   removeWithSideFiles,
   replace,
+  requireWritable,
   sideFiles,
   sync,
   unfinishedName,
@@ -49,6 +50,7 @@ const patienceMs = 5_000;
 export async function restore(databasePath: string, backup: string, options: RestoreOptions): Promise<Restored> {
   const { nowMs, force = false, onProgress = () => {}, onUnfinished = () => {} } = options;
   requireBackup(databasePath, backup);
+  requireWritable(databasePath);
   const gate = openGate(databasePath, patienceMs);
   const copy = unfinishedName(databasePath);
   let present: Present | undefined;

@@ -7,6 +7,7 @@ import { openQueries } from './compiled.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
 import { eventReads, eventWrites } from './events.ts';
+import { requireWritable } from './files.ts';
 import { throughGate } from './gate.ts';
 import { leased, patient } from './guard.ts';
 import { keptResultReads, keptResultWrites } from './kept-results.ts';
@@ -80,6 +81,7 @@ function checkOf(connection: Connection): { check(): void } {
 }
 
 function openConnections(path: string, options: ConnectionOptions) {
+  requireWritable(path);
   return throughGate(path, openTimeoutMs, () => openBoth(path, options));
 }
 

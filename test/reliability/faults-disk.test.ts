@@ -1,0 +1,143 @@
+import { copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { commandLine, run, start } from '../cli/program.ts';
+import { type Client, clientOf } from '../support/client.ts';
+import { effort } from '../support/effort.ts';
+import { until } from '../support/subscribe.ts';
+import { cannotMount, type SmallDisk, smallDisk } from './small-disk.ts';
+import { awayFromTheMinute, keepsWhatWasAcknowledged, readsGoOn } from './what-holds.ts';
+import { makeBusyAccount, Writers } from './writers.ts';
+
+// A disk that fills up, and one that cannot be written, under the program as it runs. The skipping of these says why.
+
+const kibibyte = 1024;
+
+describe.skipIf(cannotMount !== undefined)(
+  `a disk${cannotMount === undefined ? '' : ` (skipped: ${cannotMount})`}`,
+  () => {
+    test('that is full has writes refused on both faces, and reads go on; with room again all go on, and nothing is lost', {
+      timeout: effort(30_000, 300_000),
+    }, async () => {
+      const disk = smallDisk(effort(24, 256));
+      const path = join(disk.folder, 'test.db');
+      const server = await serveOn(disk, path);
+      const writers = await Writers.start(server.url, server.secret, 4, 8_000);
+      // By then the write-ahead log has been folded into the file, and is written anew from its beginning.
+      await writers.until(() => writers.done > effort(60, 600));
+      for (let round = 0; round < effort(2, 10); round++) {
+        const refused = writers.refused;
+        await awayFromTheMinute(5_000);
+        disk.fill(round % 2 === 0 ? 0 : 300 * kibibyte);
+        await writers.until(() => writers.refused >= refused + 10);
+        await readsGoOn(server.url, server.client);
+        const { done } = writers;
+        disk.free();
+        await writers.until(() => writers.done > done + 20);
+      }
+      await writers.stop();
+      await keepsWhatWasAcknowledged(server.client, writers);
+
+      disk.fill();
+      server.process.signal('SIGTERM');
+      expect(await server.process.ended).toEqual({ code: 0, stdout: '', stderr: '' });
+      disk.free();
+      expect(integrityOf(path)).toBe('ok');
+      // The log was on the same disk.
+      for (const line of server.log().trim().split('\n')) expect(() => JSON.parse(line), line).not.toThrow();
+    });
+
+    test('that has no room for a backup leaves nothing of it, and the backup says so', async () => {
+      const [disk, other] = [smallDisk(8), smallDisk(1)];
+      const path = join(disk.folder, 'test.db');
+      await openSqliteStorage(path).close();
+      other.fill(100 * kibibyte);
+      const file = join(other.folder, 'backup.db');
+      expect(await commandLine(path).run('backup', file)).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `${path} could not be copied to ${file}: database or disk is full.\n`,
+      });
+      expect(readdirSync(other.folder)).toEqual(['ballast']);
+    });
+
+    test('that has no room for a migration has the database as it was, and the next attempt succeeds', async () => {
+      const disk = smallDisk(8);
+      const path = join(disk.folder, 'test.db');
+      disk.fill(100 * kibibyte);
+      expect(() => openSqliteStorage(path)).toThrow('database or disk is full');
+      expect(tablesOf(path)).toEqual([]);
+      disk.free();
+      const storage = openSqliteStorage(path);
+      onTestFinished(() => storage.close());
+      expect(storage.migrations.applied).toBe(storage.migrations.total);
+    });
+
+    test('that is read-only keeps a server from starting, which says so in a sentence', async () => {
+      const disk = smallDisk(8);
+      const path = join(disk.folder, 'test.db');
+      const left = join(disk.folder, 'left.db');
+      const storage = openSqliteStorage(path);
+      // As a server that was killed leaves them, with all that it takes to be opened for reading.
+      for (const suffix of ['', '-wal', '-shm']) copyFileSync(path + suffix, left + suffix);
+      await storage.close();
+      disk.makeReadOnly();
+      const reason = `${disk.folder} cannot be written: its file system is read-only.`;
+      expect(await run(['serve'], { environment: { PORT: '0', DATABASE_URL: `file:${path}` } })).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `The database ${path} cannot be opened: ${reason}\n`,
+      });
+      for (const name of ['left.db', 'new.db', 'none/new.db']) {
+        expect(() => openSqliteStorage(join(disk.folder, name)), name).toThrow(reason);
+      }
+      expect(await commandLine(path).run('backup', join(disk.folder, 'backup.db'))).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `${reason}\n`,
+      });
+    });
+  },
+);
+
+interface Served {
+  readonly url: string;
+  readonly secret: string;
+  readonly client: Client;
+  readonly process: ReturnType<typeof start>;
+  log(): string;
+}
+
+/** Starts a server whose log is on the same disk as its data, as it often is. */
+async function serveOn({ folder }: SmallDisk, path: string): Promise<Served> {
+  const secret = await makeBusyAccount(path);
+  const file = join(folder, 'log');
+  const process = start(['serve'], {
+    environment: { PORT: '0', DATABASE_URL: `file:${path}` },
+    before: `exec > '${file}'`,
+  });
+  const log = (): string => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+  await until(() => log().includes('"msg":"listening"'));
+  const url = /"url":"([^"]+)"/.exec(log())?.[1] ?? '';
+  return { url, secret, client: clientOf(url, secret), process, log };
+}
+
+function tablesOf(path: string): unknown[] {
+  const database = new Database(path, { fileMustExist: true });
+  try {
+    return database.prepare('SELECT name FROM sqlite_schema').pluck().all();
+  } finally {
+    database.close();
+  }
+}
+
+function integrityOf(path: string): unknown {
+  const database = new Database(path, { readonly: true });
+  try {
+    return database.pragma('integrity_check', { simple: true });
+  } finally {
+    database.close();
+  }
+}

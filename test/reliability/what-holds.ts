@@ -1,0 +1,35 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import type { Client } from '../support/client.ts';
+import type { Writers } from './writers.ts';
+
+/** What can be read is read, from the database, and it says that it can. */
+export async function readsGoOn(url: string, client: Client): Promise<void> {
+  for (const path of ['/healthz', '/readyz', '/metrics']) expect((await fetch(url + path)).status, path).toBe(200);
+  const list = await client.rest('GET', '/conversations');
+  expect(list.status).toBe(200);
+  for (const { id } of list.body.data) expect((await client.rest('GET', `/conversations/${id}`)).status).toBe(200);
+  expect((await client.graphql('{ conversations { nodes { id messages(last: 1) { nodes { id } } } } }')).errors).toBe(
+    undefined,
+  );
+  expect((await client.rest('GET', '/events?limit=1')).status).toBe(200);
+}
+
+/** All that was acknowledged is there, and nothing else: what was refused has not happened. */
+export async function keepsWhatWasAcknowledged(client: Client, writers: Writers): Promise<void> {
+  for (const [id, acknowledged] of writers.acknowledged) {
+    const { messages, messageCount } = (await client.rest('GET', `/conversations/${id}`)).body;
+    const found = messages.map(({ id, sequence, content }: Record<string, unknown>) => [id, { sequence, content }]);
+    expect(messageCount).toBe(acknowledged.size);
+    expect(new Map(found)).toEqual(acknowledged);
+  }
+}
+
+/**
+ * Limits are counted by the minute, and what is let in is reserved on the disk before: with the minute what was reserved
+ * ends, and so do the reads. So that a test sees the reads, the minute must not end in its midst.
+ */
+export async function awayFromTheMinute(neededMs: number): Promise<void> {
+  const leftMs = 60_000 - (Date.now() % 60_000);
+  if (leftMs < neededMs) await sleep(leftMs + 50);
+}

@@ -21,6 +21,9 @@ interface Happening {
   readonly durationMs?: number;
 }
 
+/** How often each thing has happened, and how long those took that take time. */
+export type Totals = Record<Happening['what'] | 'firstResponseMs' | 'resolutionMs', number>;
+
 /** What of a conversation decides what counts. */
 export interface Life {
   readonly createdMs: number;
@@ -32,6 +35,20 @@ export interface Life {
 }
 
 export class Annals {
+  readonly totals: Totals = {
+    conversationsStarted: 0,
+    conversationsClosed: 0,
+    conversationsReopened: 0,
+    converted: 0,
+    agent: 0,
+    visitor: 0,
+    bot: 0,
+    leads: 0,
+    firstResponse: 0,
+    firstResponseMs: 0,
+    resolution: 0,
+    resolutionMs: 0,
+  };
   readonly #happenings: Happening[] = [];
 
   started(first: Sender | undefined, atMs: number): Life {
@@ -61,7 +78,7 @@ export class Annals {
   changed(life: Life, to: Status, atMs: number): void {
     if (to === 'closed' && life.status !== 'closed') {
       this.#note(atMs, 'conversationsClosed');
-      this.#note(atMs, 'resolution', atMs - life.openedMs);
+      this.#took(atMs, 'resolution', life.openedMs);
     }
     if (to === 'active' && life.status === 'closed') this.#reopened(life, atMs);
     life.status = to;
@@ -103,7 +120,7 @@ export class Annals {
     if (who === 'visitor') life.visitorWroteMs ??= atMs;
     if (who === 'agent' && life.visitorWroteMs !== undefined && !life.answered) {
       life.answered = true;
-      this.#note(atMs, 'firstResponse', atMs - life.visitorWroteMs);
+      this.#took(atMs, 'firstResponse', life.visitorWroteMs);
     }
   }
 
@@ -112,8 +129,16 @@ export class Annals {
     this.#note(atMs, 'conversationsReopened');
   }
 
-  #note(atMs: number, what: Happening['what'], durationMs?: number): void {
-    this.#happenings.push({ atMs, what, ...(durationMs !== undefined && { durationMs: Math.max(0, durationMs) }) });
+  #note(atMs: number, what: Counted): void {
+    this.totals[what]++;
+    this.#happenings.push({ atMs, what });
+  }
+
+  #took(atMs: number, what: 'firstResponse' | 'resolution', sinceMs: number): void {
+    const durationMs = Math.max(0, atMs - sinceMs);
+    this.totals[what]++;
+    this.totals[`${what}Ms`] += durationMs;
+    this.#happenings.push({ atMs, what, durationMs });
   }
 }
 

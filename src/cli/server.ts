@@ -1,4 +1,4 @@
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import { type App, type AppOptions, buildApp } from '../app.ts';
@@ -6,6 +6,7 @@ import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { SqliteStorage } from '../storage/sqlite/storage.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import { Connections } from './connections.ts';
 import { listenError } from './errors.ts';
 import { openStorage } from './storage.ts';
 
@@ -13,6 +14,8 @@ export interface RunningServer {
   readonly url: string;
   readonly app: App;
   readonly storage: SqliteStorage;
+  /** Takes no more connections. Resolves when nobody can connect any more. */
+  refuse(): Promise<void>;
   /** Stops taking requests, lets those in flight finish within the grace time, and closes the storage. */
   close(): Promise<void>;
 }
@@ -39,7 +42,6 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   const storage = await openStorage(config.databasePath, { onStatement, onGroup: metrics.wrote });
   const { log } = options;
   const app = buildApp({ ...config, ...options, storage, metrics });
-  const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {
       // A client that sends slowly holds a connection for this long and no longer.
@@ -51,9 +53,6 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
     (req, res) => {
-      unanswered.add(res);
-      res.once('close', () => unanswered.delete(res));
-      if (!server.listening) res.setHeader('Connection', 'close');
       req.url = pathOf(req.url);
       app.listener(req, res).catch((error: unknown) => {
         log.error({ err: error }, 'a request could not be answered');
@@ -61,6 +60,7 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
       });
     },
   );
+  const connections = new Connections(server);
   const sockets = app.attachSocket(server);
   try {
     await listen(server, config);
@@ -81,13 +81,14 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     url: `http://${host}:${port}`,
     app,
     storage,
+    refuse: () => connections.refuse(),
     async close() {
       app.drain();
       clearInterval(ticking);
       metrics.stop();
       app.sessions.endAll();
       sockets.close(config.shutdownGraceMs);
-      await Promise.all([drain(server, unanswered, config.shutdownGraceMs), app.webhooks.stop(config.shutdownGraceMs)]);
+      await Promise.all([connections.drain(config.shutdownGraceMs), app.webhooks.stop(config.shutdownGraceMs)]);
       await app.close();
       await storage.close();
     },
@@ -107,24 +108,5 @@ function listen(server: Server, { host, port }: Config): Promise<void> {
       server.off('error', onError);
       resolve();
     });
-  });
-}
-
-/**
- * Resolves when every request has been answered, or when the grace time is over and the rest are cut off.
- * The answers say that the connection ends, so that a client does not send its next request into its closing.
- */
-function drain(server: Server, unanswered: Iterable<ServerResponse>, graceMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    for (const res of unanswered) if (!res.headersSent) res.setHeader('Connection', 'close');
-    const cutOff = setTimeout(() => server.closeAllConnections(), graceMs);
-    server.close(() => {
-      clearTimeout(cutOff);
-      resolve();
-    });
-    server.closeIdleConnections();
-    // A connection kept alive is idle again once its last request is answered.
-    const closing = setInterval(() => server.closeIdleConnections(), 50);
-    server.once('close', () => clearInterval(closing));
   });
 }

@@ -22,9 +22,9 @@ export class Audit {
     this.#ledger = ledger;
   }
 
-  /** What servers that were killed have done of what they were asked, and nobody was told. */
-  settle(which?: (write: Write) => boolean): void {
-    this.#look((look) => this.#ledger.settle((write) => look.effectOf(write), which));
+  /** What servers that have ended have done of what they were asked, and nobody was told. */
+  settle(which?: (write: Write) => boolean): Write[] {
+    return this.#look((look) => this.#ledger.settle((write) => look.effectOf(write), which));
   }
 
   /**

@@ -33,6 +33,8 @@ export interface Write {
   tries: number;
   /** How often it had been sent when a file was asked what had become of that. */
   settledTries: number;
+  /** Whether its connection was broken before an answer came. */
+  isCutOff: boolean;
   /** Whether its client has no hope of an answer any more. */
   isGivenUp: boolean;
 }
@@ -97,17 +99,21 @@ export class Ledger {
   /**
    * Takes down what became of requests whose server was killed. An answer may be on its way still.
    * @param find looks for what a write has done
+   * @returns those that have done something
    */
-  settle(find: (write: Write) => Effect | undefined, which: (write: Write) => boolean = () => true): void {
+  settle(find: (write: Write) => Effect | undefined, which: (write: Write) => boolean = () => true): Write[] {
+    const done: Write[] = [];
     for (const write of [...this.open].filter(which)) {
       write.settledTries = write.tries;
       const effect = this.#found.has(write) ? undefined : find(write);
       if (effect !== undefined) {
+        done.push(write);
         this.#apply(write, effect);
         this.#found.set(write, effect);
       }
       if (write.isGivenUp) this.#close(write);
     }
+    return done;
   }
 
   /** What a write that was not answered yet has done all the same. */

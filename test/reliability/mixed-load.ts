@@ -125,7 +125,7 @@ export class MixedLoad {
     const number = ++this.#number;
     const isRepeatable = wanted.kind === 'create' || wanted.kind === 'message' || wanted.kind === 'lead';
     const key = isRepeatable && random.chance(0.5) ? `key-${number}` : undefined;
-    const write: Write = { ...wanted, number, key, tries: 0, settledTries: 0, isGivenUp: false };
+    const write: Write = { ...wanted, number, key, tries: 0, settledTries: 0, isCutOff: false, isGivenUp: false };
     this.#ledger.begin(write);
     do {
       const [effect, isReplay] = (await this.#try(write, random)) ?? [];
@@ -133,6 +133,7 @@ export class MixedLoad {
         this.#ledger.acknowledge(write, effect, isReplay === true);
         return;
       }
+      write.isCutOff = true;
     } while (write.key !== undefined);
     this.#ledger.giveUp(write);
   }
@@ -142,6 +143,7 @@ export class MixedLoad {
     return await this.#ask(async (client, url) => {
       write.url = url;
       write.tries++;
+      write.isCutOff = false;
       const send = random.chance(0.5) ? viaRest : viaGraphql;
       const { code, result, headers } = await send(client, askedBy(write), write.key);
       if (code !== undefined) throw new Error(`${nameOf(write)} was answered ${JSON.stringify(result ?? code)}`);

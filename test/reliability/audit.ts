@@ -86,6 +86,11 @@ export class Audit {
     return this.#look((look) => look.count("deliveries WHERE status = 'pending'"));
   }
 
+  /** How many conversations are being erased, or were when a server was killed. */
+  begunErasures(): number {
+    return this.#look((look) => look.count('erasing'));
+  }
+
   /** The deliveries that some server is trying, or was trying when it was killed. */
   leased(): { readonly eventId: string; readonly lease: string }[] {
     return this.#look((look) => look.all('SELECT event_id AS eventId, lease FROM deliveries WHERE lease IS NOT NULL'));

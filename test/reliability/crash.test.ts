@@ -38,6 +38,10 @@ test('a server that is killed at any instant has lost nothing that it acknowledg
   try {
     for (; kill < kills; kill++) await liveAndDie(stage, kill, random);
     await end(stage);
+    if (kills < 100) return;
+    // So many kills come at every bad moment.
+    expect(stage.ledger.foundDone, 'committed and not answered').toBeGreaterThan(0);
+    expect(stage.interrupted.erasures).toBeGreaterThan(0);
   } catch (error) {
     throw told(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
   }
@@ -84,12 +88,14 @@ async function setTheStage() {
     audit,
     load,
     followers,
+    /** After how many kills a conversation was left half erased. */
+    interrupted: { erasures: 0 },
   };
 }
 
 /** The life of a server under load, and what it leaves. */
 async function liveAndDie(
-  { databasePath, where, ledger, audit, load, followers }: Stage,
+  { databasePath, where, ledger, audit, load, followers, interrupted }: Stage,
   kill: number,
   random: Random,
 ) {
@@ -126,6 +132,7 @@ async function liveAndDie(
 
   function check(): void {
     audit.check(followers.map((follower) => follower.take()));
+    if (audit.begunErasures() > 0) interrupted.erasures++;
     if ((kill + 1) % recountEvery === 0) audit.checkWhole();
   }
 }
@@ -153,7 +160,7 @@ async function end({
   await until(() => followers.every(({ last, failure }) => failure !== undefined || last >= ledger.events));
   for (const follower of followers) await follower.stop();
   await eventually(
-    async () => audit.pendingDeliveries(),
+    async () => audit.pendingDeliveries() + audit.begunErasures(),
     (count) => count === 0,
   );
   audit.check(followers.map((follower) => follower.take()));

@@ -63,6 +63,8 @@ export class Ledger {
   readonly leads = new Set<string>();
   /** How many writes were answered. */
   acknowledged = 0;
+  /** How many a file has shown to be done before they were answered, if ever they were. */
+  foundDone = 0;
   /** How many events there have to be. */
   events = 0;
   /** What changed since the file was looked at: the conversations, the names of the events, and the writes under keys. */
@@ -108,6 +110,7 @@ export class Ledger {
       const effect = this.#found.has(write) ? undefined : find(write);
       if (effect !== undefined) {
         done.push(write);
+        this.foundDone++;
         this.#apply(write, effect);
         this.#found.set(write, effect);
       }

@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Random } from '../../src/cli/seed/random.ts';
+import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { createConversation } from '../../src/domain/conversations.ts';
+import { sendMessage } from '../../src/domain/messages.ts';
 import { type Serving, serve } from '../cli/program.ts';
 import { openWire, requestText } from '../http/wire.ts';
 import { clientOf } from '../support/client.ts';
@@ -12,7 +15,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { eventsOf } from '../support/log.ts';
 import { Receiver } from '../support/receiver.ts';
 import { seed, told } from '../support/seed.ts';
-import { startTestServer, type TestAccount } from '../support/server.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket, until } from '../support/subscribe.ts';
 import { anywhere } from '../support/webhooks.ts';
@@ -34,11 +37,13 @@ interface Prepared {
 }
 
 /** A file with an account in it. */
-async function prepare(fill: (account: TestAccount) => Promise<unknown> = async () => {}): Promise<Prepared> {
+async function prepare(
+  fill: (account: TestAccount, server: TestServer) => Promise<unknown> = async () => {},
+): Promise<Prepared> {
   const databasePath = join(temporaryFolder(), 'test.db');
   const server = await startTestServer({ databasePath, config: anywhere });
   const account = await server.account();
-  await fill(account);
+  await fill(account, server);
   await server.close();
   return { databasePath, account };
 }
@@ -131,11 +136,12 @@ test('whatever was sent before it is answered whole, on connections new and old,
 const messageCount = 120;
 
 /** A conversation that does not fit into what the system keeps of a connection. */
-async function fillConversation(account: TestAccount): Promise<void> {
+async function fillConversation({ account }: TestAccount, { app: { world } }: TestServer): Promise<void> {
+  const caller: Caller = { account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
   const message = { sender: 'visitor', content: '𝄞'.repeat(16_000) };
-  const { body } = await account.rest('POST', '/conversations', { body: { message } });
+  const { conversation } = await createConversation.execute(world, caller, { message });
   for (let count = 1; count < messageCount; count++) {
-    await account.rest('POST', `/conversations/${body.id}/messages`, { body: message });
+    await sendMessage.execute(world, caller, { conversationId: conversation.id, ...message });
   }
 }
 
@@ -210,8 +216,8 @@ test('clients that never come to an end, and a receiver that never answers, hold
   const receiver = await Receiver.open({ now: () => performance.timeOrigin + performance.now() }, () => ({
     instead: 'hang',
   }));
-  const { databasePath, account } = await prepare(async (client) => {
-    await fillConversation(client);
+  const { databasePath, account } = await prepare(async (client, opened) => {
+    await fillConversation(client, opened);
     const { body } = await client.rest('POST', '/webhooks', { body: { url: receiver.url } });
     receiver.trust('/', body.secret);
   });

@@ -69,7 +69,7 @@ async function setTheStage() {
   const { secret, account } = busy;
   const ledger = new Ledger();
   const audit = new Audit(databasePath, account.id, ledger);
-  const load = new MixedLoad({ where, secret, ledger, seed, clients: 8 });
+  const load = new MixedLoad({ where, secret, ledger, seed, clients: 5 });
   const followers = follow({ where: onlySteady, secret, after: eventCursor });
   // The lease of the one that stays tells what the others held.
   await until(() => receiver.letters.length > 0);
@@ -90,7 +90,7 @@ async function serveTogether(stage: Stage, kill: number, random: Random): Promis
   const other = await serve(databasePath, environment);
   where.up(other.url);
   await revoke(stage, other, kill);
-  const enough = ledger.acknowledged + random.integer(20, 80);
+  const enough = ledger.acknowledged + random.integer(10, 60);
   const spending = spendTogether(stage, [steady, other], Math.floor(limit / (kills + 1)));
   await until(() => isWell(stage) && ledger.acknowledged >= enough);
   where.down(other.url);

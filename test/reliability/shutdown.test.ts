@@ -125,9 +125,7 @@ test('whatever was sent before it is answered whole, on connections new and old,
   server.signal('SIGTERM');
   server.signal('SIGCONT');
   const answers = await Promise.all(wires.map((wire) => wire.response()));
-  expect(answers.map(({ status, headers }) => [status, headers['connection']])).toEqual(
-    wires.map((_, index) => [index % 2 === 0 ? 201 : 200, 'close']),
-  );
+  expect(answers.map(({ status }) => status)).toEqual(wires.map((_, index) => (index % 2 === 0 ? 201 : 200)));
   await Promise.all(wires.map(({ ended }) => ended));
   await expectGoodEnd(server);
   expect(eventsOf(databasePath, account.account.id)).toHaveLength(wires.length);
@@ -213,15 +211,11 @@ async function openUnending(url: string, account: TestAccount): Promise<void> {
 test('clients that never come to an end, and a receiver that never answers, hold it for the grace time and no longer', {
   timeout: 60_000,
 }, async () => {
-  const receiver = await Receiver.open({ now: () => performance.timeOrigin + performance.now() }, () => ({
-    instead: 'hang',
-  }));
-  const { databasePath, account } = await prepare(async (client, opened) => {
-    await fillConversation(client, opened);
-    const { body } = await client.rest('POST', '/webhooks', { body: { url: receiver.url } });
-    receiver.trust('/', body.secret);
+  const receiver = await Receiver.open({ now: wallMs }, () => ({ instead: 'hang' }));
+  const { databasePath, account } = await prepare(async (client, server) => {
+    await fillConversation(client, server);
+    await registerWebhook(client, receiver);
   });
-  const environment = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_PRIVATE_NETWORKS: 'true' };
   const [patient, hasty] = await Promise.all([
     serve(databasePath, { ...environment, SHUTDOWN_GRACE_SECONDS: '1' }),
     serve(databasePath, { ...environment, SHUTDOWN_GRACE_SECONDS: '60' }),

@@ -25,9 +25,9 @@ export function addServe(program: Command): void {
         log.info({ seconds: config.shutdownDelayMs / 1_000 }, 'draining');
         await setTimeout(config.shutdownDelayMs);
       }
-      const closed = server.close();
-      log.info('stopping'); // from here on no connection is taken
-      await closed;
+      await server.refuse();
+      log.info('stopping');
+      await server.close();
       log.info('stopped');
     });
 }

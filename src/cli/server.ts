@@ -1,4 +1,4 @@
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import { defaultTimings } from '../access/timings.ts';
@@ -7,6 +7,7 @@ import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { SqliteStorage } from '../storage/sqlite/storage.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import { Connections } from './connections.ts';
 import { listenError } from './errors.ts';
 import { openStorage } from './storage.ts';
 
@@ -14,6 +15,8 @@ export interface RunningServer {
   readonly url: string;
   readonly app: App;
   readonly storage: SqliteStorage;
+  /** Takes no more connections. Resolves when nobody can connect any more. */
+  refuse(): Promise<void>;
   /** Stops taking requests, lets those in flight finish within the grace time, and closes the storage. */
   close(): Promise<void>;
 }
@@ -41,7 +44,6 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   const { log } = options;
   const app = buildApp({ ...config, ...options, storage, metrics });
   const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };
-  const unanswered = new Set<ServerResponse>();
   const server = createServer(
     {
       // A client that sends slowly holds a connection for this long and no longer.
@@ -54,9 +56,6 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
     (req, res) => {
-      unanswered.add(res);
-      res.once('close', () => unanswered.delete(res));
-      if (!server.listening) res.setHeader('Connection', 'close');
       req.url = pathOf(req.url);
       app.listener(req, res).catch((error: unknown) => {
         log.error({ err: error }, 'a request could not be answered');
@@ -64,10 +63,10 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
       });
     },
   );
+  const connections = new Connections(server);
   // Told of a connection on which nothing has come or gone for as long, or that was kept and is not used any more.
   server.setTimeout(slowReaderMs, (socket) => {
-    const isWorkedFor = (): boolean => unanswered.values().some((res) => res.socket === socket);
-    if (socket.writableLength > 0 || !isWorkedFor()) socket.destroy();
+    if (socket.writableLength > 0 || !connections.isWorkedFor(socket)) socket.destroy();
   });
   const sockets = app.attachSocket(server);
   try {
@@ -93,13 +92,14 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     url: `http://${host}:${port}`,
     app,
     storage,
+    refuse: () => connections.refuse(),
     async close() {
       app.drain();
       clearInterval(ticking);
       metrics.stop();
       app.sessions.endAll();
       sockets.close(config.shutdownGraceMs);
-      await Promise.all([drain(server, unanswered, config.shutdownGraceMs), app.webhooks.stop(config.shutdownGraceMs)]);
+      await Promise.all([connections.drain(config.shutdownGraceMs), app.webhooks.stop(config.shutdownGraceMs)]);
       await app.close();
       await storage.close();
     },
@@ -119,24 +119,5 @@ function listen(server: Server, { host, port }: Config): Promise<void> {
       server.off('error', onError);
       resolve();
     });
-  });
-}
-
-/**
- * Resolves when every request has been answered, or when the grace time is over and the rest are cut off.
- * The answers say that the connection ends, so that a client does not send its next request into its closing.
- */
-function drain(server: Server, unanswered: Iterable<ServerResponse>, graceMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    for (const res of unanswered) if (!res.headersSent) res.setHeader('Connection', 'close');
-    const cutOff = setTimeout(() => server.closeAllConnections(), graceMs);
-    server.close(() => {
-      clearTimeout(cutOff);
-      resolve();
-    });
-    server.closeIdleConnections();
-    // A connection kept alive is idle again once its last request is answered.
-    const closing = setInterval(() => server.closeIdleConnections(), 50);
-    server.once('close', () => clearInterval(closing));
   });
 }

@@ -1,18 +1,15 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import type { AnalyticsFigures } from '../../src/domain/analytics-shape.ts';
 import type { Caller } from '../../src/domain/caller.ts';
 import { scopes } from '../../src/domain/caller.ts';
 import { createConversation, updateConversation } from '../../src/domain/conversations.ts';
 import { captureLead } from '../../src/domain/leads.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
+import { Annals, type Life, type Sender, type Status } from '../support/annals.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
 
 // Random lives of an account's conversations, played through the operations beside a model that notes
 // down each thing that happens, and can count them all when it is asked.
-
-type Sender = 'agent' | 'visitor' | 'bot';
-type Status = 'active' | 'pending' | 'closed';
 
 type Command =
   | { readonly kind: 'create'; readonly first: Sender | undefined }
@@ -55,35 +52,11 @@ export function histories({ clockGoesBack }: { clockGoesBack: boolean }): fc.Arb
   return fc.array(fc.record({ laterMs, command }), { minLength: 5, maxLength: 80, size: 'max' });
 }
 
-type Counted =
-  | 'conversationsStarted'
-  | 'conversationsClosed'
-  | 'conversationsReopened'
-  | 'converted'
-  | 'leads'
-  | Sender;
-
-interface Happening {
-  readonly atMs: number;
-  readonly what: Counted | 'firstResponse' | 'resolution';
-  readonly durationMs?: number;
-}
-
-interface Life {
-  readonly id: string;
-  readonly createdMs: number;
-  openedMs: number;
-  status: Status;
-  visitorWroteMs: number | undefined;
-  answered: boolean;
-  hasLead: boolean;
-}
-
 /** Plays a history on a new account, and notes down what happens. */
 export class Chronicle {
-  readonly happenings: Happening[] = [];
+  readonly annals = new Annals();
   readonly #server: TestServer;
-  readonly #lives: Life[] = [];
+  readonly #lives: (Life & { readonly id: string })[] = [];
   readonly caller: Caller;
 
   constructor(server: TestServer, { account }: TestAccount) {
@@ -109,25 +82,12 @@ export class Chronicle {
     if (next.kind === 'create') {
       const message = next.first === undefined ? undefined : { content: 'x', sender: next.first };
       const { conversation } = await createConversation.execute(world, this.caller, message ? { message } : {});
-      const born: Life = {
-        id: conversation.id,
-        createdMs: nowMs,
-        openedMs: nowMs,
-        status: next.first === 'visitor' ? 'pending' : 'active',
-        visitorWroteMs: undefined,
-        answered: false,
-        hasLead: false,
-      };
-      this.#lives.push(born);
-      this.#note(nowMs, 'conversationsStarted');
-      if (next.first !== undefined) this.#says(born, next.first, nowMs);
+      this.#lives.push({ id: conversation.id, ...this.annals.started(next.first, nowMs) });
     } else if (next.kind === 'lead') {
       if (next.which !== undefined && life === undefined) return;
       const of = life === undefined ? {} : { conversationId: life.id };
       await captureLead.execute(world, this.caller, { ...of, email: 'a@example.com' });
-      this.#note(nowMs, 'leads');
-      if (life !== undefined && !life.hasLead) this.#note(life.createdMs, 'converted');
-      if (life !== undefined) life.hasLead = true;
+      this.annals.captured(life, nowMs);
     } else if (life !== undefined && next.kind === 'message') {
       const sending = sendMessage.execute(world, this.caller, {
         conversationId: life.id,
@@ -139,12 +99,7 @@ export class Chronicle {
         return;
       }
       await sending;
-      if (life.status === 'closed') {
-        this.#reopened(life, nowMs);
-        life.status = 'pending';
-      }
-      if (next.sender === 'agent') life.status = 'active';
-      this.#says(life, next.sender, nowMs);
+      this.annals.wrote(life, next.sender, nowMs);
     } else if (life !== undefined && next.kind === 'status') {
       const changing = updateConversation.execute(world, this.caller, { id: life.id, status: next.to });
       if (life.status === 'closed' && next.to === 'pending') {
@@ -152,75 +107,7 @@ export class Chronicle {
         return;
       }
       await changing;
-      if (next.to === 'closed' && life.status !== 'closed') {
-        this.#note(nowMs, 'conversationsClosed');
-        this.#note(nowMs, 'resolution', nowMs - life.openedMs);
-      }
-      if (life.status === 'closed' && next.to === 'active') this.#reopened(life, nowMs);
-      life.status = next.to;
+      this.annals.changed(life, next.to, nowMs);
     }
-  }
-
-  #says(life: Life, who: Sender, nowMs: number): void {
-    this.#note(nowMs, who);
-    if (who === 'visitor') life.visitorWroteMs ??= nowMs;
-    if (who === 'agent' && life.visitorWroteMs !== undefined && !life.answered) {
-      life.answered = true;
-      this.#note(nowMs, 'firstResponse', nowMs - life.visitorWroteMs);
-    }
-  }
-
-  #reopened(life: Life, nowMs: number): void {
-    life.openedMs = nowMs;
-    this.#note(nowMs, 'conversationsReopened');
-  }
-
-  #note(atMs: number, what: Happening['what'], durationMs?: number): void {
-    this.happenings.push({ atMs, what, ...(durationMs !== undefined && { durationMs: Math.max(0, durationMs) }) });
-  }
-
-  /** Counts up what happened in the time that the figures are of, and compares each. */
-  check(figures: AnalyticsFigures): void {
-    const [fromMs, toMs] = [Date.parse(figures.from), Date.parse(figures.to)];
-    const within = this.happenings.filter(({ atMs }) => fromMs <= atMs && atMs < toMs);
-    const count = (what: Counted) => within.filter((happening) => happening.what === what).length;
-    const started = count('conversationsStarted');
-    const { firstResponseSeconds, resolutionSeconds, ...counts } = figures;
-    expect(counts).toEqual({
-      from: figures.from,
-      to: figures.to,
-      conversationsStarted: started,
-      conversationsClosed: count('conversationsClosed'),
-      conversationsReopened: count('conversationsReopened'),
-      messages: { agent: count('agent'), visitor: count('visitor'), bot: count('bot') },
-      leads: count('leads'),
-      conversionRate: started === 0 ? null : count('converted') / started,
-    });
-    const durations = (what: Happening['what']) =>
-      within.flatMap((happening) => (happening.what === what ? [(happening.durationMs ?? 0) / 1_000] : []));
-    checkDurations(firstResponseSeconds, durations('firstResponse'));
-    checkDurations(resolutionSeconds, durations('resolution'));
-  }
-}
-
-export function checkDurations(figures: AnalyticsFigures['resolutionSeconds'], seconds: readonly number[]): void {
-  const { length } = seconds;
-  if (length === 0) {
-    expect(figures).toEqual({ count: 0, mean: null, median: null, p90: null });
-    return;
-  }
-  const sorted = [...seconds].sort((a, b) => a - b);
-  const quantile = (fraction: number): number => {
-    const place = (length - 1) * fraction;
-    const [low, high] = [sorted[Math.floor(place)] as number, sorted[Math.ceil(place)] as number];
-    return low + (high - low) * (place % 1);
-  };
-  expect(figures.count).toBe(length);
-  expect(figures.mean).toBeCloseTo(seconds.reduce((sum, each) => sum + each, 0) / length, 6);
-  for (const [told, exact] of [
-    [figures.median, quantile(0.5)],
-    [figures.p90, quantile(0.9)],
-  ] as const) {
-    expect(Math.abs((told as number) - exact), `${told} for ${exact}`).toBeLessThanOrEqual(exact * 0.01 + 1e-9);
   }
 }

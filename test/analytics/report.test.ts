@@ -4,8 +4,9 @@ import { getAnalytics } from '../../src/domain/analytics.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { bucketOf, durationFigures } from '../../src/domain/durations.ts';
 import { captureLead } from '../../src/domain/leads.ts';
+import { checkDurations } from '../support/annals.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
-import { Chronicle, checkDurations, histories } from './histories.ts';
+import { Chronicle, histories } from './histories.ts';
 
 const quarterMs = 15 * 60_000;
 const dayMs = 96 * quarterMs;
@@ -73,7 +74,7 @@ test('every figure is what a count of all that happened gives, for any period, i
             ...report.series.slice(0, -1).map((point) => point.to),
           ]);
           expect(report.series.at(-1)?.to).toBe(period.to);
-          for (const figures of [report.totals, report.previous, ...report.series]) chronicle.check(figures);
+          for (const figures of [report.totals, report.previous, ...report.series]) chronicle.annals.check(figures);
         }
       },
     ),

@@ -9,6 +9,7 @@ import { clientOf, type Json } from '../support/client.ts';
 import { TestClock } from '../support/clock.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { readLog } from '../support/log.ts';
 import { startTestServer } from '../support/server.ts';
 import { FastProcess, type FastServer, type FastTime } from './fast-server.ts';
 
@@ -95,7 +96,7 @@ test('a server that is killed at any instant loses no event, and repeats none bu
   const last = (await live().serving) ?? expect.fail();
   while (deliveriesIn(databasePath).some(({ status }) => status === 'pending')) await sleep(50);
 
-  const log = await readLog(last.url, secret);
+  const log = await readLog(clientOf(last.url, secret));
   expect(log.map(({ sequence }) => sequence)).toEqual(log.map((_, index) => index + 1));
   expect(log.length).toBeGreaterThanOrEqual(2 * writer.written);
 
@@ -234,17 +235,6 @@ class EndlessWriter {
       if (answered?.status === 201) this.written++;
       await sleep(5);
     }
-  }
-}
-
-async function readLog(url: string, secret: string): Promise<Json[]> {
-  const client = clientOf(url, secret);
-  const events: Json[] = [];
-  for (let after = ''; ; ) {
-    const { body } = await client.rest('GET', `/events?limit=100${after}`);
-    events.push(...body.data);
-    if (!body.pagination.hasMore) return events;
-    after = `&after=${encodeURIComponent(body.pagination.nextCursor)}`;
   }
 }
 

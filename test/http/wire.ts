@@ -18,6 +18,11 @@ export interface Wire {
   response(toHead?: boolean): Promise<WireResponse>;
   /** Resolves when the server has ended the connection. */
   readonly ended: Promise<void>;
+  /** Resolves when so many bytes have come that were not read as responses, or nothing comes any more. */
+  received(bytes: number): Promise<void>;
+  /** Reads nothing more until it is told to go on. */
+  pause(): void;
+  goOn(): void;
   /** Cuts the connection off. */
   cut(): void;
 }
@@ -43,9 +48,19 @@ export function openWire(url: string): Wire {
     wake();
   });
   onTestFinished(() => void socket.destroy());
+  const receivedAtLeast = async (length: number): Promise<void> => {
+    while (open && lengthOf(received) < length) {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  };
 
   return {
     ended,
+    received: receivedAtLeast,
+    pause: () => void socket.pause(),
+    goOn: () => void socket.resume(),
     cut: () => void socket.destroy(),
     send: (bytes) =>
       new Promise((resolve) => {
@@ -62,11 +77,7 @@ export function openWire(url: string): Wire {
           return parsed.response;
         }
         if (atEnd) throw new Error(`The connection ended after ${JSON.stringify(bytes.toString('latin1'))}`);
-        while (open && lengthOf(received) < parsed.atLeast) {
-          await new Promise<void>((resolve) => {
-            wake = resolve;
-          });
-        }
+        await receivedAtLeast(parsed.atLeast);
       }
     },
   };

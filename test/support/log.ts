@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3';
+import type { Client, Json } from './client.ts';
 
 export interface LoggedEvent {
   readonly sequence: number;
@@ -16,5 +17,16 @@ export function eventsOf(databasePath: string, accountId: string): LoggedEvent[]
     return rows.map((row) => ({ ...row, data: JSON.parse(row.data) as Record<string, unknown> }));
   } finally {
     database.close();
+  }
+}
+
+/** An account's event log as it is read page by page, all of it. */
+export async function readLog(client: Client): Promise<Json[]> {
+  const events: Json[] = [];
+  for (let after = ''; ; ) {
+    const { body } = await client.rest('GET', `/events?limit=100${after}`);
+    events.push(...body.data);
+    if (!body.pagination.hasMore) return events;
+    after = `&after=${encodeURIComponent(body.pagination.nextCursor)}`;
   }
 }

@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished } from 'vitest';
+import type { Clock } from '../../src/domain/ports.ts';
 import type { Json } from './client.ts';
-import type { TestClock } from './clock.ts';
 
 /** A request to a receiver. */
 export interface Letter {
@@ -48,13 +48,13 @@ export class Receiver {
   written = 0;
   replies: Replies = () => ({});
   url = '';
-  readonly #clock: TestClock;
+  readonly #clock: Clock;
   readonly #secrets = new Map<string, string[]>();
   readonly #byPath = new Map<string, Letter[]>();
   readonly #server = createServer((req, res) => void this.#receive(req, res));
   readonly #sockets = new Set<Socket>();
 
-  constructor(clock: TestClock) {
+  constructor(clock: Clock) {
     this.#clock = clock;
     this.#server.on('connection', (socket) => {
       this.connections++;
@@ -63,8 +63,11 @@ export class Receiver {
     });
   }
 
-  /** Opens one that is closed when the test has finished, when every letter must have been verified. */
-  static async open(clock: TestClock, replies?: Replies): Promise<Receiver> {
+  /**
+   * Opens one that is closed when the test has finished, when every letter must have been verified.
+   * @param clock the sender's
+   */
+  static async open(clock: Clock, replies?: Replies): Promise<Receiver> {
     const receiver = new Receiver(clock);
     if (replies !== undefined) receiver.replies = replies;
     receiver.#server.listen(0, '127.0.0.1');
@@ -109,11 +112,13 @@ export class Receiver {
     const number = this.to(path).length + 1;
     const letter = { method: req.method ?? '', path, headers, body, event: JSON.parse(body), verifiedBy, number };
     this.letters.push(letter);
-    this.#byPath.set(path, [...this.to(path), letter]);
+    const toPath = this.#byPath.get(path);
+    if (toPath === undefined) this.#byPath.set(path, [letter]);
+    else toPath.push(letter);
     await this.#answer(res, this.replies(letter));
   }
 
-  /** By the package that receivers use. It looks at the system's clock, which for this moment is the test's. */
+  /** By the package that receivers use. It looks at the system's clock, which for this moment is the sender's. */
   #verifies(secret: string, body: string, headers: Record<string, string>): boolean {
     const systemNow = Date.now;
     Date.now = () => this.#clock.now();

@@ -36,6 +36,8 @@ export async function openReceiver(
 
 /** One request, as each face has it. */
 export interface Asked {
+  /** POST unless it says otherwise. */
+  readonly method?: 'PATCH' | 'DELETE';
   readonly path: string;
   readonly body?: Json;
   readonly field: string;
@@ -82,7 +84,7 @@ async function delivered(client: Client, url: string): Promise<Json> {
   return { webhookId: webhook.id, otherId: other.id, id: deliveries[0].id, otherDelivery: deliveries[1].id };
 }
 
-const createConversation = (body: Json): Asked => ({
+export const createConversation = (body: Json): Asked => ({
   path: '/conversations',
   body,
   field: 'createConversation',
@@ -90,7 +92,7 @@ const createConversation = (body: Json): Asked => ({
   selection: `conversation { ${select.conversationWithMessages} }`,
 });
 
-const sendMessage = (conversationId: string, body: Json): Asked => ({
+export const sendMessage = (conversationId: string, body: Json): Asked => ({
   path: `/conversations/${conversationId}/messages`,
   body,
   field: 'sendMessage',
@@ -98,7 +100,7 @@ const sendMessage = (conversationId: string, body: Json): Asked => ({
   selection: `message { ${select.message} }`,
 });
 
-const captureLead = (body: Json): Asked => ({
+export const captureLead = (body: Json): Asked => ({
   path: '/leads',
   body,
   field: 'captureLead',
@@ -210,7 +212,7 @@ export interface Answered {
 }
 
 export async function viaRest(client: Client, asked: Asked, key?: string): Promise<Answered> {
-  const { status, headers, body } = await client.rest('POST', asked.path, {
+  const { status, headers, body } = await client.rest(asked.method ?? 'POST', asked.path, {
     ...(asked.body === undefined ? {} : { body: asked.body }),
     headers: key === undefined ? {} : { 'idempotency-key': key },
   });

@@ -19,24 +19,29 @@ export class SseReader {
   ended = false;
   /** Whether it ended by being cut off. */
   failed = false;
+  /** Resolves when it has ended. */
+  over: Promise<void> = Promise.resolve();
   readonly #abort = new AbortController();
   readonly #isRest: boolean;
+  readonly #onEvent: ((event: Json) => void) | undefined;
   /** What of an event was not as documented. */
   #fault: unknown;
 
-  private constructor(url: string) {
+  private constructor(url: string, onEvent: ((event: Json) => void) | undefined) {
     this.#isRest = new URL(url).pathname.startsWith('/v1/');
+    this.#onEvent = onEvent;
   }
 
-  static async open(url: string, headers: Record<string, string>): Promise<SseReader> {
-    const reader = new SseReader(url);
+  /** @param onEvent told of each event as it comes */
+  static async open(url: string, headers: Record<string, string>, onEvent?: (event: Json) => void): Promise<SseReader> {
+    const reader = new SseReader(url, onEvent);
     const response = await request(url, {
       headers: { accept: 'text/event-stream', ...headers },
       signal: reader.#abort.signal,
     });
     reader.status = response.statusCode;
     reader.headers = response.headers as Record<string, string>;
-    void reader
+    reader.over = reader
       .#read(response.body)
       .catch(() => {
         reader.failed = true;
@@ -85,6 +90,7 @@ export class SseReader {
         const block = parse(text);
         if (this.#isRest && block.data !== undefined) this.#check(block.data);
         this.blocks.push(block);
+        if (block.data !== undefined) this.#onEvent?.(block.data);
       }
     }
   }

@@ -1,0 +1,240 @@
+import { expect } from 'vitest';
+import { expectSound, rowsOf } from '../cli/rows.ts';
+import type { Json } from '../support/client.ts';
+import type { Seen } from './followers.ts';
+import { eventName, type Ledger, type Talk, type Write } from './ledger.ts';
+import { type EventRow, erased, Look } from './look.ts';
+
+// Holds a file against the ledger of those who have written into it. What is new is looked at each time, and
+// everything when it is asked for.
+
+export class Audit {
+  readonly #path: string;
+  readonly #accountId: string;
+  readonly #ledger: Ledger;
+  /** How far it has come in the log of events, and in the deliveries. */
+  #sequence = 0;
+  #deliveryKey = 0;
+
+  constructor(path: string, accountId: string, ledger: Ledger) {
+    this.#path = path;
+    this.#accountId = accountId;
+    this.#ledger = ledger;
+  }
+
+  /** What servers that have ended have done of what they were asked, and nobody was told. */
+  settle(which?: (write: Write) => boolean): Write[] {
+    return this.#look((look) => this.#ledger.settle((write) => look.effectOf(write), which));
+  }
+
+  /**
+   * Looks at what is new since the last time. Nobody may write meanwhile but senders of webhooks.
+   * @param seen what followers were given since
+   */
+  check(seen: readonly (readonly Seen[])[] = []): void {
+    this.#look((look) => {
+      expect(look.all('PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
+      expect(look.all('PRAGMA foreign_key_check')).toEqual([]);
+      this.#ledger.settle((write) => look.effectOf(write));
+      const changed = [...this.#ledger.changed];
+      this.#ledger.changed = new Set();
+      this.#checkTalks(look, changed);
+      this.#checkEvents(look);
+      this.#checkKeys(look);
+      this.#checkCounters(look);
+      for (const events of seen) checkSeen(look, events);
+    });
+  }
+
+  /** Recounts everything. */
+  checkWhole(): void {
+    this.check();
+    const { talks, leads, events } = this.#ledger;
+    this.#look((look) => {
+      const messageCount = [...talks.values()].reduce((sum, { messages }) => sum + messages.size, 0);
+      this.#checkTalks(look, [...talks.values()]);
+      const ofErasing = 'IN (SELECT conversation_key FROM erasing)';
+      expect({
+        conversations: look.count(`conversations WHERE key NOT ${ofErasing}`),
+        messages: look.count(`messages WHERE conversation_key NOT ${ofErasing}`),
+        leads: look.count(
+          'leads WHERE conversation_id IS NULL OR conversation_id NOT IN (SELECT conversation_id FROM erasing)',
+        ),
+        events: look.count('events'),
+        deliveries: look.count('deliveries'),
+        'attempts that are not numbered 1, 2, 3 …': look.count(`deliveries WHERE
+          attempt_count <> (SELECT count(*) FROM attempts WHERE delivery_key = deliveries.key) OR
+          attempt_count <> (SELECT coalesce(max(number), 0) FROM attempts WHERE delivery_key = deliveries.key)`),
+        'erased events that still tell something': look.count(`events WHERE data <> '${erased}'
+          AND conversation_id NOT IN (SELECT id FROM conversations UNION SELECT conversation_id FROM erasing)`),
+      }).toEqual({
+        conversations: talks.size,
+        messages: messageCount,
+        leads: leads.size,
+        events,
+        deliveries: events,
+        'attempts that are not numbered 1, 2, 3 …': 0,
+        'erased events that still tell something': 0,
+      });
+      checkHistograms(look);
+    });
+    expectSound(rowsOf(this.#path, this.#accountId));
+  }
+
+  /** How many deliveries wait for an attempt or for its end. */
+  pendingDeliveries(): number {
+    return this.#look((look) => look.count("deliveries WHERE status = 'pending'"));
+  }
+
+  /** How many conversations are being erased, or were when a server was killed. */
+  begunErasures(): number {
+    return this.#look((look) => look.count('erasing'));
+  }
+
+  /** The deliveries that some server is trying, or was trying when it was killed. */
+  leased(): { readonly eventId: string; readonly lease: string }[] {
+    return this.#look((look) => look.all('SELECT event_id AS eventId, lease FROM deliveries WHERE lease IS NOT NULL'));
+  }
+
+  #look<T>(at: (look: Look) => T): T {
+    const look = new Look(this.#path, this.#accountId);
+    try {
+      return at(look);
+    } finally {
+      look.close();
+    }
+  }
+
+  /** Each conversation is as its clients know it, with its messages, or nothing of it is left. */
+  #checkTalks(look: Look, talks: readonly Talk[]): void {
+    expect(talks.map(({ id }) => look.talk(id))).toEqual(
+      talks.map((talk) => (talk.isErased ? undefined : shownOf(talk))),
+    );
+    for (const talk of talks.filter(({ isErased }) => isErased)) expect(look.remainsOf(talk), talk.id).toEqual([]);
+  }
+
+  /** Each happening has its one event and each event its one delivery, without gaps. */
+  #checkEvents(look: Look): void {
+    const { untold } = this.#ledger;
+    const events = look.eventsAfter(this.#sequence);
+    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => this.#sequence + index + 1));
+    const unexplained: string[] = [];
+    for (const event of events) {
+      const name = event.data === erased ? nameOfErased(event, untold) : nameOfEvent(event);
+      if (!untold.delete(name)) unexplained.push(name);
+    }
+    expect({ unexplained, missing: [...untold] }).toEqual({ unexplained: [], missing: [] });
+    this.#sequence += events.length;
+    const deliveries = look.deliveriesAfter(this.#deliveryKey);
+    expect(deliveries.map(({ eventId, eventSequence }) => [eventSequence, eventId])).toEqual(
+      events.map(({ id, sequence }) => [sequence, id]),
+    );
+    this.#deliveryKey = deliveries.at(-1)?.key ?? this.#deliveryKey;
+  }
+
+  /** A result is kept for each key whose request had its effect, and for no other. */
+  #checkKeys(look: Look): void {
+    const { kept, talks, open } = this.#ledger;
+    const isErasing = look.count('erasing') > 0;
+    for (const { write, effect } of kept) {
+      const result = look.keptResult(write.key ?? '');
+      expect(result, `a result is kept for ${write.kind} ${write.number}`).toBeDefined();
+      const talkId = write.kind === 'create' ? effect.id : write.talk?.id;
+      const isErased = talkId !== undefined && !talks.has(talkId);
+      if (!isErased) expect(result?.result).toContain(effect.id);
+      else if (!isErasing) expect(result?.result).toBeNull();
+    }
+    const done = new Set(kept.map(({ write }) => write));
+    for (const write of open) {
+      if (write.key !== undefined && !done.has(write) && this.#ledger.foundOf(write) === undefined) {
+        expect(look.keptResult(write.key), `nothing is kept for ${write.kind} ${write.number}`).toBeUndefined();
+      }
+    }
+    this.#ledger.kept = [];
+  }
+
+  #checkCounters(look: Look): void {
+    const { annals, leads, events } = this.#ledger;
+    const count = (status: 'active' | 'pending' | 'closed') => this.#ledger.count(status);
+    expect({ ...look.totals(), ...look.counters() }).toEqual({
+      active: count('active'),
+      pending: count('pending'),
+      closed: count('closed'),
+      leadsNow: leads.size,
+      eventSequence: events,
+      ...annals.totals,
+    });
+  }
+}
+
+function shownOf({ id, status, subject, externalId, version, messages, leads }: Talk) {
+  return {
+    id,
+    status,
+    subject,
+    externalId,
+    version,
+    messageCount: messages.size,
+    converted: leads.size > 0 ? 1 : 0,
+    messages: [...messages]
+      .sort(([a], [b]) => a - b)
+      .map(([sequence, { id, sender, content }]) => ({ sequence, id, sender, content })),
+  };
+}
+
+function nameOfEvent({ type, conversationId, data }: EventRow): string {
+  const { message, conversation, lead } = JSON.parse(data) as Json;
+  switch (type) {
+    case 'conversation.started':
+      return eventName(type, conversationId, conversation.id);
+    case 'message.received':
+      return eventName(type, conversationId, `${message.id} ${conversation.messageCount}`);
+    case 'conversation.closed':
+      return eventName(type, conversationId, `${conversation.version}`);
+    default:
+      return eventName(type, conversationId, lead.id);
+  }
+}
+
+/** Which of a conversation's it was cannot be told any more. */
+function nameOfErased({ type, conversationId }: EventRow, untold: ReadonlySet<string>): string {
+  const start = eventName(type, conversationId, '');
+  return [...untold].find((name) => name.startsWith(start)) ?? start;
+}
+
+/** What a follower was given is in the log, and at the same place. */
+function checkSeen(look: Look, seen: readonly Seen[]): void {
+  const [first, last] = [seen[0], seen.at(-1)];
+  if (first === undefined || last === undefined) return;
+  const events = look.eventsAfter(first.sequence - 1).slice(0, last.sequence - first.sequence + 1);
+  expect(seen.map(({ sequence, id, type }) => [sequence, id, type])).toEqual(
+    events.map(({ sequence, id, type }) => [sequence, id, type]),
+  );
+  for (const [index, { what, id }] of seen.entries()) {
+    const event = events[index];
+    if (event === undefined || event.data === erased) continue;
+    expect(what, id).toBe(whatOf(event.type, JSON.parse(event.data)));
+  }
+}
+
+/** The id of what an event tells of; null when it was erased. */
+export function whatOf(type: string, { message, conversation, lead }: Json): string | null {
+  if (type === 'message.received') return message?.id ?? null;
+  return (type === 'lead.captured' ? lead?.id : conversation?.id) ?? null;
+}
+
+/** Each width of the histograms holds as many durations as were counted. */
+function checkHistograms(look: Look): void {
+  const { firstResponse, resolution } = look.counters();
+  const sums = new Map<string, number>();
+  for (const { name, width, counts } of look.histograms()) {
+    const of = `${name} ${width}`;
+    for (let at = 2; at < counts.length; at += 6) sums.set(of, (sums.get(of) ?? 0) + counts.readUInt32BE(at));
+  }
+  const widths = [1, 4, 96];
+  const wanted = [
+    ...widths.map((width) => [`firstResponses ${width}`, firstResponse] as const),
+    ...widths.map((width) => [`resolutions ${width}`, resolution] as const),
+  ];
+  expect([...sums].toSorted()).toEqual(wanted.filter(([, count]) => (count ?? 0) > 0).toSorted());
+}

@@ -1,0 +1,215 @@
+import { expect } from 'vitest';
+import { Annals, type Life, type Sender, type Status } from '../support/annals.ts';
+
+// What clients have asked of servers that are killed, and what they were told: all that a file may hold, and has to.
+
+/** A conversation as its clients know it. */
+export interface Talk extends Life {
+  readonly id: string;
+  readonly externalId: string;
+  subject: string | null;
+  version: number;
+  /** By their sequences. */
+  readonly messages: Map<number, { readonly id: string; readonly sender: Sender; readonly content: string }>;
+  readonly leads: Set<string>;
+  /** How many requests about it nobody knows the end of. */
+  busy: number;
+  isErased: boolean;
+}
+
+/** A request that changes something. What it makes bears its number, so that it can be found in a file. */
+export interface Write {
+  readonly number: number;
+  readonly kind: 'create' | 'message' | 'subject' | 'status' | 'lead' | 'delete';
+  /** What it is about, if that is there already. */
+  readonly talk?: Talk | undefined;
+  readonly sender?: Sender | undefined;
+  readonly to?: Status | undefined;
+  /** The key under which it is repeated until it is answered. Without one it is sent once. */
+  readonly key?: string | undefined;
+  /** Where it was sent to last. */
+  url?: string;
+  /** How often it was sent. */
+  tries: number;
+  /** How often it had been sent when a file was asked what had become of that. */
+  settledTries: number;
+  /** Whether its connection was broken before an answer came. */
+  isCutOff: boolean;
+  /** Whether its client has no hope of an answer any more. */
+  isGivenUp: boolean;
+}
+
+/** What a write has done, as its answer tells or a file shows. */
+export interface Effect {
+  /** Of what it has made or changed. */
+  readonly id: string;
+  readonly atMs: number;
+  readonly version?: number;
+  readonly sequence?: number;
+  /** Of the message that a conversation was started with. */
+  readonly messageId?: string;
+}
+
+export const marks = {
+  content: (number: number) => `message ${number}`,
+  subject: (number: number) => `subject ${number}`,
+  externalId: (number: number) => `talk-${number}`,
+  phone: (number: number) => `+${number}`,
+};
+
+export class Ledger {
+  readonly annals = new Annals();
+  readonly talks = new Map<string, Talk>();
+  readonly leads = new Set<string>();
+  /** How many writes were answered. */
+  acknowledged = 0;
+  /** How many a file has shown to be done before they were answered, if ever they were. */
+  foundDone = 0;
+  /** How many events there have to be. */
+  events = 0;
+  /** What changed since the file was looked at: the conversations, the names of the events, and the writes under keys. */
+  changed = new Set<Talk>();
+  untold = new Set<string>();
+  kept: { readonly write: Write; readonly effect: Effect }[] = [];
+  /** Those that were not answered yet. */
+  readonly open = new Set<Write>();
+  /** What a file shows of these, before they are answered. */
+  readonly #found = new Map<Write, Effect>();
+
+  begin(write: Write): void {
+    this.open.add(write);
+    if (write.talk !== undefined) write.talk.busy++;
+  }
+
+  /** Takes down what was answered. If a file was asked before, this must be what it has shown. */
+  acknowledge(write: Write, effect: Effect, isReplay: boolean): void {
+    this.acknowledged++;
+    const found = this.#found.get(write);
+    if (found !== undefined) expect(effect, `the answer to ${nameOf(write)}`).toEqual(found);
+    else if (write.settledTries === write.tries) throw new Error(`${nameOf(write)} was acknowledged, and is lost`);
+    else this.#apply(write, effect);
+    if (write.tries === 1 && isReplay) throw new Error(`${nameOf(write)} is new, and was answered as if it were not`);
+    this.#close(write);
+  }
+
+  /** Lets go of a write that is not repeated and will not be answered, once it is known what it has done. */
+  giveUp(write: Write): void {
+    write.isGivenUp = true;
+    if (write.settledTries === write.tries) this.#close(write);
+  }
+
+  /**
+   * Takes down what became of requests whose server was killed. An answer may be on its way still.
+   * @param find looks for what a write has done
+   * @returns those that have done something
+   */
+  settle(find: (write: Write) => Effect | undefined, which: (write: Write) => boolean = () => true): Write[] {
+    const done: Write[] = [];
+    for (const write of [...this.open].filter(which)) {
+      write.settledTries = write.tries;
+      const effect = this.#found.has(write) ? undefined : find(write);
+      if (effect !== undefined) {
+        done.push(write);
+        this.foundDone++;
+        this.#apply(write, effect);
+        this.#found.set(write, effect);
+      }
+      if (write.isGivenUp) this.#close(write);
+    }
+    return done;
+  }
+
+  /** What a write that was not answered yet has done all the same. */
+  foundOf(write: Write): Effect | undefined {
+    return this.#found.get(write);
+  }
+
+  /** How many of the open conversations have a status. */
+  count(status: Status): number {
+    return [...this.talks.values()].filter((talk) => talk.status === status).length;
+  }
+
+  #close(write: Write): void {
+    this.open.delete(write);
+    this.#found.delete(write);
+    if (write.talk !== undefined) write.talk.busy--;
+  }
+
+  #apply(write: Write, effect: Effect): void {
+    const { talk, kind } = write;
+    if (write.key !== undefined) this.kept.push({ write, effect });
+    if (kind === 'create') this.#started(write, effect);
+    else if (kind === 'lead') this.#captured(talk, effect);
+    else if (talk === undefined) throw new Error(`${kind} is about nothing`);
+    else if (kind === 'delete') this.#erased(talk);
+    else this.#changed(talk, write, effect);
+  }
+
+  #started({ number, sender }: Write, { id, atMs, messageId }: Effect): void {
+    const talk: Talk = {
+      ...this.annals.started(sender, atMs),
+      id,
+      externalId: marks.externalId(number),
+      subject: marks.subject(number),
+      version: 1,
+      messages: new Map(),
+      leads: new Set(),
+      busy: 0,
+      isErased: false,
+    };
+    this.talks.set(id, talk);
+    this.changed.add(talk);
+    this.#tell('conversation.started', talk, id);
+    if (sender !== undefined) this.#said(talk, number, sender, { id: messageId ?? '', sequence: 1 });
+  }
+
+  #changed(talk: Talk, { kind, number, sender, to }: Write, { id, atMs, sequence = 0, version }: Effect): void {
+    talk.version++;
+    this.changed.add(talk);
+    if (kind === 'message' && sender !== undefined) {
+      this.annals.wrote(talk, sender, atMs);
+      this.#said(talk, number, sender, { id, sequence });
+      return;
+    }
+    expect(version, `the version after ${kind} of ${talk.id}`).toBe(talk.version);
+    if (kind === 'subject') talk.subject = marks.subject(number);
+    if (to === undefined) return;
+    this.annals.changed(talk, to, atMs);
+    if (to === 'closed') this.#tell('conversation.closed', talk, `${talk.version}`);
+  }
+
+  #said(talk: Talk, number: number, sender: Sender, { id, sequence }: { id: string; sequence: number }): void {
+    expect(talk.messages.get(sequence), `${id} is the only one with its sequence`).toBeUndefined();
+    talk.messages.set(sequence, { id, sender, content: marks.content(number) });
+    if (sender === 'visitor') this.#tell('message.received', talk, `${id} ${sequence}`);
+  }
+
+  #captured(talk: Talk | undefined, { id, atMs }: Effect): void {
+    this.annals.captured(talk, atMs);
+    this.leads.add(id);
+    this.#tell('lead.captured', talk, id);
+    if (talk === undefined) return;
+    talk.leads.add(id);
+    this.changed.add(talk);
+  }
+
+  #erased(talk: Talk): void {
+    talk.isErased = true;
+    this.talks.delete(talk.id);
+    for (const id of talk.leads) this.leads.delete(id);
+    this.changed.add(talk);
+  }
+
+  #tell(type: string, talk: Talk | undefined, what: string): void {
+    this.events++;
+    this.untold.add(eventName(type, talk?.id ?? null, what));
+  }
+}
+
+export function eventName(type: string, conversationId: string | null, what: string): string {
+  return `${type} ${conversationId} ${what}`;
+}
+
+export function nameOf({ kind, number, key }: Write): string {
+  return `${kind} ${number}${key === undefined ? '' : ' under a key'}`;
+}

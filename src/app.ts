@@ -11,6 +11,7 @@ import { secrets } from './access/secrets.ts';
 import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
 import { Tokens } from './access/tokens.ts';
+import { Turnstile } from './access/turnstile.ts';
 import { type AddressPolicy, guardedConnector, webhookTargets } from './delivery/address-guard.ts';
 import { LiveLog } from './delivery/live.ts';
 import { Post } from './delivery/post.ts';
@@ -121,13 +122,18 @@ export function buildApp(options: AppOptions): App {
   const post = new Post(connect, timings.webhookTotalMs);
   const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
+  const turnstile = new Turnstile({
+    storage,
+    onRefusal: (refused) => log.warn({ refused }, 'more is asked than can be answered in time; some was refused'),
+  });
   const door = new Door(world, limiter, {
+    turnstile,
     tokens,
     origins,
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
-  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog });
+  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, turnstile });
   const responder = new Responder({ clock, log, origins, telemetry: metrics });
   const rest = answerRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes });
   const documents = new Documents(schema);

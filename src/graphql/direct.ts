@@ -3,6 +3,7 @@ import type { Door } from '../access/admit.ts';
 import type { Exchange } from '../access/exchange.ts';
 import type { Reply } from '../access/respond.ts';
 import type { StreamTimings } from '../access/timings.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
@@ -54,9 +55,23 @@ export function answerQueries(
       for (const call of calls) telemetry.called(...call); // of what is left to Yoga, it tells
       const headers = { 'Content-Type': `${mediaType}; charset=utf-8` };
       return { status: 200, headers, body: JSON.stringify({ data }) };
-    } catch {
-      return undefined; // Yoga meets it again, and tells of it
+    } catch (error) {
+      // Yoga meets it again, and tells of it. But there is no time for that when there is none for the request.
+      return error instanceof DomainError && error.facts.isToldInSum ? refusal(error, exchange, mediaType) : undefined;
     }
+  };
+}
+
+/** What is answered to a request that is refused as a whole, as `presentError` has it. */
+function refusal({ status, code, message, facts }: DomainError, exchange: Exchange, mediaType: string): Reply {
+  const { retryAfterSeconds } = facts;
+  const { requestId } = exchange;
+  exchange.code = code;
+  exchange.isOneOfMany = true;
+  return {
+    status,
+    headers: { 'Content-Type': `${mediaType}; charset=utf-8`, 'Retry-After': String(retryAfterSeconds) },
+    body: JSON.stringify({ errors: [{ message, extensions: { code, requestId, retryAfterSeconds } }] }),
   };
 }
 

@@ -53,7 +53,9 @@ export function start(args: readonly string[], { environment = {}, node = proces
   const until = (output: () => string, text: string): Promise<string> =>
     new Promise((resolve, reject) => {
       const look = (): void => {
-        if (output().includes(text)) resolve(output());
+        if (!output().includes(text)) return;
+        watchers.delete(look);
+        resolve(output());
       };
       watchers.add(look);
       look();

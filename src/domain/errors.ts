@@ -90,6 +90,12 @@ export interface Fault {
   readonly detail: string;
 }
 
+/**
+ * So many are told, and no more looked for: it is more than a person mends at once, and what a body of a megabyte can
+ * get wrong must neither become an answer of forty nor take as long.
+ */
+export const maxFaults = 100;
+
 export interface ErrorFacts {
   /** All that is wrong with the input, for `VALIDATION_FAILED`. */
   readonly faults?: readonly Fault[];

@@ -17,10 +17,11 @@ import { LiveLog } from './delivery/live.ts';
 import { Post } from './delivery/post.ts';
 import { WebhookSender } from './delivery/webhooks.ts';
 import { finishErasures } from './domain/conversations.ts';
+import { DomainError } from './domain/errors.ts';
 import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
-import { answerQueries } from './graphql/direct.ts';
+import { answerQueries, refusal } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
 import type { ServerContext } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
@@ -158,7 +159,9 @@ export function buildApp(options: AppOptions): App {
     const { req, path } = exchange;
     if (isPreflight(req)) return { status: 204, headers: origins.preflightHeaders(req.headers) };
     if (path !== '/graphql') return await rest(exchange, res);
-    if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) return { status: 400, headers: {} };
+    if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) {
+      return refusal(new DomainError('BAD_REQUEST', 'The header `Host` and the target make no URL.'), exchange);
+    }
     return await queries(exchange);
   }
 

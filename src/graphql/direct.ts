@@ -57,20 +57,27 @@ export function answerQueries(
       return { status: 200, headers, body: JSON.stringify({ data }) };
     } catch (error) {
       // Yoga meets it again, and tells of it. But there is no time for that when there is none for the request.
-      return error instanceof DomainError && error.facts.isToldInSum ? refusal(error, exchange, mediaType) : undefined;
+      if (!(error instanceof DomainError) || error.facts.isToldInSum !== true) return undefined;
+      exchange.isOneOfMany = true;
+      return refusal(error, exchange, mediaType);
     }
   };
 }
 
-/** What is answered to a request that is refused as a whole, as `presentError` has it. */
-function refusal({ status, code, message, facts }: DomainError, exchange: Exchange, mediaType: string): Reply {
-  const { retryAfterSeconds } = facts;
+/** What is answered to a request that is refused as a whole without Yoga, as `presentError` has it. */
+export function refusal(
+  { status, code, message, facts: { retryAfterSeconds } }: DomainError,
+  exchange: Exchange,
+  mediaType: MediaType = 'application/json',
+): Reply {
   const { requestId } = exchange;
   exchange.code = code;
-  exchange.isOneOfMany = true;
   return {
     status,
-    headers: { 'Content-Type': `${mediaType}; charset=utf-8`, 'Retry-After': String(retryAfterSeconds) },
+    headers: {
+      'Content-Type': `${mediaType}; charset=utf-8`,
+      ...(retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) }),
+    },
     body: JSON.stringify({ errors: [{ message, extensions: { code, requestId, retryAfterSeconds } }] }),
   };
 }
@@ -95,8 +102,10 @@ function readParams(body: unknown): Asked | undefined {
   return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName };
 }
 
+type MediaType = 'application/json' | 'application/graphql-response+json';
+
 /** The form of a result that a client accepts, by the first in its list that is one; undefined if that needs a closer look. */
-function mediaTypeFor(accept: string | undefined): string | undefined {
+function mediaTypeFor(accept: string | undefined): MediaType | undefined {
   if (accept === undefined) return 'application/json';
   for (const entry of accept.split(',')) {
     const [type, ...parameters] = entry.split(';');

@@ -41,6 +41,8 @@ test('at twice what it can take, it refuses early what it has no time for, serve
   const few = await run({ connections: 64, seconds: measuredSeconds });
   const many = await run({ connections: 256, seconds: measuredSeconds });
   expect([few.refused, many.refused], 'clients that wait for their answers are never refused').toEqual([0, 0]);
+  // How slow the machine is just now, those have seen who waited for their answers: some 10 ms when it does nothing else.
+  const slowMs = 10 * few.servedMs.p50;
   const before = (await scrape(url)).get('process_resident_memory_bytes') ?? 0;
 
   let perSecond = Math.max(few.servedPerSecond, many.servedPerSecond);
@@ -56,16 +58,18 @@ test('at twice what it can take, it refuses early what it has no time for, serve
 
   expect(overload.refused, 'it refuses').toBeGreaterThan(0);
   expect(overload.undocumented, 'as the contract has it').toBeUndefined();
-  expect(overload.refusedMs.p50, 'early').toBeLessThan(500);
+  expect(overload.refusedMs.p50, 'early').toBeLessThan(500 + slowMs);
   expect(overload.servedPerSecond, 'and goes on serving').toBeGreaterThan(0.25 * few.servedPerSecond);
-  expect(overload.servedMs.p99, 'in bounded time').toBeLessThan(servedWithinMs);
+  expect(overload.servedMs.p99, 'in bounded time').toBeLessThan(servedWithinMs + slowMs);
   expect(overload.unsent, 'so that a connection is free for each who asks').toBe(0);
   expect(watched.peakBytes - before, 'and in bounded memory').toBeLessThan(256 * mebibyte);
-  expect(watched.slowestProbeMs, 'probes are answered, on connections of their own').toBeLessThan(servedWithinMs);
+  expect(watched.slowestProbeMs, 'probes are answered, on connections of their own').toBeLessThan(
+    servedWithinMs + slowMs,
+  );
   expect(watched.socketCodes, 'operations on a socket are served or refused, and it stays open').toEqual([]);
 
   expect(after.refused, 'right after, nothing is refused').toBe(0);
-  expect(after.servedMs.p99, 'and answers come soon').toBeLessThan(500);
+  expect(after.servedMs.p99, 'and answers come soon').toBeLessThan(500 + slowMs);
   const metrics = await scrape(url);
   const refused = all.reduce((sum, result) => sum + result.refused, 0);
   const counted = metrics.get('conversation_service_overload_refusals_total') ?? 0;

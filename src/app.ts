@@ -11,15 +11,17 @@ import { secrets } from './access/secrets.ts';
 import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
 import { Tokens } from './access/tokens.ts';
+import { Turnstile } from './access/turnstile.ts';
 import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
 import { LatePost } from './delivery/late-post.ts';
 import { LiveLog } from './delivery/live.ts';
 import { WebhookSender } from './delivery/webhooks.ts';
 import { finishErasures } from './domain/conversations.ts';
+import { DomainError } from './domain/errors.ts';
 import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
-import { answerQueries } from './graphql/direct.ts';
+import { answerQueries, refusal } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
 import type { ServerContext } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
@@ -125,13 +127,18 @@ export function buildApp(options: AppOptions): App {
   });
   const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
+  const turnstile = new Turnstile({
+    storage,
+    onRefusal: (refused) => log.warn({ refused }, 'more is asked than can be answered in time; some was refused'),
+  });
   const door = new Door(world, limiter, {
+    turnstile,
     tokens,
     origins,
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
-  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog });
+  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, turnstile });
   const responder = new Responder({ clock, log, origins, telemetry: metrics });
   const rest = answerRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes });
   const documents = new Documents(schema);
@@ -161,7 +168,9 @@ export function buildApp(options: AppOptions): App {
     const { req, path } = exchange;
     if (isPreflight(req)) return { status: 204, headers: origins.preflightHeaders(req.headers) };
     if (path !== '/graphql') return await rest(exchange, res);
-    if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) return { status: 400, headers: {} };
+    if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) {
+      return refusal(new DomainError('BAD_REQUEST', 'The header `Host` and the target make no URL.'), exchange);
+    }
     return await queries(exchange);
   }
 

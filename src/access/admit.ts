@@ -7,6 +7,7 @@ import { clientAddress, FailedAttempts } from './failed-attempts.ts';
 import type { Origins, PageOrigin } from './origins.ts';
 import type { Admission, RateLimiter } from './rate-limit.ts';
 import type { Tokens } from './tokens.ts';
+import type { Turnstile } from './turnstile.ts';
 
 /** What the door looks at: the same of a REST request, a GraphQL request and a socket. */
 export interface Arrival extends PageOrigin {
@@ -17,6 +18,7 @@ export interface Arrival extends PageOrigin {
 }
 
 export interface DoorOptions {
+  readonly turnstile: Turnstile;
   readonly tokens: Tokens;
   readonly origins: Origins;
   readonly trustedProxies: number;
@@ -24,7 +26,7 @@ export interface DoorOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** The one door of every face: credential, then its origin, then the rate limit. */
+/** The one door of every face: is there time for it, then credential, then its origin, then the rate limit. */
 export class Door {
   readonly #world: Omit<World, 'limiter'>;
   readonly #books: Books;
@@ -40,6 +42,14 @@ export class Door {
     this.#limiter = limiter;
     this.#options = options;
     this.#failedAttempts = new FailedAttempts(world.clock);
+  }
+
+  /**
+   * Lets a request or an operation on a socket come in when there is time for it, at once if that is now.
+   * @throws UNAVAILABLE when there will be none soon
+   */
+  enter(): Promise<void> | undefined {
+    return this.#options.turnstile.enter();
   }
 
   /**

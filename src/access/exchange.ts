@@ -26,12 +26,14 @@ export class Exchange {
   operation?: string;
   /** What it was refused with, or ended with. */
   code?: ErrorCode;
-  /** Whether it only asks how the service is: nobody wants a line for each. */
+  /** Whether it only asks how the service is. */
   isProbe = false;
   /** What is said of the deprecated thing that it used. */
   deprecation?: Deprecation;
   account?: Account;
   rateLimit?: RateLimit;
+  /** Whether nobody wants a line in the log for each such. */
+  isOneOfMany = false;
   #admission?: Admission;
   #caller?: Promise<Caller>;
   #body?: Promise<unknown>;
@@ -73,6 +75,8 @@ export class Exchange {
   }
 
   async #admit(door: Door): Promise<Caller> {
+    const turn = door.enter();
+    if (turn !== undefined) await turn;
     const caller = await door.identify(this.arrival);
     this.account = caller.account;
     await this.#pay(door, caller, () => door.admit(caller, this.arrival));

@@ -74,7 +74,7 @@ export const errorCodes = {
   UNAVAILABLE: {
     status: 503,
     title: 'Unavailable',
-    when: 'The storage is busy or the service is stopping; repeat it after `Retry-After`.',
+    when: 'The storage is busy, more is asked than can be answered, or the service is stopping; repeat it after `Retry-After`.',
   },
 } as const satisfies Record<string, { status: number; title: string; when: string }>;
 
@@ -90,6 +90,12 @@ export interface Fault {
   readonly detail: string;
 }
 
+/**
+ * So many are told, and no more looked for: it is more than a person mends at once, and what a body of a megabyte can
+ * get wrong must neither become an answer of forty nor take as long.
+ */
+export const maxFaults = 100;
+
 export interface ErrorFacts {
   /** All that is wrong with the input, for `VALIDATION_FAILED`. */
   readonly faults?: readonly Fault[];
@@ -101,6 +107,8 @@ export interface ErrorFacts {
   readonly oldestCursor?: string;
   /** The methods of the path, for `METHOD_NOT_ALLOWED`. */
   readonly allow?: readonly string[];
+  /** Whether the log has a line for all of its kind together, and need not have one for each. */
+  readonly isToldInSum?: boolean;
   /** What made it happen. It goes to the log and never to the caller. */
   readonly cause?: unknown;
 }
@@ -121,6 +129,11 @@ export class DomainError extends Error {
   get status(): number {
     return errorCodes[this.code].status;
   }
+}
+
+/** Whether an error is one that its operator should look into. */
+export function isTrouble({ code, facts }: DomainError): boolean {
+  return code === 'INTERNAL' || (code === 'UNAVAILABLE' && facts.isToldInSum !== true);
 }
 
 /** The code that the service answers an error with. */

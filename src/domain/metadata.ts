@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maxFaults } from './errors.ts';
 import { characterFault } from './text.ts';
 
 /** A client's own data on a resource: flat, small, and never null. */
@@ -24,7 +25,10 @@ function entryFaults(input: unknown, nullable: boolean): EntryFault[] {
     return [{ path: [], message: 'must be an object' }];
   }
   const faults: EntryFault[] = [];
-  for (const [key, value] of Object.entries(input)) {
+  for (const key in input) {
+    if (!Object.hasOwn(input, key)) continue;
+    if (faults.length >= maxFaults) break;
+    const value = (input as Record<string, unknown>)[key];
     const keyFault = key === '__proto__' ? 'is not a key that can be used' : characterFault(key);
     if (keyFault !== undefined) faults.push({ path: [key], message: keyFault });
     if (typeof value === 'string') {

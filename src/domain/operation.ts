@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { type Caller, requireScope, type Scope } from './caller.ts';
 import { checkDeprecation, type Deprecation } from './deprecation.ts';
-import { DomainError, type ErrorCode, type Fault, pointer, validationFailed } from './errors.ts';
+import { DomainError, type ErrorCode, type Fault, maxFaults, pointer, validationFailed } from './errors.ts';
 import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
 import type { Transaction, World } from './ports.ts';
 
@@ -145,9 +145,6 @@ function contextOf(world: World, caller: Caller): Context {
   };
 }
 
-/** More than a person mends at once: what a body of a megabyte can get wrong must not become an answer of forty. */
-export const maxFaults = 100;
-
 /** @throws VALIDATION_FAILED with every fault of the input up to a bound, those found already included */
 export function parseInput<Schema extends z.ZodType>(
   schema: Schema,
@@ -174,7 +171,9 @@ const typeNames: Record<string, string> = {
 /** One fault for each thing that is wrong: an unknown key is one, and names itself. */
 function faultsOf(issue: z.core.$ZodIssue): Fault[] {
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({ pointer: pointer([...issue.path, key]), detail: 'is not known here' }));
+    return issue.keys
+      .slice(0, maxFaults)
+      .map((key) => ({ pointer: pointer([...issue.path, key]), detail: 'is not known here' }));
   }
   return [{ pointer: pointer(issue.path), detail: detailOf(issue) }];
 }

@@ -118,6 +118,8 @@ export interface Storage {
   check(): Awaitable<void>;
   /** How many works wait for their transaction. */
   readonly waitingWrites: number;
+  /** How long they will take, by how long works took of late; what another process holds up is not foreseen. */
+  readonly writeBacklogMs: number;
   /** Finishes the writes that wait, then lets go of the files. */
   close(): Promise<void>;
 }

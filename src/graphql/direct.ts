@@ -3,6 +3,7 @@ import type { Door } from '../access/admit.ts';
 import type { Exchange } from '../access/exchange.ts';
 import type { Reply } from '../access/respond.ts';
 import type { StreamTimings } from '../access/timings.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
@@ -67,9 +68,30 @@ export function answerQueries(
       const body = JSON.stringify({ data });
       answers.keep(caller, question, { body, calls: calls.map(([, name = '']) => name) });
       return { status: 200, headers, body };
-    } catch {
-      return undefined; // Yoga meets it again, and tells of it
+    } catch (error) {
+      // Yoga meets it again, and tells of it. But there is no time for that when there is none for the request.
+      if (!(error instanceof DomainError) || error.facts.isToldInSum !== true) return undefined;
+      exchange.isOneOfMany = true;
+      return refusal(error, exchange, mediaType);
     }
+  };
+}
+
+/** What is answered to a request that is refused as a whole without Yoga, as `presentError` has it. */
+export function refusal(
+  { status, code, message, facts: { retryAfterSeconds } }: DomainError,
+  exchange: Exchange,
+  mediaType: MediaType = 'application/json',
+): Reply {
+  const { requestId } = exchange;
+  exchange.code = code;
+  return {
+    status,
+    headers: {
+      'Content-Type': `${mediaType}; charset=utf-8`,
+      ...(retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) }),
+    },
+    body: JSON.stringify({ errors: [{ message, extensions: { code, requestId, retryAfterSeconds } }] }),
   };
 }
 
@@ -93,8 +115,10 @@ function readParams(body: unknown): Asked | undefined {
   return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName };
 }
 
+type MediaType = 'application/json' | 'application/graphql-response+json';
+
 /** The form of a result that a client accepts, by the first in its list that is one; undefined if that needs a closer look. */
-function mediaTypeFor(accept: string | undefined): string | undefined {
+function mediaTypeFor(accept: string | undefined): MediaType | undefined {
   if (accept === undefined) return 'application/json';
   for (const entry of accept.split(',')) {
     const [type, ...parameters] = entry.split(';');

@@ -1,5 +1,5 @@
 import { GraphQLError } from 'graphql';
-import { DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
+import { DomainError, type ErrorCode, errorCodes, isTrouble } from '../domain/errors.ts';
 
 /** The codes that refuse a whole request and keep their status on this face too. */
 const atTheDoor: readonly ErrorCode[] = [
@@ -39,7 +39,7 @@ export interface PresentOptions {
 /** The GraphQL form of any error: a code of the closed set, the request's id, and nothing of the inside. */
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
   const known = domainErrorOf(error, options.requestFailed);
-  if (known.code === 'INTERNAL' || known.code === 'UNAVAILABLE') options.onUnexpected(known.cause ?? known);
+  if (isTrouble(known)) options.onUnexpected(known.cause ?? known);
   const { faults, retryAfterSeconds, oldestCursor } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
   return new GraphQLError(known.message, {

@@ -17,8 +17,7 @@ import {
   type ValueNode,
   visit,
 } from 'graphql';
-import { DomainError, type Fault, pointer } from '../domain/errors.ts';
-import { maxFaults } from '../domain/operation.ts';
+import { DomainError, type Fault, maxFaults, pointer } from '../domain/errors.ts';
 
 // What graphql-js finds wrong with values, told as the operations tell it: each fault by its own
 // pointer into the operation's input, as on REST. The messages of graphql-js quote the value each time.

@@ -18,7 +18,7 @@ import type { Origins } from '../access/origins.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { codeOf, DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
+import { codeOf, DomainError, type ErrorCode, errorCodes, isTrouble } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import type { Documents } from './documents.ts';
@@ -188,6 +188,8 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     payload: SubscribePayload,
   ): Promise<SocketArgs | readonly GraphQLError[]> {
     try {
+      const turn = door.enter();
+      if (turn !== undefined) await turn;
       const caller = await callerOf(extra);
       if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= world.clock.now()) {
         endSession(extra.wire, 'credential');
@@ -220,13 +222,15 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       const startedMs = performance.now();
       const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
       try {
+        const turn = door.enter();
+        if (turn !== undefined) await turn;
         const caller = await door.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
         door.refuseForeignPage(caller, arrival);
         extra.caller = caller;
       } catch (error) {
         telemetry.called('socket', undefined, codeOf(error), performance.now() - startedMs);
         if (error instanceof DomainError && error.code !== 'UNAVAILABLE') return false;
-        onError(error);
+        if (!(error instanceof DomainError) || isTrouble(error)) onError(error);
         wire.close(closeCodes.tryAgain, 'Try again later');
         return true;
       }

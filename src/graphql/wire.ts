@@ -70,7 +70,7 @@ export class Wire {
   send(...messages: readonly string[]): Promise<void> {
     const socket = this.#socket;
     if (this.ended.aborted || socket.readyState !== socket.OPEN || messages.length === 0) return Promise.resolve();
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
       if (this.#unsent === 0) this.#watch.given();
       this.#unsent += messages.length;
       const last = messages.length - 1;
@@ -78,9 +78,8 @@ export class Wire {
       for (const [index, message] of messages.entries()) {
         socket.send(message, (error) => {
           this.#sent();
-          if (index < last) return;
-          if (error == null || socket.readyState !== socket.OPEN) resolve();
-          else reject(error);
+          if (error != null) this.#end(); // the client has gone, and `close` is on its way
+          if (index === last) resolve();
         });
       }
       this.#connection.uncork();

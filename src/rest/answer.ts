@@ -7,7 +7,7 @@ import type { Reply } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import { type Deprecation, deprecatedFields } from '../domain/deprecation.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { World } from '../domain/ports.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
@@ -123,7 +123,8 @@ export function answerRest(
   function problemReply(error: unknown, exchange: Exchange): Reply {
     const known = asDomainError(error);
     exchange.code = known.code;
-    if (known.code === 'INTERNAL' || known.code === 'UNAVAILABLE') {
+    exchange.isOneOfMany = known.facts.isToldInSum === true;
+    if (isTrouble(known)) {
       const { requestId, traceId } = exchange;
       log.error({ requestId, traceId, err: known.cause ?? known }, 'request failed');
     }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DomainError, type Fault, pointer } from '../domain/errors.ts';
+import { DomainError, type Fault, maxFaults, pointer } from '../domain/errors.ts';
 import { fieldsInHeaders } from './headers.ts';
 import type { Route } from './routes.ts';
 
@@ -18,13 +18,14 @@ export interface InputReader {
 
 /** Prepares reading the input of a route: its fields are the operation's, so each rule stays in one place. */
 export function inputReader(route: Route): InputReader {
+  const known = new Set(fieldsOf(route).keys());
   const inQuery = route.body === 'none' ? fieldsOf(route) : new Map<string, z.ZodType>();
   return {
     read(params, query, body) {
       const input: Record<string, unknown> = {};
       const faults: Fault[] = [];
       if (query !== '') readQuery(query, inQuery, input, faults);
-      if (route.body !== 'none') readBody(body, route, params, input, faults);
+      if (route.body !== 'none') readBody(body, { route, known, params }, input, faults);
       return { input: Object.assign(input, params), faults };
     },
   };
@@ -98,8 +99,7 @@ function isNumber(field: z.ZodType): boolean {
 
 function readBody(
   body: unknown,
-  route: Route,
-  params: Readonly<Record<string, string>>,
+  { route, known, params }: { route: Route; known: ReadonlySet<string>; params: Readonly<Record<string, string>> },
   input: Record<string, unknown>,
   faults: Fault[],
 ): void {
@@ -108,7 +108,11 @@ function readBody(
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw new DomainError('BAD_REQUEST', 'The body must be a JSON object.');
   }
-  for (const [name, value] of Object.entries(body)) {
+  let unknown = 0;
+  for (const name of Object.keys(body)) {
+    // So many faults are enough: no more of a body that has a hundred thousand is looked at.
+    if (!known.has(name) && ++unknown > maxFaults) continue;
+    const value = (body as Record<string, unknown>)[name];
     if (Object.hasOwn(params, name)) {
       faults.push({ pointer: pointer([name]), detail: 'is given by the path and not known in the body' });
     } else if (fieldsInHeaders.has(name)) {

@@ -11,6 +11,10 @@ const groupBounds = [1, 2, 4, 8, 16, 32, 64, 128];
 
 /** What is looked up only when somebody asks. */
 export interface State {
+  /** How long it would take to work off what waits. */
+  readonly backlogMs: number;
+  /** Requests that were refused because that was too long. */
+  readonly refused: number;
   /** Writes that wait for their turn. */
   readonly waitingWrites: number;
   /** Sockets and event streams that are open. */
@@ -95,6 +99,17 @@ export class Metrics implements Telemetry {
   text(state: State, nowMs: number): string {
     return exposition([
       ...this.#requests(),
+      gauge(
+        'conversation_service_backlog_seconds',
+        'How long it would take to work off the requests that wait.',
+        state.backlogMs / 1_000,
+      ),
+      {
+        name: 'conversation_service_overload_refusals_total',
+        help: 'Requests that were refused because too much waited already.',
+        type: 'counter',
+        samples: [{ value: state.refused }],
+      },
       ...this.#storage(state),
       ...this.#deliveries(state, nowMs),
       gauge('conversation_service_sessions', 'Sockets and event streams that are open.', state.sessions),

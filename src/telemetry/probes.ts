@@ -17,6 +17,7 @@ export interface StatusProbesOptions {
   readonly metrics: Metrics;
   readonly sessions: { readonly size: number };
   readonly liveLog: { readonly followers: number };
+  readonly turnstile: { readonly refused: number; readonly backlogMs: number };
 }
 
 /** Answers those who watch over the service. */
@@ -51,10 +52,12 @@ export class StatusProbes {
   }
 
   async metrics(): Promise<{ type: string; text: string }> {
-    const { storage, clock, metrics, sessions, liveLog } = this.#options;
+    const { storage, clock, metrics, sessions, liveLog, turnstile } = this.#options;
     const nowMs = clock.now();
     const backlog = await this.#currentBacklog(nowMs);
     const state = {
+      backlogMs: turnstile.backlogMs,
+      refused: turnstile.refused,
       waitingWrites: storage.waitingWrites,
       sessions: sessions.size,
       subscribers: liveLog.followers,

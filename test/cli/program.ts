@@ -13,6 +13,7 @@ export interface Ended {
 }
 
 export interface Running {
+  readonly pid: number;
   readonly ended: Promise<Ended>;
   readonly signal: (name: NodeJS.Signals) => void;
   /** Resolves with all that was printed once it holds the text; rejects if the program ends before. */
@@ -58,13 +59,16 @@ export function start(args: readonly string[], options: Options = {}): Running {
   const until = (output: () => string, text: string): Promise<string> =>
     new Promise((resolve, reject) => {
       const look = (): void => {
-        if (output().includes(text)) resolve(output());
+        if (!output().includes(text)) return;
+        watchers.delete(look);
+        resolve(output());
       };
       watchers.add(look);
       look();
       void ended.then((end) => reject(new Error(`It ended without printing ${text}: ${JSON.stringify(end)}`)));
     });
   return {
+    pid: child.pid ?? 0,
     ended,
     signal: (name) => void child.kill(name),
     printed: (text) => until(() => stdout, text),

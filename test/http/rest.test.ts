@@ -673,6 +673,16 @@ describe('what Yoga and Node would answer by themselves', () => {
     }
   });
 
+  test('a Host that makes no URL is told at /graphql in its own form', async () => {
+    const wire = openWire(server.url);
+    await wire.send('POST /graphql HTTP/1.1\r\nHost: localhost:99999\r\nContent-Length: 0\r\n\r\n');
+    const { status, headers, body } = await wire.response();
+    expect(status).toBe(400);
+    expect(JSON.parse(body).errors).toEqual([
+      { message: expect.any(String), extensions: { code: 'BAD_REQUEST', requestId: headers['x-request-id'] } },
+    ]);
+  });
+
   test('a target in absolute form is answered like its path (RFC 9112, 3.2.2)', async () => {
     expect((await at('GET', 'http://localhost/v1/account', authorized())).status).toBe(200);
   });

@@ -111,6 +111,7 @@ describe('/readyz', () => {
       metrics: new Metrics(),
       sessions,
       liveLog,
+      turnstile: { refused: 0, backlogMs: 0 },
     });
     expect(await probes.readiness()).toBe('unavailable');
   });

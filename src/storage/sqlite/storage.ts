@@ -59,6 +59,9 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
     get waitingWrites() {
       return writer.waiting;
     },
+    get writeBacklogMs() {
+      return writer.backlogMs;
+    },
     async close() {
       await writer.close();
       watch.close();

@@ -1,3 +1,4 @@
+import { Pace } from '../../domain/pace.ts';
 import { asDomainError, isBusy, unavailable } from './errors.ts';
 import type { Connection } from './open.ts';
 
@@ -49,6 +50,7 @@ export class Writer<Tx> {
   readonly #onBegin: () => void;
   readonly #onCommit: () => void;
   readonly #onGroup: (works: number, durationMs: number) => void;
+  readonly #pace = new Pace();
   #queue: Job<Tx>[] = [];
   #running = false;
   #closing = false;
@@ -84,6 +86,11 @@ export class Writer<Tx> {
     return this.#queue.length;
   }
 
+  /** How long those that wait will take, as far as it is up to this process: a lock of another one is not foreseen. */
+  get backlogMs(): number {
+    return this.#queue.length * this.#pace.eachMs;
+  }
+
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     if (this.#closing) return Promise.reject(unavailable('The service is shutting down.'));
     return new Promise<T>((resolve, reject) => {
@@ -116,8 +123,10 @@ export class Writer<Tx> {
       const busy = this.#begin();
       if (busy === undefined) {
         attempt = 0;
-        await this.#commitGroup(this.#queue.splice(0, maxGroupSize));
+        const startedMs = performance.now();
+        const done = await this.#commitGroup(this.#queue.splice(0, maxGroupSize));
         await nextTurn();
+        this.#pace.add(done, performance.now() - startedMs);
       } else {
         this.#expire(busy);
         await pause(retryDelayMs(attempt++));
@@ -147,7 +156,8 @@ export class Writer<Tx> {
     for (const job of waiting) if (job.deadlineMs <= now) job.reject(asDomainError(error));
   }
 
-  async #commitGroup(group: readonly Job<Tx>[]): Promise<void> {
+  /** @returns how many of the group were done; the others wait again */
+  async #commitGroup(group: readonly Job<Tx>[]): Promise<number> {
     const startedMs = performance.now();
     const alone = group.length === 1; // there is nobody whom undoing the whole transaction could hurt
     const done: [Job<Tx>, Outcome][] = [];
@@ -156,7 +166,7 @@ export class Writer<Tx> {
       if (!this.#connection.inTransaction) {
         // SQLite rolled everything back (SQLITE_FULL and others do): nothing of the group happened.
         await this.#repeatAlone(group, outcome);
-        return;
+        return group.length;
       }
       done.push([job, outcome]);
       if (performance.now() - startedMs > this.#maxGroupMs) {
@@ -172,6 +182,7 @@ export class Writer<Tx> {
       if (index > 0 && index % settledAtOnce === 0) await nextTurn();
       settle(job, failure ?? outcome);
     }
+    return done.length;
   }
 
   /** The works of a group whose transaction was lost, each in a transaction of its own. */

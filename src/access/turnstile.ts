@@ -1,0 +1,145 @@
+import { DomainError } from '../domain/errors.ts';
+import { Pace } from '../domain/pace.ts';
+import type { Storage } from '../domain/ports.ts';
+
+/** For so long whoever comes is let in at once, before the loop turns. It is what some dozens at once take. */
+const openMs = 10;
+/**
+ * Those who wait are let in for so long at least before the loop turns, which takes but one new connection each time;
+ * and for as long as all else has taken since, so that refusing many does not keep it from serving the others.
+ */
+const minSliceMs = 2;
+/** A backlog that takes longer than this to work off is refused. */
+const patienceMs = 1_000;
+/** It has to look like that for so long: after a stall everything seems to take long, and soon no more. */
+const stallMs = 500;
+/** So many may wait whatever it takes: a pool of clients, each waiting for its answer, is no flood. */
+const neverRefused = 256;
+
+interface Waiting {
+  readonly sinceMs: number;
+  readonly enter: () => void;
+  readonly refuse: (error: DomainError) => void;
+}
+
+export interface TurnstileOptions {
+  readonly storage: Pick<Storage, 'waitingWrites' | 'writeBacklogMs'>;
+  /** Told the first time, and every ten seconds then while it goes on, how many were refused since. */
+  readonly onRefusal: (refused: number) => void;
+}
+
+/**
+ * Lets requests in as fast as they can be worked off, in the order of their coming, and refuses those that would wait
+ * too long, before anything is done for them.
+ *
+ * One thread does everything, so what it has no time for waits. Left in the sockets, it could not be counted; let in
+ * all at once, it would hold up what was begun. So it waits here. What counts is how many wait and how long one takes
+ * on the average, so a stall, such as a garbage collection, makes requests wait and refuses none.
+ */
+export class Turnstile {
+  readonly #options: TurnstileOptions;
+  #waiting: Waiting[] = [];
+  /** When somebody first came in this turn of the loop, or when the slice of those who wait began. */
+  #sliceStartedMs: number | undefined;
+  /** Since when the loop has done other things than to work for those who have waited. */
+  #elseSinceMs = 0;
+  /** How many of those who wait were let in by the slice before. */
+  #letIn = 0;
+  /** What a request takes, all that is done between counted in. */
+  readonly #pace = new Pace();
+  /** Since when there has been too much to do. */
+  #crowdedSinceMs: number | undefined;
+  #refused = 0;
+  readonly #told = { refused: 0, atMs: Number.NEGATIVE_INFINITY };
+  /** The same for all: when there is much to refuse, each has to cost next to nothing. */
+  readonly #refusal = new DomainError('UNAVAILABLE', 'More is asked of the service than it can answer in time.', {
+    retryAfterSeconds: 1,
+    isToldInSum: true,
+  });
+
+  constructor(options: TurnstileOptions) {
+    this.#options = options;
+  }
+
+  /** How many were refused, ever. */
+  get refused(): number {
+    return this.#refused;
+  }
+
+  /** How long it would take to work off all that waits. */
+  get backlogMs(): number {
+    return this.#waiting.length * this.#pace.eachMs + this.#options.storage.writeBacklogMs;
+  }
+
+  /**
+   * Comes in, at once or when it is its turn.
+   * @throws UNAVAILABLE
+   */
+  enter(): Promise<void> | undefined {
+    const nowMs = performance.now();
+    if (this.#hasTooMuchToDo(nowMs)) throw this.#refuse(nowMs);
+    if (this.#sliceStartedMs === undefined) {
+      this.#sliceStartedMs = nowMs;
+      this.#elseSinceMs = nowMs;
+      setImmediate(this.#nextTurn);
+    }
+    if (this.#waiting.length === 0 && nowMs - this.#sliceStartedMs < openMs) return undefined;
+    return new Promise((enter, refuse) => {
+      this.#waiting.push({ sinceMs: nowMs, enter, refuse });
+    });
+  }
+
+  #hasTooMuchToDo(nowMs: number): boolean {
+    const isFlood = this.#waiting.length + this.#options.storage.waitingWrites > neverRefused;
+    const backlogMs = isFlood ? this.backlogMs : 0;
+    if (backlogMs < patienceMs / 2) this.#crowdedSinceMs = undefined;
+    if (backlogMs <= patienceMs) return false;
+    this.#crowdedSinceMs ??= nowMs;
+    return nowMs - this.#crowdedSinceMs >= stallMs;
+  }
+
+  readonly #nextTurn = (): void => {
+    const nowMs = performance.now();
+    if (this.#letIn > 0) {
+      this.#pace.add(this.#letIn, nowMs - (this.#sliceStartedMs ?? nowMs));
+      this.#letIn = 0;
+    }
+    if (this.#waiting.length === 0) {
+      this.#sliceStartedMs = undefined;
+      return;
+    }
+    this.#sliceStartedMs = nowMs;
+    this.#letInUntil(nowMs + Math.max(minSliceMs, nowMs - this.#elseSinceMs));
+  };
+
+  /** Lets them in one after the other, each when the one before has got as far as it gets without waiting. */
+  #letInUntil(endMs: number): void {
+    const { storage } = this.#options;
+    const next = (): void => {
+      const nowMs = performance.now();
+      const first = this.#waiting[this.#letIn];
+      if (first === undefined || (nowMs >= endMs && this.#letIn > 0)) {
+        this.#waiting.splice(0, this.#letIn);
+        this.#elseSinceMs = nowMs;
+        setImmediate(this.#nextTurn);
+        return;
+      }
+      this.#letIn++;
+      const behind = this.#waiting.length - this.#letIn + storage.waitingWrites;
+      if (nowMs - first.sinceMs > patienceMs && behind > neverRefused) first.refuse(this.#refuse(nowMs));
+      else first.enter();
+      queueMicrotask(() => process.nextTick(next)); // a tick that is set by a microtask comes after the last of them
+    };
+    next();
+  }
+
+  #refuse(nowMs: number): DomainError {
+    this.#refused++;
+    if (nowMs - this.#told.atMs > 10_000) {
+      this.#options.onRefusal(this.#refused - this.#told.refused);
+      this.#told.refused = this.#refused;
+      this.#told.atMs = nowMs;
+    }
+    return this.#refusal;
+  }
+}

@@ -1,0 +1,137 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Turnstile } from '../../src/access/turnstile.ts';
+import { DomainError } from '../../src/domain/errors.ts';
+
+// What the door lets in while there is time for it, and what it refuses. Time is the loop's own here, so it is really
+// spent; test/reliability/overload.test.ts tries the same with a whole server.
+
+const noWrites = { waitingWrites: 0, writeBacklogMs: 0 };
+
+/** A turnstile before work that holds the loop for so long each. */
+function workplace(eachMs: number, storage = noWrites) {
+  const told: number[] = [];
+  const turnstile = new Turnstile({ storage, onRefusal: (refused) => told.push(refused) });
+  const done: number[] = [];
+  let number = 0;
+  const place = {
+    turnstile,
+    told,
+    /** In the order in which they were let in. */
+    done,
+    /** So many at once, each coming when the one before has got as far as it gets. */
+    async askAll(count: number): Promise<Promise<'done' | DomainError>[]> {
+      const asked: Promise<'done' | DomainError>[] = [];
+      for (; asked.length < count; await microtasks()) asked.push(place.ask());
+      return asked;
+    },
+    async ask(): Promise<'done' | DomainError> {
+      const own = number++;
+      try {
+        await turnstile.enter();
+      } catch (error) {
+        return error as DomainError;
+      }
+      hold(eachMs);
+      done.push(own);
+      return 'done';
+    },
+  };
+  return place;
+}
+
+/** Resolves when no microtask is left. */
+function microtasks(): Promise<void> {
+  return new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)));
+}
+
+function hold(ms: number): void {
+  for (const endMs = performance.now() + ms; performance.now() < endMs; );
+}
+
+const isRefused = (answer: unknown): boolean => answer instanceof DomainError;
+
+test('256 who wait for their answers are never refused, however long each takes', async () => {
+  const { askAll, turnstile } = workplace(2);
+  const answers = await Promise.all(await askAll(256));
+  expect(answers.filter(isRefused)).toEqual([]);
+  expect(turnstile.refused).toBe(0);
+});
+
+test('what comes at once is let in in the order of its coming, and the loop turns in between', async () => {
+  const { askAll, done } = workplace(1);
+  let turns = 0;
+  let over = false;
+  const turning = (async () => {
+    for (; !over; turns++) await nextTurn();
+  })();
+  await Promise.all(await askAll(200));
+  over = true;
+  await turning;
+  expect(done).toEqual(Array.from({ length: 200 }, (_, index) => index));
+  expect(turns).toBeGreaterThan(20);
+});
+
+test('when there is more than a second’s work, who comes is refused at once with Retry-After, and who has waited is let in', async () => {
+  const { ask, askAll, done, turnstile, told } = workplace(4);
+  const waiting: Promise<unknown>[] = [];
+  const startedMs = performance.now();
+  let refusal: unknown;
+  while (refusal === undefined) {
+    const spentMs = performance.now() - startedMs;
+    expect(spentMs, 'it refuses in the end').toBeLessThan(10_000);
+    // More come than are let in, so that some 400 wait: 1.6 s of work.
+    waiting.push(...(await askAll(Math.max(0, 400 + done.length - waiting.length))));
+    await nextTurn();
+    const late = ask();
+    const answer = await Promise.race([late, nextTurn()]);
+    if (isRefused(answer)) refusal = answer;
+    else waiting.push(late);
+  }
+  expect(performance.now() - startedMs, 'but not before it has been so for a while').toBeGreaterThan(450);
+  expect(refusal).toMatchObject({ code: 'UNAVAILABLE', facts: { retryAfterSeconds: 1 } });
+  const answers = await Promise.all(waiting);
+  expect(answers.filter((answer) => answer === 'done').length).toBeGreaterThan(256);
+  expect(await ask()).toBe('done');
+  expect(turnstile.refused).toBe(1 + answers.filter(isRefused).length);
+  expect(told).toEqual([1]); // at first; the others in ten seconds
+});
+
+test('many quick ones at once are let in, also right after a stall', async () => {
+  const { askAll } = workplace(0);
+  for (let round = 0; round < 2; round++) {
+    const asked = await askAll(1_000);
+    hold(300); // as by a garbage collection
+    const more = await askAll(1_000);
+    expect((await Promise.all([...asked, ...more])).filter(isRefused)).toEqual([]);
+  }
+});
+
+test('writes that wait for a lock of another process are no backlog, and those that take long are', async () => {
+  const locked = workplace(0, { waitingWrites: 5_000, writeBacklogMs: 500 });
+  expect(await locked.ask()).toBe('done');
+  const slow = workplace(0, { waitingWrites: 300, writeBacklogMs: 1_100 });
+  expect(await slow.ask()).toBe('done');
+  hold(600);
+  expect(isRefused(await slow.ask())).toBe(true);
+  const few = workplace(0, { waitingWrites: 100, writeBacklogMs: 1_100 });
+  expect(await few.ask()).toBe('done');
+});
+
+test('to come in costs far less than a microsecond', async () => {
+  const { turnstile } = workplace(0);
+  const measure = async (): Promise<number> => {
+    let spentMs = 0;
+    for (let turn = 0; turn < 50; turn++) {
+      const startedMs = performance.now();
+      for (let count = 0; count < 1_000; count++) await turnstile.enter();
+      spentMs += performance.now() - startedMs;
+      await nextTurn();
+    }
+    return (spentMs * 1_000) / 50_000;
+  };
+  await measure();
+  // The best of some: what else runs on the machine is not meant.
+  const microseconds = Math.min(await measure(), await measure(), await measure());
+  expect(microseconds).toBeLessThan(1);
+});

@@ -1,0 +1,38 @@
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+
+/** A time in which the event loop did not turn. */
+export interface Stall {
+  /** Its end, in epoch milliseconds. */
+  readonly atMs: number;
+  readonly lateMs: number;
+  /** How many times as slow as at best the machine was. */
+  readonly slowness: number;
+  /** How long the program itself took, had it had the machine for itself. */
+  readonly heldMs: number;
+}
+
+/** How a process is, after a garbage collection. */
+export interface Inside {
+  readonly rssBytes: number;
+  readonly heapBytes: number;
+  /** What would keep it from ending, by kind. */
+  readonly resources: Readonly<Record<string, number>>;
+  /** Since it was asked before. */
+  readonly stalls: readonly Stall[];
+}
+
+const hook = new URL('inside.mts', import.meta.url);
+
+/** Lets a test look into a process that is started with this environment. */
+export function insideOf(folder: string): { environment: Record<string, string>; ask(): Promise<Inside> } {
+  const path = join(folder, 'inside.sock');
+  return {
+    environment: {
+      INSIDE_SOCKET: path,
+      NODE_OPTIONS: `--import=${hook.href} --disable-warning=MODULE_TYPELESS_PACKAGE_JSON`,
+    },
+    ask: async () => JSON.parse(await text(connect(path))) as Inside,
+  };
+}

@@ -190,7 +190,7 @@ class Attacker {
     if (status === 431) return text; // what HTTP itself has no room for is no matter of a face
     const whole = await response.body.text();
     // What is wrong with a subscription is told as an event.
-    const answer = isStream ? (/^data: (.*)$/m.exec(whole)?.[1] ?? whole) : whole;
+    const answer = isStream ? dataOf(whole) : whole;
     if (answer.includes(marker)) fault('it tells of another account');
     if (status >= 500) fault(`${status} ${answer.slice(0, 300)}`);
     if (path.startsWith('/v1/')) {
@@ -278,6 +278,12 @@ class Attacker {
     }
     return text;
   }
+}
+
+/** The data of the first event in a stream. */
+function dataOf(stream: string): string {
+  const line = stream.split('\n').find((text) => text.startsWith('data: '));
+  return line?.slice('data: '.length) ?? stream;
 }
 
 function parse(body: string | Uint8Array | undefined): Json {

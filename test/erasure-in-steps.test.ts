@@ -40,7 +40,7 @@ async function tell(client: Client, text: string, times = size): Promise<{ id: s
     client.rest('POST', `/conversations/${id}/messages`, { body: message(text), ...keyed(index) }),
   );
   let leadId = '';
-  await repeatedly(times, async () => {
+  await repeatedly(effort(20, times), async () => {
     leadId = (await client.rest('POST', '/leads', { body: { conversationId: id, email: text } })).body.id;
   });
   return { id, leadId };

@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { variables } from '../src/config.ts';
+import { effort } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 
 // Does what the README says, as somebody would who has just cloned the repository.
@@ -177,7 +178,8 @@ function withoutNumbers(text: string): string {
   return text.replaceAll('\r', '').replaceAll(/\d+/g, 'N').trim();
 }
 
-test('the README’s commands work in a fresh copy, and give what it shows', { timeout: 180_000 }, async () => {
+// With `npm ci`, and a start of npm for each command, it takes a quarter of what all other tests do together.
+test.runIf(effort(false, true))('the README’s commands work in a fresh copy, and give what it shows', async () => {
   const steps = stepsOf(readme);
   const [first, second, ...tour] = steps;
   expect([first?.command, second?.command]).toEqual([startCommand, testCommand]);

@@ -45,7 +45,7 @@ export class Turnstile {
   #elseSinceMs = 0;
   /** How many of those who wait were let in by the slice before. */
   #letIn = 0;
-  /** What a request takes, all that is done between counted in. */
+  /** What a request takes, what else is done between counted in. */
   readonly #pace = new Pace();
   /** Since when there has been too much to do. */
   #crowdedSinceMs: number | undefined;
@@ -101,7 +101,9 @@ export class Turnstile {
   readonly #nextTurn = (): void => {
     const nowMs = performance.now();
     if (this.#letIn > 0) {
-      this.#pace.add(this.#letIn, nowMs - (this.#sliceStartedMs ?? nowMs));
+      const sliceMs = this.#elseSinceMs - (this.#sliceStartedMs ?? nowMs);
+      // What else was done has at most as long: there was nobody left to let in if it has taken longer.
+      this.#pace.add(this.#letIn, sliceMs + Math.min(sliceMs, nowMs - this.#elseSinceMs));
       this.#letIn = 0;
     }
     if (this.#waiting.length === 0) {
@@ -115,10 +117,13 @@ export class Turnstile {
   /** Lets them in one after the other, each when the one before has got as far as it gets without waiting. */
   #letInUntil(endMs: number): void {
     const { storage } = this.#options;
+    let entered = 0;
     const next = (): void => {
       const nowMs = performance.now();
       const first = this.#waiting[this.#letIn];
-      if (first === undefined || (nowMs >= endMs && this.#letIn > 0)) {
+      // Whoever is let in to write waits once more. That must not become longer than the wait at the door.
+      const isOver = nowMs >= endMs || storage.writeBacklogMs > patienceMs / 2;
+      if (first === undefined || (isOver && entered > 0)) {
         this.#waiting.splice(0, this.#letIn);
         this.#elseSinceMs = nowMs;
         setImmediate(this.#nextTurn);
@@ -126,8 +131,12 @@ export class Turnstile {
       }
       this.#letIn++;
       const behind = this.#waiting.length - this.#letIn + storage.waitingWrites;
-      if (nowMs - first.sinceMs > patienceMs && behind > neverRefused) first.refuse(this.#refuse(nowMs));
-      else first.enter();
+      if (nowMs - first.sinceMs > patienceMs && behind > neverRefused) {
+        first.refuse(this.#refuse(nowMs));
+      } else {
+        entered++;
+        first.enter();
+      }
       queueMicrotask(() => process.nextTick(next)); // a tick that is set by a microtask comes after the last of them
     };
     next();

@@ -38,6 +38,10 @@ class Connection {
   }
 
   #receive(chunk: Buffer): void {
+    if (this.#answered === undefined) {
+      this.close(); // nothing was asked: it says goodbye
+      return;
+    }
     this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
     const headEnd = this.#received.indexOf('\r\n\r\n');
     if (headEnd === -1) return;
@@ -154,7 +158,7 @@ async function openLoop({ url, requests, connections = 1, perSecond = 1, seconds
   const startedMs = performance.now();
 
   const send = async (number: number): Promise<void> => {
-    const connection = free.pop();
+    const connection = free.shift(); // all in turn: one that is not used for long would be closed
     if (connection === undefined) {
       unsent++;
       return;

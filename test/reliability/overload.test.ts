@@ -54,12 +54,14 @@ test('at twice what it can take, it refuses early what it has no time for, serve
     overload = await run({ perSecond, connections: Math.ceil(2.5 * perSecond), seconds: overloadSeconds });
     watched = await watching.stop();
   } while (overload.refused === 0 && perSecond < 16 * few.servedPerSecond);
-  const after = await run({ connections: 8, seconds: effort(0.3, 2) });
+  const after = await run({ connections: 64, seconds: effort(0.4, 5) });
 
   expect(overload.refused, 'it refuses').toBeGreaterThan(0);
   expect(overload.undocumented, 'as the contract has it').toBeUndefined();
   expect(overload.refusedMs.p50, 'early').toBeLessThan(500 + slowMs);
-  expect(overload.servedPerSecond, 'and goes on serving').toBeGreaterThan(0.25 * few.servedPerSecond);
+  // The machine may have had less to give than before.
+  const capacityPerSecond = Math.min(few.servedPerSecond, many.servedPerSecond, after.servedPerSecond);
+  expect(overload.servedPerSecond, 'and goes on serving').toBeGreaterThan(0.25 * capacityPerSecond);
   expect(overload.servedMs.p99, 'in bounded time').toBeLessThan(servedWithinMs + slowMs);
   expect(overload.unsent, 'so that a connection is free for each who asks').toBe(0);
   expect(watched.peakBytes - before, 'and in bounded memory').toBeLessThan(256 * mebibyte);

@@ -24,6 +24,9 @@ interface Notes {
   exec(sql: string): void;
 }
 
+/** However slow the machine is just now. */
+const inOneGroup: WriterOptions = { maxGroupMs: Number.POSITIVE_INFINITY };
+
 function openNotes(options: WriterOptions = {}) {
   const path = join(temporaryFolder(), 'notes.db');
   const statements: string[] = [];
@@ -238,7 +241,7 @@ describe('works that await only their transaction', () => {
   });
 
   test('of one turn are one commit, and none of them is acknowledged before it', async () => {
-    const { writer, statements } = openNotes({ maxGroupMs: Number.POSITIVE_INFINITY });
+    const { writer, statements } = openNotes(inOneGroup);
     await Promise.all(
       Array.from({ length: 40 }, async (_, index) => {
         await writer.write(async (tx) => tx.add(String(index)));
@@ -347,7 +350,7 @@ const losses: Record<string, (tx: Notes) => void> = {
 
 describe('a transaction that SQLite has ended by itself', () => {
   test.each(Object.keys(losses))('fails the work that lost it, and the others run again alone: %s', async (loss) => {
-    const { writer, connection, statements, kept, add } = openNotes();
+    const { writer, connection, statements, kept, add } = openNotes(inOneGroup);
     const runs = { before: 0, after: 0 };
     const own = new DomainError('NOT_FOUND', 'of its own');
     const results = await Promise.allSettled([
@@ -380,7 +383,7 @@ describe('a transaction that SQLite has ended by itself', () => {
   });
 
   test('fails with UNAVAILABLE those that cannot run again because another process has taken the lock', async () => {
-    const tools = openNotes();
+    const tools = openNotes(inOneGroup);
     const { path, writer, kept, add } = tools;
     let lock: ReturnType<typeof lockedElsewhere> | undefined;
     const results = await Promise.allSettled([
@@ -400,7 +403,7 @@ describe('a transaction that SQLite has ended by itself', () => {
   });
 
   test('costs a work nothing when it is not lost again', async () => {
-    const { writer, kept } = openNotes();
+    const { writer, kept } = openNotes(inOneGroup);
     let lost = false;
     const results = await Promise.allSettled([
       writer.write(async (tx) => {
@@ -418,7 +421,7 @@ describe('a transaction that SQLite has ended by itself', () => {
   });
 
   test.each(Object.keys(losses))('cannot be written outside of by a work that goes on: %s', async (loss) => {
-    const { writer, kept, add } = openNotes();
+    const { writer, kept, add } = openNotes(inOneGroup);
     const errors: unknown[] = [];
     const carefree = writer.write(async (tx) => {
       const attempt = (step: () => void) => {
@@ -449,7 +452,7 @@ describe('a COMMIT that fails', () => {
   };
 
   test('fails every work of the group, and nothing of any of them is there', async () => {
-    const { writer, connection, kept, statements, add } = openNotes();
+    const { writer, connection, kept, statements, add } = openNotes(inOneGroup);
     const results = await Promise.allSettled([
       add('before'),
       writer.write(async (tx) => orphan(tx)),
@@ -469,7 +472,7 @@ describe('a COMMIT that fails', () => {
   });
 
   test('does not keep later works from being written', async () => {
-    const { writer, kept, add } = openNotes();
+    const { writer, kept, add } = openNotes(inOneGroup);
     await expect(writer.write(async (tx) => orphan(tx))).rejects.toEqual(unavailable);
     await Promise.all([add('one'), add('two')]);
     expect(kept()).toEqual(['one', 'two']);

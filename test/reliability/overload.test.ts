@@ -46,12 +46,14 @@ test('at twice what it can take, it refuses early what it has no time for, serve
   const before = (await scrape(url)).get('process_resident_memory_bytes') ?? 0;
 
   let perSecond = Math.max(few.servedPerSecond, many.servedPerSecond);
+  let connections: number;
   let watched: Watched;
   let overload: LoadResult;
   do {
     perSecond *= 2; // and twice as much again, if the machine turns out to have been busy with something else
     const watching = watch(server, secret);
-    overload = await run({ perSecond, connections: Math.ceil(2.5 * perSecond), seconds: overloadSeconds });
+    connections = Math.ceil(2.5 * perSecond);
+    overload = await run({ perSecond, connections, seconds: overloadSeconds });
     watched = await watching.stop();
   } while (overload.refused === 0 && perSecond < 16 * few.servedPerSecond);
   const after = await run({ connections: 64, seconds: effort(0.4, 5) });
@@ -64,7 +66,8 @@ test('at twice what it can take, it refuses early what it has no time for, serve
   expect(overload.servedPerSecond, 'and goes on serving').toBeGreaterThan(0.25 * capacityPerSecond);
   expect(overload.servedMs.p99, 'in bounded time').toBeLessThan(servedWithinMs + slowMs);
   expect(overload.unsent, 'so that a connection is free for each who asks').toBe(0);
-  expect(watched.peakBytes - before, 'and in bounded memory').toBeLessThan(256 * mebibyte);
+  const boundBytes = 256 * mebibyte + connections * 16 * 1024; // a connection takes some, whether it is used or not
+  expect(watched.peakBytes - before, 'and in bounded memory').toBeLessThan(boundBytes);
   expect(watched.slowestProbeMs, 'probes are answered, on connections of their own').toBeLessThan(
     servedWithinMs + slowMs,
   );
@@ -122,7 +125,7 @@ function watch({ url }: Serving, secret: string): { stop(): Promise<Watched> } {
       const startedMs = performance.now();
       const { statusCode, body } = await request(`${url}/healthz`, { reset: true });
       await body.dump();
-      expect(statusCode).toBe(200);
+      expect(statusCode, `/healthz after ${performance.now() - startedMs} ms`).toBe(200);
       slowestProbeMs = Math.max(slowestProbeMs, performance.now() - startedMs);
       peakBytes = Math.max(peakBytes, (await scrape(url)).get('process_resident_memory_bytes') ?? 0);
       await new Promise((resolve) => setTimeout(resolve, 100));

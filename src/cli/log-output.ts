@@ -7,12 +7,15 @@ const retryMs = 100;
 const lastTriesMs = 1_000;
 
 /**
- * Writes lines to a file descriptor, and never throws: a service must not end because its log cannot be written. What
- * cannot be written is kept, and what becomes too much is left out and counted, until it can.
+ * Writes lines to a file descriptor, those of a turn of the loop together, and never throws: a service must not end
+ * because its log cannot be written. What cannot be written is kept, and what becomes too much is left out and counted,
+ * until it can.
  */
 export class LogOutput {
   readonly #fd: number;
   readonly #lineAbout: (lost: number) => string;
+  /** The lines of this turn. */
+  #now: string[] = [];
   #waiting: string[] = [];
   #waitingLength = 0;
   /** What of a line was written only in part. */
@@ -20,19 +23,29 @@ export class LogOutput {
   #lost = 0;
   #isGone = false;
   #retry: NodeJS.Timeout | undefined;
-  #hasWaited = false;
 
   /** @param lineAbout makes the line that tells of lines that were left out */
   constructor(fd: number, lineAbout: (lost: number) => string) {
     this.#fd = fd;
     this.#lineAbout = lineAbout;
+    process.once('exit', () => this.#end());
   }
 
   write(line: string): void {
     if (this.#isGone) return;
-    if (this.#retry !== undefined) this.#wait(line);
-    else if (!this.#tryToWrite(line)) this.#retryLater();
+    if (this.#retry !== undefined) {
+      this.#wait(line);
+      return;
+    }
+    if (this.#now.length === 0) setImmediate(this.#writeTurn);
+    this.#now.push(line);
   }
+
+  readonly #writeTurn = (): void => {
+    const lines = this.#now;
+    this.#now = [];
+    if (lines.length > 0 && !this.#isGone && !this.#tryToWrite(lines.join(''))) this.#retryLater();
+  };
 
   #wait(line: string): void {
     if (this.#lost > 0 || this.#waitingLength + line.length > maxWaiting) {
@@ -44,8 +57,6 @@ export class LogOutput {
   }
 
   #retryLater(): void {
-    if (!this.#hasWaited) process.once('exit', () => this.#endWaiting());
-    this.#hasWaited = true;
     this.#retry = setTimeout(() => {
       this.#retry = undefined;
       if (!this.#isGone && !this.#writeWaiting()) this.#retryLater();
@@ -84,7 +95,8 @@ export class LogOutput {
     return false;
   }
 
-  #endWaiting(): void {
+  #end(): void {
+    this.#writeTurn();
     const deadline = performance.now() + lastTriesMs;
     while (this.#retry !== undefined && !this.#writeWaiting() && performance.now() < deadline) {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs);

@@ -18,6 +18,7 @@ import { Unchanged } from './unchanged.ts';
 
 /** Rough sizes in memory, in bytes. */
 const maxKept = 4 * 1024 * 1024;
+const maxKeptWhole = 3 * maxKept;
 const maxWeight = 64 * 1024;
 const conversationWeight = 1_500;
 const metadataWeight = 200;
@@ -34,7 +35,7 @@ export function cachedConversationReads(db: Queries): ConversationReads {
   const reads = conversationReads(db);
   const versions = versionReads(db);
   const rows = new Recent<StoredConversation>(maxKept);
-  const wholes = new Recent<Whole>(maxKept);
+  const wholes = new Recent<Whole>(maxKeptWhole);
   const pages = new Unchanged<Slice<StoredConversation>>(db.$client, 100);
   const totals = new Unchanged<number>(db.$client, 1_000);
 

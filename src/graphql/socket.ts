@@ -70,10 +70,13 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   const protocol = makeServer<Record<string, unknown>, Extra>(protocolOptions(world, options));
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, handleProtocols });
   const wires = new Set<Wire>();
+  let isClosing = false;
 
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     const { headers } = request;
-    if (request.url?.split('?')[0] !== '/graphql') {
+    if (isClosing) {
+      refuse(request, socket, 'UNAVAILABLE'); // somebody has to: Node has let go of it, and would wait for its end
+    } else if (request.url?.split('?')[0] !== '/graphql') {
       refuse(request, socket, 'NOT_FOUND');
     } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
       refuse(request, socket, 'FORBIDDEN'); // browsers ask no preflight for a socket
@@ -125,7 +128,7 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   server.on('upgrade', onUpgrade);
   return {
     close(graceMs) {
-      server.off('upgrade', onUpgrade);
+      isClosing = true;
       for (const wire of wires) wire.close(closeCodes.goingAway, 'Service restart');
       // A client that does not answer the goodbye must not keep the server from stopping.
       setTimeout(() => {

@@ -1018,3 +1018,23 @@ describe('the server stops', () => {
     expect(performance.now() - startedMs).toBeLessThan(1_000);
   });
 });
+
+test('whoever asks for a socket while the service stops is refused, and does not keep it from stopping', async () => {
+  const stopping = await startTestServer();
+  const { port } = new URL(stopping.url);
+  const raw = connect(Number(port), '127.0.0.1');
+  let answer = '';
+  raw.setEncoding('utf8').on('data', (text) => {
+    answer += text;
+  });
+  const ended = once(raw, 'close');
+  await once(raw, 'connect');
+  raw.write('GET /graphql HTTP/1.1\r\nHost: localhost\r\n');
+  await fetch(`${stopping.url}/healthz`); // by then what came before was read
+  const closed = stopping.close();
+  raw.write('Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n');
+  raw.write('Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n');
+  await ended;
+  expect(answer).toMatch(/^HTTP\/1\.1 503 Service Unavailable\r\n/);
+  await closed;
+});

@@ -17,7 +17,7 @@ import { FastProcess, type FastServer, type FastTime } from './fast-server.ts';
 // goes on writing. Its time passes faster than the wall's, all of it alike: the schedule, the lease, the
 // limit of an attempt.
 
-const kills = effort(2, 100);
+const kills = effort(2, 50);
 const speed = 15;
 const hourMs = 3_600_000;
 /** The longest that a server lives before it is killed, by the wall's clock. */

@@ -75,11 +75,10 @@ test('what it holds levels off, whoever comes and goes: memory, descriptors, tim
   const handles = ({ resources }: Sample): number =>
     Object.values(resources).reduce((sum, count) => sum + count, 0) - (resources['Timeout'] ?? 0);
   const told = `${visits} visits, ${JSON.stringify(samples.map(({ stalls: _, ...sample }) => sample))}`;
-  // In a short run code is still being compiled: what each third may have more than the one before is stated here.
-  expect(grown(({ heapBytes }) => heapBytes) / mebibyte, `heap after a collection: ${told}`).toBeLessThan(
-    effort(12, 6),
-  );
-  expect(grown(({ rssBytes }) => rssBytes) / mebibyte, `resident memory: ${told}`).toBeLessThan(effort(64, 32));
+  // What the last third may have more than the one before: in a short run code is still being compiled, and in a long
+  // one the bounded caches of what was read are still being filled. The visits of a third are 20,000 then.
+  expect(grown(({ heapBytes }) => heapBytes) / mebibyte, `heap after a collection: ${told}`).toBeLessThan(12);
+  expect(grown(({ rssBytes }) => rssBytes) / mebibyte, `resident memory: ${told}`).toBeLessThan(64);
   expect(
     grown(({ descriptors }) => descriptors),
     `descriptors: ${told}`,

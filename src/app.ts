@@ -20,13 +20,14 @@ import { finishErasures } from './domain/conversations.ts';
 import { DomainError } from './domain/errors.ts';
 import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
+import { lazily } from './domain/lazily.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
-import { answerQueries, refusal } from './graphql/direct.ts';
+import { answerQueries } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
+import { refusal } from './graphql/errors.ts';
 import type { ServerContext } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
-import type { createGraphQLServer } from './graphql/yoga.ts';
 import { answerRest } from './rest/answer.ts';
 import type { Route } from './rest/routes.ts';
 import { Metrics } from './telemetry/metrics.ts';
@@ -144,17 +145,11 @@ export function buildApp(options: AppOptions): App {
   const documents = new Documents(schema);
   const queries = answerQueries(world, { schema, documents, door, timings, telemetry: metrics });
   const graphQLOptions = { documents, door, responder, sessions, timings, log, telemetry: metrics };
-  let loading: Promise<ReturnType<typeof createGraphQLServer>> | undefined;
   /** Yoga, which takes as long to load as a third of all else, and which not every request needs. */
-  const yoga = () => {
-    loading ??= import('./graphql/yoga.ts')
-      .then((module) => module.createGraphQLServer(world, graphQLOptions))
-      .catch((error: unknown) => {
-        loading = undefined; // for want of descriptors, say: the next request tries again
-        throw error;
-      });
-    return loading;
-  };
+  const yoga = lazily(async () => {
+    const { createGraphQLServer } = await import('./graphql/yoga.ts');
+    return createGraphQLServer(world, graphQLOptions);
+  });
 
   /** Yoga turns each request into one of the Fetch standard: what has no use for that is answered before it. */
   async function listener(req: IncomingMessage, res: ServerResponse): Promise<void> {

@@ -1,5 +1,6 @@
 import type { JWTPayload } from 'jose';
 import { type Scope, scopes } from '../domain/caller.ts';
+import { lazily } from '../domain/lazily.ts';
 import { type Sender, senders } from '../domain/messages.ts';
 import type { Clock, Storage, TokenSigner } from '../domain/ports.ts';
 import { maxTokenSeconds, type TokenGrant } from '../domain/tokens.ts';
@@ -21,18 +22,14 @@ const maxLength = 2_048;
 export class Tokens implements TokenSigner {
   readonly #storage: Storage;
   readonly #clock: Clock;
-  #jose: Promise<typeof import('jose')> | undefined;
-  #key: Promise<CryptoKey> | undefined;
+  /** Loads what the first token would wait for: a start has no use for it. */
+  readonly load = lazily(() => import('jose'));
+  /** Read once: the key never changes. */
+  readonly #readKey = lazily(() => this.#importKey());
 
   constructor({ storage, clock }: { storage: Storage; clock: Clock }) {
     this.#storage = storage;
     this.#clock = clock;
-  }
-
-  /** Loads what the first token would wait for: a start has no use for it. */
-  load(): Promise<typeof import('jose')> {
-    this.#jose ??= import('jose');
-    return this.#jose;
   }
 
   async sign(grant: TokenGrant): Promise<string> {
@@ -77,15 +74,6 @@ export class Tokens implements TokenSigner {
       if (error instanceof errors.JOSEError) return undefined;
       throw error;
     }
-  }
-
-  /** Read once: the key never changes. A failure is not kept. */
-  #readKey(): Promise<CryptoKey> {
-    this.#key ??= this.#importKey().catch((error: unknown) => {
-      this.#key = undefined;
-      throw error;
-    });
-    return this.#key;
   }
 
   async #importKey(): Promise<CryptoKey> {

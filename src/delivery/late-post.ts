@@ -1,4 +1,5 @@
 import type { LookupFunction } from 'node:net';
+import { lazily } from '../domain/lazily.ts';
 import type { AddressPolicy } from './address-guard.ts';
 import type { Letter, Outcome, Post } from './post.ts';
 
@@ -14,31 +15,29 @@ export interface PostOptions {
 
 /** Sends letters by what it loads for the first of them: undici would take a tenth of the time of each start. */
 export class LatePost {
-  readonly #options: PostOptions;
-  #post: Promise<Post> | undefined;
-
-  constructor(options: PostOptions) {
-    this.#options = options;
-  }
-
   /** To be called when there is time for it, so that the first letter does not wait for it. */
-  load(): Promise<Post> {
-    this.#post ??= this.#open();
-    return this.#post;
+  readonly load: () => Promise<Post>;
+  #loaded: Post | undefined;
+
+  constructor({ policy, connectMs, totalMs, lookup }: PostOptions) {
+    this.load = lazily(async () => {
+      const [{ guardedConnector }, { Post }] = await Promise.all([import('./connector.ts'), import('./post.ts')]);
+      this.#loaded = new Post(guardedConnector(policy, connectMs, lookup), totalMs);
+      return this.#loaded;
+    });
   }
 
   /** See Post. */
   async send(letter: Letter, nowMs: number, signal: AbortSignal): Promise<Outcome> {
-    return await (await this.load()).send(letter, nowMs, signal);
+    try {
+      const post = this.#loaded ?? (await this.load());
+      return await post.send(letter, nowMs, signal);
+    } catch {
+      return { status: null, body: null, error: 'What sends could not be loaded.', isOurs: true };
+    }
   }
 
   async close(): Promise<void> {
-    await (await this.#post)?.close();
-  }
-
-  async #open(): Promise<Post> {
-    const { policy, connectMs, totalMs, lookup } = this.#options;
-    const [{ guardedConnector }, { Post }] = await Promise.all([import('./connector.ts'), import('./post.ts')]);
-    return new Post(guardedConnector(policy, connectMs, lookup), totalMs);
+    await this.#loaded?.close();
   }
 }

@@ -7,6 +7,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { createContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
+import { type MediaType, refusal } from './errors.ts';
 import { KeptAnswers } from './kept-answers.ts';
 
 /**
@@ -77,24 +78,6 @@ export function answerQueries(
   };
 }
 
-/** What is answered to a request that is refused as a whole without Yoga, as `presentError` has it. */
-export function refusal(
-  { status, code, message, facts: { retryAfterSeconds } }: DomainError,
-  exchange: Exchange,
-  mediaType: MediaType = 'application/json',
-): Reply {
-  const { requestId } = exchange;
-  exchange.code = code;
-  return {
-    status,
-    headers: {
-      'Content-Type': `${mediaType}; charset=utf-8`,
-      ...(retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) }),
-    },
-    body: JSON.stringify({ errors: [{ message, extensions: { code, requestId, retryAfterSeconds } }] }),
-  };
-}
-
 function validOperation(prepared: PreparedDocument, name: string | null) {
   return prepared.errors.length === 0 ? prepared.operation(name) : undefined;
 }
@@ -114,8 +97,6 @@ function readParams(body: unknown): Asked | undefined {
   if (operationName !== null && (typeof operationName !== 'string' || operationName === '')) return undefined;
   return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName };
 }
-
-type MediaType = 'application/json' | 'application/graphql-response+json';
 
 /** The form of a result that a client accepts, by the first in its list that is one; undefined if that needs a closer look. */
 function mediaTypeFor(accept: string | undefined): MediaType | undefined {

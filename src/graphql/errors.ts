@@ -1,5 +1,7 @@
 import { GraphQLError } from 'graphql';
-import { DomainError, type ErrorCode, errorCodes, isTrouble } from '../domain/errors.ts';
+import type { Exchange } from '../access/exchange.ts';
+import type { Reply } from '../access/respond.ts';
+import { DomainError, type ErrorCode, type ErrorFacts, errorCodes, isTrouble } from '../domain/errors.ts';
 
 /** The codes that refuse a whole request and keep their status on this face too. */
 const atTheDoor: readonly ErrorCode[] = [
@@ -40,7 +42,7 @@ export interface PresentOptions {
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
   const known = domainErrorOf(error, options.requestFailed);
   if (isTrouble(known)) options.onUnexpected(known.cause ?? known);
-  const { faults, retryAfterSeconds, oldestCursor } = known.facts;
+  const { faults, oldestCursor } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
   return new GraphQLError(known.message, {
     nodes: error.nodes,
@@ -52,10 +54,29 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
       requestId: options.requestId,
       ...(faults === undefined ? {} : { errors: faults.map(({ pointer, detail }) => ({ pointer, detail })) }),
       ...(oldestCursor === undefined ? {} : { oldestCursor }),
-      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+      ...retryAfterOf(known.facts),
       ...(http === undefined ? {} : { http }),
     },
   });
+}
+
+/** The forms of a result over HTTP. */
+export type MediaType = 'application/json' | 'application/graphql-response+json';
+
+/** The answer to a request that is refused as a whole before Yoga has seen it. */
+export function refusal(error: DomainError, exchange: Exchange, mediaType: MediaType = 'application/json'): Reply {
+  const { status, message, code, facts } = error;
+  const { requestId } = exchange;
+  exchange.code = code;
+  return {
+    status,
+    headers: { 'Content-Type': `${mediaType}; charset=utf-8`, ...headersOf(error) },
+    body: JSON.stringify({ errors: [{ message, extensions: { code, requestId, ...retryAfterOf(facts) } }] }),
+  };
+}
+
+function retryAfterOf({ retryAfterSeconds }: ErrorFacts): { retryAfterSeconds?: number } {
+  return retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
 }
 
 /** The code that an operation on a socket is refused with. */
@@ -87,19 +108,16 @@ function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError
 
 function httpOf(known: DomainError, error: GraphQLError): HttpExtension {
   const { status } = errorCodes[known.code];
-  if (atTheDoor.includes(known.code)) {
-    return {
-      status,
-      headers: {
-        ...(known.code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
-        ...(known.facts.allow === undefined ? {} : { Allow: known.facts.allow.join(', ') }),
-        ...(known.facts.retryAfterSeconds === undefined
-          ? {}
-          : { 'Retry-After': String(known.facts.retryAfterSeconds) }),
-      },
-    };
-  }
+  if (atTheDoor.includes(known.code)) return { status, headers: headersOf(known) };
   // An unreadable request is no GraphQL request yet, so its status is 400 for every client.
   const unreadable = known.code === 'BAD_REQUEST' && error.extensions['code'] !== 'GRAPHQL_PARSE_FAILED';
   return { status, spec: !unreadable };
+}
+
+function headersOf({ code, facts: { allow, retryAfterSeconds } }: DomainError): Record<string, string> {
+  return {
+    ...(code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
+    ...(allow === undefined ? {} : { Allow: allow.join(', ') }),
+    ...(retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) }),
+  };
 }

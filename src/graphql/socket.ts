@@ -89,10 +89,11 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   function refuse({ headers, url }: IncomingMessage, socket: Duplex, code: ErrorCode): void {
     const requestId = requestIdOf(headers['x-request-id']);
     const { status } = errorCodes[code];
+    const retryAfter = code === 'UNAVAILABLE' ? 'Retry-After: 1\r\n' : '';
     socket.on('error', () => {});
     socket.once('finish', () => socket.destroy());
     socket.end(
-      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nX-Request-Id: ${requestId}\r\nContent-Length: 0\r\n\r\n`,
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nX-Request-Id: ${requestId}\r\n${retryAfter}Content-Length: 0\r\n\r\n`,
     );
     telemetry.called('socket', undefined, code, 0);
     log.info({ requestId, path: url?.split('?')[0], origin: headers.origin, status }, 'socket refused');

@@ -1036,5 +1036,6 @@ test('whoever asks for a socket while the service stops is refused, and does not
   raw.write('Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n');
   await ended;
   expect(answer).toMatch(/^HTTP\/1\.1 503 Service Unavailable\r\n/);
+  expect(answer).toContain('\r\nRetry-After: 1\r\n');
   await closed;
 });

@@ -228,9 +228,13 @@ class Attacker {
           if (status !== '501' && status !== '505') fault(`answered with ${status}`);
         }
         if (received.includes(marker)) fault('it tells of another account');
-        // A frame that closes a socket holds its code: 4500 and 1011 are the server's own fault.
-        const isOwnFault = received.includes('Internal server error') || ownFault.test(received);
-        if (isSocket && isOwnFault) fault('the socket was closed by an error');
+        // A frame that closes a socket holds its code, which is sent back to whoever closes it with that.
+        const code = ownFault.exec(received)?.[1];
+        const isOwnFault =
+          code !== undefined && !pieces.some((piece) => Buffer.from(piece).includes(code, 0, 'latin1'));
+        if (isSocket && (isOwnFault || received.includes('Internal server error'))) {
+          fault('the socket was closed by an error');
+        }
         resolve(text);
       };
       const patience = setTimeout(
@@ -294,7 +298,7 @@ function parse(body: string | Uint8Array | undefined): Json {
   }
 }
 
-/** A frame that closes a socket with 1011 or 4500. */
+/** A frame that closes a socket with 1011 or 4500, which are the server's own faults. */
 const ownFault = new RegExp(`${String.fromCharCode(0x88)}.(${closeCode(1011)}|${closeCode(4500)})`, 's');
 
 function closeCode(code: number): string {

@@ -7,6 +7,7 @@ export default defineConfig(({ mode }) => ({
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: 'test/support/build.ts',
     // Each file would load all the sources anew, which takes a quarter of the time. They keep no state of their own.
     isolate: false,
     // The same promises, tried harder: `npm run test:long`.

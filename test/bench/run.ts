@@ -35,6 +35,7 @@ const conversations = 10_000;
 if (!existsSync(join(folder, 'node_modules'))) {
   execFileSync('npm', ['ci'], { cwd: folder, stdio: 'inherit' });
 }
+await import('../../esbuild.config.ts');
 
 const only = (options.only ?? '').toLowerCase();
 const chosen = [

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 
 // The program as its operator runs it: a process of its own, seen from outside only.
 
-const main = fileURLToPath(new URL('../../src/main.js', import.meta.url));
+const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 export interface Ended {
   readonly code: number | null;

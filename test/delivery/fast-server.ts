@@ -40,7 +40,6 @@ export class FastProcess {
   constructor(compileCache: string) {
     this.#child = fork(program, [], {
       execPath: process.execPath,
-      execArgv: ['--disable-warning=MODULE_TYPELESS_PACKAGE_JSON'],
       env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: compileCache },
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     });

@@ -636,7 +636,6 @@ describe('events of another process', () => {
     const script = fileURLToPath(new URL('other-process.mts', import.meta.url));
     const child = fork(script, [path], {
       execPath: process.execPath,
-      execArgv: ['--disable-warning=MODULE_TYPELESS_PACKAGE_JSON'],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     const exited = once(child, 'exit');

@@ -769,7 +769,7 @@ describe.each<[string, MakeCredential]>([
       ended.socket.closed.then(() => performance.now()),
       until(() => ended.streams.every((stream) => stream.ended)).then(() => performance.now()),
     ]);
-    const program = fileURLToPath(new URL('../../src/main.js', import.meta.url));
+    const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
     await promisify(execFile)(process.execPath, [program, 'key', 'revoke', id, '--account', client.account.id], {
       env: { ...process.env, DATABASE_URL: `file:${server.databasePath}` },
     });

@@ -31,7 +31,7 @@ export function insideOf(folder: string): { environment: Record<string, string>;
   return {
     environment: {
       INSIDE_SOCKET: path,
-      NODE_OPTIONS: `--import=${hook.href} --disable-warning=MODULE_TYPELESS_PACKAGE_JSON`,
+      NODE_OPTIONS: `--import=${hook.href}`,
     },
     ask: async () => JSON.parse(await text(connect(path))) as Inside,
   };

@@ -56,7 +56,6 @@ export class LoadProcess {
   constructor() {
     this.#child = fork(program, [], {
       execPath: process.execPath,
-      execArgv: ['--disable-warning=MODULE_TYPELESS_PACKAGE_JSON'],
       env: { PATH: process.env['PATH'] },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });

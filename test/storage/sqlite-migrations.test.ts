@@ -32,7 +32,7 @@ function query<Row>(path: string, sql: string): Row[] {
 }
 
 async function migrateInAProcess(path: string): Promise<{ applied: number; total: number }> {
-  const { stdout } = await promisify(execFile)(process.execPath, ['src/main.js', 'migrate', '--json'], {
+  const { stdout } = await promisify(execFile)(process.execPath, ['dist/main.js', 'migrate', '--json'], {
     cwd: repository,
     env: { ...process.env, DATABASE_URL: `file:${path}` },
   });

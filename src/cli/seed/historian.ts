@@ -1,6 +1,6 @@
 import { on } from 'node:events';
-import { extname } from 'node:path';
 import { type ResourceLimits, Worker } from 'node:worker_threads';
+import { threadModule } from '../../layout.ts';
 import type { BulkRows } from '../../storage/sqlite/bulk-rows.ts';
 import type { Answer, Commission, Request } from './worker.ts';
 
@@ -8,13 +8,11 @@ import type { Answer, Commission, Request } from './worker.ts';
 const ahead = 2;
 /** Room for all that a history holds. With more to spare, the thread would collect its garbage later. */
 const memory: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 };
-const program = new URL('../../main.js', import.meta.url); // which has all loaded fast
-// Its name in the sources, or in what is compiled of them.
-const module = new URL(`./worker${extname(import.meta.url)}`, import.meta.url);
+const program = threadModule('cli/seed/worker');
 
 /** Has histories made up in a thread of its own. */
 export class Historian {
-  readonly #worker = new Worker(program, { workerData: { module: module.href }, resourceLimits: memory });
+  readonly #worker = new Worker(program, { resourceLimits: memory });
 
   /**
    * The rows of a history, part by part. Only one can be asked for at a time.

@@ -1,11 +1,10 @@
-import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { threadModule } from '../../layout.ts';
 import { FileFault } from './files.ts';
 import type { Message, Task } from './long-works.ts';
 import type { MigrationReport } from './open.ts';
 
-// The same name in the sources and in what is compiled of them.
-const program = new URL(`./long-works${extname(import.meta.url)}`, import.meta.url);
+const program = threadModule('storage/sqlite/long-works');
 
 /**
  * Does one of the long works in a thread of its own.
@@ -17,10 +16,7 @@ export function inThread(
   onBytes: (bytes: number) => void = () => {},
 ): Promise<MigrationReport | undefined> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(program, {
-      workerData: task,
-      execArgv: ['--disable-warning=MODULE_TYPELESS_PACKAGE_JSON'],
-    });
+    const worker = new Worker(program, { workerData: task });
     worker.on('message', (message: Message) => {
       if ('bytes' in message) onBytes(message.bytes);
       else if ('fault' in message) reject(new FileFault(message.fault));

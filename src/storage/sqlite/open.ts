@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
+import { migrationsFolder } from '../../layout.ts';
 
 export type Connection = Database.Database;
 
@@ -14,7 +14,6 @@ export interface ConnectionOptions {
 /** The driver's type knows only loggers, which take anything. */
 type Verbose = Database.Options['verbose'];
 
-const migrationsFolder = fileURLToPath(new URL('../../../drizzle', import.meta.url));
 /** How long to wait for other processes while opening, when there is nobody yet whom waiting could block. */
 export const openTimeoutMs = 5_000;
 /** Pages kept in memory by each connection, in KiB. */

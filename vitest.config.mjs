@@ -1,7 +1,22 @@
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer } from 'vitest/node';
 
 // Vite would pick another copy of graphql than Node does for the libraries: there must be one.
 const conditions = ['node', 'module-sync'];
+
+/** Those that take minutes come first, and last the one that measures how much can be asked, with the least beside it. */
+const others = '…';
+const order = ['soak', 'reliability/crash', 'reliability/hostile', 'storm', others, 'overload'];
+
+class LongRun extends BaseSequencer {
+  async sort(files) {
+    const placeOf = ({ moduleId }) => {
+      const place = order.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
+      return place === -1 ? order.indexOf(others) : place;
+    };
+    return (await super.sort(files)).sort((a, b) => placeOf(a) - placeOf(b));
+  }
+}
 
 export default defineConfig(({ mode }) => ({
   ssr: { resolve: { conditions, externalConditions: conditions } },
@@ -12,6 +27,7 @@ export default defineConfig(({ mode }) => ({
     isolate: false,
     // The same promises, tried harder: `npm run test:long`.
     env: { TEST_EFFORT: mode === 'long' ? 'long' : 'short' },
+    ...(mode === 'long' ? { sequence: { sequencer: LongRun } } : {}),
     testTimeout: mode === 'long' ? 600_000 : 20_000,
     hookTimeout: 20_000,
     // By default it leaves a core idle, which on a machine of two is half of it.

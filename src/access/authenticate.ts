@@ -1,7 +1,7 @@
 import type { ApiKey } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Clock, World } from '../domain/ports.ts';
+import type { Clock, FoundApiKey, World } from '../domain/ports.ts';
 import { apiKeyPattern } from './secrets.ts';
 import type { Tokens } from './tokens.ts';
 
@@ -43,10 +43,21 @@ export async function authenticate(books: Books, authorization: string | undefin
   return identified;
 }
 
+/** Who a key is, which is the same as long as the storage gives the same. */
+const known = new WeakMap<FoundApiKey, Identified>();
+
 async function byKey({ storage, secrets, clock }: Books, secret: string): Promise<Identified | undefined> {
   const found = await storage.read.apiKeys.findBySecret(secrets.hash(secret));
   if (found === undefined || !isValid(found.key, clock)) return undefined;
-  const { key, account, state } = found;
+  let identified = known.get(found);
+  if (identified === undefined) {
+    identified = identify(found);
+    known.set(found, identified);
+  }
+  return identified;
+}
+
+function identify({ key, account, state }: FoundApiKey): Identified {
   return {
     caller: {
       account,

@@ -40,7 +40,8 @@ async function listen(options: ListenOptions): Promise<void> {
       ...(options.types === undefined ? {} : { types: options.types }),
       ...(options.after === undefined ? {} : { after: options.after }),
     });
-    const stream = subscription.follow(untilStopped());
+    const stream = subscription.follow();
+    untilStopped().addEventListener('abort', () => stream.end());
     // What is said about the events goes beside them, so that they alone can be piped on.
     console.error(`Following the events of ${caller.account.name}; Ctrl-C ends it.`);
     for await (const events of stream) {

@@ -44,15 +44,9 @@ export class LiveLog implements LiveEvents {
     return [...this.#tails.values()].reduce((sum, tail) => sum + tail.followers, 0);
   }
 
-  follow(
-    accountId: string,
-    after: number,
-    filter: EventFilter,
-    signal: AbortSignal,
-    atOnce = () => batchSize,
-  ): EventFollower {
+  follow(accountId: string, after: number, filter: EventFilter, atOnce = () => batchSize): EventFollower {
     const join = (wake: () => void) => this.#join(accountId, wake);
-    return new Follower(this.#storage, join, { accountId, after, filter, signal, atOnce });
+    return new Follower(this.#storage, join, { accountId, after, filter, atOnce });
   }
 
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
@@ -236,7 +230,6 @@ interface Wish {
   readonly accountId: string;
   readonly after: number;
   readonly filter: EventFilter;
-  readonly signal: AbortSignal;
   /** The most events that it is given at once. */
   readonly atOnce: () => number;
 }
@@ -246,6 +239,9 @@ class Follower implements EventFollower {
   readonly #join: (wake: () => void) => { tail: Tail; leave: () => void };
   readonly #wish: Wish;
   position: number;
+  #isEnded = false;
+  #leave = (): void => {};
+  #wake = (): void => {};
 
   constructor(storage: Storage, join: (wake: () => void) => { tail: Tail; leave: () => void }, wish: Wish) {
     this.#storage = storage;
@@ -254,23 +250,22 @@ class Follower implements EventFollower {
     this.position = wish.after;
   }
 
+  end(): void {
+    this.#isEnded = true;
+    // A consumer that never comes back keeps the generator parked, so it leaves without its help.
+    this.#leave();
+    this.#wake();
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<readonly LogEvent[], void> {
-    const { signal, atOnce } = this.#wish;
-    if (signal.aborted) return;
-    let wake = (): void => {};
-    const onChange = (): void => wake();
-    const { tail, leave } = this.#join(onChange);
-    // A consumer that never comes back keeps this generator parked, so it leaves without its help.
-    const onAbort = (): void => {
-      leave();
-      wake();
-    };
-    signal.addEventListener('abort', onAbort);
+    if (this.#isEnded) return;
+    const { tail, leave } = this.#join(() => this.#wake());
+    this.#leave = leave;
     try {
-      while (!signal.aborted) {
+      while (!this.#isEnded) {
         if (this.position >= tail.last) {
           await new Promise<void>((resolve) => {
-            wake = resolve;
+            this.#wake = resolve;
           });
           continue;
         }
@@ -278,18 +273,17 @@ class Follower implements EventFollower {
         const { events, scannedTo } = this.#shared(tail) ?? (await this.#readStorage());
         // What was erased while the consumer was busy with a part is not in what is read anew.
         for (let index = 0; index < events.length && forgotten === tail.forgotten; ) {
-          const given = events.slice(index, index + atOnce());
+          const given = events.slice(index, index + this.#wish.atOnce());
           index += given.length;
           this.position = index < events.length ? (given.at(-1)?.sequence ?? this.position) : scannedTo;
           yield given;
-          if (signal.aborted) return;
+          if (this.#isEnded) return;
         }
         if (events.length === 0) this.position = scannedTo;
         // A consumer whose socket is gone takes batches at once: without a turn of the loop it would spin.
         await nextTurn();
       }
     } finally {
-      signal.removeEventListener('abort', onAbort);
       leave();
     }
   }

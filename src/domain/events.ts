@@ -316,19 +316,18 @@ export const listEvents = operation({
   },
 });
 
-/** A stream of events that goes on until its signal ends it. */
+/** A stream of events that goes on until it is ended. */
 export interface EventStream extends AsyncIterable<readonly LogEvent[]> {
   /** The place to resume from: it moves on with events that the filter passes over, too. */
   readonly cursor: string;
+  /** Ends it, also while it waits for events or for its reader. */
+  end(): void;
 }
 
 /** A place in the log that was found, to be followed from. */
 export interface EventSubscription {
-  /**
-   * @param signal ends the stream
-   * @param atOnce the most events that it gives at once, for whom it could be long until the last of them is sent
-   */
-  follow(signal: AbortSignal, atOnce?: () => number): EventStream;
+  /** @param atOnce the most events that it gives at once, for whom it could be long until the last of them is sent */
+  follow(atOnce?: () => number): EventStream;
 }
 
 export const streamEvents = operation({
@@ -347,9 +346,10 @@ export const streamEvents = operation({
     if (place !== undefined) refuseExpired(place, { epoch, ...bounds });
     const start = place?.sequence ?? bounds.last;
     return {
-      follow(signal, atOnce) {
-        const follower = liveEvents.follow(accountId, start, filter, signal, atOnce);
+      follow(atOnce) {
+        const follower = liveEvents.follow(accountId, start, filter, atOnce);
         return {
+          end: () => follower.end(),
           get cursor() {
             return eventCursor(epoch, follower.position);
           },

@@ -419,22 +419,17 @@ export interface AnalyticsWrites {
 export interface LiveEvents {
   /**
    * Follows an account's log from after a sequence, pulling: it reads no further ahead than it is asked.
-   * @param signal ends it
    * @param atOnce the most events that it gives at once: what was erased is not in what it gives from then on
    */
-  follow(
-    accountId: string,
-    after: number,
-    filter: EventFilter,
-    signal: AbortSignal,
-    atOnce?: () => number,
-  ): EventFollower;
+  follow(accountId: string, after: number, filter: EventFilter, atOnce?: () => number): EventFollower;
 }
 
-/** An endless sequence of batches, each of one event or more, in the log's order. */
+/** A sequence of batches, each of one event or more, in the log's order. It can be gone through once. */
 export interface EventFollower extends AsyncIterable<readonly LogEvent[]> {
   /** The last sequence that was given or passed over: the place to resume from. */
   readonly position: number;
+  /** Ends it, also while it waits for events or for its reader. Without that it has no end. */
+  end(): void;
 }
 
 /** Requests that were counted against an account in one minute. */

@@ -1,23 +1,25 @@
 import { PullWatch } from '../access/timings.ts';
-import type { EventSubscription, LogEvent } from '../domain/events.ts';
+import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
 import type { GraphQLContext } from './builder.ts';
 import type { AnswerBudget } from './limits.ts';
 
 /** Events from the log, one by one or in batches. To end it ends its place in the live log, also while that waits. */
 export class EventIterator implements AsyncIterableIterator<LogEvent> {
-  readonly #ended = new AbortController();
   readonly #watch: PullWatch | undefined;
   readonly #budget: AnswerBudget;
+  readonly #stream: EventStream;
   readonly #batches: AsyncIterator<readonly LogEvent[]>;
   readonly #closed: AbortSignal | undefined;
   readonly #onClosed = (): void => this.#end();
+  #isEnded = false;
   /** The most events in a batch. Who takes more than one has to be done with all before anything else is done. */
   atOnce = 1;
 
   constructor(subscription: EventSubscription, { timings, onSlowReader, closed, budget }: GraphQLContext) {
     this.#budget = budget;
     this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
-    this.#batches = subscription.follow(this.#ended.signal, () => this.atOnce)[Symbol.asyncIterator]();
+    this.#stream = subscription.follow(() => this.atOnce);
+    this.#batches = this.#stream[Symbol.asyncIterator]();
     this.#closed = closed;
     if (closed?.aborted) this.#end();
     else closed?.addEventListener('abort', this.#onClosed);
@@ -35,7 +37,7 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     try {
       const next = await this.#batches.next();
       if (next.done === true) this.#end();
-      if (next.done === true || this.#ended.signal.aborted) return undefined;
+      if (next.done === true || this.#isEnded) return undefined;
       this.#watch?.given();
       this.#budget.renew();
       return next.value;
@@ -64,6 +66,7 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     this.#watch?.taken();
     // A connection may outlive many subscriptions: none of them leaves a listener on it.
     this.#closed?.removeEventListener('abort', this.#onClosed);
-    this.#ended.abort();
+    this.#isEnded = true;
+    this.#stream.end();
   }
 }

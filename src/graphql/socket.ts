@@ -1,5 +1,6 @@
 import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { isDeepStrictEqual } from 'node:util';
 import {
   type ExecutionArgs,
   execute,
@@ -37,8 +38,10 @@ interface Extra {
   readonly wire: Wire;
   /** What the door looks at; forgotten once it has. A socket may stay for days, and there may be ten thousand. */
   arrival?: Arrival | undefined;
-  /** Names the socket in its errors and in the log. */
-  readonly requestId: string;
+  /** What the client calls the socket, if it does. */
+  readonly givenRequestId: string | string[] | undefined;
+  /** Names the socket in its errors; most have none. */
+  requestId?: string;
   caller?: Caller;
 }
 
@@ -109,7 +112,7 @@ export function attachSocket(server: Server, world: World, options: SocketOption
         close: (code = closeCodes.internal, reason = '') => wire.close(code, reason),
         onMessage: (handle) => wire.listen((message) => handle(message).catch((error) => fail(wire, error))),
       },
-      { wire, arrival: arrivalOf(request), requestId: requestIdOf(request.headers['x-request-id']) },
+      { wire, arrival: arrivalOf(request), givenRequestId: request.headers['x-request-id'] },
     );
     socket.once('close', (code, reason) => {
       wires.delete(wire);
@@ -145,14 +148,17 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
 
   const fanOut = new FanOut();
 
-  const present = (errors: readonly GraphQLError[], { requestId }: Extra): GraphQLFormattedError[] =>
-    errors.map((error) => presentError(error, { requestId, requestFailed: false, onUnexpected: onError }).toJSON());
+  function present(errors: readonly GraphQLError[], extra: Extra): GraphQLFormattedError[] {
+    extra.requestId ??= requestIdOf(extra.givenRequestId);
+    const options = { requestId: extra.requestId, requestFailed: false, onUnexpected: onError };
+    return errors.map((error) => presentError(error, options).toJSON());
+  }
 
   /** The caller, with what has changed of its account since it was let in. */
   async function callerOf({ caller }: Extra): Promise<Caller> {
     if (caller === undefined) throw new Error('A socket subscribes before it was let in');
     const account = await world.storage.read.accounts.find(caller.account.id);
-    return account === undefined ? caller : { ...caller, account };
+    return account === undefined || isDeepStrictEqual(account, caller.account) ? caller : { ...caller, account };
   }
 
   /** The arguments to execute with, or what is wrong with the operation: its own errors, not the socket's end. */

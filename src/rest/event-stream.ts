@@ -30,7 +30,10 @@ interface StreamOptions {
  */
 export function openEventStream(subscription: EventSubscription, options: StreamOptions): AsyncIterable<string> {
   const ended = options.sessions.openDuring(options.res, options.caller);
-  return eventStreamText(subscription.follow(ended), options);
+  const stream = subscription.follow();
+  if (ended.aborted) stream.end();
+  else ended.addEventListener('abort', () => stream.end());
+  return eventStreamText(stream, options);
 }
 
 /**

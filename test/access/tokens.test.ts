@@ -166,7 +166,7 @@ describe('a token', () => {
       .toMatchObject([{ lastUsedAt: minute }]);
   });
 
-  test('is checked with two statements a request: the key that it is signed with was read once', async () => {
+  test('is checked with one statement a request: its account is read when something has changed, and the key that signs it once', async () => {
     const statements: string[] = [];
     const own = await startTestServer({ onStatement: (sql) => statements.push(sql) });
     onTestFinished(() => own.close());
@@ -176,7 +176,7 @@ describe('a token', () => {
     statements.length = 0;
     for (let sent = 0; sent < 10; sent++) await client.rest('GET', '/nothing');
     expect(statements.filter((sql) => sql.includes('api_keys'))).toHaveLength(10);
-    expect(statements.filter((sql) => sql.includes('"accounts"'))).toHaveLength(10);
+    expect(statements.filter((sql) => sql.includes('"accounts"')).length).toBeLessThan(3);
     expect(statements.filter((sql) => sql.includes('"meta"'))).toEqual([]);
   });
 

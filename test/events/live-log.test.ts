@@ -64,7 +64,6 @@ class Reader {
   readonly batches: number[] = [];
   done = false;
   failure: unknown;
-  readonly #abort = new AbortController();
   readonly #iterator: AsyncIterator<readonly LogEvent[]>;
   #pulling = false;
 
@@ -72,7 +71,7 @@ class Reader {
     this.accountId = accountId;
     this.after = after;
     this.filter = filter;
-    this.follower = liveLog.follow(accountId, after, filter, this.#abort.signal);
+    this.follower = liveLog.follow(accountId, after, filter);
     this.#iterator = this.follower[Symbol.asyncIterator]();
   }
 
@@ -116,7 +115,7 @@ class Reader {
   }
 
   end(): void {
-    this.#abort.abort();
+    this.follower.end();
   }
 
   async return(): Promise<void> {
@@ -561,7 +560,7 @@ describe('a follower ends', () => {
     const { storage, accountId, liveLog } = await openLog();
     await append(storage, accountId, events(300));
     const timers = watchTimers();
-    const follow = () => liveLog.follow(accountId, 0, {}, new AbortController().signal);
+    const follow = () => liveLog.follow(accountId, 0, {});
 
     const untouched = follow()[Symbol.asyncIterator]();
     expect(await untouched.return?.()).toEqual({ done: true, value: undefined });
@@ -698,14 +697,14 @@ describe('what was erased', () => {
       await append(storage, accountId, both(20));
       await beside.pullTo(20);
     }
-    const abort = new AbortController();
-    const follower = liveLog.follow(accountId, 0, {}, abort.signal, () => atOnce)[Symbol.asyncIterator]();
+    const follower = liveLog.follow(accountId, 0, {}, () => atOnce);
+    const batches = follower[Symbol.asyncIterator]();
     const got: LogEvent[] = [];
-    const next = async () => got.push(...((await follower.next()).value as readonly LogEvent[]));
+    const next = async () => got.push(...((await batches.next()).value as readonly LogEvent[]));
     await next();
     await storage.write(async (tx) => tx.conversations.erase(accountId, told));
     while (got.length < 20) await next();
-    abort.abort();
+    follower.end();
     expect(got.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
     return got;
   }

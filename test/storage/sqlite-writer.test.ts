@@ -695,6 +695,6 @@ describe('the connections', () => {
     expect(statements.at(-1)).toBe('COMMIT');
     statements.length = 0;
     await storage.read.accounts.find(id);
-    expect(statements).toEqual([expect.stringContaining(`= '${id}'`)]);
+    expect(statements.at(-1)).toContain(`= '${id}'`);
   });
 });

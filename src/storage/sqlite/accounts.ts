@@ -17,7 +17,7 @@ export function toAccount(row: Row): Account {
   };
 }
 
-export function accountReads(db: Queries): AccountReads {
+export function accountReads(db: Queries) {
   const find = db
     .select()
     .from(accounts)
@@ -30,13 +30,13 @@ export function accountReads(db: Queries): AccountReads {
     .where(eq(accountTotals.accountId, sql.placeholder('id')))
     .prepare();
   return {
-    find: (id) => {
+    find: (id: string) => {
       const row = find.get({ id });
       return row && toAccount(row);
     },
     list: () => list.all().map(toAccount),
-    totals: (id) => totals.get({ id }) ?? { active: 0, pending: 0, closed: 0, leads: 0, eventSequence: 0 },
-  };
+    totals: (id: string) => totals.get({ id }) ?? { active: 0, pending: 0, closed: 0, leads: 0, eventSequence: 0 },
+  } satisfies AccountReads;
 }
 
 export function accountWrites(db: Queries): AccountWrites {

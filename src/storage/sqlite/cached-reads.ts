@@ -1,9 +1,11 @@
+import type { Account } from '../../domain/accounts.ts';
 import type { StoredConversation } from '../../domain/conversation.ts';
 import type { ConversationQuery } from '../../domain/conversations.ts';
 import type { Message } from '../../domain/messages.ts';
 import type { Slice } from '../../domain/paging.ts';
-import type { ApiKeyReads, ConversationReads, FoundApiKey, MessageReads } from '../../domain/ports.ts';
+import type { AccountReads, ApiKeyReads, ConversationReads, FoundApiKey, MessageReads } from '../../domain/ports.ts';
 import { Recent } from '../../domain/recent.ts';
+import { accountReads } from './accounts.ts';
 import { apiKeyReads } from './api-keys.ts';
 import { conversationReads, versionReads } from './conversations.ts';
 import { messageReads } from './messages.ts';
@@ -106,6 +108,12 @@ export function cachedMessageReads(db: Queries): MessageReads {
       return [page];
     },
   };
+}
+
+export function cachedAccountReads(db: Queries) {
+  const reads = accountReads(db);
+  const found = new Unchanged<Account | undefined>(db.$client, 1_000);
+  return { ...reads, find: (id: string) => found.get(id, () => reads.find(id)) } satisfies AccountReads;
 }
 
 export function cachedApiKeyReads(db: Queries): ApiKeyReads {

@@ -2,7 +2,7 @@ import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
 import { accountReads, accountWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
-import { cachedApiKeyReads, cachedConversationReads, cachedMessageReads } from './cached-reads.ts';
+import { cachedAccountReads, cachedApiKeyReads, cachedConversationReads, cachedMessageReads } from './cached-reads.ts';
 import { openQueries } from './compiled.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
@@ -102,7 +102,7 @@ function openBoth(path: string, options: ConnectionOptions) {
 
 function readsOn(db: Queries, busyTimeoutMs: number): Reads {
   return {
-    accounts: patient(accountReads(db), busyTimeoutMs),
+    accounts: patient(cachedAccountReads(db), busyTimeoutMs),
     apiKeys: patient(cachedApiKeyReads(db), busyTimeoutMs),
     conversations: patient(cachedConversationReads(db), busyTimeoutMs),
     messages: patient(cachedMessageReads(db), busyTimeoutMs),

@@ -330,6 +330,32 @@ export interface EventSubscription {
   follow(atOnce?: () => number): EventStream;
 }
 
+/** A log as a caller is shown it. There may be ten thousand at a time, so it is no object of closures. */
+class FollowedLog implements EventStream {
+  readonly #follower: EventFollower;
+  readonly #epoch: string;
+  readonly #caller: Caller;
+
+  constructor(follower: EventFollower, epoch: string, caller: Caller) {
+    this.#follower = follower;
+    this.#epoch = epoch;
+    this.#caller = caller;
+  }
+
+  get cursor(): string {
+    return eventCursor(this.#epoch, this.#follower.position);
+  }
+
+  end(): void {
+    this.#follower.end();
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<readonly LogEvent[]> {
+    const isBound = this.#caller.conversationId !== undefined;
+    return isBound ? views(this.#follower, this.#caller) : this.#follower[Symbol.asyncIterator]();
+  }
+}
+
 export const streamEvents = operation({
   name: 'streamEvents',
   summary: 'Follows the log as it grows, from now or from a cursor on.',
@@ -346,17 +372,7 @@ export const streamEvents = operation({
     if (place !== undefined) refuseExpired(place, { epoch, ...bounds });
     const start = place?.sequence ?? bounds.last;
     return {
-      follow(atOnce) {
-        const follower = liveEvents.follow(accountId, start, filter, atOnce);
-        return {
-          end: () => follower.end(),
-          get cursor() {
-            return eventCursor(epoch, follower.position);
-          },
-          [Symbol.asyncIterator]: () =>
-            caller.conversationId === undefined ? follower[Symbol.asyncIterator]() : views(follower, caller),
-        };
-      },
+      follow: (atOnce) => new FollowedLog(liveEvents.follow(accountId, start, filter, atOnce), epoch, caller),
     };
   },
 });

@@ -42,6 +42,8 @@ interface Extra {
   readonly givenRequestId: string | string[] | undefined;
   /** Names the socket in its errors; most have none. */
   requestId?: string;
+  /** Ends it when it does not begin. graphql-ws would keep its own timer, which is over by then, until the end. */
+  greeting?: NodeJS.Timeout | undefined;
   caller?: Caller;
 }
 
@@ -105,6 +107,12 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   function open(socket: WebSocket, connection: Duplex, request: IncomingMessage): void {
     const wire = new Wire(socket, connection, timings);
     wires.add(wire);
+    const extra: Extra = {
+      wire,
+      arrival: arrivalOf(request),
+      givenRequestId: request.headers['x-request-id'],
+      greeting: setTimeout(() => wire.close(closeCodes.silent, 'Connection initialisation timeout'), timings.initMs),
+    };
     const closed = protocol.opened(
       {
         protocol: socket.protocol,
@@ -112,9 +120,10 @@ export function attachSocket(server: Server, world: World, options: SocketOption
         close: (code = closeCodes.internal, reason = '') => wire.close(code, reason),
         onMessage: (handle) => wire.listen((message) => handle(message).catch((error) => fail(wire, error))),
       },
-      { wire, arrival: arrivalOf(request), givenRequestId: request.headers['x-request-id'] },
+      extra,
     );
     socket.once('close', (code, reason) => {
+      clearTimeout(extra.greeting);
       wires.delete(wire);
       closed(code, String(reason)).catch(onError);
     });
@@ -222,13 +231,15 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     execute,
     // Its arguments are those that `onSubscribe` has returned.
     subscribe: (args) => fanOut.subscribe(args, (args as SocketArgs).deliver),
-    connectionInitWaitTimeout: timings.initMs,
+    connectionInitWaitTimeout: 0,
 
     async onConnect(context) {
       const { connectionParams, extra } = context;
       const { wire, arrival = {} } = extra;
       (context as { connectionParams?: object | undefined }).connectionParams = undefined; // it holds a secret
       extra.arrival = undefined;
+      clearTimeout(extra.greeting);
+      extra.greeting = undefined;
       const startedMs = performance.now();
       const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
       try {

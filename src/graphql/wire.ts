@@ -9,6 +9,7 @@ export const closeCodes = {
   slowReader: 4290,
   badRequest: 4400,
   forbidden: 4403,
+  silent: 4408,
   tooManySockets: 4429,
   internal: 4500,
 } as const;
@@ -135,6 +136,12 @@ export class Wire {
   }
 }
 
+interface Running {
+  readonly id: string;
+  readonly handled: Promise<void>;
+  isCompleted: boolean;
+}
+
 /**
  * Hands messages on in their order.
  *
@@ -144,8 +151,8 @@ export class Wire {
  */
 class Inbox {
   readonly #onHold: () => void;
-  /** By id, what handles a `subscribe` that has not ended. */
-  readonly #running = new Map<string, { readonly handled: Promise<void>; isCompleted: boolean }>();
+  /** What handles a `subscribe` that has not ended. Most sockets have but one. */
+  #running: readonly Running[] = [];
   #waiting: (() => void)[] = [];
   #holds = false;
 
@@ -164,7 +171,7 @@ class Inbox {
       return;
     }
     const { type, id } = outlineOf(message);
-    const running = this.#running.get(id);
+    const running = this.#running.find((each) => each.id === id);
     if (type === 'subscribe' && running?.isCompleted === true) {
       this.#waiting.push(() => this.take(message, handler));
       this.#hold(running.handled);
@@ -174,8 +181,11 @@ class Inbox {
     if (running !== undefined) {
       if (type === 'complete') running.isCompleted = true;
     } else if (type === 'subscribe') {
-      this.#running.set(id, { handled, isCompleted: false });
-      void handled.finally(() => this.#running.delete(id));
+      const begun: Running = { id, handled, isCompleted: false };
+      this.#running = [...this.#running, begun];
+      void handled.finally(() => {
+        this.#running = this.#running.filter((each) => each !== begun);
+      });
     }
   }
 

@@ -2,6 +2,7 @@ import type { Exchange } from '../access/exchange.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { codeOf } from '../domain/errors.ts';
+import type { Operation } from '../domain/operation.ts';
 import type { CallCode, Telemetry, World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
 import { AnswerBudget } from './limits.ts';
@@ -18,30 +19,64 @@ export interface ContextOptions {
   readonly isSubscription: boolean;
 }
 
-/** The context of one operation, whichever way it came. */
-export function createContext(world: World, caller: Caller, options: ContextOptions): GraphQLContext {
-  const { exchange, timings, telemetry, onSlowReader, closed, isSubscription, budget = new AnswerBudget() } = options;
-  const face = exchange === undefined ? 'socket' : 'graphql';
-  const standIn: GraphQLContext['standIn'] = ({ name }, work) => {
+/**
+ * The context of one operation, whichever way it came. Ten thousand subscriptions may wait with one each, so it makes
+ * what it is not sure to need when that is asked for.
+ */
+export class OperationContext implements GraphQLContext {
+  readonly caller: Caller;
+  readonly exchange: Exchange | undefined;
+  readonly timings: StreamTimings;
+  readonly onSlowReader: (() => void) | undefined;
+  readonly closed: AbortSignal | undefined;
+  readonly budget: AnswerBudget;
+  readonly #world: World;
+  readonly #telemetry: Pick<Telemetry, 'called'>;
+  readonly #isSubscription: boolean;
+  #loaders: Loaders | undefined;
+
+  constructor(world: World, caller: Caller, options: ContextOptions) {
+    this.caller = caller;
+    this.exchange = options.exchange;
+    this.timings = options.timings;
+    this.onSlowReader = options.onSlowReader;
+    this.closed = options.closed;
+    this.budget = options.budget ?? new AnswerBudget();
+    this.#world = world;
+    this.#telemetry = options.telemetry;
+    this.#isSubscription = options.isSubscription;
+  }
+
+  get loaders(): Loaders {
+    this.#loaders ??= new Loaders(this.#world, this.caller, { cache: !this.#isSubscription });
+    return this.#loaders;
+  }
+
+  call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output> {
+    return this.standIn(operation, () => operation.execute(this.#world, this.caller, input));
+  }
+
+  standIn<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {
+    const { exchange } = this;
     if (exchange !== undefined) exchange.operation = name;
+    const face = exchange === undefined ? 'socket' : 'graphql';
     const startedMs = performance.now();
-    const tell = (code: CallCode): void => telemetry.called(face, name, code, performance.now() - startedMs);
+    const tell = (code: CallCode): void => this.#telemetry.called(face, name, code, performance.now() - startedMs);
     const called = work();
     void called.then(
       () => tell('OK'),
       (error: unknown) => tell(codeOf(error)),
     );
     return called;
-  };
-  return {
-    caller,
-    exchange,
-    timings,
-    onSlowReader,
-    closed,
-    budget,
-    loaders: new Loaders(world, caller, { cache: !isSubscription }),
-    call: (operation, input) => standIn(operation, () => operation.execute(world, caller, input)),
-    standIn,
-  };
+  }
+
+  /** The same as properties of an object of its own, for Yoga, which puts them among its own. */
+  asProperties(): GraphQLContext {
+    return {
+      ...this,
+      loaders: this.loaders,
+      call: (operation, input) => this.call(operation, input),
+      standIn: (operation, work) => this.standIn(operation, work),
+    };
+  }
 }

@@ -129,9 +129,9 @@ builder.queryFields((t) => ({
     extensions: calls(getConversation),
     description: 'Returns a conversation; null with `NOT_FOUND` if the caller can see none with this id.',
     args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
-    resolve: (_, { id }, { loaders, standIn }) =>
-      standIn(getConversation, async () => {
-        const found = await loaders.conversation.load(id);
+    resolve: (_, { id }, context) =>
+      context.standIn(getConversation, async () => {
+        const found = await context.loaders.conversation.load(id);
         if (found === undefined) throw notFound('conversation');
         return found;
       }),

@@ -5,7 +5,7 @@ import type { Reply } from '../access/respond.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
-import { createContext } from './context.ts';
+import { OperationContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
 import { type MediaType, refusal } from './errors.ts';
 import { KeptAnswers } from './kept-answers.ts';
@@ -58,7 +58,7 @@ export function answerQueries(
       if (variableValues === undefined) return undefined;
       checkComplexity(variableValues.coerced);
       const calls: Parameters<Telemetry['called']>[] = [];
-      const context = createContext(world, caller, {
+      const context = new OperationContext(world, caller, {
         exchange,
         timings,
         telemetry: { called: (...call) => void calls.push(call) },

@@ -11,7 +11,7 @@ import type { Caller } from '../domain/caller.ts';
 import { DomainError, type ErrorCode } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
-import { createContext } from './context.ts';
+import { OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
 import { AnswerBudget, maxBatch } from './limits.ts';
@@ -124,9 +124,8 @@ export function useGraphQL(
       const { caller, exchange, budget, res } = context as unknown as RequestContext;
       if (caller === undefined) throw new Error('A GraphQL operation came in by no door');
       const onSlowReader = (): void => void res.destroy();
-      extendContext(
-        createContext(world, caller, { exchange, timings, telemetry, onSlowReader, budget, isSubscription: false }),
-      );
+      const options = { exchange, timings, telemetry, onSlowReader, budget, isSubscription: false };
+      extendContext(new OperationContext(world, caller, options).asProperties());
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {

@@ -21,7 +21,7 @@ import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { codeOf, DomainError, type ErrorCode, errorCodes, isTrouble } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
-import { createContext } from './context.ts';
+import { OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { codeOfRefusal, presentError } from './errors.ts';
 import { type Deliver, FanOut } from './fan-out.ts';
@@ -195,7 +195,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     const isSubscription = operation.operation === 'subscription';
     return {
       ...args,
-      contextValue: createContext(world, caller, { timings, telemetry, isSubscription, closed: wire.ended }),
+      contextValue: new OperationContext(world, caller, { timings, telemetry, isSubscription, closed: wire.ended }),
     };
   }
 

@@ -7,7 +7,7 @@ import { clientAddress, FailedAttempts } from './failed-attempts.ts';
 import type { Origins, PageOrigin } from './origins.ts';
 import type { Admission, RateLimiter } from './rate-limit.ts';
 import type { Tokens } from './tokens.ts';
-import type { Turnstile } from './turnstile.ts';
+import type { Line, Turnstile } from './turnstile.ts';
 
 /** What the door looks at: the same of a REST request, a GraphQL request and a socket. */
 export interface Arrival extends PageOrigin {
@@ -46,10 +46,11 @@ export class Door {
 
   /**
    * Lets a request or an operation on a socket come in when there is time for it, at once if that is now.
+   * @param line where it waits for its turn
    * @throws UNAVAILABLE when there will be none soon
    */
-  enter(): Promise<void> | undefined {
-    return this.#options.turnstile.enter();
+  enter(line: Line): Promise<void> | undefined {
+    return this.#options.turnstile.enter(line);
   }
 
   /**

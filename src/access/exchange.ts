@@ -75,7 +75,7 @@ export class Exchange {
   }
 
   async #admit(door: Door): Promise<Caller> {
-    const turn = door.enter();
+    const turn = door.enter(this.method === 'GET' || this.method === 'HEAD' ? 'reads' : 'others');
     if (turn !== undefined) await turn;
     const caller = await door.identify(this.arrival);
     this.account = caller.account;

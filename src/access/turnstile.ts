@@ -2,8 +2,8 @@ import { DomainError } from '../domain/errors.ts';
 import { Pace } from '../domain/pace.ts';
 import type { Storage } from '../domain/ports.ts';
 
-/** For so long whoever comes is let in at once, before the loop turns. It is what some dozens at once take. */
-const openMs = 10;
+/** For so long whoever comes is let in at once, before the loop turns. It is what some at once take. */
+const openMs = 2;
 /**
  * Those who wait are let in for so long at least before the loop turns, which takes but one new connection each time;
  * and for as long as all else has taken since, so that refusing many does not keep it from serving the others.
@@ -15,6 +15,9 @@ const patienceMs = 1_000;
 const stallMs = 500;
 /** So many may wait whatever it takes: a pool of clients, each waiting for its answer, is no flood. */
 const neverRefused = 256;
+
+/** Those who only read have a line of their own, so that they need not wait for all who write. */
+export type Line = 'reads' | 'others';
 
 interface Waiting {
   readonly sinceMs: number;
@@ -29,8 +32,8 @@ export interface TurnstileOptions {
 }
 
 /**
- * Lets requests in as fast as they can be worked off, in the order of their coming, and refuses those that would wait
- * too long, before anything is done for them.
+ * Lets requests in as fast as they can be worked off, from two lines in turn and from each in the order of their coming,
+ * and refuses those that would wait too long, before anything is done for them.
  *
  * One thread does everything, so what it has no time for waits. Left in the sockets, it could not be counted; let in
  * all at once, it would hold up what was begun. So it waits here. What counts is how many wait and how long one takes
@@ -38,7 +41,8 @@ export interface TurnstileOptions {
  */
 export class Turnstile {
   readonly #options: TurnstileOptions;
-  #waiting: Waiting[] = [];
+  readonly #lines: Readonly<Record<Line, Waiting[]>> = { reads: [], others: [] };
+  #lineBefore: Line = 'others';
   /** When somebody first came in this turn of the loop, or when the slice of those who wait began. */
   #sliceStartedMs: number | undefined;
   /** Since when the loop has done other things than to work for those who have waited. */
@@ -68,14 +72,18 @@ export class Turnstile {
 
   /** How long it would take to work off all that waits. */
   get backlogMs(): number {
-    return this.#waiting.length * this.#pace.eachMs + this.#options.storage.writeBacklogMs;
+    return this.#waiting * this.#pace.eachMs + this.#options.storage.writeBacklogMs;
+  }
+
+  get #waiting(): number {
+    return this.#lines.reads.length + this.#lines.others.length;
   }
 
   /**
    * Comes in, at once or when it is its turn.
    * @throws UNAVAILABLE
    */
-  enter(): Promise<void> | undefined {
+  enter(line: Line): Promise<void> | undefined {
     const nowMs = performance.now();
     if (this.#hasTooMuchToDo(nowMs)) throw this.#refuse(nowMs);
     if (this.#sliceStartedMs === undefined) {
@@ -83,14 +91,14 @@ export class Turnstile {
       this.#elseSinceMs = nowMs;
       setImmediate(this.#nextTurn);
     }
-    if (this.#waiting.length === 0 && nowMs - this.#sliceStartedMs < openMs) return undefined;
+    if (this.#lines[line].length === 0 && nowMs - this.#sliceStartedMs < openMs) return undefined;
     return new Promise((enter, refuse) => {
-      this.#waiting.push({ sinceMs: nowMs, enter, refuse });
+      this.#lines[line].push({ sinceMs: nowMs, enter, refuse });
     });
   }
 
   #hasTooMuchToDo(nowMs: number): boolean {
-    const isFlood = this.#waiting.length + this.#options.storage.waitingWrites > neverRefused;
+    const isFlood = this.#waiting + this.#options.storage.waitingWrites > neverRefused;
     const backlogMs = isFlood ? this.backlogMs : 0;
     if (backlogMs < patienceMs / 2) this.#crowdedSinceMs = undefined;
     if (backlogMs <= patienceMs) return false;
@@ -106,7 +114,7 @@ export class Turnstile {
       this.#pace.add(this.#letIn, sliceMs + Math.min(sliceMs, nowMs - this.#elseSinceMs));
       this.#letIn = 0;
     }
-    if (this.#waiting.length === 0) {
+    if (this.#waiting === 0) {
       this.#sliceStartedMs = undefined;
       return;
     }
@@ -120,17 +128,16 @@ export class Turnstile {
     let entered = 0;
     const next = (): void => {
       const nowMs = performance.now();
-      const first = this.#waiting[this.#letIn];
       // Whoever is let in to write waits once more. That must not become longer than the wait at the door.
       const isOver = nowMs >= endMs || storage.writeBacklogMs > patienceMs / 2;
-      if (first === undefined || (isOver && entered > 0)) {
-        this.#waiting.splice(0, this.#letIn);
+      const first = isOver && entered > 0 ? undefined : this.#takeFirst();
+      if (first === undefined) {
         this.#elseSinceMs = nowMs;
         setImmediate(this.#nextTurn);
         return;
       }
       this.#letIn++;
-      const behind = this.#waiting.length - this.#letIn + storage.waitingWrites;
+      const behind = this.#waiting + storage.waitingWrites;
       if (nowMs - first.sinceMs > patienceMs && behind > neverRefused) {
         first.refuse(this.#refuse(nowMs));
       } else {
@@ -140,6 +147,12 @@ export class Turnstile {
       queueMicrotask(() => process.nextTick(next)); // a tick that is set by a microtask comes after the last of them
     };
     next();
+  }
+
+  #takeFirst(): Waiting | undefined {
+    const next: Line = this.#lineBefore === 'reads' ? 'others' : 'reads';
+    if (this.#lines[next].length > 0) this.#lineBefore = next;
+    return this.#lines[this.#lineBefore].shift();
   }
 
   #refuse(nowMs: number): DomainError {

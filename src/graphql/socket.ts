@@ -207,7 +207,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     payload: SubscribePayload,
   ): Promise<SocketArgs | readonly GraphQLError[]> {
     try {
-      const turn = door.enter();
+      const turn = door.enter('others');
       if (turn !== undefined) await turn;
       const caller = await callerOf(extra);
       if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= world.clock.now()) {
@@ -243,7 +243,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       const startedMs = performance.now();
       const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
       try {
-        const turn = door.enter();
+        const turn = door.enter('others');
         if (turn !== undefined) await turn;
         const caller = await door.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
         door.refuseForeignPage(caller, arrival);

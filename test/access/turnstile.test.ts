@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Turnstile } from '../../src/access/turnstile.ts';
+import { type Line, Turnstile } from '../../src/access/turnstile.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 
 // What the door lets in while there is time for it, and what it refuses. Time is the loop's own here, so it is really
@@ -25,10 +25,10 @@ function workplace(eachMs: number, storage = noWrites) {
       for (; asked.length < count; await microtasks()) asked.push(place.ask());
       return asked;
     },
-    async ask(): Promise<'done' | DomainError> {
+    async ask(line: Line = 'others'): Promise<'done' | DomainError> {
       const own = number++;
       try {
-        await turnstile.enter();
+        await turnstile.enter(line);
       } catch (error) {
         return error as DomainError;
       }
@@ -70,6 +70,17 @@ test('what comes at once is let in in the order of its coming, and the loop turn
   await turning;
   expect(done).toEqual(Array.from({ length: 200 }, (_, index) => index));
   expect(turns).toBeGreaterThan(20);
+});
+
+test('who only reads does not wait for all who write, nor they for all who read', async () => {
+  const { ask, askAll, done } = workplace(1);
+  const writing = await askAll(50);
+  const reading = Array.from({ length: 20 }, () => ask('reads'));
+  await Promise.all([...writing, ...reading]);
+  const isRead = done.map((number) => number >= 50);
+  const lastRead = isRead.lastIndexOf(true);
+  expect(isRead.slice(0, lastRead).filter((read) => !read).length).toBeLessThan(30);
+  expect(isRead.slice(isRead.indexOf(true), lastRead).some((read) => !read)).toBe(true);
 });
 
 test('when there is more than a second’s work, who comes is refused at once with Retry-After, and who has waited is let in', async () => {
@@ -124,7 +135,7 @@ test('to come in costs far less than a microsecond', async () => {
     let spentMs = 0;
     for (let turn = 0; turn < 50; turn++) {
       const startedMs = performance.now();
-      for (let count = 0; count < 1_000; count++) await turnstile.enter();
+      for (let count = 0; count < 1_000; count++) await turnstile.enter('others');
       spentMs += performance.now() - startedMs;
       await nextTurn();
     }

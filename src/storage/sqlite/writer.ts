@@ -9,7 +9,7 @@ export interface Lease {
 
 const maxGroupSize = 128;
 /** So many answers are given before the loop turns: what is asked in the meantime need not wait for all of them. */
-const settledAtOnce = 16;
+const settledAtOnce = 4;
 
 export interface WriterOptions {
   /** How long a work waits for a lock that another process holds. */
@@ -65,7 +65,7 @@ export class Writer<Tx> {
     transactionFor: (lease: Lease) => Tx,
     {
       busyTimeoutMs = 5_000,
-      maxGroupMs = 4,
+      maxGroupMs = 2,
       onBegin = () => {},
       onCommit = () => {},
       onGroup = () => {},

@@ -198,3 +198,23 @@ export function sampleAttempt(changes: Partial<Attempt> = {}): Attempt {
     ...changes,
   };
 }
+
+/** A conversation with something in each of its fields. */
+export function fullConversation(): StoredConversation {
+  const time = (offset: number) => timestamp(startMs + offset);
+  return sampleConversation({
+    status: 'closed',
+    subject: awkwardText,
+    visitor: { id: awkwardText, name: null, email: 'zoë@例え.jp' },
+    externalId: awkwardText,
+    metadata: awkwardMetadata,
+    messageCount: 10_000,
+    contentBytes: 8 * 1024 * 1024,
+    lastActivityAt: time(1),
+    firstVisitorMessageAt: time(2),
+    firstResponseAt: time(3),
+    closedAt: time(4),
+    version: 7,
+    updatedAt: time(5),
+  });
+}

@@ -1,14 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Attempt, StoredDelivery } from '../../src/domain/delivery.ts';
-import { lowestIdAt } from '../../src/domain/ids.ts';
-import type { PageQuery, Slice } from '../../src/domain/paging.ts';
-import type { AttemptRange, DeliveryBacklog, Storage } from '../../src/domain/ports.ts';
-import { timestamp } from '../../src/domain/time.ts';
-import { type StoredWebhook, withEnabled } from '../../src/domain/webhook.ts';
-import { until } from '../support/subscribe.ts';
-import type { OpenedStorage } from './contract.ts';
+import type { Attempt, StoredDelivery } from '../../../src/domain/delivery.ts';
+import { lowestIdAt } from '../../../src/domain/ids.ts';
+import type { PageQuery, Slice } from '../../../src/domain/paging.ts';
+import type { AttemptRange, DeliveryBacklog, Storage } from '../../../src/domain/ports.ts';
+import { timestamp } from '../../../src/domain/time.ts';
+import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook.ts';
+import { until } from '../../support/subscribe.ts';
 import {
   awkwardText,
   ids,
@@ -19,10 +18,11 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
-} from './samples.ts';
+} from '../samples.ts';
+import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of webhooks and of the log of their deliveries: a part of `storageContract`. */
-export function webhookContract(open: () => Promise<OpenedStorage>): void {
+export function webhooksContract(open: () => Promise<OpenedStorage>): void {
   describe('webhooks', () => {
     test('come back as they were stored, with every field full and with every field empty', async () => {
       const { storage, reopen } = await open();

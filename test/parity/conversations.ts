@@ -1,0 +1,526 @@
+import { expect } from 'vitest';
+import type { Json } from '../support/client.ts';
+import * as select from '../support/selections.ts';
+import type { TestAccount } from '../support/server.ts';
+import {
+  type Case,
+  capitals,
+  capture,
+  change,
+  closed,
+  create,
+  listArguments,
+  unknownConversation,
+  visitorSays,
+} from './case.ts';
+
+function creating(name: string, body: object, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
+  return {
+    name: `creating ${name}`,
+    rest: () => ['POST', '/conversations', body],
+    graphql: () => [
+      `mutation ($input: CreateConversationInput!) { result: createConversation(input: $input) { conversation { ${select.conversationWithMessages} } } }`,
+      { input: capitals(body) },
+    ],
+    ...rest,
+  };
+}
+
+function updating(
+  name: string,
+  given: NonNullable<Case['given']>,
+  body: object,
+  rest: Partial<Case> & Pick<Case, 'expected'>,
+): Case {
+  return {
+    name: `updating ${name}`,
+    given,
+    rest: ({ id }) => ['PATCH', `/conversations/${id}`, body],
+    graphql: ({ id }) => [
+      `mutation ($input: UpdateConversationInput!) { result: updateConversation(input: $input) { conversation { ${select.conversation} } } }`,
+      { input: capitals({ ...body, id }) },
+    ],
+    ...rest,
+  };
+}
+
+function listing(name: string, query: Record<string, unknown>, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
+  const sorts: Record<string, string> = {
+    createdAt: 'CREATED_AT_ASC',
+    '-createdAt': 'CREATED_AT_DESC',
+    lastActivityAt: 'LAST_ACTIVITY_AT_ASC',
+    '-lastActivityAt': 'LAST_ACTIVITY_AT_DESC',
+  };
+  const spelt = Object.entries(query).map(([key, value]) => {
+    const spelling =
+      key === 'sort' ? sorts[String(value)] : key === 'status' ? String(value).toUpperCase() : JSON.stringify(value);
+    return `${listArguments[key] ?? key}: ${spelling}`;
+  });
+  return {
+    name: `listing ${name}`,
+    given: async (client) => {
+      const made: Json[] = [];
+      for (const status of ['active', 'pending', 'active', 'pending', 'active']) {
+        made.push(await create(client, { status, externalId: `order-${made.length}` }));
+      }
+      await change(client, made[0].id, { status: 'closed' });
+      return made;
+    },
+    rest: () => ['GET', `/conversations?${new URLSearchParams(query as Record<string, string>)}`],
+    graphql: () => [
+      `{ result: conversations${spelt.length === 0 ? '' : `(${spelt.join(', ')})`} { data: nodes { ${select.conversation} }
+        totalCount pageInfo { hasNextPage endCursor } } }`,
+    ],
+    ...rest,
+  };
+}
+
+function sending(
+  name: string,
+  given: NonNullable<Case['given']>,
+  body: object,
+  rest: Partial<Case> & Pick<Case, 'expected'>,
+): Case {
+  return {
+    name: `sending ${name}`,
+    given,
+    rest: ({ id }) => ['POST', `/conversations/${id}/messages`, body],
+    graphql: ({ id }) => [
+      `mutation ($input: SendMessageInput!) { result: sendMessage(input: $input) { message { ${select.message} } } }`,
+      { input: capitals({ ...body, conversationId: id }) },
+    ],
+    ...rest,
+  };
+}
+
+function deleting(name: string, given: NonNullable<Case['given']>, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
+  return {
+    name: `deleting ${name}`,
+    given,
+    rest: ({ id }) => ['DELETE', `/conversations/${id}`],
+    graphql: ({ id }) => [
+      'mutation ($id: ID!) { result: deleteConversation(input: { id: $id }) { deletedConversationId } }',
+      { id },
+    ],
+    ...rest,
+  };
+}
+
+/** The same case for a version: a header of REST, and a field of GraphQL's input. */
+function forVersion(version: number, { name, rest, graphql, ...others }: Case): Case {
+  return {
+    ...others,
+    name: `${name}, for version ${version}`,
+    rest: (given) => {
+      const [method, path, body] = rest(given);
+      return [method, path, body, { 'if-match': `"${version}"` }];
+    },
+    graphql: (given) => withInput(graphql(given), { expectedVersion: version }),
+  };
+}
+
+/** The same case under an idempotency key. */
+function underKey(key: string, { name, rest, graphql, ...others }: Case): Case {
+  return {
+    ...others,
+    name: `${name}, under the key ${JSON.stringify(key)}`,
+    rest: (given) => {
+      const [method, path, body] = rest(given);
+      return [method, path, body, { 'idempotency-key': key }];
+    },
+    graphql: (given) => withInput(graphql(given), { idempotencyKey: key }),
+  };
+}
+
+function withInput([query, variables]: ReturnType<Case['graphql']>, more: object): ReturnType<Case['graphql']> {
+  if (variables?.['input'] !== undefined) return [query, { input: { ...variables['input'], ...more } }];
+  const fields = Object.entries(more).map(([field, value]) => `${field}: ${JSON.stringify(value)}`);
+  const written = query.replace('input: {', `input: { ${fields.join(', ')},`);
+  return variables === undefined ? [written] : [written, variables];
+}
+
+/** A conversation with everything that can be of one. */
+async function whole(client: TestAccount): Promise<Json> {
+  const { id } = await create(client, { externalId: 'order-1', message: visitorSays('Hello') });
+  await capture(client, { conversationId: id, email: 'ada@example.com' });
+  return { id };
+}
+
+export const conversationsCases: readonly Case[] = [
+  creating('an empty conversation', {}, { expected: 201, events: ['conversation.started'] }),
+  creating(
+    'one with everything',
+    {
+      subject: 'Where is my parcel? 📦',
+      status: 'pending',
+      visitor: { id: 'v-1', name: 'Ada', email: 'ada@example.com' },
+      externalId: 'order-7',
+      metadata: { vip: true, score: 4.5, source: 'shop' },
+      message: { content: 'Line one\nline two', sender: 'bot', author: { id: 'b-1' }, metadata: { intent: 'greet' } },
+    },
+    { expected: 201, events: ['conversation.started'], check: ({ messages }) => expect(messages).toHaveLength(1) },
+  ),
+  creating(
+    'one with a visitor’s message: pending',
+    { message: visitorSays('Hello') },
+    {
+      expected: 201,
+      events: ['conversation.started', 'message.received'],
+      check: ({ status }) => expect(status).toBe('pending'),
+    },
+  ),
+  creating(
+    'one with a visitor’s message, asked to be active',
+    { status: 'active', message: visitorSays('Hello') },
+    {
+      expected: 201,
+      events: ['conversation.started', 'message.received'],
+      check: ({ status }) => expect(status).toBe('active'),
+    },
+  ),
+  creating(
+    'one with an agent’s message, asked to be pending: active',
+    { status: 'pending', message: { content: 'Hi', sender: 'agent' } },
+    {
+      expected: 201,
+      events: ['conversation.started'],
+      check: ({ status }) => expect(status).toBe('active'),
+    },
+  ),
+  creating(
+    'one with nulls for all that can be left out is creating an empty one',
+    { subject: null, status: null, visitor: null, externalId: null, metadata: null, message: null },
+    { expected: 201, events: ['conversation.started'], check: ({ status }) => expect(status).toBe('active') },
+  ),
+  creating('a closed one is refused', { status: 'closed' }, { expected: 'INVALID_TRANSITION' }),
+  creating(
+    'one whose externalId is taken is refused',
+    { externalId: 'order-1' },
+    {
+      given: (client) => create(client, { externalId: 'order-1' }),
+      expected: 'ALREADY_EXISTS',
+    },
+  ),
+  creating(
+    'one with many faults tells all of them',
+    { subject: 'x'.repeat(201), metadata: { a: { b: 1 } }, message: visitorSays(' ') },
+    {
+      expected: 'VALIDATION_FAILED',
+      pointers: ['/message/content', '/metadata/a', '/subject'],
+    },
+  ),
+
+  ...(['conv_nonsense', unknownConversation, '', 'msg_01m7yzcf3tfz1aan3df712nas7'] as const)
+    .filter((id) => id !== '')
+    .map(
+      (id): Case => ({
+        name: `getting ${id}, which is unknown`,
+        rest: () => ['GET', `/conversations/${id}`],
+        graphql: () => [`query ($id: ID!) { result: conversation(id: $id) { id } }`, { id }],
+        expected: 'NOT_FOUND',
+      }),
+    ),
+  {
+    name: 'getting a conversation gives it with all its messages, oldest first',
+    given: async (client) => {
+      const { id } = await create(client, { message: visitorSays('1') });
+      for (const content of ['2', '3'])
+        await client.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'agent' } });
+      return { id };
+    },
+    rest: ({ id }) => ['GET', `/conversations/${id}`],
+    graphql: ({ id }) => [
+      `query ($id: ID!) { result: conversation(id: $id) { ${select.conversationWithMessages} } }`,
+      { id },
+    ],
+    expected: 200,
+    check: ({ messages }) => expect(messages.map(({ content }: Json) => content)).toEqual(['1', '2', '3']),
+  },
+
+  updating('nothing changes nothing', create, {}, { expected: 200, check: ({ version }) => expect(version).toBe(1) }),
+  updating(
+    'to what it is changes nothing',
+    (client) => create(client, { subject: 'a', metadata: { k: 1 } }),
+    { subject: 'a', status: 'active', metadata: { k: 1 } },
+    {
+      expected: 200,
+      check: ({ version }) => expect(version).toBe(1),
+    },
+  ),
+  updating(
+    'each field',
+    (client) => create(client, { visitor: { id: 'v', name: 'Old' } }),
+    { subject: 'New', visitor: { name: 'New' }, externalId: 'e-1' },
+    {
+      expected: 200,
+      check: ({ visitor, version }) => {
+        expect(visitor).toEqual({ id: null, name: 'New', email: null });
+        expect(version).toBe(2);
+      },
+    },
+  ),
+  updating(
+    'fields to null',
+    (client) => create(client, { subject: 's', visitor: {}, externalId: 'e' }),
+    { subject: null, visitor: null, externalId: null },
+    {
+      expected: 200,
+      check: (it) => expect([it.subject, it.visitor, it.externalId]).toEqual([null, null, null]),
+    },
+  ),
+  updating(
+    'metadata merges it',
+    (client) => create(client, { metadata: { keep: 1, drop: 2 } }),
+    { metadata: { drop: null, add: true } },
+    {
+      expected: 200,
+      check: ({ metadata }) => expect(metadata).toEqual({ keep: 1, add: true }),
+    },
+  ),
+  updating(
+    'metadata to null empties it',
+    (client) => create(client, { metadata: { a: 1 } }),
+    { metadata: null },
+    {
+      expected: 200,
+      check: ({ metadata }) => expect(metadata).toEqual({}),
+    },
+  ),
+  updating(
+    'metadata past its bound is refused',
+    (client) =>
+      create(client, { metadata: Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`k${index}`, 1])) }),
+    { metadata: { one: 'more' } },
+    { expected: 'VALIDATION_FAILED', pointers: ['/metadata'] },
+  ),
+  updating(
+    'the status to null is refused',
+    create,
+    { status: null },
+    { expected: 'VALIDATION_FAILED', pointers: ['/status'] },
+  ),
+  updating(
+    'an active one to closed',
+    create,
+    { status: 'closed' },
+    {
+      expected: 200,
+      events: ['conversation.closed'],
+      check: ({ closedAt }) => expect(closedAt).not.toBeNull(),
+    },
+  ),
+  updating(
+    'a closed one to closed again',
+    closed,
+    { status: 'closed' },
+    { expected: 200, check: ({ version }) => expect(version).toBe(2) },
+  ),
+  updating(
+    'a closed one to active',
+    closed,
+    { status: 'active' },
+    { expected: 200, check: ({ closedAt }) => expect(closedAt).toBeNull() },
+  ),
+  updating('a closed one to pending is refused', closed, { status: 'pending' }, { expected: 'INVALID_TRANSITION' }),
+  updating(
+    'to an externalId that is taken is refused',
+    async (client) => {
+      await create(client, { externalId: 'taken' });
+      return await create(client, { externalId: 'own' });
+    },
+    { externalId: 'taken' },
+    { expected: 'ALREADY_EXISTS' },
+  ),
+  updating(
+    'to its own externalId is no conflict',
+    (client) => create(client, { externalId: 'own' }),
+    { externalId: 'own' },
+    { expected: 200 },
+  ),
+  updating('an unknown one', async () => ({ id: unknownConversation }), { subject: 'x' }, { expected: 'NOT_FOUND' }),
+
+  sending('as the visitor', create, visitorSays('Hello'), { expected: 201, events: ['message.received'] }),
+  sending(
+    'as an agent, with author and metadata',
+    (client) => create(client, { status: 'pending' }),
+    {
+      content: 'Hi',
+      sender: 'agent',
+      author: { name: 'Grace' },
+      metadata: { draft: false },
+    },
+    { expected: 201 },
+  ),
+  sending('as a bot', create, { content: 'Beep', sender: 'bot' }, { expected: 201 }),
+  sending('as the visitor to a closed one brings it back', closed, visitorSays('One more thing'), {
+    expected: 201,
+    events: ['message.received'],
+  }),
+  sending(
+    'as an agent to a closed one is refused',
+    closed,
+    { content: 'Hi', sender: 'agent' },
+    { expected: 'CONVERSATION_CLOSED' },
+  ),
+  sending(
+    'as a bot to a closed one is refused',
+    closed,
+    { content: 'Hi', sender: 'bot' },
+    { expected: 'CONVERSATION_CLOSED' },
+  ),
+  sending('to an unknown one', async () => ({ id: unknownConversation }), visitorSays('Hello'), {
+    expected: 'NOT_FOUND',
+  }),
+  sending('nothing but white space is refused', create, visitorSays(' \n\u2003'), {
+    expected: 'VALIDATION_FAILED',
+    pointers: ['/content'],
+  }),
+
+  forVersion(
+    1,
+    updating('one', create, { subject: 'x' }, { expected: 200, check: (it) => expect(it.version).toBe(2) }),
+  ),
+  forVersion(2, updating('one', create, { subject: 'x' }, { expected: 'VERSION_CONFLICT' })),
+  forVersion(1, updating('a closed one to pending', closed, { status: 'pending' }, { expected: 'VERSION_CONFLICT' })),
+  forVersion(2, updating('a closed one to pending', closed, { status: 'pending' }, { expected: 'INVALID_TRANSITION' })),
+  forVersion(
+    1,
+    updating('an unknown one', async () => ({ id: unknownConversation }), { subject: 'x' }, { expected: 'NOT_FOUND' }),
+  ),
+  forVersion(1, sending('as the visitor', create, visitorSays('Hi'), { expected: 201, events: ['message.received'] })),
+  forVersion(3, sending('as the visitor', create, visitorSays('Hi'), { expected: 'VERSION_CONFLICT' })),
+  forVersion(1, creating('one', {}, { expected: 'VALIDATION_FAILED', pointers: ['/expectedVersion'] })),
+
+  deleting('one', whole, { expected: 204 }),
+  deleting('a closed one', closed, { expected: 204 }),
+  deleting('an unknown one', async () => ({ id: unknownConversation }), { expected: 'NOT_FOUND' }),
+  deleting(
+    'one twice',
+    async (client) => {
+      const made = await whole(client);
+      await client.rest('DELETE', `/conversations/${made.id}`);
+      return made;
+    },
+    { expected: 'NOT_FOUND' },
+  ),
+  forVersion(1, deleting('one', whole, { expected: 204 })),
+  forVersion(2, deleting('one', whole, { expected: 'VERSION_CONFLICT' })),
+
+  underKey('k', creating('one', { subject: 'x' }, { expected: 201, events: ['conversation.started'] })),
+  underKey(
+    'k',
+    creating(
+      'one again',
+      { subject: 'x', message: visitorSays('Hello') },
+      {
+        given: async (client) => {
+          const body = { subject: 'x', message: visitorSays('Hello') };
+          const made = await client.rest('POST', '/conversations', { body, headers: { 'idempotency-key': 'k' } });
+          await change(client, made.body.id, { subject: 'y' });
+        },
+        expected: 201,
+        check: ({ subject, version }) => expect([subject, version]).toEqual(['x', 1]),
+      },
+    ),
+  ),
+  underKey(
+    'k',
+    creating(
+      'another one',
+      { subject: 'y' },
+      {
+        given: (client) => client.rest('POST', '/conversations', { headers: { 'idempotency-key': 'k' } }),
+        expected: 'IDEMPOTENCY_KEY_REUSED',
+      },
+    ),
+  ),
+  underKey(
+    'k',
+    creating(
+      'one that was deleted since',
+      {},
+      {
+        given: async (client) => {
+          const made = await client.rest('POST', '/conversations', { headers: { 'idempotency-key': 'k' } });
+          await client.rest('DELETE', `/conversations/${made.body.id}`);
+        },
+        expected: 'NOT_FOUND',
+      },
+    ),
+  ),
+  underKey('two words', creating('one with many faults', { subject: 5, x: 1 }, { expected: 'VALIDATION_FAILED' })),
+  ...['', 'two words', 'x'.repeat(256), 'ä'].map((key) =>
+    underKey(
+      key,
+      sending('a message', create, visitorSays('Hi'), { expected: 'VALIDATION_FAILED', pointers: ['/idempotencyKey'] }),
+    ),
+  ),
+
+  listing('without parameters: newest first', {}, { expected: 200, check: ({ data }) => expect(data).toHaveLength(5) }),
+  listing(
+    'one status',
+    { status: 'pending' },
+    { expected: 200, check: ({ data, total }) => expect([data.length, total]).toEqual([2, 2]) },
+  ),
+  listing('closed ones', { status: 'closed' }, { expected: 200, check: ({ total }) => expect(total).toBe(1) }),
+  listing(
+    'a page',
+    { limit: 2 },
+    { expected: 200, check: ({ data, hasMore, total }) => expect([data.length, hasMore, total]).toEqual([2, true, 5]) },
+  ),
+  listing(
+    'the last page',
+    { limit: 2, offset: 3 },
+    { expected: 200, check: ({ data, hasMore }) => expect([data.length, hasMore]).toEqual([2, false]) },
+  ),
+  listing(
+    'beyond the end',
+    { offset: 5 },
+    { expected: 200, check: ({ data, total }) => expect([data.length, total]).toEqual([0, 5]) },
+  ),
+  ...['createdAt', '-createdAt', 'lastActivityAt', '-lastActivityAt'].map((sort) =>
+    listing(`by ${sort}`, { sort }, { expected: 200 }),
+  ),
+  listing('by externalId', { externalId: 'order-3' }, { expected: 200, check: ({ total }) => expect(total).toBe(1) }),
+  listing(
+    'by time of creation',
+    { createdAfter: '2026-01-01T00:00:00Z', createdBefore: '2026-01-01T01:00:00+01:00' },
+    {
+      expected: 200,
+      check: ({ total }) => expect(total).toBe(0),
+    },
+  ),
+  listing('no page at all is refused', { limit: 0 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
+  listing('too large a page is refused', { limit: 101 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
+  listing(
+    'from a cursor that is none is refused',
+    { after: 'nonsense' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
+  ),
+  listing(
+    'from a cursor and an offset is refused',
+    { after: 'WyJhIl0', offset: 1 },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
+  ),
+
+  {
+    name: 'listing the messages of a conversation',
+    given: (client) => create(client, { message: visitorSays('1') }),
+    rest: ({ id }) => ['GET', `/conversations/${id}/messages`],
+    graphql: ({ id }) => [
+      `query ($id: ID!) { conversation(id: $id) { result: messages { data: nodes { ${select.message} } totalCount pageInfo { hasNextPage } } } }`,
+      { id },
+    ],
+    expected: 200,
+    check: ({ data, total }) => expect([data.length, total]).toEqual([1, 1]),
+  },
+  {
+    name: 'listing the messages of an unknown conversation',
+    rest: () => ['GET', `/conversations/${unknownConversation}/messages`],
+    graphql: () => [
+      'query ($id: ID!) { conversation(id: $id) { result: messages { totalCount } } }',
+      { id: unknownConversation },
+    ],
+    expected: 'NOT_FOUND',
+  },
+];

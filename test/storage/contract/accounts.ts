@@ -1,0 +1,321 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { KeptResult } from '../../../src/domain/idempotency.ts';
+import type { RateWindow } from '../../../src/domain/ports.ts';
+import { timestamp } from '../../../src/domain/time.ts';
+import {
+  awkwardText,
+  ids,
+  sampleAccount,
+  sampleConversation,
+  sampleEvent,
+  sampleHash,
+  sampleKey,
+  start,
+  startMs,
+  storedAccount,
+} from '../samples.ts';
+import type { OpenedStorage } from './opened.ts';
+
+/** What every storage promises of accounts, what lets their programs in, and what is counted and kept for these: a part of `storageContract`. */
+export function accountsContract(open: () => Promise<OpenedStorage>): void {
+  describe('accounts', () => {
+    test('come back as they were stored', async () => {
+      const { storage } = await open();
+      const plain = sampleAccount();
+      const full = sampleAccount({ name: awkwardText, plan: 'business', requestsPerHour: 1_000_000_000 });
+      await storage.write(async (tx) => {
+        await tx.accounts.insert(plain);
+        await tx.accounts.insert(full);
+      });
+      expect(await storage.read.accounts.find(plain.id)).toEqual(plain);
+      expect(await storage.read.accounts.find(full.id)).toEqual(full);
+      expect(await storage.read.accounts.find(ids.next('account', startMs))).toBeUndefined();
+    });
+
+    test('are listed oldest first', async () => {
+      const { storage } = await open();
+      const accounts = [5, 1, 4, 1, 3].map((minutes) => {
+        const createdMs = startMs + minutes * 60_000;
+        return sampleAccount({ id: ids.next('account', createdMs), createdAt: timestamp(createdMs) });
+      });
+      await storage.write(async (tx) => {
+        for (const account of accounts) await tx.accounts.insert(account);
+      });
+      expect(await storage.read.accounts.list()).toEqual(accounts.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+    });
+
+    test('change in name, plan and limit, each alone', async () => {
+      const { storage } = await open();
+      const [account, other] = [await storedAccount(storage), await storedAccount(storage)];
+      const changed = { ...account, name: 'Renamed', plan: 'trial', requestsPerHour: 7 } as const;
+      await storage.write(async (tx) => tx.accounts.update(changed));
+      expect(await storage.read.accounts.find(account.id)).toEqual(changed);
+      await storage.write(async (tx) => tx.accounts.update({ ...changed, requestsPerHour: null }));
+      expect(await storage.read.accounts.find(account.id)).toEqual({ ...changed, requestsPerHour: null });
+      expect(await storage.read.accounts.find(other.id)).toEqual(other);
+    });
+
+    test('start with all counters at zero', async () => {
+      const { storage } = await open();
+      const { id } = await storedAccount(storage);
+      expect(await storage.read.accounts.totals(id)).toMatchObject({
+        active: 0,
+        pending: 0,
+        closed: 0,
+        eventSequence: 0,
+      });
+    });
+  });
+
+  describe('API keys', () => {
+    test('come back as they were stored, by id and by secret, with their account', async () => {
+      const { storage } = await open();
+      const account = await storedAccount(storage);
+      const keys = [
+        sampleKey(),
+        sampleKey({
+          name: awkwardText,
+          scopes: [],
+          expiresAt: timestamp(startMs + 1),
+          lastUsedAt: timestamp(startMs + 2),
+          revokedAt: timestamp(startMs + 3),
+        }),
+      ].map((key) => ({ key, hash: sampleHash() }));
+      await storage.write(async (tx) => {
+        for (const { key, hash } of keys) await tx.apiKeys.insert(account.id, key, hash);
+      });
+      for (const { key, hash } of keys) {
+        expect(await storage.read.apiKeys.find(account.id, key.id)).toEqual(key);
+        expect(await storage.read.apiKeys.findBySecret(hash)).toMatchObject({ key, account });
+      }
+      expect(await storage.read.apiKeys.find(account.id, ids.next('apiKey', startMs))).toBeUndefined();
+      expect(await storage.read.apiKeys.findBySecret(sampleHash())).toBeUndefined();
+    });
+
+    test('change in lastUsedAt and revokedAt and nothing else', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const [key, other] = [sampleKey(), sampleKey()];
+      const used = { ...key, lastUsedAt: timestamp(startMs + 60_000) };
+      const revoked = { ...used, revokedAt: timestamp(startMs + 90_000) };
+      await storage.write(async (tx) => {
+        await tx.apiKeys.insert(accountId, key, sampleHash());
+        await tx.apiKeys.insert(accountId, other, sampleHash());
+        await tx.apiKeys.update(used);
+      });
+      expect(await storage.read.apiKeys.find(accountId, key.id)).toEqual(used);
+      await storage.write(async (tx) => tx.apiKeys.update({ ...revoked, name: 'ignored', scopes: [] }));
+      expect(await storage.read.apiKeys.find(accountId, key.id)).toEqual(revoked);
+      expect(await storage.read.apiKeys.find(accountId, other.id)).toEqual(other);
+    });
+
+    test('cannot share a secret', async () => {
+      const { storage } = await open();
+      const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+      const hash = sampleHash();
+      await storage.write(async (tx) => tx.apiKeys.insert(one.id, sampleKey(), hash));
+      await expect(storage.write(async (tx) => tx.apiKeys.insert(two.id, sampleKey(), hash))).rejects.toThrow();
+      expect((await storage.read.apiKeys.findBySecret(hash))?.account).toEqual(one);
+      expect(await storage.read.apiKeys.count(two.id)).toBe(0);
+    });
+
+    test('are paged newest first by offset and by cursor, and counted with and without the revoked', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const { id: otherId } = await storedAccount(storage);
+      const keys = [3, 9, 1, 9, 5, 7].map((minute) =>
+        sampleKey({
+          id: ids.next('apiKey', startMs + minute * 60_000),
+          createdAt: timestamp(startMs + minute * 60_000),
+          revokedAt: minute === 9 ? start : null,
+        }),
+      );
+      await storage.write(async (tx) => {
+        for (const key of keys) await tx.apiKeys.insert(accountId, key, sampleHash());
+        await tx.apiKeys.insert(otherId, sampleKey(), sampleHash());
+      });
+      const sorted = keys.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+      for (let limit = 1; limit <= 7; limit++) {
+        for (let offset = 0; offset <= 7; offset++) {
+          expect(await storage.read.apiKeys.page(accountId, { limit, offset })).toEqual({
+            items: sorted.slice(offset, offset + limit),
+            hasMore: sorted.length > offset + limit,
+          });
+        }
+        for (const [index, { id: after }] of sorted.entries()) {
+          expect(await storage.read.apiKeys.page(accountId, { limit, offset: 0, after })).toEqual({
+            items: sorted.slice(index + 1, index + 1 + limit),
+            hasMore: sorted.length > index + 1 + limit,
+          });
+        }
+      }
+      expect(await storage.read.apiKeys.count(accountId)).toBe(6);
+      expect(await storage.read.apiKeys.countLive(accountId)).toBe(4);
+    });
+  });
+
+  describe('the number of revocations', () => {
+    test('grows with every revocation, of any account, and with nothing else', async () => {
+      const { storage, beside, reopen } = await open();
+      const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+      const [first, second] = [sampleKey(), sampleKey()];
+      const revocations = () => storage.read.apiKeys.revocations();
+      const before = await revocations();
+      await storage.write(async (tx) => {
+        await tx.apiKeys.insert(one.id, first, sampleHash());
+        await tx.apiKeys.insert(two.id, second, sampleHash());
+        await tx.apiKeys.update({ ...first, lastUsedAt: timestamp(startMs + 60_000) });
+        await tx.events.append(one.id, [sampleEvent(sampleConversation())]);
+      });
+      expect(await revocations()).toBe(before);
+
+      await storage.write(async (tx) => tx.apiKeys.update({ ...first, revokedAt: start }));
+      const afterOne = await revocations();
+      expect(afterOne).toBeGreaterThan(before);
+      const undone = storage.write(async (tx) => {
+        await tx.apiKeys.update({ ...second, revokedAt: start });
+        throw new Error('on purpose');
+      });
+      await expect(undone).rejects.toThrow('on purpose');
+      expect(await revocations()).toBe(afterOne);
+
+      const other = await beside();
+      await other.write(async (tx) => tx.apiKeys.update({ ...second, revokedAt: start }));
+      const afterTwo = await revocations();
+      expect(afterTwo).toBeGreaterThan(afterOne);
+      expect(await storage.write(async (tx) => tx.apiKeys.revocations())).toBe(afterTwo);
+      expect(await (await reopen()).read.apiKeys.revocations()).toBe(afterTwo);
+    });
+  });
+
+  describe('the key that tokens are signed with', () => {
+    test('is 256 bits of its own, which stay when it is reopened and are the same beside', async () => {
+      const { storage, beside, reopen } = await open();
+      const key = Buffer.from(await storage.read.apiKeys.tokenKey());
+      expect(key).toHaveLength(32);
+      expect(key.equals(await storage.write(async (tx) => tx.apiKeys.tokenKey()))).toBe(true);
+      expect(key.equals(await (await beside()).read.apiKeys.tokenKey())).toBe(true);
+      expect(key.equals(await (await reopen()).read.apiKeys.tokenKey())).toBe(true);
+      expect(key.equals(await (await open()).storage.read.apiKeys.tokenKey())).toBe(false);
+    });
+  });
+
+  describe('rate windows', () => {
+    test('hold the sum of what was added to each minute, until they are pruned', async () => {
+      const { storage } = await open();
+      const minute = fc.integer({ min: 100, max: 108 });
+      const step = fc.oneof(
+        fc.record({ kind: fc.constant('add' as const), minute, count: fc.integer({ min: -5, max: 20 }) }),
+        fc.record({ kind: fc.constant('prune' as const), minute, count: fc.constant(0) }),
+      );
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 30 }), minute, async (steps, from) => {
+          const { id: accountId } = await storedAccount(storage);
+          const { id: otherId } = await storedAccount(storage);
+          const counts = new Map<number, number>();
+          await storage.write(async (tx) => tx.rateWindows.add(otherId, 99, 1));
+          await Promise.all(
+            steps.map((step) => {
+              if (step.kind === 'add') counts.set(step.minute, (counts.get(step.minute) ?? 0) + step.count);
+              else for (const key of [...counts.keys()]) if (key < step.minute) counts.delete(key);
+              return storage.write(async (tx) =>
+                step.kind === 'add'
+                  ? tx.rateWindows.add(accountId, step.minute, step.count)
+                  : tx.rateWindows.prune(accountId, step.minute),
+              );
+            }),
+          );
+          const expected: RateWindow[] = [...counts]
+            .filter(([key, count]) => key >= from && count > 0)
+            .sort(([a], [b]) => a - b)
+            .map(([key, count]) => ({ minute: key, count }));
+          expect(await storage.read.rateWindows.since(accountId, from)).toEqual(expected);
+          expect(await storage.read.rateWindows.since(otherId, 0)).toEqual([{ minute: 99, count: 1 }]);
+        }),
+        { numRuns: 40 },
+      );
+    });
+
+    test('leave out a minute of which everything was given back', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      await storage.write(async (tx) => {
+        await tx.rateWindows.add(accountId, 10, 5);
+        await tx.rateWindows.add(accountId, 11, 5);
+        await tx.rateWindows.add(accountId, 10, -5);
+        await tx.rateWindows.add(accountId, 11, -2);
+      });
+      expect(await storage.read.rateWindows.since(accountId, 0)).toEqual([{ minute: 11, count: 3 }]);
+    });
+  });
+
+  describe('kept results', () => {
+    const kept = (facts: Partial<KeptResult> = {}): KeptResult => ({
+      fingerprint: sampleHash(),
+      result: JSON.stringify({ text: awkwardText }),
+      conversationId: null,
+      createdAtMs: startMs,
+      ...facts,
+    });
+
+    test('come back as they were put, by account and key, also after reopening', async () => {
+      const { storage, reopen } = await open();
+      const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
+      const results = [kept(), kept({ conversationId: ids.next('conversation', startMs) }), kept({ result: null })];
+      await storage.write(async (tx) => {
+        for (const [index, result] of results.entries()) await tx.keptResults.put(one.id, `key ${index}`, result);
+        await tx.keptResults.put(other.id, 'key 0', kept({ result: 'theirs' }));
+      });
+      const { read } = await reopen();
+      for (const [index, { fingerprint, ...facts }] of results.entries()) {
+        const found = await read.keptResults.find(one.id, `key ${index}`);
+        expect(found).toMatchObject(facts);
+        expect([...(found?.fingerprint ?? [])]).toEqual([...fingerprint]);
+      }
+      expect(await read.keptResults.find(other.id, 'key 0')).toMatchObject({ result: 'theirs' });
+      expect(await read.keptResults.find(other.id, 'key 1')).toBeUndefined();
+      expect(await read.keptResults.find(one.id, 'KEY 0')).toBeUndefined();
+    });
+
+    test('take the place of what their key had before, unless the work is undone', async () => {
+      const { storage } = await open();
+      const { id } = await storedAccount(storage);
+      const [first, second] = [kept({ result: 'first' }), kept({ result: 'second', createdAtMs: startMs + 1 })];
+      await storage.write(async (tx) => tx.keptResults.put(id, 'key', first));
+      const undone = storage.write(async (tx) => {
+        await tx.keptResults.put(id, 'key', second);
+        expect(await tx.keptResults.find(id, 'key')).toMatchObject({ result: 'second' });
+        throw new Error('on purpose');
+      });
+      await expect(undone).rejects.toThrow('on purpose');
+      expect(await storage.read.keptResults.find(id, 'key')).toMatchObject({ result: 'first', createdAtMs: startMs });
+      await storage.write(async (tx) => tx.keptResults.put(id, 'key', second));
+      expect(await storage.read.keptResults.find(id, 'key')).toMatchObject({ result: 'second' });
+    });
+
+    test('are removed oldest first, of all accounts, before a time and never more than may be', async () => {
+      const { storage } = await open();
+      const accounts = [await storedAccount(storage), await storedAccount(storage)];
+      await storage.write(async (tx) => {
+        for (let index = 0; index < 10; index++) {
+          const account = accounts[index % 2] as (typeof accounts)[0];
+          await tx.keptResults.put(account.id, `key ${index}`, kept({ createdAtMs: startMs + index }));
+        }
+      });
+      const left = async () => {
+        const found = Array.from({ length: 10 }, (_, index) =>
+          storage.read.keptResults.find(accounts[index % 2]?.id ?? '', `key ${index}`),
+        );
+        return (await Promise.all(found)).flatMap((one) => (one === undefined ? [] : [one.createdAtMs - startMs]));
+      };
+      const prune = (before: number, limit: number) =>
+        storage.write(async (tx) => tx.keptResults.prune(startMs + before, limit));
+      expect(await prune(7, 3)).toBe(3);
+      expect(await left()).toEqual([3, 4, 5, 6, 7, 8, 9]);
+      expect(await prune(7, 10)).toBe(4);
+      expect(await left()).toEqual([7, 8, 9]);
+      expect(await prune(7, 10)).toBe(0);
+    });
+  });
+}

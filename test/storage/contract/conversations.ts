@@ -1,0 +1,581 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { StoredConversation } from '../../../src/domain/conversation.ts';
+import {
+  type ConversationFilter,
+  type ConversationQuery,
+  type ConversationSort,
+  conversationSorts,
+} from '../../../src/domain/conversations.ts';
+import type { Lead } from '../../../src/domain/leads.ts';
+import { statuses } from '../../../src/domain/lifecycle.ts';
+import type { Message, MessageRange } from '../../../src/domain/messages.ts';
+import type { Storage } from '../../../src/domain/ports.ts';
+import { timestamp } from '../../../src/domain/time.ts';
+import {
+  awkwardMetadata,
+  awkwardText,
+  fullConversation,
+  ids,
+  sampleAccount,
+  sampleConversation,
+  sampleLead,
+  sampleMessage,
+  startMs,
+  storedAccount,
+} from '../samples.ts';
+import type { OpenedStorage } from './opened.ts';
+
+/** What every storage promises of conversations and what is in them: a part of `storageContract`. */
+export function conversationsContract(open: () => Promise<OpenedStorage>): void {
+  describe('conversations', () => {
+    test('come back as they were stored, with every field full and with every field empty', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const empty = sampleConversation();
+      const full = fullConversation();
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, empty);
+        await tx.conversations.insert(accountId, full);
+      });
+      expect(await storage.read.conversations.find(accountId, empty.id)).toEqual(empty);
+      const found = await storage.read.conversations.find(accountId, full.id);
+      expect(found).toEqual(full);
+      expect(Object.keys(found?.metadata ?? {})).toEqual(Object.keys(full.metadata));
+      expect(await storage.read.conversations.find(accountId, ids.next('conversation', startMs))).toBeUndefined();
+    });
+
+    test('keep any text and metadata that the domain lets in', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const codePoint = fc.oneof(
+        fc.integer({ min: 1, max: 0x7f }),
+        fc.integer({ min: 0x80, max: 0xd7ff }),
+        fc.integer({ min: 0xe000, max: 0x10ffff }),
+      );
+      const text = fc.array(codePoint, { maxLength: 20 }).map((points) => String.fromCodePoint(...points));
+      // JSON knows no −0; adding 0 makes it 0.
+      await fc.assert(
+        fc.asyncProperty(
+          fc.record({
+            subject: fc.option(text),
+            visitor: fc.option(fc.record({ id: fc.option(text), name: fc.option(text), email: fc.option(text) })),
+            metadata: fc.dictionary(
+              text.filter((key) => key !== '__proto__'),
+              fc.oneof(
+                text,
+                fc.boolean(),
+                fc.double({ noNaN: true, noDefaultInfinity: true }).map((number) => number + 0),
+              ),
+              { maxKeys: 5, noNullPrototype: true },
+            ),
+          }),
+          async (facts) => {
+            const conversation = sampleConversation(facts);
+            await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+            expect(await storage.read.conversations.find(accountId, conversation.id)).toEqual(conversation);
+          },
+        ),
+        { numRuns: 50 },
+      );
+    });
+
+    test('change in every field but the id and the creation', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const bystander = sampleConversation();
+      const before = sampleConversation();
+      const { id, createdAt, ...changes } = fullConversation();
+      const after = { ...before, ...changes, version: 2 };
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, bystander);
+        await tx.conversations.insert(accountId, before);
+        await tx.conversations.update(accountId, before, after);
+      });
+      expect(await storage.read.conversations.find(accountId, before.id)).toEqual(after);
+      const back = { ...before, version: 3 };
+      await storage.write(async (tx) => tx.conversations.update(accountId, after, back));
+      expect(await storage.read.conversations.find(accountId, before.id)).toEqual(back);
+      expect(await storage.read.conversations.find(accountId, bystander.id)).toEqual(bystander);
+    });
+
+    test('are never overwritten on the ground of an old version', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const first = sampleConversation();
+      const second = { ...first, subject: 'second', version: 2 };
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, first);
+        await tx.conversations.update(accountId, first, second);
+      });
+      const stale = { ...first, status: 'closed', version: 2 } as const;
+      await expect(storage.write(async (tx) => tx.conversations.update(accountId, first, stale))).rejects.toThrow();
+      expect(await storage.read.conversations.find(accountId, first.id)).toEqual(second);
+      expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 1, closed: 0 });
+    });
+
+    test('are found many at once, in the order of the ids, also the same one twice', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const [a, b, c] = [sampleConversation(), sampleConversation(), sampleConversation()];
+      await storage.write(async (tx) => {
+        for (const conversation of [a, b, c]) await tx.conversations.insert(accountId, conversation);
+      });
+      const unknown = ids.next('conversation', startMs);
+      const asked = [c.id, unknown, a.id, c.id, 'no id at all', "'", b.id];
+      expect(await storage.read.conversations.findMany(accountId, asked)).toEqual([
+        c,
+        undefined,
+        a,
+        c,
+        undefined,
+        undefined,
+        b,
+      ]);
+      expect(await storage.read.conversations.findMany(accountId, [])).toEqual([]);
+    });
+
+    test('have an external id of their own in their account, which they can give up and take', async () => {
+      const { storage } = await open();
+      const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+      const externalId = awkwardText;
+      const first = sampleConversation({ externalId });
+      const elsewhere = sampleConversation({ externalId });
+      const second = sampleConversation();
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(one.id, first);
+        await tx.conversations.insert(two.id, elsewhere);
+        await tx.conversations.insert(one.id, second);
+        await tx.conversations.insert(one.id, sampleConversation()); // any number may have none
+      });
+      expect(await storage.read.conversations.idByExternalId(one.id, externalId)).toBe(first.id);
+      expect(await storage.read.conversations.idByExternalId(two.id, externalId)).toBe(elsewhere.id);
+      expect(await storage.read.conversations.idByExternalId(one.id, 'another')).toBeUndefined();
+
+      const taking = { ...second, externalId, version: 2 };
+      await expect(storage.write(async (tx) => tx.conversations.update(one.id, second, taking))).rejects.toThrow();
+      expect(await storage.read.conversations.find(one.id, second.id)).toEqual(second);
+      await storage.write(async (tx) => {
+        await tx.conversations.update(one.id, first, { ...first, externalId: null, version: 2 });
+        await tx.conversations.update(one.id, second, taking);
+      });
+      expect(await storage.read.conversations.idByExternalId(one.id, externalId)).toBe(second.id);
+    });
+
+    test('are paged as a plain sort would, for every sort, filter, offset and cursor', async () => {
+      const { storage } = await open();
+      await fc.assert(
+        fc.asyncProperty(
+          population(),
+          fc.array(queryOf(), { minLength: 10, maxLength: 30 }),
+          async (seeds, queries) => {
+            const { accountId, conversations } = await populate(storage, seeds);
+            for (const { filter, sort, limit, offset, cursor } of queries) {
+              const after = cursor === undefined ? undefined : conversations[cursor % conversations.length];
+              const rest = conversations
+                .filter((conversation) => matches(conversation, filter))
+                .sort(byPlace(sort))
+                .filter((conversation) => after === undefined || byPlace(sort)(conversation, after) > 0);
+              const query: ConversationQuery = {
+                filter,
+                sort,
+                limit,
+                offset: after === undefined ? offset : 0,
+                ...(after === undefined ? {} : { after: placeOf(after) }),
+              };
+              expect(await storage.read.conversations.page(accountId, query)).toEqual({
+                items: rest.slice(query.offset, query.offset + limit),
+                hasMore: rest.length > query.offset + limit,
+              });
+            }
+          },
+        ),
+        { numRuns: 40 },
+      );
+    });
+
+    test('are each seen once by whoever follows the cursors, and the last page says that it is the last', async () => {
+      const { storage } = await open();
+      await fc.assert(
+        fc.asyncProperty(
+          population(),
+          filterOf(),
+          fc.constantFrom(...conversationSorts),
+          fc.integer({ min: 1, max: 9 }),
+          async (seeds, filter, sort, limit) => {
+            const { accountId, conversations } = await populate(storage, seeds);
+            const seen: StoredConversation[] = [];
+            // A cursor that does not move on would go round for ever, and no timer would end it.
+            for (let hasMore = true; hasMore && seen.length <= conversations.length; ) {
+              const last = seen.at(-1);
+              const after = last === undefined ? undefined : placeOf(last);
+              const page = await storage.read.conversations.page(accountId, {
+                filter,
+                sort,
+                limit,
+                offset: 0,
+                after,
+              });
+              seen.push(...page.items);
+              expect(page.items.length, 'only the last page is short').toBe(page.hasMore ? limit : page.items.length);
+              hasMore = page.hasMore;
+            }
+            expect(seen).toEqual(conversations.filter((one) => matches(one, filter)).sort(byPlace(sort)));
+          },
+        ),
+        { numRuns: 40 },
+      );
+    });
+
+    test('are counted as a recount would, after any inserts and changes of status', async () => {
+      const { storage } = await open();
+      const change = fc.record({ index: fc.nat(), status: fc.constantFrom(...statuses), fails: fc.boolean() });
+      await fc.assert(
+        fc.asyncProperty(
+          population(),
+          fc.array(change, { maxLength: 40 }),
+          fc.array(filterOf(), { minLength: 5, maxLength: 10 }),
+          async (seeds, changes, filters) => {
+            const { accountId, conversations } = await populate(storage, seeds);
+            await Promise.allSettled(
+              changes.map(({ index, status, fails }) => {
+                const place = index % Math.max(1, conversations.length);
+                const previous = conversations[place];
+                if (previous === undefined) return undefined;
+                const next = { ...previous, status, version: previous.version + 1 };
+                if (!fails) conversations[place] = next;
+                return storage.write(async (tx) => {
+                  await tx.conversations.update(accountId, previous, next);
+                  if (fails) throw new Error('on purpose');
+                });
+              }),
+            );
+            for (const filter of [{}, ...statuses.map((status) => ({ status })), ...filters]) {
+              const count = conversations.filter((conversation) => matches(conversation, filter)).length;
+              expect(await storage.read.conversations.count(accountId, filter), JSON.stringify(filter)).toBe(count);
+            }
+            const countOf = (status: string) => conversations.filter((one) => one.status === status).length;
+            expect(await storage.read.accounts.totals(accountId)).toMatchObject({
+              active: countOf('active'),
+              pending: countOf('pending'),
+              closed: countOf('closed'),
+            });
+          },
+        ),
+        { numRuns: 40 },
+      );
+    });
+  });
+
+  describe('messages', () => {
+    test('come back as they were stored, with every field full and with every field empty', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation({ messageCount: 4 });
+      const messages = [
+        sampleMessage(conversation.id, 1),
+        sampleMessage(conversation.id, 2, {
+          sender: 'visitor',
+          content: `${awkwardText}\r\n\t${awkwardText}`,
+          author: { id: awkwardText, name: null },
+          metadata: awkwardMetadata,
+          createdAt: timestamp(startMs + 1),
+        }),
+        sampleMessage(conversation.id, 3, { sender: 'bot', author: { id: null, name: awkwardText } }),
+        sampleMessage(conversation.id, 4, { content: '👩‍👩‍👧‍👦'.repeat(2_340) }), // 16,380 code points
+      ];
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        for (const message of messages) await tx.messages.insert(accountId, message);
+      });
+      expect(await storage.read.conversations.findWithMessages(accountId, conversation.id)).toEqual({
+        conversation,
+        messages,
+      });
+      expect(
+        await storage.read.messages.ranges(accountId, [{ conversationId: conversation.id, from: 1, to: 4 }]),
+      ).toEqual([messages]);
+      expect(
+        await storage.read.messages.findMany(
+          accountId,
+          messages.map((message) => message.id),
+        ),
+      ).toEqual(messages);
+    });
+
+    test('are found many at once, across conversations, in the order of the ids', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const [one, two] = [sampleConversation(), sampleConversation()];
+      const a = sampleMessage(one.id, 1);
+      const b = sampleMessage(two.id, 1);
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, one);
+        await tx.conversations.insert(accountId, two);
+        await tx.messages.insert(accountId, a);
+        await tx.messages.insert(accountId, b);
+      });
+      const unknown = ids.next('message', startMs);
+      expect(await storage.read.messages.findMany(accountId, [b.id, unknown, a.id, b.id])).toEqual([
+        b,
+        undefined,
+        a,
+        b,
+      ]);
+      expect(await storage.read.messages.findMany(accountId, [])).toEqual([]);
+    });
+
+    test('cannot be put into a conversation that does not exist, or into a place that is taken', async () => {
+      const { storage } = await open();
+      const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
+      const conversation = sampleConversation();
+      const first = sampleMessage(conversation.id, 1);
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(one.id, conversation);
+        await tx.messages.insert(one.id, first);
+      });
+      const nowhere = sampleMessage(ids.next('conversation', startMs), 1);
+      const attempts: [string, Message][] = [
+        [one.id, nowhere],
+        [one.id, sampleMessage(conversation.id, 1)],
+        [one.id, { ...first, sequence: 2 }],
+        [two.id, sampleMessage(conversation.id, 2)],
+      ];
+      for (const [accountId, message] of attempts) {
+        await expect(storage.write(async (tx) => tx.messages.insert(accountId, message))).rejects.toThrow();
+      }
+      expect((await storage.read.conversations.findWithMessages(one.id, conversation.id))?.messages).toEqual([first]);
+    });
+
+    test('are read in ranges of many conversations at once, each by sequence, in the order asked', async () => {
+      const { storage } = await open();
+      const range = fc.record({ conversation: fc.nat(), from: fc.integer({ min: 1, max: 14 }), to: fc.nat(14) });
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(fc.nat(12), { minLength: 1, maxLength: 5 }),
+          fc.array(range, { maxLength: 12 }),
+          async (lengths, asked) => {
+            const { id: accountId } = await storedAccount(storage);
+            const conversations = lengths.map((messageCount) => sampleConversation({ messageCount }));
+            const messages = conversations.map(({ id, messageCount }) =>
+              Array.from({ length: messageCount }, (_, index) => sampleMessage(id, index + 1)),
+            );
+            await storage.write(async (tx) => {
+              for (const conversation of conversations) await tx.conversations.insert(accountId, conversation);
+              // Written the wrong way round and mixed: the order is to be the storage's doing.
+              for (let sequence = 12; sequence >= 1; sequence--) {
+                for (const list of messages) {
+                  const message = list[sequence - 1];
+                  if (message !== undefined) await tx.messages.insert(accountId, message);
+                }
+              }
+            });
+            const ranges: MessageRange[] = asked.map(({ conversation, from, to }) => ({
+              conversationId:
+                conversations[conversation % (conversations.length + 1)]?.id ?? ids.next('conversation', startMs),
+              from,
+              to,
+            }));
+            expect(await storage.read.messages.ranges(accountId, ranges)).toEqual(
+              ranges.map(({ conversationId, from, to }) =>
+                messages
+                  .flat()
+                  .filter((one) => one.conversationId === conversationId && one.sequence >= from && one.sequence <= to),
+              ),
+            );
+          },
+        ),
+        { numRuns: 40 },
+      );
+    });
+  });
+
+  describe('leads', () => {
+    test('come back as they were stored, with every field full and with every field empty', async () => {
+      const { storage, reopen } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation();
+      const empty = sampleLead({ email: null, phone: '+49 30 1234567' });
+      const full = sampleLead({
+        conversationId: conversation.id,
+        name: awkwardText,
+        email: 'zoë@例え.jp',
+        phone: awkwardText,
+        company: awkwardText,
+        metadata: awkwardMetadata,
+        createdAt: timestamp(startMs + 1),
+      });
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        await tx.leads.insert(accountId, empty);
+        await tx.leads.insert(accountId, full);
+      });
+      expect(await storage.read.leads.find(accountId, empty.id)).toEqual(empty);
+      expect(await storage.read.leads.find(accountId, ids.next('lead', startMs))).toBeUndefined();
+      const found = await (await reopen()).read.leads.find(accountId, full.id);
+      expect(found).toEqual(full);
+      expect(Object.keys(found?.metadata ?? {})).toEqual(Object.keys(full.metadata));
+    });
+
+    test('are found many at once, in the order of the ids, also the same one twice', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const [a, b, c] = [sampleLead(), sampleLead({ phone: '1' }), sampleLead()];
+      await storage.write(async (tx) => {
+        for (const lead of [a, b, c]) await tx.leads.insert(accountId, lead);
+      });
+      const asked = [c.id, ids.next('lead', startMs), a.id, c.id, 'no id at all', "'", b.id];
+      const expected = [c, undefined, a, c, undefined, undefined, b];
+      expect(await storage.read.leads.findMany(accountId, asked)).toEqual(expected);
+      expect(await storage.read.leads.findMany(accountId, [])).toEqual([]);
+    });
+
+    test('are paged newest first as a plain sort would, by offset and by cursor, and counted as a recount would', async () => {
+      const { storage } = await open();
+      // A few milliseconds for many leads: most of them tie.
+      const seed = fc.record({ createdMs: fc.nat(5), fails: fc.boolean() });
+      const question = fc.record({
+        limit: fc.integer({ min: 1, max: 9 }),
+        offset: fc.oneof(fc.nat(25), fc.constant(2 ** 31 - 1)),
+        cursor: fc.option(fc.nat()),
+      });
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(seed, { maxLength: 20 }),
+          fc.array(question, { minLength: 5, maxLength: 15 }),
+          async (seeds, questions) => {
+            const { id: accountId } = await storedAccount(storage);
+            const leads = seeds.map(({ createdMs }) => {
+              const atMs = startMs + createdMs;
+              return sampleLead({ id: ids.next('lead', atMs), createdAt: timestamp(atMs) });
+            });
+            await Promise.allSettled(
+              leads.map((lead, index) =>
+                storage.write(async (tx) => {
+                  await tx.leads.insert(accountId, lead);
+                  if (seeds[index]?.fails) throw new Error('on purpose');
+                }),
+              ),
+            );
+            const sorted = leads
+              .filter((_, index) => !seeds[index]?.fails)
+              .toSorted((a, b) => compare(b.createdAt, a.createdAt) || compare(b.id, a.id));
+            for (const { limit, offset, cursor } of questions) {
+              const after: Lead | undefined = cursor === null ? undefined : sorted[cursor % sorted.length];
+              const rest = after === undefined ? sorted.slice(offset) : sorted.slice(sorted.indexOf(after) + 1);
+              const query = after === undefined ? { limit, offset } : { limit, offset: 0, after: after.id };
+              expect(await storage.read.leads.page(accountId, query)).toEqual({
+                items: rest.slice(0, limit),
+                hasMore: rest.length > limit,
+              });
+            }
+            expect(await storage.read.leads.count(accountId)).toBe(sorted.length);
+            expect(await storage.write(async (tx) => tx.leads.count(accountId))).toBe(sorted.length);
+          },
+        ),
+        { numRuns: 40 },
+      );
+    });
+
+    test('cannot be put into an account that does not exist, or twice into one', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const lead = sampleLead();
+      await storage.write(async (tx) => tx.leads.insert(accountId, lead));
+      const nowhere = ids.next('account', startMs);
+      await expect(storage.write(async (tx) => tx.leads.insert(nowhere, sampleLead()))).rejects.toThrow();
+      await expect(storage.write(async (tx) => tx.leads.insert(accountId, lead))).rejects.toThrow();
+      expect(await storage.read.leads.count(accountId)).toBe(1);
+    });
+  });
+}
+
+interface Seed {
+  readonly createdMs: number;
+  readonly activityMs: number;
+  readonly status: StoredConversation['status'];
+  readonly named: boolean;
+}
+
+// A few milliseconds for many conversations: most of them tie, in creation as in activity.
+const spreadMs = 6;
+
+function population(): fc.Arbitrary<Seed[]> {
+  return fc.array(
+    fc.record({
+      createdMs: fc.nat(spreadMs),
+      activityMs: fc.nat(spreadMs),
+      status: fc.constantFrom(...statuses),
+      named: fc.boolean(),
+    }),
+    { maxLength: 40 },
+  );
+}
+
+function filterOf(): fc.Arbitrary<ConversationFilter> {
+  const time = fc.integer({ min: -1, max: spreadMs + 1 }).map((offset) => startMs + offset);
+  return fc.record(
+    {
+      status: fc.constantFrom(...statuses),
+      createdAfter: time,
+      createdBefore: time,
+      // Rarely, for it leaves one conversation at most.
+      externalId: fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, fc.nat(20).map(String)),
+    },
+    { requiredKeys: [] },
+  );
+}
+
+function queryOf() {
+  return fc.record({
+    filter: filterOf(),
+    sort: fc.constantFrom(...conversationSorts),
+    limit: fc.integer({ min: 1, max: 12 }),
+    offset: fc.oneof(fc.nat(45), fc.constant(2 ** 31 - 1)),
+    cursor: fc.option(fc.nat(), { nil: undefined }),
+  });
+}
+
+/** Stores conversations in an account of their own. */
+async function populate(
+  storage: Storage,
+  seeds: readonly Seed[],
+): Promise<{ accountId: string; conversations: StoredConversation[] }> {
+  const account = sampleAccount();
+  const conversations = seeds.map(({ createdMs, activityMs, status, named }, index) =>
+    sampleConversation(
+      { status, lastActivityAt: timestamp(startMs + activityMs), externalId: named ? String(index) : null },
+      startMs + createdMs,
+    ),
+  );
+  await storage.write(async (tx) => {
+    await tx.accounts.insert(account);
+    for (const conversation of conversations) await tx.conversations.insert(account.id, conversation);
+  });
+  return { accountId: account.id, conversations };
+}
+
+function matches(conversation: StoredConversation, filter: ConversationFilter): boolean {
+  const createdMs = Date.parse(conversation.createdAt);
+  return (
+    (filter.status === undefined || conversation.status === filter.status) &&
+    (filter.externalId === undefined || conversation.externalId === filter.externalId) &&
+    (filter.createdAfter === undefined || createdMs > filter.createdAfter) &&
+    (filter.createdBefore === undefined || createdMs < filter.createdBefore)
+  );
+}
+
+function byPlace(sort: ConversationSort): (a: StoredConversation, b: StoredConversation) => number {
+  const direction = sort.startsWith('-') ? -1 : 1;
+  const timeOf = ({ createdAt, lastActivityAt }: StoredConversation) =>
+    sort.endsWith('createdAt') ? createdAt : lastActivityAt;
+  return (a, b) => direction * (compare(timeOf(a), timeOf(b)) || compare(a.id, b.id));
+}
+
+function compare(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
+function placeOf(conversation: StoredConversation): { id: string; lastActivityAtMs: number } {
+  return { id: conversation.id, lastActivityAtMs: Date.parse(conversation.lastActivityAt) };
+}

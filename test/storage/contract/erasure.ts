@@ -1,0 +1,312 @@
+import { describe, expect, test } from 'vitest';
+import type { StoredConversation } from '../../../src/domain/conversation.ts';
+import type { Storage } from '../../../src/domain/ports.ts';
+import { until } from '../../support/subscribe.ts';
+import {
+  ids,
+  sampleAttempt,
+  sampleConversation,
+  sampleDelivery,
+  sampleEvent,
+  sampleHash,
+  sampleLead,
+  sampleMessage,
+  sampleWebhook,
+  startMs,
+  storedAccount,
+} from '../samples.ts';
+import type { OpenedStorage } from './opened.ts';
+
+/** What every storage promises of erasing: a part of `storageContract`. */
+export function erasureContract(open: () => Promise<OpenedStorage>): void {
+  describe('erasing a conversation', () => {
+    /** A conversation with something of everything that can tell of one. */
+    async function tell(storage: Storage, accountId: string, status: StoredConversation['status'] = 'active') {
+      const conversation = sampleConversation({ status, externalId: ids.next('lead', startMs), messageCount: 3 });
+      const messages = [1, 2, 3].map((sequence) => sampleMessage(conversation.id, sequence));
+      const leads = [1, 2].map(() => sampleLead({ conversationId: conversation.id }));
+      const webhook = sampleWebhook();
+      const event = sampleEvent(conversation);
+      const delivery = sampleDelivery(webhook.id, { eventId: event.id, attemptCount: 2 });
+      const attempts = [sampleAttempt(), sampleAttempt({ responseStatus: 500 })];
+      const key = ids.next('apiKey', startMs);
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        for (const message of messages) await tx.messages.insert(accountId, message);
+        for (const lead of leads) await tx.leads.insert(accountId, lead);
+        await tx.webhooks.insert(accountId, webhook);
+        const eventSequence = await tx.events.append(accountId, [event]);
+        await tx.deliveries.insert({ ...delivery, eventSequence });
+        for (const [index, attempt] of attempts.entries()) {
+          await tx.deliveries.insertAttempt(delivery.id, index + 1, attempt);
+        }
+        await tx.keptResults.put(accountId, key, {
+          fingerprint: sampleHash(),
+          result: '"told"',
+          conversationId: conversation.id,
+          createdAtMs: startMs,
+        });
+      });
+      return { conversation, messages, leads, event, delivery, key };
+    }
+
+    type Told = Awaited<ReturnType<typeof tell>>;
+
+    /** All that is to be found of one. */
+    async function trace({ read }: Storage, accountId: string, told: Told) {
+      const { conversation, messages, leads, event, delivery, key } = told;
+      const { events } = await read.events.after(accountId, 0, { filter: {}, limit: 100, span: 100 });
+      const [attempts] = await read.deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]);
+      return {
+        conversation: await read.conversations.findWithMessages(accountId, conversation.id),
+        byName: await read.conversations.idByExternalId(accountId, conversation.externalId ?? ''),
+        messages: await read.messages.findMany(
+          accountId,
+          messages.map(({ id }) => id),
+        ),
+        leads: await read.leads.findMany(
+          accountId,
+          leads.map(({ id }) => id),
+        ),
+        event: events.find(({ id }) => id === event.id),
+        answers: attempts?.map(({ responseStatus, responseBody }) => [responseStatus, responseBody]),
+        result: (await read.keptResults.find(accountId, key))?.result,
+      };
+    }
+
+    const erase = (storage: Storage, accountId: string, { conversation }: Told) =>
+      storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+
+    test('removes it with all that tells of it, and leaves the places of the log and its deliveries', async () => {
+      const { storage, reopen } = await open();
+      const { id } = await storedAccount(storage);
+      const told = await tell(storage, id);
+      const before = await trace(storage, id, told);
+      await erase(storage, id, told);
+      const expected = {
+        conversation: undefined,
+        byName: undefined,
+        messages: [undefined, undefined, undefined],
+        leads: [undefined, undefined],
+        event: { ...before.event, data: '{"erased":true}' },
+        answers: [
+          [200, null],
+          [500, null],
+        ],
+        result: null,
+      };
+      expect(await trace(storage, id, told)).toEqual(expected);
+      expect(await trace(await reopen(), id, told)).toEqual(expected);
+    });
+
+    test('touches no other conversation and no other account, and keeps the counters right', async () => {
+      const { storage } = await open();
+      const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
+      const told = await tell(storage, one.id, 'closed');
+      const beside = [await tell(storage, one.id, 'closed'), await tell(storage, one.id, 'pending')];
+      const theirs = await tell(storage, other.id);
+      const traces = () =>
+        Promise.all([
+          ...beside.map((each) => trace(storage, one.id, each)),
+          trace(storage, other.id, theirs),
+          storage.read.accounts.totals(other.id),
+        ]);
+      const before = await traces();
+      await erase(storage, one.id, told);
+      expect(await traces()).toEqual(before);
+      expect(await storage.read.accounts.totals(one.id)).toMatchObject({
+        active: 0,
+        pending: 1,
+        closed: 1,
+        eventSequence: 3,
+      });
+      expect(await storage.read.leads.count(one.id)).toBe(4);
+      expect(await storage.read.conversations.count(one.id, {})).toBe(2);
+    });
+
+    test('that is undone has erased nothing', async () => {
+      const { storage } = await open();
+      const { id } = await storedAccount(storage);
+      const told = await tell(storage, id);
+      const before = await trace(storage, id, told);
+      const erasures = await storage.read.events.erasures();
+      const undone = storage.write(async (tx) => {
+        await tx.conversations.erase(id, told.conversation);
+        throw new Error('on purpose');
+      });
+      await expect(undone).rejects.toThrow('on purpose');
+      expect(await trace(storage, id, told)).toEqual(before);
+      expect(await storage.read.events.erasures()).toBe(erasures);
+      expect(await storage.read.accounts.totals(id)).toMatchObject({ active: 1 });
+    });
+
+    /** Adds so much to a conversation that no transaction should erase it alone: another of everything, many times. */
+    async function enlarge(storage: Storage, accountId: string, { conversation, delivery }: Told) {
+      const more = Array.from({ length: 300 }, (_, index) => {
+        const event = sampleEvent(conversation, { type: 'message.received' });
+        return {
+          message: sampleMessage(conversation.id, index + 4),
+          lead: sampleLead({ conversationId: conversation.id }),
+          event,
+          delivery: sampleDelivery(delivery.webhookId, { eventId: event.id, attemptCount: 1, status: 'failed' }),
+          key: ids.next('apiKey', startMs),
+        };
+      });
+      await storage.write(async (tx) => {
+        for (const one of more) {
+          await tx.messages.insert(accountId, one.message);
+          await tx.leads.insert(accountId, one.lead);
+          const eventSequence = await tx.events.append(accountId, [one.event]);
+          await tx.deliveries.insert({ ...one.delivery, eventSequence });
+          await tx.deliveries.insertAttempt(one.delivery.id, 1, sampleAttempt());
+          await tx.keptResults.put(accountId, one.key, {
+            fingerprint: sampleHash(),
+            result: '"told"',
+            conversationId: conversation.id,
+            createdAtMs: startMs,
+          });
+        }
+      });
+      return more;
+    }
+
+    /** All that is to be found of what was added, each kind by itself. */
+    async function traceMore(
+      { read, write }: Storage,
+      accountId: string,
+      { conversation, delivery }: Told,
+      more: Awaited<ReturnType<typeof enlarge>>,
+    ) {
+      const named = <T extends 'message' | 'lead' | 'delivery'>(kind: T) => more.map((one) => one[kind].id);
+      const asked = named('delivery').map((deliveryId) => ({ deliveryId, from: 1, to: 9 }));
+      const all = { filter: {}, limit: 1_000, span: 1_000 };
+      const claimed = await write(async (tx) => {
+        const found = await tx.deliveries.findForAttempts(named('delivery'));
+        return found.map((one) => one?.event?.data);
+      });
+      return {
+        messages: await read.messages.findMany(accountId, named('message')),
+        ranges: await read.messages.ranges(accountId, [{ conversationId: conversation.id, from: 1, to: 500 }]),
+        leads: [
+          ...(await read.leads.findMany(accountId, named('lead'))),
+          await read.leads.find(accountId, more[7]?.lead.id ?? ''),
+        ],
+        leadPage: (await read.leads.page(accountId, { limit: 100, offset: 0 })).items,
+        events: (await read.events.after(accountId, 0, all)).events.map(({ data }) => data),
+        ofIt: (
+          await read.events.after(accountId, 0, { ...all, filter: { conversationId: conversation.id } })
+        ).events.map(({ data }) => data),
+        claimed,
+        answers: (await read.deliveries.attempts(accountId, asked)).flat().map(({ responseBody }) => responseBody),
+        results: await Promise.all(more.map(({ key }) => read.keptResults.find(accountId, key))).then((found) =>
+          found.map((one) => one?.result),
+        ),
+        page: (await read.conversations.page(accountId, { filter: {}, sort: '-createdAt', limit: 9, offset: 0 })).items,
+        counts: [
+          await read.conversations.count(accountId, {}),
+          await read.conversations.count(accountId, { createdAfter: startMs - 1 }),
+          await read.leads.count(accountId),
+        ],
+        webhookId: delivery.webhookId,
+      };
+    }
+
+    test('of a large one takes it out of sight at once, and away in many transactions, the last of which says so', async () => {
+      const { storage, beside, reopen } = await open();
+      const [{ id }, other] = [await storedAccount(storage), await storedAccount(storage)];
+      const theirs = await tell(storage, other.id);
+      const untouched = await trace(storage, other.id, theirs);
+      const told = await tell(storage, id);
+      const before = await trace(storage, id, told);
+      const more = await enlarge(storage, id, told);
+      const all = <T>(value: T) => more.map(() => value);
+      const erased = '{"erased":true}';
+      const gone = {
+        messages: all(undefined),
+        ranges: [[]],
+        leads: [...all(undefined), undefined],
+        leadPage: [],
+        events: [erased, ...all(erased)],
+        ofIt: [erased, ...all(erased)],
+        claimed: all(erased),
+        answers: all(null),
+        results: all(null),
+        page: [],
+        counts: [0, 0, 0],
+        webhookId: told.delivery.webhookId,
+      };
+      expect(await traceMore(storage, id, told, more)).not.toMatchObject({ leadPage: [] });
+      const erasures = await storage.read.events.erasures();
+      await erase(storage, id, told);
+      const others = await beside();
+      const state = async () => ({
+        ...(await trace(others, id, told)),
+        ...(await traceMore(others, id, told, more)),
+        theirs: await trace(others, other.id, theirs),
+        totals: await others.read.accounts.totals(id),
+        erasures: await others.read.events.erasures(),
+      });
+      const expected = {
+        conversation: undefined,
+        byName: undefined,
+        event: { ...before.event, data: erased },
+        result: null,
+        ...gone,
+        theirs: untouched,
+        totals: { ...(await storage.read.accounts.totals(id)), active: 0, eventSequence: 301 },
+        erasures: erasures + 1,
+      };
+      expect(await state()).toEqual(expected);
+      expect(await storage.read.conversations.erasing()).toEqual([{ accountId: id, id: told.conversation.id }]);
+      // It cannot be begun anew, and nobody else's goes on by its id.
+      await erase(storage, id, told);
+      expect(await storage.write(async (tx) => tx.conversations.eraseMore(other.id, told.conversation.id))).toBe(true);
+      let steps = 0;
+      for (let isGone = false; !isGone; steps++) {
+        // Whoever comes next may be another.
+        const next = steps % 2 === 0 ? storage : others;
+        isGone = await next.write(async (tx) => tx.conversations.eraseMore(id, told.conversation.id));
+        if (steps < 3) expect(await state()).toEqual(expected);
+        expect(await storage.read.conversations.erasing()).toHaveLength(isGone ? 0 : 1);
+      }
+      expect(steps).toBeGreaterThan(5);
+      expect(await state()).toEqual(expected);
+      expect(await storage.write(async (tx) => tx.conversations.eraseMore(id, told.conversation.id))).toBe(true);
+      expect(await traceMore(await reopen(), id, told, more)).toEqual(gone);
+    });
+
+    test('goes on where it had come to when the storage was closed', async () => {
+      const { storage, reopen } = await open();
+      const { id } = await storedAccount(storage);
+      const told = await tell(storage, id);
+      await enlarge(storage, id, told);
+      await erase(storage, id, told);
+      await storage.write(async (tx) => tx.conversations.eraseMore(id, told.conversation.id));
+      const reopened = await reopen();
+      expect(await reopened.read.conversations.erasing()).toEqual([{ accountId: id, id: told.conversation.id }]);
+      let isGone = false;
+      while (!isGone) {
+        isGone = await reopened.write(async (tx) => tx.conversations.eraseMore(id, told.conversation.id));
+      }
+      expect(await reopened.read.conversations.erasing()).toEqual([]);
+    });
+
+    test('is told to who watches, here and beside, who then finds that there was one more', async () => {
+      const { storage, beside } = await open();
+      const { id } = await storedAccount(storage);
+      const told = await tell(storage, id);
+      const other = await beside();
+      const before = await other.read.events.erasures();
+      const heard: string[] = [];
+      const stops = [
+        storage.watch((touched) => void (touched === undefined && heard.push('here'))),
+        other.watch((touched) => void (touched === undefined && heard.push('beside'))),
+      ];
+      await erase(storage, id, told);
+      await until(() => heard.includes('here') && heard.includes('beside'));
+      for (const stop of stops) stop();
+      expect(await other.read.events.erasures()).toBe(before + 1);
+      expect(await other.read.conversations.find(id, told.conversation.id)).toBeUndefined();
+    });
+  });
+}

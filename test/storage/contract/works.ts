@@ -1,0 +1,200 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import type { StoredConversation } from '../../../src/domain/conversation.ts';
+import { DomainError } from '../../../src/domain/errors.ts';
+import type { Storage } from '../../../src/domain/ports.ts';
+import {
+  awkwardText,
+  sampleAccount,
+  sampleConversation,
+  sampleEvent,
+  sampleMessage,
+  storedAccount,
+} from '../samples.ts';
+import type { OpenedStorage } from './opened.ts';
+
+/** What every storage promises of what is written together, and what is read meanwhile: a part of `storageContract`. */
+export function worksContract(open: () => Promise<OpenedStorage>): void {
+  describe('a work', () => {
+    test('is kept when its promise resolves, and after reopening', async () => {
+      const { storage, reopen } = await open();
+      const account = sampleAccount();
+      const conversation = sampleConversation();
+      const message = sampleMessage(conversation.id, 1);
+      await storage.write(async (tx) => {
+        await tx.accounts.insert(account);
+        await tx.conversations.insert(account.id, conversation);
+        await tx.messages.insert(account.id, message);
+      });
+      const expected = { conversation, messages: [message] };
+      expect(await storage.read.conversations.findWithMessages(account.id, conversation.id)).toEqual(expected);
+      const reopened = await reopen();
+      expect(await reopened.read.accounts.list()).toEqual([account]);
+      expect(await reopened.read.conversations.findWithMessages(account.id, conversation.id)).toEqual(expected);
+    });
+
+    test('returns its value to its caller', async () => {
+      const { storage } = await open();
+      const value = { anything: [undefined, awkwardText] };
+      expect(await storage.write(async () => value)).toBe(value);
+      expect(await storage.write(async () => undefined)).toBeUndefined();
+    });
+
+    test('that throws leaves nothing behind, and its neighbours are kept', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversations = Array.from({ length: 9 }, () => sampleConversation());
+      const fault = new DomainError('CONVERSATION_CLOSED', 'on purpose');
+      const results = await Promise.allSettled(
+        conversations.map((conversation, index) =>
+          storage.write(async (tx) => {
+            await tx.conversations.insert(accountId, conversation);
+            await tx.messages.insert(accountId, sampleMessage(conversation.id, 1));
+            await tx.events.append(accountId, [sampleEvent(conversation)]);
+            if (index % 3 === 1) throw fault;
+            return index;
+          }),
+        ),
+      );
+      for (const [index, result] of results.entries()) {
+        const conversation = conversations[index] as StoredConversation;
+        const found = await storage.read.conversations.findWithMessages(accountId, conversation.id);
+        if (index % 3 === 1) {
+          expect(result.status === 'rejected' && result.reason).toBe(fault);
+          expect(found).toBeUndefined();
+        } else {
+          expect(result).toEqual({ status: 'fulfilled', value: index });
+          expect(found?.messages).toHaveLength(1);
+        }
+      }
+      expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 6, eventSequence: 6 });
+    });
+
+    test('that throws before its first await, or not an Error, is undone and reported like any other', async () => {
+      const { storage } = await open();
+      const account = sampleAccount();
+      const write = storage.write((tx) => {
+        void tx.accounts.insert(account);
+        throw 'a string'; // nothing keeps a library from throwing one
+      });
+      await expect(write).rejects.toBe('a string');
+      expect(await storage.read.accounts.list()).toEqual([]);
+    });
+
+    test('that breaks a rule of the storage itself leaves nothing behind', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation();
+      await expect(
+        storage.write(async (tx) => {
+          await tx.conversations.insert(accountId, conversation);
+          await tx.messages.insert(accountId, sampleMessage(conversation.id, 1));
+          await tx.messages.insert(accountId, sampleMessage(conversation.id, 1));
+        }),
+      ).rejects.toThrow();
+      expect(await storage.read.conversations.find(accountId, conversation.id)).toBeUndefined();
+      expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 0 });
+    });
+
+    test('can go on after catching an error of the storage', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const [first, second] = [sampleConversation(), sampleConversation()];
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, first);
+        try {
+          await tx.conversations.insert(accountId, first);
+        } catch {
+          await tx.conversations.insert(accountId, second);
+        }
+      });
+      expect(await storage.read.conversations.count(accountId, {})).toBe(2);
+    });
+
+    test('sees what it has written itself', async () => {
+      const { storage } = await open();
+      const account = sampleAccount();
+      const conversation = sampleConversation();
+      const seen = await storage.write(async (tx) => {
+        await tx.accounts.insert(account);
+        await tx.conversations.insert(account.id, conversation);
+        await tx.events.append(account.id, [sampleEvent(conversation)]);
+        return [
+          await tx.accounts.find(account.id),
+          await tx.conversations.find(account.id, conversation.id),
+          (await tx.accounts.totals(account.id)).eventSequence,
+        ];
+      });
+      expect(seen).toEqual([account, conversation, 1]);
+    });
+
+    test('never loses the change of another that ran at the same time', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation();
+      await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+      const versions = await Promise.all(
+        Array.from({ length: 200 }, () =>
+          storage.write(async (tx) => {
+            const previous = (await tx.conversations.find(accountId, conversation.id)) as StoredConversation;
+            await tx.conversations.update(accountId, previous, { ...previous, version: previous.version + 1 });
+            return previous.version + 1;
+          }),
+        ),
+      );
+      expect(versions.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, index) => index + 2));
+      expect((await storage.read.conversations.find(accountId, conversation.id))?.version).toBe(201);
+    });
+  });
+
+  describe('a reader', () => {
+    test('sees nothing that is not committed', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation();
+      let during: Promise<unknown[]> | undefined;
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        await tx.messages.insert(accountId, sampleMessage(conversation.id, 1));
+        during = Promise.all([
+          storage.read.conversations.find(accountId, conversation.id),
+          storage.read.conversations.count(accountId, {}),
+          storage.read.messages.ranges(accountId, [{ conversationId: conversation.id, from: 1, to: 9 }]),
+        ]);
+      });
+      expect(await during).toEqual([undefined, 0, [[]]]);
+      expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+    });
+
+    test('sees a conversation and its messages as they were at one moment', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const { id } = await storage.write(async (tx) => {
+        const conversation = sampleConversation();
+        await tx.conversations.insert(accountId, conversation);
+        return conversation;
+      });
+      const writing = Promise.all(Array.from({ length: 300 }, () => sendTo(storage, accountId, id)));
+      const seen = new Set<number>();
+      for (let written = false; !written; ) {
+        written = await Promise.race([writing.then(() => true), nextTurn(false)]);
+        const found = await storage.read.conversations.findWithMessages(accountId, id);
+        expect(found?.messages.map((message) => message.sequence)).toEqual(
+          Array.from({ length: found?.conversation.messageCount ?? -1 }, (_, index) => index + 1),
+        );
+        seen.add(found?.messages.length ?? -1);
+      }
+      expect(seen).toContain(300);
+    });
+  });
+}
+
+/** A work as the domain does it: reads the conversation, adds a message, writes both. */
+function sendTo(storage: Storage, accountId: string, id: string): Promise<void> {
+  return storage.write(async (tx) => {
+    const previous = (await tx.conversations.find(accountId, id)) as StoredConversation;
+    const messageCount = previous.messageCount + 1;
+    await tx.messages.insert(accountId, sampleMessage(id, messageCount));
+    await tx.conversations.update(accountId, previous, { ...previous, messageCount, version: previous.version + 1 });
+  });
+}

@@ -23,7 +23,7 @@ import { Whereabouts } from './whereabouts.ts';
 // One file, and a server that is killed at any instant: while it starts, while it serves, and while it erases a large
 // conversation. Whoever looks at the file after that finds all that was acknowledged, and nothing by halves.
 
-const kills = effort(3, 200);
+const kills = effort(2, 200);
 /** So many writes are answered at most between two kills: what there is to check grows by that. */
 const maxAnswers = 90;
 const recountEvery = 10;

@@ -22,7 +22,7 @@ import { insideOf, type Stall } from './inside.ts';
 // and byte by byte. Each is made of the seed and its number, which the message of a failure names: HOSTILE_SEED sends
 // the same again.
 
-const count = effort(1_500, 100_000);
+const count = effort(1_000, 100_000);
 const seed = Number(process.env['HOSTILE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const atOnce = 6;
 /** For so long no request, however much it asks for, may keep all the others waiting. */

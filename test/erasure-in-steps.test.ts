@@ -301,8 +301,9 @@ test('requests of others are answered while a large one is erased', async () => 
     answered++;
   }
   expect(await deleted).toBe(204);
-  // 1,000 messages, as many leads, results and twice as many events are about 40 transactions at least.
-  expect(answered).toBeGreaterThan(10);
+  // 1,000 messages, as many leads, results and twice as many events are about 40 transactions at least, and a request
+  // comes and goes in three or four of them. In a single one there would be one answer, or two.
+  expect(answered).toBeGreaterThan(5);
   await expectNothingLeft(id);
 });
 

@@ -29,12 +29,13 @@ export class LatePost {
 
   /** See Post. */
   async send(letter: Letter, nowMs: number, signal: AbortSignal): Promise<Outcome> {
+    let post: Post;
     try {
-      const post = this.#loaded ?? (await this.load());
-      return await post.send(letter, nowMs, signal);
+      post = this.#loaded ?? (await this.load());
     } catch {
       return { status: null, body: null, error: 'What sends could not be loaded.', isOurs: true };
     }
+    return await post.send(letter, nowMs, signal);
   }
 
   async close(): Promise<void> {

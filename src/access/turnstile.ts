@@ -150,6 +150,13 @@ export class Turnstile {
   }
 
   #takeFirst(): Waiting | undefined {
+    const { reads, others } = this.#lines;
+    if (this.#waiting > neverRefused) {
+      // In a flood whoever came first: else those of the longer line would be refused only after a long wait.
+      return (reads[0]?.sinceMs ?? Number.POSITIVE_INFINITY) < (others[0]?.sinceMs ?? Number.POSITIVE_INFINITY)
+        ? reads.shift()
+        : others.shift();
+    }
     const next: Line = this.#lineBefore === 'reads' ? 'others' : 'reads';
     if (this.#lines[next].length > 0) this.#lineBefore = next;
     return this.#lines[this.#lineBefore].shift();

@@ -31,7 +31,7 @@ const anywhere = { allowHttp: true, allowPrivate: true };
 test('two servers share a backlog and send nothing twice; what a killed one held the other sends after the lease', {
   timeout: 60_000,
 }, async () => {
-  const size = effort(600, 2_000);
+  const size = effort(1_000, 2_000);
   const folder = temporaryFolder();
   const databasePath = join(folder, 'test.db');
   const processes = [new FastProcess(folder), new FastProcess(folder)];

@@ -3,7 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { BulkWriter } from '../../src/storage/sqlite/bulk.ts';
-import { type BulkRows, conversationRows, eventRow, leadRow } from '../../src/storage/sqlite/bulk-rows.ts';
+import {
+  type BulkRows,
+  conversationRow,
+  eventRow,
+  leadRow,
+  messageRow,
+  type Row,
+  Rows,
+} from '../../src/storage/sqlite/bulk-rows.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sampleConversation, sampleEvent, sampleLead, sampleMessage, start, storedAccount } from './samples.ts';
@@ -22,6 +30,12 @@ async function open({ busyTimeoutMs = 5_000 } = {}) {
   return { path, storage, writer, accountId: id };
 }
 
+function rowsOf(...rows: Row[]): Rows {
+  const list = new Rows();
+  for (const row of rows) list.add(row);
+  return list;
+}
+
 function sampleRows(accountId: string) {
   const conversation = sampleConversation({
     status: 'closed',
@@ -36,9 +50,10 @@ function sampleRows(accountId: string) {
   const rows: BulkRows = {
     accountId,
     totals: { active: 0, pending: 0, closed: 1, leads: 1 },
-    conversations: [conversationRows(accountId, conversation, [message], true)],
-    leads: [leadRow(accountId, lead)],
-    events: [eventRow(accountId, event)],
+    conversations: rowsOf(conversationRow(accountId, conversation, 0, true)),
+    messages: rowsOf(messageRow(0, message)),
+    leads: rowsOf(leadRow(accountId, lead)),
+    events: rowsOf(eventRow(accountId, event, 0)),
     happenings: new Map(),
   };
   return { rows, conversation, message, lead, event };
@@ -64,7 +79,7 @@ test('all of the rows are added or none', async () => {
   const { rows } = sampleRows(accountId);
   await writer.write(rows);
   const { rows: more } = sampleRows(accountId);
-  const twice = { ...more, conversations: [...more.conversations, ...rows.conversations] };
+  const twice = { ...more, leads: rows.leads };
   await expect(writer.write(twice)).rejects.toMatchObject({ code: 'SQLITE_CONSTRAINT_UNIQUE' });
   expect(await storage.read.conversations.count(accountId, {})).toBe(1);
   expect(await storage.read.leads.count(accountId)).toBe(1);

@@ -12,14 +12,7 @@ import { happeningsOf, quarterOf } from '../../domain/happenings.ts';
 import type { Ids } from '../../domain/ids.ts';
 import { type LeadInput, leadEvent, newLead } from '../../domain/leads.ts';
 import { addMessage, type Message, type MessageDraft, messageEvents } from '../../domain/messages.ts';
-import {
-  type BulkRows,
-  type ConversationRows,
-  conversationRows,
-  eventRow,
-  leadRow,
-  type Row,
-} from '../../storage/sqlite/bulk-rows.ts';
+import { type BulkRows, conversationRow, leadRow, messageRow, Rows } from '../../storage/sqlite/bulk-rows.ts';
 import type { Step } from './story.ts';
 import type { Tally } from './tally.ts';
 
@@ -30,10 +23,10 @@ export interface DraftOptions {
   readonly eventsFromMs: number;
 }
 
-/** An event as the log is going to have it, and when it happened. */
-export interface LoggedEvent {
+/** An event, and when it happened. */
+export interface DatedEvent {
   readonly atMs: number;
-  readonly row: Row;
+  readonly event: NewEvent;
 }
 
 /** A conversation as far as it has come. */
@@ -52,10 +45,11 @@ interface Moment {
 export class Draft {
   readonly #options: DraftOptions;
   readonly #totals = { active: 0, pending: 0, closed: 0, leads: 0 };
-  readonly #conversations: ConversationRows[] = [];
-  readonly #leads: Row[] = [];
+  readonly #conversations = new Rows();
+  readonly #messages = new Rows();
+  readonly #leads = new Rows();
   readonly #tally: Tally;
-  readonly events: LoggedEvent[] = [];
+  readonly events: DatedEvent[] = [];
 
   /** @param tally is told what happens */
   constructor(options: DraftOptions, tally: Tally) {
@@ -64,7 +58,7 @@ export class Draft {
   }
 
   get isEmpty(): boolean {
-    return this.#conversations.length === 0 && this.#leads.length === 0;
+    return this.#conversations.count + this.#leads.count === 0;
   }
 
   /** The rows of what was told, with events and counts that are due: of that, or of what was told before. */
@@ -73,6 +67,7 @@ export class Draft {
       accountId: this.#options.accountId,
       totals: this.#totals,
       conversations: this.#conversations,
+      messages: this.#messages,
       leads: this.#leads,
       ...due,
     };
@@ -91,7 +86,9 @@ export class Draft {
     if (underway === undefined) return;
     const { conversation, messages, converted } = underway;
     this.#totals[conversation.status]++;
-    this.#conversations.push(conversationRows(this.#options.accountId, conversation, messages, converted));
+    const key = this.#conversations.count;
+    this.#conversations.add(conversationRow(this.#options.accountId, conversation, key, converted));
+    for (const message of messages) this.#messages.add(messageRow(key, message));
   }
 
   #start(input: ConversationInput, moment: Moment): Underway {
@@ -130,13 +127,11 @@ export class Draft {
     }
     this.#log(moment, () => [leadEvent(lead, conversation, moment)]);
     this.#totals.leads++;
-    this.#leads.push(leadRow(this.#options.accountId, lead));
+    this.#leads.add(leadRow(this.#options.accountId, lead));
   }
 
   #log({ now }: Moment, eventsOf: () => readonly NewEvent[]): void {
     if (now < this.#options.eventsFromMs) return;
-    for (const event of eventsOf()) {
-      this.events.push({ atMs: now, row: eventRow(this.#options.accountId, event) });
-    }
+    for (const event of eventsOf()) this.events.push({ atMs: now, event });
   }
 }

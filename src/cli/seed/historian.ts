@@ -6,8 +6,11 @@ import type { Answer, Commission, Request } from './worker.ts';
 
 /** How many parts are being made or waiting, beside the one that is being written. */
 const ahead = 2;
-/** Room for all that a history holds. With more to spare, the thread would collect its garbage later. */
-const memory: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 };
+/**
+ * Room for all that a history holds: with more to spare, the thread would collect its garbage later. The young have
+ * room for some parts, so that most of a part is gone before it would have to be copied.
+ */
+const memory: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 96 };
 const program = threadModule('cli/seed/worker');
 
 /** Has histories made up in a thread of its own. */

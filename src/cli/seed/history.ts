@@ -1,6 +1,6 @@
 import { quarterOf } from '../../domain/happenings.ts';
-import type { BulkRows, Row } from '../../storage/sqlite/bulk-rows.ts';
-import { Draft, type DraftOptions, type LoggedEvent } from './draft.ts';
+import { type BulkRows, eventRow, Rows } from '../../storage/sqlite/bulk-rows.ts';
+import { type DatedEvent, Draft, type DraftOptions } from './draft.ts';
 import { type LifeOptions, lifeOf, type Story } from './life.ts';
 import { Tally } from './tally.ts';
 
@@ -23,7 +23,7 @@ export class History {
   readonly #atOnce: number;
   readonly #stories: Iterator<Story, void>;
   readonly #tally = new Tally();
-  #waiting: LoggedEvent[] = [];
+  #waiting: DatedEvent[] = [];
   #ended = false;
 
   constructor({ atOnce = 600, ...options }: HistoryOptions) {
@@ -53,15 +53,19 @@ export class History {
     if (this.#ended) dueMs = Number.POSITIVE_INFINITY;
     this.#waiting.push(...draft.events);
     const due = { events: this.#eventsBefore(dueMs), happenings: this.#tally.take(quarterOf(dueMs)) };
-    return draft.isEmpty && due.events.length + due.happenings.size === 0 ? undefined : draft.rows(due);
+    return draft.isEmpty && due.events.count + due.happenings.size === 0 ? undefined : draft.rows(due);
   }
 
   /** Not too many at once: in the end only these are left. */
-  #eventsBefore(dueMs: number): Row[] {
+  #eventsBefore(dueMs: number): Rows {
     // What happens at the same moment stays in the order of its telling.
     this.#waiting.sort((one, other) => one.atMs - other.atMs);
     const later = this.#waiting.findIndex(({ atMs }) => atMs >= dueMs);
     const ready = Math.max(later === -1 ? this.#waiting.length : later, this.#waiting.length - maxWaiting);
-    return this.#waiting.splice(0, Math.min(ready, 10 * this.#atOnce)).map(({ row }) => row);
+    const rows = new Rows();
+    for (const { event } of this.#waiting.splice(0, Math.min(ready, 10 * this.#atOnce))) {
+      rows.add(eventRow(this.#options.accountId, event, rows.count));
+    }
+    return rows;
   }
 }

@@ -12,9 +12,9 @@ export const nothing: Written = { conversations: 0, messages: 0, leads: 0, event
 
 export function withMore(written: Written, rows: BulkRows): Written {
   return {
-    conversations: written.conversations + rows.conversations.length,
-    messages: rows.conversations.reduce((sum, { messages }) => sum + messages.length, written.messages),
-    leads: written.leads + rows.leads.length,
-    events: written.events + rows.events.length,
+    conversations: written.conversations + rows.conversations.count,
+    messages: written.messages + rows.messages.count,
+    leads: written.leads + rows.leads.count,
+    events: written.events + rows.events.count,
   };
 }

@@ -17,59 +17,76 @@ import { conversations, events, leads, messages } from './tables.ts';
 /** Values in the order of a table's columns. */
 export type Row = readonly unknown[];
 
+/** Rows of one table. All their values are in one list: so it costs least to send them from one thread to another. */
+export interface RowList {
+  readonly count: number;
+  readonly values: Row;
+}
+
 /** What is to be added to an account at once. */
 export interface BulkRows {
   readonly accountId: string;
   /** How many of the conversations have each status, and how many leads there are. */
   readonly totals: Readonly<Record<Status | 'leads', number>>;
-  readonly conversations: readonly ConversationRows[];
-  readonly leads: readonly Row[];
-  /** In the order in which the log is to have them. They may be of conversations that were added before. */
-  readonly events: readonly Row[];
+  /** Their keys begin at 0 in each part. */
+  readonly conversations: RowList;
+  /** All of these conversations, with those keys. */
+  readonly messages: RowList;
+  readonly leads: RowList;
+  /** In the order in which the log is to have them, from 0. They may be of conversations that were added before. */
+  readonly events: RowList;
   /** By quarter hours, which may be any. */
   readonly happenings: ReadonlyMap<number, HappeningSums>;
 }
 
-/** A conversation and all its messages, which lack its key: it gets one when it is added. */
-export interface ConversationRows {
-  readonly values: Row;
-  readonly messages: readonly Row[];
+export class Rows implements RowList {
+  count = 0;
+  readonly values: unknown[] = [];
+
+  add(row: Row): void {
+    this.count++;
+    this.values.push(...row);
+  }
 }
 
 /** @param converted whether a lead was captured in it */
-export function conversationRows(
+export function conversationRow(
   accountId: string,
   conversation: StoredConversation,
-  itsMessages: readonly Message[],
+  key: number,
   converted: boolean,
-): ConversationRows {
-  return {
-    values: inOrderOfConversations({ ...conversationValues(accountId, conversation), converted: Number(converted) }),
-    messages: itsMessages.map((message) => inOrderOfMessages(messageValues(message))),
-  };
+): Row {
+  return inOrderOfConversations({
+    ...conversationValues(accountId, conversation),
+    key,
+    converted: Number(converted),
+  });
+}
+
+export function messageRow(conversationKey: number, message: Message): Row {
+  return inOrderOfMessages({ ...messageValues(message), conversationKey });
 }
 
 export function leadRow(accountId: string, lead: Lead): Row {
   return inOrderOfLeads(leadValues(accountId, lead));
 }
 
-/** An event without its sequence, which the log gives it. */
-export function eventRow(accountId: string, event: NewEvent): Row {
+export function eventRow(accountId: string, event: NewEvent, sequence: number): Row {
   const { data, timestamp } = event;
-  return inOrderOfEvents({ ...event, accountId, timestamp: toMs(timestamp), data: JSON.stringify(data) });
+  return inOrderOfEvents({ ...event, accountId, sequence, timestamp: toMs(timestamp), data: JSON.stringify(data) });
 }
 
 const inOrderOfConversations = inOrderOf(conversations);
-const inOrderOfMessages = inOrderOf(messages, 'conversationKey');
+const inOrderOfMessages = inOrderOf(messages);
 const inOrderOfLeads = inOrderOf(leads);
-const inOrderOfEvents = inOrderOf(events, 'sequence');
+const inOrderOfEvents = inOrderOf(events);
 
 /**
- * Makes what brings values into the order of a table's columns, but for one that comes later. It is compiled from the
- * columns' names: a literal is several times as fast as looking for one value after the other by its name.
+ * Makes what brings values into the order of a table's columns. It is compiled from the columns' names: a literal is
+ * several times as fast as looking for one value after the other by its name.
  */
-function inOrderOf(table: Table, later?: string): (values: object) => Row {
-  const names = Object.keys(getTableColumns(table)).filter((name) => name !== later);
+function inOrderOf(table: Table): (values: object) => Row {
+  const names = Object.keys(getTableColumns(table));
   const literal = `[${names.map((name) => `values.${name} ?? null`).join(', ')}]`;
   return new Function('values', `return ${literal};`) as (values: object) => Row;
 }

@@ -1,7 +1,7 @@
-import { and, eq, getTableColumns, getTableName, gt, isNotNull, notExists, sql, type Table } from 'drizzle-orm';
+import { and, eq, getTableColumns, getTableName, gt, isNotNull, max, notExists, sql, type Table } from 'drizzle-orm';
 import { erasedJson } from '../../domain/events.ts';
 import { analyticsAddition } from './analytics.ts';
-import type { BulkRows } from './bulk-rows.ts';
+import type { BulkRows, RowList } from './bulk-rows.ts';
 import { openQueries } from './compiled.ts';
 import { eventReads } from './events.ts';
 import { leased } from './guard.ts';
@@ -16,6 +16,8 @@ import { pause, Writer } from './writer.ts';
 
 /** How long the write-ahead log may grow, 64 MiB: a page that is changed again and again is copied to the file once. */
 const checkpointPages = 16 * 1024;
+/** Room for the pages of the indexes that rows are scattered over. */
+const cacheKiB = 16 * 1024;
 /** After somebody else has written, they are expected to write again for so long. */
 const companyMs = 1_000;
 
@@ -33,6 +35,8 @@ export class BulkWriter {
   constructor(path: string, { busyTimeoutMs }: { busyTimeoutMs: number }) {
     this.#connection = openWriter(path);
     this.#connection.pragma('synchronous = NORMAL');
+    this.#connection.pragma('foreign_keys = OFF'); // whoever makes rows makes those that they belong to
+    this.#connection.pragma(`cache_size = -${cacheKiB}`);
     this.#connection.pragma(`wal_autocheckpoint = ${checkpointPages}`);
     stopBlocking(this.#connection);
     this.#version = this.#dataVersion();
@@ -69,10 +73,14 @@ export class BulkWriter {
 }
 
 function addition(db: Queries): (rows: BulkRows) => void {
-  const addConversation = prepareInsert(db, conversations);
-  const addMessage = prepareInsert(db, messages, 'conversationKey');
-  const addLead = prepareInsert(db, leads);
-  const addEvent = prepareInsert(db, events, 'sequence');
+  const lastKey = db
+    .select({ key: max(conversations.key) })
+    .from(conversations)
+    .prepare();
+  const addConversations = prepareInsert(db, conversations, 'key');
+  const addMessages = prepareInsert(db, messages, 'conversationKey');
+  const addLeads = prepareInsert(db, leads);
+  const addEvents = prepareInsert(db, events, 'sequence');
   const addHappenings = analyticsAddition(db);
   const count = db
     .update(accountTotals)
@@ -107,30 +115,42 @@ function addition(db: Queries): (rows: BulkRows) => void {
   const erasuresBefore = erasures();
   return (rows) => {
     const { accountId, totals } = rows;
-    const last = count.get({ ...totals, events: rows.events.length, accountId });
+    const last = count.get({ ...totals, events: rows.events.count, accountId });
     if (last === undefined) throw new Error(`The account ${accountId} has no counters`);
-    for (const { values, messages } of rows.conversations) {
-      const { lastInsertRowid: key } = addConversation.run(...values);
-      for (const message of messages) addMessage.run(key, ...message);
-    }
-    for (const values of rows.leads) addLead.run(...values);
-    const after = last.sequence - rows.events.length;
-    for (const [index, values] of rows.events.entries()) addEvent.run(after + index + 1, ...values);
+    const firstKey = (lastKey.get()?.key ?? 0) + 1;
+    addConversations(rows.conversations, firstKey);
+    addMessages(rows.messages, firstKey);
+    addLeads(rows.leads);
+    const after = last.sequence - rows.events.count;
+    addEvents(rows.events, after + 1);
     // A conversation may have been erased since it was added, before its events have come.
     if (erasures() !== erasuresBefore) forgetErased.run({ accountId, after });
     addHappenings(accountId, rows.happenings);
   };
 }
 
+/** How many rows one statement adds at most: to begin and to end it costs as much as a row or two. */
+const most = 8;
+
 /**
- * An insertion whose values are bound as they come: for so many rows, finding each by its name would cost too much.
- * @param first the column whose value comes first; the others have their table's order
+ * Makes what adds rows. Their values are bound as they come: for so many, finding each by its name would cost too much.
+ * With `OR FAIL` a statement keeps no journal to undo itself: when it fails, the transaction is undone as a whole.
+ * @param counted the column whose values count from 0, and in the table from the number that is given with the rows
  */
-function prepareInsert(db: Queries, table: Table, first?: string) {
+function prepareInsert(db: Queries, table: Table, counted?: string): (rows: RowList, from?: number) => void {
   const columns = Object.entries(getTableColumns(table));
-  columns.sort(([one], [other]) => Number(other === first) - Number(one === first));
-  const names = columns.map(([, { name }]) => name);
-  return db.$client.prepare<unknown[]>(
-    `INSERT INTO ${getTableName(table)} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`,
+  const names = columns.map(([, { name }]) => name).join(', ');
+  const row = `(${columns.map(([key]) => (key === counted ? '? + @from' : '?')).join(', ')})`;
+  const insertions = Array.from({ length: most }, (_, more) =>
+    db.$client.prepare<unknown[]>(
+      `INSERT OR FAIL INTO ${getTableName(table)} (${names}) VALUES ${row}${`, ${row}`.repeat(more)}`,
+    ),
   );
+  return ({ count, values }, from = 0) => {
+    for (let done = 0; done < count; done += most) {
+      const next = Math.min(done + most, count);
+      const bound = values.slice(done * columns.length, next * columns.length);
+      insertions[next - done - 1]?.run(bound, ...(counted === undefined ? [] : [{ from }]));
+    }
+  };
 }

@@ -57,8 +57,15 @@ function slowSteps({ sql, plan }: Explained): string[] {
   return plan.filter(
     (step) =>
       /^USE TEMP B-TREE/.test(step) ||
-      // Of what is being erased nobody asks for more than whether there is any.
-      (/^SCAN /.test(step) && !/VIRTUAL TABLE|CONSTANT ROW|INDEX webhooks_removed$|^SCAN erasing /.test(step)) ||
+      // Of what is being erased nobody asks for more than whether there is any; of `some` there is a bounded number.
+      (/^SCAN /.test(step) &&
+        !/VIRTUAL TABLE|CONSTANT ROW|INDEX webhooks_removed$|^SCAN (erasing |some$)/.test(step)) ||
+      // Who asks for a status must not walk over the others.
+      (/^SEARCH conversations .*INDEX (?!conversations_by_external_id|conversations_by_id \(account_id=\? AND id=)/.test(
+        step,
+      ) &&
+        /"status" = /.test(sql) &&
+        !step.includes('status=?')) ||
       // An index that is entered by the account alone gives all that the account has.
       (!bounded &&
         /^SEARCH (conversations|messages|events|leads|analytics_counters|analytics_histograms) .*\(account_id=\?\)$/.test(
@@ -394,11 +401,12 @@ describe('the queries', () => {
     const after = { id: conversation.id, lastActivityAtMs: startMs };
     for (const sort of conversationSorts) {
       // An external id leaves one row at most: there is nothing to begin in.
-      const pages = await explain(async ({ read }) => {
+      const explained = await explain(async ({ read }) => {
         for (const filter of filters.filter(({ externalId }) => externalId === undefined)) {
           await read.conversations.page(account.id, { filter, sort, limit: 20, offset: 0, after });
         }
       });
+      const pages = explained.filter(({ sql }) => sql.includes('"version"')); // not the places that parts of them end at
       // The cursor takes the place of the bound on its side, so half of them become the same.
       expect(pages).toHaveLength(sort.endsWith('createdAt') ? 4 : 8);
       for (const { sql, plan } of pages) {

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import type { EventType } from '../../src/domain/events.ts';
@@ -85,6 +86,7 @@ test('a conversation is read as it was at one moment, even if another process wr
   const found = await storage.read.conversations.findWithMessages(accountId, conversation.id);
   expect(written).toBe(true);
   expect(found).toEqual({ conversation, messages: [message] });
+  await nextTurn();
   const again = await storage.read.conversations.findWithMessages(accountId, conversation.id);
   expect(again).toMatchObject({ conversation: { subject: 'changed' }, messages: [{ content: 'changed' }] });
 });

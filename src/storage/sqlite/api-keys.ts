@@ -4,6 +4,7 @@ import type { ApiKeyReads, ApiKeyWrites } from '../../domain/ports.ts';
 import { toAccount } from './accounts.ts';
 import { inJoin, type Queries } from './queries.ts';
 import { sliceOf, toMs, toTimestamp } from './rows.ts';
+import { firstId } from './spans.ts';
 import { accounts, apiKeys, meta } from './tables.ts';
 
 type Row = typeof apiKeys.$inferSelect;
@@ -61,8 +62,7 @@ export function apiKeyReads(db: Queries) {
       return row && toApiKey(row);
     },
     page: (accountId, { limit, offset, after }) =>
-      // Every id sorts below a tilde.
-      sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toApiKey),
+      sliceOf(page.all({ accountId, before: after ?? firstId, limit: limit + 1, offset }), limit, toApiKey),
     count: (accountId) => countAll.get({ accountId })?.count ?? 0,
     revocations: () => Number(revocations.get()?.value ?? 0),
     tokenKey: () => {

@@ -1,4 +1,4 @@
-import { and, asc, count, desc, eq, getTableColumns, gt, gte, inArray, lt, lte, type SQL, sql } from 'drizzle-orm';
+import { and, asc, count, desc, eq, getTableColumns, gt, gte, inArray, lt, lte, min, type SQL, sql } from 'drizzle-orm';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
@@ -6,6 +6,7 @@ import type { ClaimedDelivery, DeliveryReads, DeliveryWrites } from '../../domai
 import { eventColumns, toEvent } from './events.ts';
 import { inJoin, isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { countInSpans, firstId, pageFrom, span } from './spans.ts';
 import { attempts, deliveries, events, webhooks } from './tables.ts';
 import { toWebhook } from './webhooks.ts';
 
@@ -100,7 +101,27 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .limit(sql.placeholder('limit'))
     .offset(sql.placeholder('offset'))
     .prepare();
-  const countAll = db.select({ count: count() }).from(webhooks).crossJoin(deliveries).where(ofWebhook).prepare();
+  const place = db
+    .select({ id: deliveries.id })
+    .from(webhooks)
+    .crossJoin(deliveries)
+    .where(and(ofWebhook, lt(deliveries.id, inJoin('before'))))
+    .orderBy(desc(deliveries.id))
+    .limit(1)
+    .offset(sql.placeholder('offset'))
+    .prepare();
+  const some = db
+    .select({ id: deliveries.id })
+    .from(webhooks)
+    .crossJoin(deliveries)
+    .where(and(ofWebhook, lt(deliveries.id, inJoin('before'))))
+    .orderBy(desc(deliveries.id))
+    .limit(span)
+    .as('some');
+  const countSome = db
+    .select({ count: count(), lastId: min(some.id) })
+    .from(some)
+    .prepare();
   const attemptRanges = db
     .select({ index: sql<number>`range.key`, attempt: attemptColumns })
     .from(sql`json_each(${sql.placeholder('ranges')}) AS range`)
@@ -171,14 +192,19 @@ export function deliveryReads(db: Queries): DeliveryReads {
     },
     findMany: (accountId, ids) =>
       inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDeliveryOfWebhook)),
-    page: (accountId, webhookId, { limit, offset, after }) =>
-      // Every id sorts below a tilde.
-      sliceOf(
-        page.all({ accountId, webhookId, before: after ?? '~', limit: limit + 1, offset }),
-        limit,
-        toDeliveryOfWebhook,
+    page: (accountId, webhookId, query) =>
+      pageFrom(
+        query,
+        ({ limit, offset, after = firstId }) =>
+          sliceOf(
+            page.all({ accountId, webhookId, before: after, limit: limit + 1, offset }),
+            limit,
+            toDeliveryOfWebhook,
+          ),
+        (after = firstId, entries) => place.get({ accountId, webhookId, before: after, offset: entries - 1 })?.id,
       ),
-    count: (accountId, webhookId) => countAll.get({ accountId, webhookId })?.count ?? 0,
+    count: (accountId, webhookId) =>
+      countInSpans((before = firstId) => countSome.get({ accountId, webhookId, before }) ?? { count: 0, lastId: null }),
     attempts: (accountId, asked) => {
       const lists: Attempt[][] = asked.map(() => []);
       const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));

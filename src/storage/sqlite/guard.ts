@@ -45,11 +45,15 @@ export function patient<S extends Section>(section: S, busyTimeoutMs: number): S
     entries.map(([name, method]) => [
       name,
       (...args: never[]): unknown => {
-        try {
-          return method(...args);
-        } catch (error) {
+        const again = (error: unknown): unknown => {
           if (isBusy(error)) return retry(() => method(...args), performance.now() + busyTimeoutMs);
           throw asDomainError(error);
+        };
+        try {
+          const result = method(...args);
+          return result instanceof Promise ? result.catch(again) : result;
+        } catch (error) {
+          return again(error);
         }
       },
     ]),
@@ -60,7 +64,7 @@ async function retry(read: () => unknown, deadlineMs: number): Promise<unknown> 
   for (let attempt = 0; ; attempt++) {
     await pause(retryDelayMs(attempt));
     try {
-      return read();
+      return await read();
     } catch (error) {
       if (!isBusy(error) || performance.now() >= deadlineMs) throw asDomainError(error);
     }

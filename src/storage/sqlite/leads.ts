@@ -3,6 +3,7 @@ import type { Lead } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/ports.ts';
 import { isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { firstId, pageFrom } from './spans.ts';
 import { accountTotals, leads } from './tables.ts';
 
 type Row = typeof leads.$inferSelect;
@@ -41,6 +42,14 @@ export function leadReads(db: Queries): LeadReads {
     .limit(sql.placeholder('limit'))
     .offset(sql.placeholder('offset'))
     .prepare();
+  const place = db
+    .select({ id: leads.id })
+    .from(leads)
+    .where(and(ofAccount, lt(leads.id, sql.placeholder('before'))))
+    .orderBy(desc(leads.id))
+    .limit(1)
+    .offset(sql.placeholder('offset'))
+    .prepare();
   const count = db
     .select({ count: accountTotals.leads })
     .from(accountTotals)
@@ -52,9 +61,13 @@ export function leadReads(db: Queries): LeadReads {
       return row && toLead(row);
     },
     findMany: (accountId, ids) => inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toLead)),
-    page: (accountId, { limit, offset, after }) =>
-      // Every id sorts below a tilde.
-      sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toLead),
+    page: (accountId, query) =>
+      pageFrom(
+        query,
+        ({ limit, offset, after = firstId }) =>
+          sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toLead),
+        (after = firstId, entries) => place.get({ accountId, before: after, offset: entries - 1 })?.id,
+      ),
     count: (accountId) => count.get({ accountId })?.count ?? 0,
   };
 }

@@ -3,6 +3,7 @@ import type { WebhookReads, WebhookWrites } from '../../domain/ports.ts';
 import type { StoredWebhook } from '../../domain/webhook.ts';
 import { jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { firstId } from './spans.ts';
 import { webhooks } from './tables.ts';
 
 type Row = typeof webhooks.$inferSelect;
@@ -57,8 +58,7 @@ export function webhookReads(db: Queries): WebhookReads {
     },
     findMany: (accountId, ids) => inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toWebhook)),
     page: (accountId, { limit, offset, after }) =>
-      // Every id sorts below a tilde.
-      sliceOf(page.all({ accountId, before: after ?? '~', limit: limit + 1, offset }), limit, toWebhook),
+      sliceOf(page.all({ accountId, before: after ?? firstId, limit: limit + 1, offset }), limit, toWebhook),
     count: (accountId) => countAll.get({ accountId })?.count ?? 0,
     enabled: (accountId) => enabled.all({ accountId }),
   };

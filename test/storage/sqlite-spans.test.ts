@@ -1,0 +1,177 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { StoredConversation } from '../../src/domain/conversation.ts';
+import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
+import { statuses } from '../../src/domain/lifecycle.ts';
+import { timestamp } from '../../src/domain/time.ts';
+import { BulkWriter } from '../../src/storage/sqlite/bulk.ts';
+import { conversationRow, leadRow, Rows } from '../../src/storage/sqlite/bulk-rows.ts';
+import { span } from '../../src/storage/sqlite/spans.ts';
+import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import {
+  ids,
+  sampleConversation,
+  sampleDelivery,
+  sampleLead,
+  sampleWebhook,
+  startMs,
+  storedAccount,
+} from './samples.ts';
+
+// What a page shows is little; what it passes over can be all that an account has. Nobody else waits for that.
+
+/** More than twice what is walked at once. */
+const many = 12_000;
+const some = 6_000;
+const minuteMs = 60_000;
+
+/** Runs something, and says how often the loop has turned meanwhile. */
+async function turning<T>(work: () => T | Promise<T>): Promise<{ result: T; turns: number }> {
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    if (isOver) return;
+    turns++;
+    setImmediate(count);
+  };
+  setImmediate(count);
+  const result = await work();
+  isOver = true;
+  return { result, turns };
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
+let storage: SqliteStorage;
+let accountId: string;
+/** All of an account's conversations in each order. */
+const inOrder = {} as Record<ConversationSort, readonly StoredConversation[]>;
+
+beforeAll(async () => {
+  const path = join(folder, 'test.db');
+  storage = openSqliteStorage(path);
+  accountId = (await storedAccount(storage)).id;
+  const all: { conversation: StoredConversation; activeMs: number }[] = [];
+  const [conversations, leads, none] = [new Rows(), new Rows(), new Rows()];
+  for (let index = 0; index < many; index++) {
+    const createdMs = startMs + index * minuteMs;
+    // Most go quiet soon; some old ones are spoken in again.
+    const activeMs = createdMs + (index % 7 === 0 ? ((index * 7_919) % many) * minuteMs : 1_000);
+    const facts = { status: statuses[index % 3] ?? 'active', lastActivityAt: timestamp(activeMs) };
+    const conversation = sampleConversation(facts, createdMs);
+    all.push({ conversation, activeMs });
+    conversations.add(conversationRow(accountId, conversation, index, false));
+    leads.add(leadRow(accountId, sampleLead({ id: ids.next('lead', createdMs) })));
+  }
+  inOrder.createdAt = all.map(({ conversation }) => conversation);
+  // Sorting keeps those of the same moment in the order of their ids.
+  inOrder.lastActivityAt = all.toSorted((a, b) => a.activeMs - b.activeMs).map(({ conversation }) => conversation);
+  inOrder['-createdAt'] = inOrder.createdAt.toReversed();
+  inOrder['-lastActivityAt'] = inOrder.lastActivityAt.toReversed();
+  const writer = new BulkWriter(path, { busyTimeoutMs: 5_000 });
+  const totals = { active: many / 3, pending: many / 3, closed: many / 3, leads: many };
+  const rest = { messages: none, events: none, happenings: new Map() };
+  await writer.write({ accountId, totals, conversations, leads, ...rest });
+  await writer.close();
+});
+afterAll(async () => {
+  await storage.close();
+  rmSync(folder, { recursive: true });
+});
+
+function accepts({ status, createdAfter, createdBefore }: ConversationFilter, one: StoredConversation): boolean {
+  return (
+    (status ?? one.status) === one.status &&
+    (createdAfter === undefined || one.createdAt > timestamp(createdAfter)) &&
+    (createdBefore === undefined || one.createdAt < timestamp(createdBefore))
+  );
+}
+
+test('a page and its count are right and hold up nobody, however much of an account they pass over', async () => {
+  const { read } = storage;
+  const at = (index: number): number => startMs + index * minuteMs;
+  const windows: ConversationFilter[] = [
+    {},
+    { createdBefore: at(100) },
+    { createdAfter: at(many - 100) },
+    { createdAfter: at(5_000), createdBefore: at(5_040) },
+    { createdAfter: at(many) },
+    { createdAfter: at(10), createdBefore: at(many - 10) },
+  ];
+  const filters = windows.flatMap((window) => [window, { ...window, status: 'closed' as const }]);
+  for (const filter of filters) {
+    const matching = inOrder.createdAt.filter((one) => accepts(filter, one));
+    const counted = await turning(() => read.conversations.count(accountId, filter));
+    expect(counted.result).toBe(matching.length);
+    const isNarrowed = (filter.createdAfter ?? filter.createdBefore) !== undefined;
+    if (isNarrowed) expect(counted.turns).toBeGreaterThanOrEqual(Math.floor(matching.length / span));
+
+    for (const sort of conversationSorts) {
+      const ofStatus = inOrder[sort].filter(({ status }) => status === (filter.status ?? status));
+      const expected = ofStatus.filter((one) => accepts(filter, one));
+      for (const offset of [0, 30, Math.max(0, expected.length - 5), expected.length, 2 ** 31 - 1]) {
+        const { result, turns } = await turning(() =>
+          read.conversations.page(accountId, { filter, sort, limit: 10, offset }),
+        );
+        const shown = expected.slice(offset, offset + 10);
+        const what = JSON.stringify({ filter, sort, offset });
+        expect(
+          result.items.map(({ id }) => id),
+          what,
+        ).toEqual(shown.map(({ id }) => id));
+        expect(result.hasMore, what).toBe(expected.length > offset + 10);
+        // By creation an index begins at the window; by activity it is walked from one end of the account.
+        const walked = sort.endsWith('createdAt') ? expected : ofStatus;
+        const last = expected[offset + 10] ?? walked.at(-1);
+        const passed = last === undefined ? 0 : walked.indexOf(last);
+        expect(turns, what).toBeGreaterThanOrEqual(Math.floor(passed / (span + 1)));
+      }
+    }
+  }
+});
+
+test('pages by cursor, each of which passes over many, come to everything once', async () => {
+  const filter = { createdAfter: startMs + 5_000 * minuteMs, createdBefore: startMs + 5_060 * minuteMs };
+  for (const sort of ['lastActivityAt', '-lastActivityAt'] as const) {
+    const found: string[] = [];
+    for (let after: { id: string; lastActivityAtMs: number } | undefined, more = true; more; ) {
+      const query = { filter, sort, limit: 7, offset: 0, ...(after !== undefined && { after }) };
+      const { items, hasMore } = await storage.read.conversations.page(accountId, query);
+      found.push(...items.map(({ id }) => id));
+      const last = items.at(-1);
+      after = last && { id: last.id, lastActivityAtMs: Date.parse(last.lastActivityAt) };
+      more = hasMore;
+    }
+    expect(found).toEqual(inOrder[sort].filter((one) => accepts(filter, one)).map(({ id }) => id));
+  }
+});
+
+test('leads and deliveries far down are found and counted so, too', async () => {
+  const { read, write } = storage;
+  const leads = await turning(() => read.leads.page(accountId, { limit: 10, offset: many - 5 }));
+  expect(leads.result).toMatchObject({ items: { length: 5 }, hasMore: false });
+  expect(leads.turns).toBeGreaterThanOrEqual(2);
+  const before = await read.leads.page(accountId, { limit: 10, offset: many - 15 });
+  const next = await read.leads.page(accountId, { limit: 10, offset: 0, after: before.items.at(-1)?.id });
+  expect(next.items).toEqual(leads.result.items);
+
+  const webhook = sampleWebhook();
+  const made = Array.from({ length: some }, (_, index) => sampleDelivery(webhook.id, { eventSequence: index + 1 }));
+  await write(async (tx) => tx.webhooks.insert(accountId, webhook));
+  for (let from = 0; from < some; from += 3_000) {
+    await write(async (tx) => {
+      for (const delivery of made.slice(from, from + 3_000)) await tx.deliveries.insert(delivery);
+    });
+  }
+  const idsOfMade = made
+    .map(({ id }) => id)
+    .sort()
+    .reverse();
+  const deliveries = await turning(() => read.deliveries.page(accountId, webhook.id, { limit: 10, offset: some - 15 }));
+  expect(deliveries.result.items.map(({ id }) => id)).toEqual(idsOfMade.slice(-15, -5));
+  expect(deliveries.turns).toBeGreaterThanOrEqual(1);
+  const counted = await turning(() => read.deliveries.count(accountId, webhook.id));
+  expect(counted.result).toBe(some);
+  expect(counted.turns).toBeGreaterThanOrEqual(1);
+});

@@ -2,7 +2,7 @@ import { DomainError } from '../domain/errors.ts';
 import { Pace } from '../domain/pace.ts';
 import type { Storage } from '../domain/ports.ts';
 
-/** For so long whoever comes is let in at once, before the loop turns. It is what some at once take. */
+/** For so long whoever only reads is let in at once, before the loop turns. It is what some at once take. */
 const openMs = 2;
 /**
  * Those who wait are let in for so long at least before the loop turns, which takes but one new connection each time;
@@ -26,7 +26,7 @@ interface Waiting {
 }
 
 export interface TurnstileOptions {
-  readonly storage: Pick<Storage, 'waitingWrites' | 'writeBacklogMs'>;
+  readonly storage: Pick<Storage, 'holdReads' | 'waitingWrites' | 'writeBacklogMs'>;
   /** Told the first time, and every ten seconds then while it goes on, how many were refused since. */
   readonly onRefusal: (refused: number) => void;
 }
@@ -80,7 +80,8 @@ export class Turnstile {
   }
 
   /**
-   * Comes in, at once or when it is its turn.
+   * Comes in, at once or when it is its turn. Who does more than to read waits for others in any case, for the commit
+   * that they share: so it is let in together with them, and what they all ask for is read once.
    * @throws UNAVAILABLE
    */
   enter(line: Line): Promise<void> | undefined {
@@ -91,7 +92,7 @@ export class Turnstile {
       this.#elseSinceMs = nowMs;
       setImmediate(this.#nextTurn);
     }
-    if (this.#lines[line].length === 0 && nowMs - this.#sliceStartedMs < openMs) return undefined;
+    if (line === 'reads' && this.#lines[line].length === 0 && nowMs - this.#sliceStartedMs < openMs) return undefined;
     return new Promise((enter, refuse) => {
       this.#lines[line].push({ sinceMs: nowMs, enter, refuse });
     });
@@ -125,6 +126,7 @@ export class Turnstile {
   /** Lets them in one after the other, each when the one before has got as far as it gets without waiting. */
   #letInUntil(endMs: number): void {
     const { storage } = this.#options;
+    const endReads = storage.holdReads(); // all of them have come by now, and the loop does not turn until the end
     let entered = 0;
     const next = (): void => {
       const nowMs = performance.now();
@@ -132,6 +134,7 @@ export class Turnstile {
       const isOver = nowMs >= endMs || storage.writeBacklogMs > patienceMs / 2;
       const first = isOver && entered > 0 ? undefined : this.#takeFirst();
       if (first === undefined) {
+        endReads();
         this.#elseSinceMs = nowMs;
         setImmediate(this.#nextTurn);
         return;

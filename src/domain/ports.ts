@@ -96,6 +96,12 @@ export interface WebhookTargets {
 export interface Storage {
   readonly read: Reads;
   /**
+   * Until that is ended, reads need show no more than what is committed now, which makes them cheaper. So it is for
+   * those only who have come before, and for no longer than the event loop does not turn.
+   * @returns ends it
+   */
+  holdReads(): () => void;
+  /**
    * Runs a work in a transaction.
    *
    * The work must await nothing but its `tx`, and must be safe to repeat: it may be run again when

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { request } from 'undici';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { clientAddress, FailedAttempts } from '../../src/access/failed-attempts.ts';
 import { createApiKey, type NewApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
@@ -34,8 +34,8 @@ function operatorOf({ account: owner }: TestAccount): Caller {
   return { account: owner, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
 }
 
-async function newKey(input: object = {}, of: TestAccount = account): Promise<NewApiKey> {
-  return (await createApiKey.execute(server.app.world, operatorOf(of), { name: 'made by a test', ...input })).apiKey;
+async function newKey(input: object = {}, of: TestAccount = account, on: TestServer = server): Promise<NewApiKey> {
+  return (await createApiKey.execute(on.app.world, operatorOf(of), { name: 'made by a test', ...input })).apiKey;
 }
 
 interface Answer {
@@ -165,6 +165,35 @@ describe('a revocation', () => {
       expect(answer).toMatchObject({ status: 401, code: 'UNAUTHENTICATED', words: unknown[face]?.words });
       expect(answer.headers['www-authenticate']).toBe('Bearer');
     }
+  });
+
+  test('through another server on the file holds from the next request on, however many are being answered', async () => {
+    const own = await startTestServer();
+    onTestFinished(() => own.close());
+    const beside = await startTestServer({ databasePath: own.databasePath, clock: own.clock });
+    onTestFinished(() => beside.close());
+    const owner = await own.account();
+    const operator = beside.clientFor(owner.secret);
+    let isOver = false;
+    const crowd = Promise.all(
+      Array.from({ length: 40 }, async (_, index) => {
+        while (!isOver) {
+          const { status } = await (index % 8 === 0
+            ? owner.rest('POST', '/conversations')
+            : owner.rest('GET', '/account'));
+          expect(status).toBeLessThan(300);
+        }
+      }),
+    );
+    for (let round = 0; round < 10; round++) {
+      own.clock.advance(minuteMs); // so that failed attempts are no limit
+      const { id, secret } = await newKey({}, owner, own);
+      expect((await own.clientFor(secret).rest('GET', '/account')).status).toBe(200);
+      expect((await operator.rest('DELETE', `/api-keys/${id}`)).status).toBe(204);
+      for (const { status } of await onBothFaces(own.url, bearer(secret))) expect(status).toBe(401);
+    }
+    isOver = true;
+    await crowd;
   });
 
   test('by the command line, in another process, holds within 100 ms', { timeout: 60_000 }, async () => {

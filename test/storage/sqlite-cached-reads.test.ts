@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { Recent } from '../../src/domain/recent.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
@@ -9,8 +10,8 @@ import { sampleConversation, sampleMessage, storedAccount } from './samples.ts';
 
 const firstPage = { filter: {}, sort: '-createdAt', limit: 5, offset: 0 } as const;
 
-function open(path: string): SqliteStorage {
-  const storage = openSqliteStorage(path);
+function open(path: string, onStatement?: (sql: string) => void): SqliteStorage {
+  const storage = openSqliteStorage(path, { onStatement });
   onTestFinished(() => storage.close());
   return storage;
 }
@@ -85,4 +86,43 @@ test('of what is kept the last used stays, within its weight, and an older versi
   expect([recent.get('a', 1), recent.get('a', 2), recent.get('a', 3)]).toEqual([undefined, 'A', undefined]);
   recent.keep('e', 1, 'too heavy', 11);
   expect(recent.get('e', 1)).toBeUndefined();
+});
+
+test('whether anybody has committed is asked once for all that is read before the loop goes on, or while reads are held', async () => {
+  let asked = 0;
+  const path = join(temporaryFolder(), 'test.db');
+  const beside = open(path);
+  const { id: accountId } = await storedAccount(beside);
+  const { read, holdReads } = open(path, (sql) => {
+    if (sql === 'PRAGMA data_version') asked++;
+  });
+  /** Two requests, of which each reads three things; then somebody else writes. */
+  async function readTwice(end = () => {}): Promise<{ totals: number[]; asked: number }> {
+    const before = asked;
+    const totals: number[] = [];
+    for (let request = 0; request < 2; request++) {
+      await read.accounts.find(accountId);
+      totals.push(await read.conversations.count(accountId, {}));
+      await read.conversations.page(accountId, firstPage);
+      await new Promise<void>((resolve) => process.nextTick(resolve)); // as far as a request gets without waiting
+    }
+    end();
+    const result = { totals, asked: asked - before };
+    await nextTurn();
+    await beside.write(async (tx) => tx.conversations.insert(accountId, sampleConversation({})));
+    return result;
+  }
+  expect(await readTwice()).toEqual({ totals: [0, 0], asked: 2 });
+  expect(await readTwice(holdReads())).toEqual({ totals: [1, 1], asked: 1 });
+  expect(await readTwice()).toEqual({ totals: [2, 2], asked: 2 });
+});
+
+test('what this process commits is seen at once, even by reads that are held', async () => {
+  const storage = open(join(temporaryFolder(), 'test.db'));
+  const { id: accountId } = await storedAccount(storage);
+  const release = storage.holdReads();
+  expect(await storage.read.conversations.count(accountId, {})).toBe(0);
+  await storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation({})));
+  expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+  release();
 });

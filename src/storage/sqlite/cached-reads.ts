@@ -7,16 +7,17 @@ import type { AccountReads, ApiKeyReads, ConversationReads, FoundApiKey, Message
 import { Recent } from '../../domain/recent.ts';
 import { accountReads } from './accounts.ts';
 import { apiKeyReads } from './api-keys.ts';
-import { conversationReads, versionReads } from './conversations.ts';
+import { mayPassOverMany, versionReads } from './conversation-lists.ts';
+import { conversationReads } from './conversations.ts';
 import { messageReads } from './messages.ts';
 import type { Queries } from './queries.ts';
 import { sliceOf } from './rows.ts';
-import { Unchanged } from './unchanged.ts';
+import { type Commits, Unchanged } from './unchanged.ts';
 
-// What is asked again and again is read once. Nothing here can be out of date: each answer begins with a question
-// to the database, for a version or for whether anything was committed. But messages never change, and whoever asks
-// for them has just read the conversation that has them. Only for connections that read: what a writing one sees
-// may still be undone.
+// What is asked again and again is read once. Nothing here can be out of date: what is answered hangs on a question
+// to the database, put after whoever asks had come: whether anything was committed. But messages never change, and
+// whoever asks for them has just read the conversation that has them. Only for connections that read: what a writing
+// one sees may still be undone.
 
 /** Rough sizes in memory, in bytes. */
 const maxKept = 4 * 1024 * 1024;
@@ -33,22 +34,26 @@ interface Whole {
   readonly messages: readonly Message[];
 }
 
-export function cachedConversationReads(db: Queries): ConversationReads {
+export function cachedConversationReads(db: Queries, commits: Commits): ConversationReads {
   const reads = conversationReads(db);
   const versions = versionReads(db);
   const rows = new Recent<StoredConversation>(maxKept);
   const wholes = new Recent<Whole>(maxKeptWhole);
-  const pages = new Unchanged<Slice<StoredConversation>>(db.$client, 100);
-  const totals = new Unchanged<number>(db.$client, 1_000);
+  const current = new Unchanged<number | undefined>(commits, 4_000);
+  const pages = new Unchanged<Slice<StoredConversation>>(commits, 100);
+  const totals = new Unchanged<number>(commits, 1_000);
 
   const keep = (conversation: StoredConversation): void =>
     rows.keep(conversation.id, conversation.version, conversation, weightOf(conversation));
+
+  const versionOf = (accountId: string, id: string): number | undefined =>
+    current.get(`${accountId} ${id}`, () => versions.find(accountId, id));
 
   function firstPage(accountId: string, query: ConversationQuery): Slice<StoredConversation> {
     const places = sliceOf(versions.page(accountId, query), query.limit, (place) => place);
     const items = places.items.flatMap(({ id, version }) => rows.get(id, version) ?? []);
     if (items.length === places.items.length) return { items, hasMore: places.hasMore };
-    const slice = reads.page(accountId, query);
+    const slice = reads.pageAtOnce(accountId, query);
     slice.items.forEach(keep);
     return slice;
   }
@@ -58,7 +63,7 @@ export function cachedConversationReads(db: Queries): ConversationReads {
     findMany(accountId, ids) {
       const [id] = ids;
       if (ids.length !== 1 || id === undefined) return reads.findMany(accountId, ids);
-      const version = versions.find(accountId, id);
+      const version = versionOf(accountId, id);
       const kept = version === undefined ? undefined : rows.get(id, version);
       if (version === undefined || kept !== undefined) return [kept];
       const found = reads.find(accountId, id);
@@ -66,7 +71,7 @@ export function cachedConversationReads(db: Queries): ConversationReads {
       return [found];
     },
     findWithMessages(accountId, id) {
-      const version = versions.find(accountId, id);
+      const version = versionOf(accountId, id);
       if (version === undefined) return undefined;
       const kept = wholes.get(id, version);
       if (kept !== undefined) return kept;
@@ -79,12 +84,12 @@ export function cachedConversationReads(db: Queries): ConversationReads {
     },
     page(accountId, query) {
       // Further pages are read by those who read everything once.
-      if (query.after !== undefined || query.offset > 0) return reads.page(accountId, query);
+      if (query.after !== undefined || query.offset > 0 || mayPassOverMany(query)) return reads.page(accountId, query);
       return pages.get(JSON.stringify([accountId, query]), () => firstPage(accountId, query));
     },
     count: (accountId, filter) =>
       Object.values(filter).every((value) => value === undefined)
-        ? totals.get(accountId, () => reads.count(accountId, filter))
+        ? totals.get(accountId, () => reads.countAll(accountId))
         : reads.count(accountId, filter),
   };
 }
@@ -110,15 +115,15 @@ export function cachedMessageReads(db: Queries): MessageReads {
   };
 }
 
-export function cachedAccountReads(db: Queries) {
+export function cachedAccountReads(db: Queries, commits: Commits) {
   const reads = accountReads(db);
-  const found = new Unchanged<Account | undefined>(db.$client, 1_000);
+  const found = new Unchanged<Account | undefined>(commits, 1_000);
   return { ...reads, find: (id: string) => found.get(id, () => reads.find(id)) } satisfies AccountReads;
 }
 
-export function cachedApiKeyReads(db: Queries): ApiKeyReads {
+export function cachedApiKeyReads(db: Queries, commits: Commits): ApiKeyReads {
   const reads = apiKeyReads(db);
-  const keys = new Unchanged<FoundApiKey | undefined>(db.$client, 1_000);
+  const keys = new Unchanged<FoundApiKey | undefined>(commits, 1_000);
   return {
     ...reads,
     findBySecret: (hash) =>

@@ -1,14 +1,15 @@
-import type { RunResult } from 'better-sqlite3';
-import { Column, getTableName, is, noopDecoder, Param, Placeholder, SQL } from 'drizzle-orm';
+import type { RunResult, Statement } from 'better-sqlite3';
+import { Column, getTableName, is, noopDecoder, Param, Placeholder, type QueryWithTypings, SQL } from 'drizzle-orm';
 import { BetterSQLite3Database } from 'drizzle-orm/better-sqlite3';
 import { BetterSQLiteSession, PreparedQuery } from 'drizzle-orm/better-sqlite3/session';
 import { SQLiteSyncDialect } from 'drizzle-orm/sqlite-core';
 import type { Connection } from './open.ts';
 import type { Queries } from './queries.ts';
 
-// Drizzle builds the statements and knows their types. It also binds values and reads rows by looking at
-// each of them anew, which costs more than the query itself: a list took a third of its time there. So its
-// prepared query is replaced by one that has looked once.
+// Drizzle builds the statements and knows their types. It writes the text of each at once and has it prepared: at a
+// start that is hundreds, of which few are used soon, so here both are done when one is used. It also binds values and
+// reads rows by looking at each of them anew, which costs more than the query itself: a list took a third of its time
+// there. So its prepared query is replaced by one that has looked once.
 
 type Row = readonly unknown[];
 type Values = Readonly<Record<string, unknown>>;
@@ -22,25 +23,34 @@ interface Field {
   readonly field: unknown;
 }
 
+/** What drizzle makes a prepared query of, beside its statement. */
+type Facts = ConstructorParameters<typeof PreparedQuery> extends [unknown, ...infer Rest] ? Rest : never;
+
 /** What of drizzle's prepared query is not in its types. */
 interface Inside {
-  readonly stmt: {
-    raw(): unknown;
-    run(...values: unknown[]): RunResult;
-    get(...values: unknown[]): unknown;
-    all(...values: unknown[]): unknown[];
-  };
-  readonly query: { readonly params: readonly unknown[] };
+  readonly query: { readonly sql: string; readonly params: readonly unknown[] };
   readonly fields: readonly Field[] | undefined;
   readonly joinsNotNullableMap: Readonly<Record<string, boolean>> | undefined;
 }
 
 class CompiledQuery extends PreparedQuery {
+  readonly #connection: Connection;
+  #statement: Statement<unknown[]> | undefined;
   #bind: ((values: Values) => unknown[]) | undefined;
   #read: ((row: Row) => unknown) | undefined;
 
+  constructor(connection: Connection, ...facts: Facts) {
+    super(undefined as never, ...facts); // the statement comes later
+    this.#connection = connection;
+  }
+
   get #inside(): Inside {
     return this as unknown as Inside;
+  }
+
+  #prepared(): Statement<unknown[]> {
+    this.#statement ??= this.#connection.prepare<unknown[]>(this.#inside.query.sql);
+    return this.#statement;
   }
 
   #values(values: Values): unknown[] {
@@ -49,27 +59,27 @@ class CompiledQuery extends PreparedQuery {
   }
 
   #reader(): ((row: Row) => unknown) | undefined {
-    const { fields, stmt, joinsNotNullableMap } = this.#inside;
+    const { fields, joinsNotNullableMap } = this.#inside;
     if (this.#read === undefined && fields !== undefined) {
-      stmt.raw();
+      this.#prepared().raw();
       this.#read = compileReading(fields, joinsNotNullableMap);
     }
     return this.#read;
   }
 
   override run(values: Values = {}): RunResult {
-    return this.#inside.stmt.run(...this.#values(values));
+    return this.#prepared().run(...this.#values(values));
   }
 
   override get(values: Values = {}): unknown {
     const read = this.#reader();
-    const row = this.#inside.stmt.get(...this.#values(values));
+    const row = this.#prepared().get(...this.#values(values));
     return row === undefined || read === undefined ? row : read(row as Row);
   }
 
   override all(values: Values = {}): unknown {
     const read = this.#reader();
-    const rows = this.#inside.stmt.all(...this.#values(values));
+    const rows = this.#prepared().all(...this.#values(values));
     return read === undefined ? rows : (rows as Row[]).map(read);
   }
 }
@@ -149,15 +159,33 @@ type PrepareArguments = Parameters<Session['prepareQuery']>;
 class CompiledSession extends BetterSQLiteSession<Record<string, never>, Record<string, never>> {
   // biome-ignore lint/suspicious/noExplicitAny: what a query gives is for its builder to say, as in drizzle
   override prepareQuery(...[query, fields, method, inArrays, mapper, metadata, caching]: PrepareArguments): any {
-    const statement = this['client'].prepare(query.sql);
-    const [logger, cache] = [this['logger'], this['cache']];
-    return new CompiledQuery(statement, query, logger, cache, metadata, caching, fields, method, inArrays, mapper);
+    const [client, logger, cache] = [this['client'], this['logger'], this['cache']];
+    return new CompiledQuery(client, query, logger, cache, metadata, caching, fields, method, inArrays, mapper);
+  }
+}
+
+/** Writes the text of a statement when it is first asked for. */
+class LateDialect extends SQLiteSyncDialect {
+  override sqlToQuery(...statement: Parameters<SQLiteSyncDialect['sqlToQuery']>): QueryWithTypings {
+    let written: QueryWithTypings | undefined;
+    const query = (): QueryWithTypings => {
+      written ??= super.sqlToQuery(...statement);
+      return written;
+    };
+    return {
+      get sql() {
+        return query().sql;
+      },
+      get params() {
+        return query().params;
+      },
+    };
   }
 }
 
 /** Drizzle on a connection, with statements that are compiled when they are first used. */
 export function openQueries(connection: Connection): Queries {
-  const dialect = new SQLiteSyncDialect();
+  const dialect = new LateDialect();
   const session = new CompiledSession(connection, dialect, undefined);
   const database = new BetterSQLite3Database('sync', dialect, session as never, undefined);
   return Object.assign(database, { $client: connection });

@@ -26,6 +26,7 @@ import {
 import type { Queries } from './queries.ts';
 import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
 import { refuseSuperseded } from './superseded.ts';
+import { Commits } from './unchanged.ts';
 import { CommitWatch } from './watch.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
 import { type Lease, Writer, type WriterOptions } from './writer.ts';
@@ -45,14 +46,19 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   const { writing, reading, migrations } = openConnections(path, options);
   const watch = new CommitWatch(writing);
   watch.cleanLog(); // a process that was killed right after erasing something could not do it any more
+  const commits = new Commits(reading);
   const writer = new Writer(writing, transactionsOn(openQueries(writing), watch), {
     ...options,
     onBegin: refuseSuperseded(writing),
-    onCommit: watch.committed,
+    onCommit: () => {
+      commits.askAgain();
+      watch.committed();
+    },
   });
   return {
     migrations,
-    read: readsOn(openQueries(reading), busyTimeoutMs),
+    read: readsOn(openQueries(reading), commits, busyTimeoutMs),
+    holdReads: () => commits.hold(),
     write: (work) => writer.write(work),
     watch: (listener) => watch.watch(listener),
     check: patient(checkOf(reading), busyTimeoutMs).check,
@@ -100,11 +106,11 @@ function openBoth(path: string, options: ConnectionOptions) {
   }
 }
 
-function readsOn(db: Queries, busyTimeoutMs: number): Reads {
+function readsOn(db: Queries, commits: Commits, busyTimeoutMs: number): Reads {
   return {
-    accounts: patient(cachedAccountReads(db), busyTimeoutMs),
-    apiKeys: patient(cachedApiKeyReads(db), busyTimeoutMs),
-    conversations: patient(cachedConversationReads(db), busyTimeoutMs),
+    accounts: patient(cachedAccountReads(db, commits), busyTimeoutMs),
+    apiKeys: patient(cachedApiKeyReads(db, commits), busyTimeoutMs),
+    conversations: patient(cachedConversationReads(db, commits), busyTimeoutMs),
     messages: patient(cachedMessageReads(db), busyTimeoutMs),
     events: patient(eventReads(db), busyTimeoutMs),
     leads: patient(leadReads(db), busyTimeoutMs),

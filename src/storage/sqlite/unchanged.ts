@@ -1,24 +1,66 @@
 import type { Connection } from './open.ts';
 
 /**
- * Keeps what was read until anybody commits anything, in whichever process: `PRAGMA data_version` of a connection
- * changes with each commit of another one, and asking for it takes a fraction of a query.
+ * Says whether anybody has committed anything, in whichever process: `PRAGMA data_version` of a connection changes
+ * with each commit of another one. To ask takes a good part of a query, so one answer serves whatever is read before
+ * the loop goes on to something else, by requests that had all come before it was asked.
  */
-export class Unchanged<T> {
+export class Commits {
   readonly #dataVersion: () => unknown;
-  readonly #maxKept: number;
-  readonly #kept = new Map<string, T>();
   #version: unknown;
   #state = 0;
+  #isKnown = false;
+  #isHeld = false;
 
-  /**
-   * @param connection one that only reads: its own commits would not show
-   * @param maxKept how many things at most
-   */
-  constructor(connection: Connection, maxKept: number) {
-    this.#maxKept = maxKept;
+  /** @param connection one that only reads: its own commits would not show */
+  constructor(connection: Connection) {
     const statement = connection.prepare('PRAGMA data_version').pluck();
     this.#dataVersion = () => statement.get();
+  }
+
+  /** A number that stays the same until the next commit. */
+  get state(): number {
+    if (this.#isKnown) return this.#state;
+    const version = this.#dataVersion();
+    if (version !== this.#version) {
+      this.#version = version;
+      this.#state++;
+    }
+    this.#isKnown = true;
+    if (!this.#isHeld) process.nextTick(this.askAgain);
+    return this.#state;
+  }
+
+  /** Somebody may have committed. */
+  readonly askAgain = (): void => {
+    this.#isKnown = false;
+  };
+
+  /**
+   * From here on one answer serves all that is read: only for those who have come before, and until the loop turns.
+   * @returns ends that
+   */
+  hold(): () => void {
+    this.#isHeld = true;
+    this.#isKnown = false;
+    return () => {
+      this.#isHeld = false;
+      this.#isKnown = false;
+    };
+  }
+}
+
+/** Keeps what was read until anybody commits anything. */
+export class Unchanged<T> {
+  readonly #commits: Commits;
+  readonly #maxKept: number;
+  readonly #kept = new Map<string, T>();
+  #state = -1;
+
+  /** @param maxKept how many things at most */
+  constructor(commits: Commits, maxKept: number) {
+    this.#commits = commits;
+    this.#maxKept = maxKept;
   }
 
   /**
@@ -26,15 +68,13 @@ export class Unchanged<T> {
    * @param read is told a number that stays the same until the next commit
    */
   get(key: string, read: (state: number) => T): T {
-    const version = this.#dataVersion();
-    if (version !== this.#version || this.#kept.size >= this.#maxKept) {
-      this.#kept.clear();
-      this.#version = version;
-      this.#state++;
-    }
+    const { state } = this.#commits;
+    if (state !== this.#state) this.#kept.clear();
+    this.#state = state;
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
-    const value = read(this.#state);
+    const value = read(state);
+    if (this.#kept.size >= this.#maxKept) this.#kept.clear();
     this.#kept.set(key, value);
     return value;
   }

@@ -73,12 +73,11 @@ function forwarder(url: string, { secret: given }: ListenOptions) {
   if (given === undefined) console.error(`Each event is signed with ${secret}`);
   const policy = { allowHttp: true, allowPrivate: true };
   const post = new LatePost({ policy, connectMs: attemptMs, totalMs: attemptMs });
-  const signal = new AbortController().signal;
   return {
     async send(event: LogEvent): Promise<string> {
       const now = systemClock.now();
       const signature = sign(event.id, now, event.json, [secret]);
-      const { status, error } = await post.send({ url, body: event.json, signature }, now, signal);
+      const { status, error } = await post.send({ url, body: event.json, signature }, now);
       return [status, error].filter((part) => part !== null).join(' ');
     },
     close: () => post.close(),

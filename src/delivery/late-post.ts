@@ -18,24 +18,32 @@ export class LatePost {
   /** To be called when there is time for it, so that the first letter does not wait for it. */
   readonly load: () => Promise<Post>;
   #loaded: Post | undefined;
+  #isGivenUp = false;
 
   constructor({ policy, connectMs, totalMs, lookup }: PostOptions) {
     this.load = lazily(async () => {
       const [{ guardedConnector }, { Post }] = await Promise.all([import('./connector.ts'), import('./post.ts')]);
       this.#loaded = new Post(guardedConnector(policy, connectMs, lookup), totalMs);
+      if (this.#isGivenUp) this.#loaded.giveUp();
       return this.#loaded;
     });
   }
 
   /** See Post. */
-  async send(letter: Letter, nowMs: number, signal: AbortSignal): Promise<Outcome> {
+  async send(letter: Letter, nowMs: number): Promise<Outcome> {
     let post: Post;
     try {
       post = this.#loaded ?? (await this.load());
     } catch {
       return { status: null, body: null, error: 'What sends could not be loaded.', isOurs: true };
     }
-    return await post.send(letter, nowMs, signal);
+    return await post.send(letter, nowMs);
+  }
+
+  /** See Post. */
+  giveUp(): void {
+    this.#isGivenUp = true;
+    this.#loaded?.giveUp();
   }
 
   async close(): Promise<void> {

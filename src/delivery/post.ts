@@ -35,6 +35,8 @@ const userAgent = 'conversation-service-webhooks/1';
 export class Post {
   readonly #agent: Agent;
   readonly #totalMs: number;
+  readonly #underway = new Set<Exchange>();
+  #isGivenUp = false;
 
   /** @param totalMs how long an attempt may take, connecting and the answer included */
   constructor(connect: ReturnType<typeof guardedConnector>, totalMs: number) {
@@ -42,31 +44,32 @@ export class Post {
     this.#agent = new Agent({ connect, headersTimeout: totalMs, bodyTimeout: totalMs, maxHeaderSize: 16 * 1024 });
   }
 
-  /**
-   * Never rejects.
-   * @param signal gives it up, as at a shutdown
-   */
-  send({ url, signature, traceparent, body }: Letter, nowMs: number, signal: AbortSignal): Promise<Outcome> {
+  /** Never rejects. */
+  send({ url, signature, traceparent, body }: Letter, nowMs: number): Promise<Outcome> {
     return new Promise((resolve) => {
       const { origin, pathname, search } = new URL(url);
       const exchange = new Exchange(nowMs, this.#totalMs, (outcome) => {
         clearTimeout(timer);
-        signal.removeEventListener('abort', giveUp);
+        this.#underway.delete(exchange);
         resolve(outcome);
       });
-      const giveUp = (): void => exchange.giveUp();
-      const timer = setTimeout(giveUp, this.#totalMs);
-      signal.addEventListener('abort', giveUp);
+      const timer = setTimeout(() => exchange.giveUp(), this.#totalMs);
+      this.#underway.add(exchange);
       const headers = {
         'content-type': 'application/json',
         'user-agent': userAgent,
         ...signature,
         ...(traceparent !== undefined && { traceparent }),
       };
-      if (signal.aborted)
-        giveUp(); // it tells of that only once
+      if (this.#isGivenUp) exchange.giveUp();
       else this.#agent.dispatch({ origin, path: pathname + search, method: 'POST', headers, body }, exchange);
     });
+  }
+
+  /** Waits for no answer any more, as at the end of a shutdown: neither of what is underway nor of what is still sent. */
+  giveUp(): void {
+    this.#isGivenUp = true;
+    for (const exchange of this.#underway) exchange.giveUp();
   }
 
   async close(): Promise<void> {
@@ -156,6 +159,7 @@ const brokenOff = 'The answer broke off.';
 
 /** Bytes of whatever kind as text that can be stored and shown. A character that was cut in two is left out. */
 function textOf(bytes: Buffer): string {
+  if (bytes.length === 0) return '';
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\ufffd');
 }
 

@@ -125,7 +125,10 @@ export class WebhookSender {
     this.#unwatch();
     clearTimeout(this.#looking);
     clearTimeout(this.#alarm);
-    const timer = setTimeout(() => this.#giveUp.abort(), graceMs);
+    const timer = setTimeout(() => {
+      this.#giveUp.abort();
+      this.#options.post.giveUp();
+    }, graceMs);
     while (this.#running.size > 0) await Promise.all(this.#running);
     clearTimeout(timer);
     await this.#options.post.close();
@@ -218,7 +221,7 @@ export class WebhookSender {
     const signature = sign(delivery.eventId, startedMs, body, secrets);
     const letter = { url: webhook.url, body, signature, traceparent: trace?.traceparent };
     const began = performance.now();
-    const outcome = await post.send(letter, startedMs, this.#giveUp.signal);
+    const outcome = await post.send(letter, startedMs);
     const durationMs = Math.round(performance.now() - began);
     if (outcome.status === null && this.#giveUp.signal.aborted) {
       onEnd(undefined);

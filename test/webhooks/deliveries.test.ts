@@ -1,6 +1,8 @@
 import { request } from 'undici';
 import { expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
+import { serviceConformance } from '../support/conformance.ts';
+import type { Letter } from '../support/receiver.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
 import { until } from '../support/subscribe.ts';
 import { eventually, hourMs, minuteMs, openScene, startConversation } from '../support/webhooks.ts';
@@ -69,6 +71,38 @@ test('a letter is a POST of JSON with the headers of Standard Webhooks, its id t
     'webhook-timestamp': String(Math.floor(clock.nowMs / 1_000)),
     'webhook-signature': expect.stringMatching(/^v1,[A-Za-z0-9+/]{43}=$/),
   });
+});
+
+test('what is sent is as openapi.json says: events, an erased one, samples, with a trace and two signatures', async () => {
+  const { client, receiver, webhook, deliveries } = await openScene();
+  const { id } = await webhook();
+  const conversationId = await makeOneOfEach(client);
+  const headers = { traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' };
+  await client.rest('POST', '/leads', { body: { phone: '+49 30 1234' }, headers });
+  for (const eventType of ['conversation.started', 'message.received', 'conversation.closed', 'lead.captured']) {
+    await client.rest('POST', `/webhooks/${id}/test`, { body: { eventType } });
+  }
+  const sent = await eventually(
+    () => deliveries(id),
+    (list) => list.length === 9 && list.every(({ status }) => status === 'succeeded'),
+  );
+  await client.rest('POST', `/webhooks/${id}/rotate-secret`);
+  await client.rest('DELETE', `/conversations/${conversationId}`);
+  await client.rest('POST', `/webhooks/${id}/deliveries/${sent.at(-1)?.id}/redeliver`);
+  await until(() => receiver.letters.length === 10);
+
+  const last = receiver.letters.at(-1) as Letter;
+  expect([last.event.data, last.headers['webhook-signature']?.split(' ').length]).toEqual([{ erased: true }, 2]);
+  expect(receiver.letters.filter((letter) => 'traceparent' in letter.headers)).toHaveLength(1);
+  expect(receiver.letters.flatMap((letter) => serviceConformance().faultsOfDelivery(letter))).toEqual([]);
+
+  const wrong: Partial<Letter>[] = [
+    { event: { ...last.event, extra: 1 } },
+    { event: { ...last.event, sequence: 0 } },
+    { headers: { ...last.headers, 'webhook-signature': 'v1,none' } },
+    { headers: { ...last.headers, 'webhook-note': 'new' } },
+  ];
+  for (const part of wrong) expect(serviceConformance().faultsOfDelivery({ ...last, ...part })).not.toEqual([]);
 });
 
 test('each webhook gets the events that it wants, and no others', async () => {

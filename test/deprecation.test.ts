@@ -1,18 +1,8 @@
-import {
-  GraphQLInputObjectType,
-  GraphQLObjectType,
-  GraphQLSchema,
-  GraphQLString,
-  graphqlSync,
-  printSchema,
-} from 'graphql';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Deprecation, deprecated } from '../src/domain/deprecation.ts';
+import { type Deprecation, deprecated, deprecatedFields } from '../src/domain/deprecation.ts';
 import { operation } from '../src/domain/operation.ts';
-import { calls } from '../src/graphql/builder.ts';
-import { withDeprecations } from '../src/graphql/deprecation.ts';
 import { route, routes } from '../src/rest/routes.ts';
 import type { Json } from './support/client.ts';
 import { startTestServer, type TestServer } from './support/server.ts';
@@ -49,6 +39,10 @@ const greetingShape = z
   .object({
     greeting: z.string().describe('What is said.'),
     language: deprecated(z.string().optional().describe('In which language.'), earlier),
+    speaker: z
+      .object({ title: deprecated(z.string().describe('Of what rank.'), earlier) })
+      .nullish()
+      .describe('Who says it.'),
   })
   .meta({ id: 'Greeting', description: 'A greeting.' });
 
@@ -119,70 +113,10 @@ describe('REST', () => {
     const { name, who } = document.components.schemas.GreetWellInput.properties;
     expect([name.deprecated, who.deprecated]).toEqual([undefined, true]);
     expect(who.description).toBe('Whom. Use `name`. Deprecated since 2026-10-01; it may be gone from 2027-10-31 on.');
-    const { greeting, language } = document.components.schemas.Greeting.properties;
+    const { greeting, language, speaker } = document.components.schemas.Greeting.properties;
     expect([greeting.deprecated, language.deprecated]).toEqual([undefined, true]);
+    expect(speaker.anyOf[0].properties.title.deprecated).toBe(true);
     expect(await read('/docs')).toContain('it may be gone from 2027-11-21 on');
-  });
-});
-
-describe('GraphQL', () => {
-  const InputType = new GraphQLInputObjectType({
-    name: 'GreetWellInput',
-    fields: { name: { type: GraphQLString }, who: { type: GraphQLString } },
-  });
-  const GreetingType = new GraphQLObjectType({
-    name: 'Greeting',
-    fields: { greeting: { type: GraphQLString }, language: { type: GraphQLString } },
-  });
-  const schema = withDeprecations(
-    new GraphQLSchema({
-      query: new GraphQLObjectType({
-        name: 'Query',
-        fields: {
-          greet: { type: GreetingType, extensions: calls(greet) },
-          greetWell: {
-            type: GraphQLString,
-            extensions: calls(greetWell),
-            args: { name: { type: GraphQLString }, tone: { type: GraphQLString } },
-          },
-        },
-      }),
-      mutation: new GraphQLObjectType({
-        name: 'Mutation',
-        fields: {
-          greetWell: { type: GraphQLString, extensions: calls(greetWell), args: { input: { type: InputType } } },
-        },
-      }),
-    }),
-    [greet, greetWell],
-    { Greeting: greetingShape },
-  );
-
-  test('marks the fields of a deprecated operation, its arguments and input fields, and a resource’s fields, with the date', () => {
-    const printed = printSchema(schema);
-    const at = (reason: string): string => `@deprecated(reason: ${JSON.stringify(reason)})`;
-    expect(printed).toContain(
-      `greet: Greeting ${at('Use `greetWell`. Deprecated since 2026-11-21; it may be gone from 2027-11-21 on.')}`,
-    );
-    expect(printed).toContain(
-      `tone: String ${at('It is always kind. Deprecated since 2026-11-21; it may be gone from 2027-11-21 on.')}`,
-    );
-    expect(printed).toContain(
-      `who: String ${at('Use `name`. Deprecated since 2026-10-01; it may be gone from 2027-10-31 on.')}`,
-    );
-    expect(printed).toContain(
-      `language: String ${at('Use `name`. Deprecated since 2026-10-01; it may be gone from 2027-10-31 on.')}`,
-    );
-    expect(printed.match(/@deprecated/g)).toHaveLength(4);
-  });
-
-  test('tells those who ask the schema', () => {
-    const source = '{ __type(name: "Query") { fields(includeDeprecated: true) { name isDeprecated } } }';
-    const { data } = graphqlSync({ schema, source }) as { data: Json };
-    expect(data.__type.fields).toMatchObject([
-      { name: 'greet', isDeprecated: true },
-      { name: 'greetWell', isDeprecated: false },
-    ]);
   });
 });
 
@@ -214,6 +148,37 @@ describe('a deprecation', () => {
     ['2026-11-21', '2030-01-01'],
   ])('since %s with the sunset %s can', (from, sunset) => {
     expect(define({ since: from, sunset, note: '' })).not.toThrow();
+  });
+
+  const take = (input: z.ZodType) => () =>
+    operation({ name: 'x', summary: '', scope: 'any', input, errors: [], run: async () => {} });
+  const gone = deprecated(z.string().optional(), since);
+
+  test.each<[string, z.ZodObject]>([
+    ['an object', z.strictObject({ tone: z.strictObject({ loud: gone }).optional() })],
+    ['a list', z.strictObject({ tones: z.array(z.strictObject({ loud: gone })).optional() })],
+    ['one of two', z.strictObject({ tone: z.union([z.string(), z.strictObject({ loud: gone })]) })],
+    [
+      'a field that is deprecated itself',
+      z.strictObject({ tone: deprecated(z.object({ loud: gone }).optional(), since) }),
+    ],
+  ])('cannot be of an input’s field within %s: REST would not say it', (_, input) => {
+    expect(take(input)).toThrow('whole fields');
+  });
+
+  test('cannot be of a field that is required: nobody could do without it', () => {
+    expect(take(z.strictObject({ who: deprecated(z.string(), since) }))).toThrow('required');
+    expect(take(z.strictObject({ who: deprecated(z.string().default('Ada'), since) }))).not.toThrow();
+  });
+
+  test.each<[string, z.ZodType]>([
+    ['optional', gone.optional()],
+    ['nullable', gone.nullable().describe('How.')],
+    ['another by words', gone.describe('How.')],
+    ['a list', z.array(gone)],
+  ])('is the last thing said of a field, which is not made %s after it', (_, tone) => {
+    expect(take(z.strictObject({ tone }))).toThrow('last');
+    expect(() => deprecatedFields(z.object({ tone }))).toThrow('last');
   });
 
   test.each(['soon', '2026-02-30', '2026-11-21T00:00:00Z', ''])('needs dates, and %j is none', (date) => {

@@ -32,6 +32,8 @@ export function deprecationReason({ since, sunset, note }: Deprecation): string 
 }
 
 const deprecations = z.registry<Deprecation>();
+/** While nothing is deprecated, nothing is looked through: each start would take longer for it. */
+let areAny = false;
 
 /** Marks a field of an operation's input or of a resource, as the last thing that is said of its schema. */
 export function deprecated<Schema extends z.ZodType>(field: Schema, deprecation: Deprecation): Schema {
@@ -41,16 +43,67 @@ export function deprecated<Schema extends z.ZodType>(field: Schema, deprecation:
     .join(' ');
   const marked = field.meta({ deprecated: true, description });
   deprecations.add(marked as z.ZodType, deprecation);
+  areAny = true;
   return marked;
 }
 
-/** The fields of an object that are deprecated, by name. */
+/**
+ * The fields of an object that are deprecated, by name.
+ * @throws Error for a field that was described or wrapped after it was marked: that would be half of it
+ */
 export function deprecatedFields(object: z.ZodType): ReadonlyMap<string, Deprecation> {
+  if (!areAny) return new Map();
   const { shape } = object as z.ZodObject;
   return new Map(
     Object.entries(shape).flatMap(([name, field]) => {
-      const deprecation = deprecations.get(field as z.ZodType);
+      const schema = field as z.ZodType;
+      if (!deprecations.has(schema) && holdsDeprecated(schema, { intoObjects: false })) {
+        throw new Error(`\`deprecated\` has to be the last thing that is said of the field ${name}`);
+      }
+      const deprecation = deprecations.get(schema);
       return deprecation === undefined ? [] : [[name, deprecation]];
     }),
   );
+}
+
+/**
+ * Makes sure that what is deprecated of an operation's input is said on both faces, and can be heeded. REST's
+ * headers are for the fields of the input itself, not for those within them.
+ * @throws Error
+ */
+export function checkDeprecatedInput(input: z.ZodType): void {
+  if (!areAny) return;
+  const { shape } = input as z.ZodObject;
+  for (const name of deprecatedFields(input).keys()) {
+    if (!(shape[name] as z.ZodType).isOptional()) {
+      throw new Error(`The field ${name} cannot be deprecated while it is required: nobody could do without it`);
+    }
+  }
+  for (const [name, field] of Object.entries(shape)) {
+    if (partsOf(field as z.ZodType).some((part) => holdsDeprecated(part))) {
+      throw new Error(`Of an input only whole fields can be deprecated, not what is within ${name}`);
+    }
+  }
+}
+
+/** Whether a schema is deprecated, or anything in it. */
+function holdsDeprecated(schema: z.ZodType, options = { intoObjects: true }): boolean {
+  if (deprecations.get(schema) !== undefined) return true; // also where that was described anew
+  if (schema instanceof z.ZodObject && !options.intoObjects) return false;
+  return partsOf(schema).some((part) => holdsDeprecated(part, options));
+}
+
+/** The shape of a resource, or of an object within one. */
+export type ObjectShape = z.ZodObject;
+
+/** The objects that a field holds, whatever is around them. */
+export function objectsIn(field: z.ZodType): ObjectShape[] {
+  return field instanceof z.ZodObject ? [field] : partsOf(field).flatMap(objectsIn);
+}
+
+/** The schemas that a schema is made of: what it wraps, its items, its alternatives, its fields. */
+function partsOf(schema: z.ZodType): z.ZodType[] {
+  const parts: unknown[] =
+    schema instanceof z.ZodObject ? Object.values(schema.shape) : Object.values(schema.def).flat();
+  return parts.filter((part) => part instanceof z.ZodType);
 }

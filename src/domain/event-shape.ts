@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { conversationShape } from './conversation.ts';
-import { type EventType, exampleEventCursor } from './events.ts';
+import { type EventType, eventTypes, exampleEventCursor } from './events.ts';
 import { idShape } from './ids.ts';
 import { leadShape } from './leads.ts';
 import { messageShape } from './messages.ts';
@@ -64,3 +64,38 @@ export const eventShape = z
     id: 'Event',
     description: 'Something that happened, as the log has it. An agent’s reply and a reopening are none.',
   });
+
+const [started, received, closed, captured] = eventShape.options;
+
+type OneEventShape = (typeof eventShape.options)[number];
+
+function commonOf(event: OneEventShape) {
+  const [, erased] = event.shape.data.options;
+  return (event as z.ZodObject).omit({ data: true }).extend(erased.shape);
+}
+
+function flat(event: OneEventShape): z.ZodObject {
+  const [told] = event.shape.data.options;
+  return commonOf(event).extend(told.shape);
+}
+
+/** What testWebhook sends. */
+export const sampleEventShape = started
+  .extend({
+    type: z.enum(eventTypes).describe('What could have happened.'),
+    sequence: z.literal(0).describe('None: the log does not have it.'),
+    data: z
+      .union([started.shape.data.options[0], received.shape.data.options[0], captured.shape.data.options[0]])
+      .describe('What an event of its type has. Its ids name nothing.'),
+    test: z.literal(true).describe('That it is a sample.'),
+  })
+  .meta({ id: 'SampleEvent', description: 'An event that never happened, for a receiver to be tried with.' });
+
+/** The events for a face on which what lies within `data` is the event's own: what all have, and each kind. */
+export const flatEventShapes = {
+  common: commonOf(started),
+  started: flat(started),
+  received: flat(received),
+  closed: flat(closed),
+  captured: flat(captured),
+};

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { type Caller, requireScope, type Scope } from './caller.ts';
-import { checkDeprecation, type Deprecation } from './deprecation.ts';
+import { checkDeprecatedInput, checkDeprecation, type Deprecation } from './deprecation.ts';
 import { DomainError, type ErrorCode, type Fault, maxFaults, pointer, validationFailed } from './errors.ts';
 import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
 import type { Transaction, World } from './ports.ts';
@@ -77,11 +77,12 @@ export interface Operation<Input = unknown, Output = unknown> {
 /** A key that came with another request, and a result that was erased since. */
 const errorsOfRepeats: readonly ErrorCode[] = ['IDEMPOTENCY_KEY_REUSED', 'NOT_FOUND'];
 
-/** @throws Error for a deprecation that leaves clients too little time */
+/** @throws Error for a deprecation that leaves clients too little time, or could not be shown on both faces */
 export function operation<Schema extends z.ZodType, Output>(
   definition: Definition<Schema, Output>,
 ): Operation<z.output<Schema>, Output> {
   if (definition.deprecated !== undefined) checkDeprecation(definition.deprecated);
+  checkDeprecatedInput(definition.input);
   const { name, repeatable } = definition;
   const schema = repeatable === undefined ? definition.input : withIdempotencyKey(definition.input);
   const self: Operation<z.output<Schema>, Output> = {
@@ -161,7 +162,7 @@ export function parseInput<Schema extends z.ZodType>(
 
 const typeNames: Record<string, string> = {
   string: 'a string',
-  number: 'a number',
+  number: 'an integer', // each number that an input has is one
   int: 'an integer',
   boolean: 'a boolean',
   object: 'an object',

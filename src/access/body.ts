@@ -16,9 +16,12 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
   if (declared !== undefined && Number(declared) > maxBodyBytes) throw tooLarge();
   const chunked = req.headers['transfer-encoding'] !== undefined;
   if (!chunked && (declared === undefined || declared === '0')) return undefined;
-  requireJson(req);
+  if (!chunked) requireJson(req);
   const bytes = await readBytes(req);
-  return bytes.length === 0 ? undefined : parseJson(bytes);
+  if (bytes.length === 0) return undefined;
+  // Only at the end of the chunks is it known whether there is anything that has a type.
+  if (chunked) requireJson(req);
+  return parseJson(bytes);
 }
 
 /**

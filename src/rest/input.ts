@@ -25,7 +25,7 @@ export function inputReader(route: Route): InputReader {
       const input: Record<string, unknown> = {};
       const faults: Fault[] = [];
       if (query !== '') readQuery(query, inQuery, input, faults);
-      if (route.body !== 'none') readBody(body, { route, known, params }, input, faults);
+      readBody(body, { route, known, params }, input, faults);
       return { input: Object.assign(input, params), faults };
     },
   };
@@ -118,6 +118,8 @@ function readBody(
     } else if (fieldsInHeaders.has(name)) {
       const detail = `is not known in the body; it is the header \`${fieldsInHeaders.get(name)}\``;
       faults.push({ pointer: pointer([name]), detail });
+    } else if (route.body === 'none') {
+      faults.push({ pointer: pointer([name]), detail: 'is not known here' });
     } else {
       // Defined, not assigned: `__proto__` is to be refused as an unknown key like any other.
       Object.defineProperty(input, name, { value, enumerable: true, configurable: true, writable: true });
@@ -128,9 +130,10 @@ function readBody(
 /** Marks the faults of fields that came in the query as such. */
 export function namingParameters(route: Route, error: DomainError): DomainError {
   if (route.body !== 'none' || error.facts.faults === undefined) return error;
+  const inQuery = fieldsOf(route);
   const faults = error.facts.faults.map((fault) => {
     const [name = ''] = fault.pointer.slice(1).split('/'); // without the place in a list
-    return fault.parameter === undefined && !fieldsInHeaders.has(name) ? { ...fault, parameter: name } : fault;
+    return fault.parameter === undefined && inQuery.has(name) ? { ...fault, parameter: name } : fault;
   });
   return new DomainError(error.code, error.message, { ...error.facts, faults });
 }

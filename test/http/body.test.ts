@@ -336,14 +336,14 @@ describe.each(faces)('on $face', ({ face, path, body, created }) => {
   });
 });
 
-describe('an absent body', () => {
-  const absent: [name: string, headers: Record<string, string>, rest: string][] = [
-    ['no body', {}, ''],
-    ['a Content-Length of 0', { 'Content-Length': '0' }, ''],
-    ['a media type and no body', { 'Content-Type': 'application/json' }, ''],
-    ['no chunk but the last', { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' }, '0\r\n\r\n'],
-  ];
+const absent: [name: string, headers: Record<string, string>, rest: string][] = [
+  ['no body', {}, ''],
+  ['a Content-Length of 0', { 'Content-Length': '0' }, ''],
+  ['a media type and no body', { 'Content-Type': 'application/json' }, ''],
+  ['no chunk but the last', { 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' }, '0\r\n\r\n'],
+];
 
+describe('an absent body', () => {
   test.each(absent)('counts as {} where a conversation is created: %s', async (_, headers, rest) => {
     const text = requestText('POST', '/v1/conversations', { headers: { ...authorized(), ...headers } });
     const response = await send(text + rest);
@@ -367,7 +367,56 @@ describe('an absent body', () => {
   });
 });
 
-test('a body where none is expected is not read, nor is it in the way of the next request', async () => {
+describe('where a request takes no body', () => {
+  const made: [path: string, body: object][] = [
+    ['/conversations', {}],
+    ['/webhooks', { url: 'https://example.com/hooks' }],
+    ['/api-keys', { name: 'short-lived' }],
+  ];
+
+  async function make(path: string, body: object): Promise<string> {
+    return `${path}/${(await client.rest('POST', path, { body })).body.id}`;
+  }
+
+  test.each(made)('what a body asks of DELETE %s is refused, and nothing is deleted', async (path, body) => {
+    const one = await make(path, body);
+    const before = await state();
+    const unknown = await client.rest('DELETE', `${one}?force=true`, {
+      body: { id: 'x', expectedVersion: 99, dryRun: true },
+    });
+    expect([unknown.status, unknown.body.code]).toEqual([400, 'VALIDATION_FAILED']);
+    expect(unknown.body.errors).toEqual([
+      expect.objectContaining({ parameter: 'force' }),
+      { pointer: '/id', detail: 'is given by the path and not known in the body' },
+      { pointer: '/expectedVersion', detail: 'is not known in the body; it is the header `If-Match`' },
+      { pointer: '/dryRun', detail: 'is not known here' },
+    ]);
+    const raw = (type: string, content: string) =>
+      client.rest('DELETE', one, { headers: { 'content-type': type }, body: content });
+    for (const content of ['{', '[]', 'null', '1']) {
+      expect(codeOf(await raw('application/json', content))).toBe('BAD_REQUEST');
+    }
+    expect(codeOf(await raw('text/plain', '{}'))).toBe('UNSUPPORTED_MEDIA_TYPE');
+    expect(codeOf(await raw('application/json', `{}${' '.repeat(mebibyte)}`))).toBe('PAYLOAD_TOO_LARGE');
+    expect(await state()).toEqual(before);
+    expect((await client.rest('DELETE', one)).status).toBe(204);
+  });
+
+  const nothing: [name: string, headers: Record<string, string>, rest: string][] = [
+    ...absent,
+    ['no chunk but the last, and no media type', { 'Transfer-Encoding': 'chunked' }, '0\r\n\r\n'],
+    ['{}', { 'Content-Type': 'application/json', 'Content-Length': '2' }, '{}'],
+  ];
+  test.each(nothing)('one that asks nothing is fine: %s', async (_, headers, rest) => {
+    for (const [path, body] of made) {
+      const one = await make(path, body);
+      const text = requestText('DELETE', `/v1${one}`, { headers: { ...authorized(), ...headers } });
+      expect((await send(text + rest)).status).toBe(204);
+    }
+  });
+});
+
+test('a body of a GET is not read, nor is it in the way of the next request', async () => {
   const wire = openWire(server.url);
   await wire.send(requestText('GET', '/v1/account', { headers: authorized(), body: '{"a":1}' }));
   await wire.send(requestText('GET', '/nothing'));

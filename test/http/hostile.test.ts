@@ -638,6 +638,35 @@ const lists: ListCase[] = [
   ['after=a&after=b', undefined, '/after'],
 ];
 
+describe('a value of another type is one fault, which says what it should be', () => {
+  const lists = ['events:read', '', { length: 99 }].flatMap((value): [string, string, object][] => [
+    ['createToken', '/tokens', { scopes: value }],
+    ['createApiKey', '/api-keys', { name: 'reader', scopes: value }],
+    ['createWebhook', '/webhooks', { url: 'https://example.com/hooks', events: value }],
+  ]);
+  test.each(lists)('%s takes a list: %s %j', async (name, path, body) => {
+    const pointer = 'events' in body ? '/events' : '/scopes';
+    const { errors } = (await client.rest('POST', path, { body })).body;
+    expect(errors).toEqual([{ pointer, detail: 'must be a list' }]);
+    expectErrors(await mutate(name, body), invalid(pointer));
+  });
+
+  test.each([null, '60', 60.5, true])('%j for a whole number', async (expiresInSeconds) => {
+    const body = { scopes: ['events:read'], expiresInSeconds };
+    const { errors } = (await client.rest('POST', '/tokens', { body })).body;
+    expect(errors).toEqual([{ pointer: '/expiresInSeconds', detail: 'must be an integer' }]);
+    const answer = await mutate('createToken', { scopes: ['EVENTS_READ'], expiresInSeconds });
+    expectErrors(answer, invalid('/expiresInSeconds'));
+    expect(answer.body.errors[0].extensions.errors[0].detail).toMatch(/^must be an integer/);
+  });
+
+  function mutate(name: string, input: object): Promise<RestResponse> {
+    const type = `${name.replace(/^c/, 'C')}Input`;
+    const query = `mutation ($input: ${type}!) { ${name}(input: $input) { eventCursor } }`;
+    return client.post({ query, variables: { input } });
+  }
+});
+
 describe('bad parameters of a list are refused alike on both faces', () => {
   const named = lists.map(([parameters, args, ...pointers]) => ({
     name: parameters.slice(0, 60),

@@ -403,6 +403,17 @@ export const conversationsCases: readonly Case[] = [
     },
     { expected: 'NOT_FOUND' },
   ),
+  {
+    name: 'deleting one in a way that is not known: it stays',
+    given: whole,
+    rest: ({ id }) => ['DELETE', `/conversations/${id}`, { dryRun: true }],
+    graphql: ({ id }) => [
+      'mutation ($input: DeleteConversationInput!) { result: deleteConversation(input: $input) { eventCursor } }',
+      { input: { id, dryRun: true } },
+    ],
+    expected: 'VALIDATION_FAILED',
+    pointers: ['/dryRun'],
+  },
   forVersion(1, deleting('one', whole, { expected: 204 })),
   forVersion(2, deleting('one', whole, { expected: 'VERSION_CONFLICT' })),
 

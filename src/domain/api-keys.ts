@@ -127,7 +127,7 @@ export const listApiKeys = operation({
   name: 'listApiKeys',
   summary: 'Lists the account’s API keys, newest first, the revoked ones included.',
   scope: 'keys:manage',
-  input: newestFirstInput,
+  input: newestFirstInput('apiKey'),
   errors: [],
   run: ({ caller, storage }, input): Promise<List<ApiKey>> =>
     newestFirst('apiKey', storage.read.apiKeys, caller.account.id, input),

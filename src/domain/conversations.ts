@@ -11,7 +11,7 @@ import {
 import { DomainError, notFound, validationFailed } from './errors.ts';
 import { appendEvents, currentEventCursor, type NewEvent } from './events.ts';
 import { countHappenings, happeningsOf } from './happenings.ts';
-import { type Ids, idInput } from './ids.ts';
+import { exampleId, type Ids, idInput } from './ids.ts';
 import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
 import {
   addMessage,
@@ -100,13 +100,16 @@ export const listConversations = operation({
   hangsOnStorageAlone: true,
   input: z
     .strictObject({
-      ...pageInput,
+      ...pageInput('-createdAt', [exampleId('conversation')]),
       sort: z
         .enum(conversationSorts)
         .default('-createdAt')
         .describe('The order; a minus sign is descending. Ties go by id.'),
       status: z.enum(statuses).optional().describe('Only those with this status.'),
-      externalId: line(128).optional().describe('Only the one with this id of the client’s own.'),
+      externalId: line(128)
+        .optional()
+        .describe('Only the one with this id of the client’s own.')
+        .meta({ examples: ['ticket-1042'] }),
       createdAfter: timeInput.optional().describe('Only those created later than this.'),
       createdBefore: timeInput.optional().describe('Only those created earlier than this.'),
     })

@@ -13,7 +13,7 @@ import { currentEventCursor, eventTypes, newDelivery, sequenceAt } from './event
 import { keyReused } from './idempotency.ts';
 import { idInput, lowestIdAt } from './ids.ts';
 import { type Context, operation } from './operation.ts';
-import { type List, type NewestFirstReads, newestFirst, newestFirstInput, pageInput } from './paging.ts';
+import { cursorInput, type List, limitInput, type NewestFirstReads, newestFirst, newestFirstInput } from './paging.ts';
 import type { AttemptRange, Reads, Transaction } from './ports.ts';
 import { sampleEvent } from './sample-event.ts';
 import { timeInput, timestamp } from './time.ts';
@@ -54,7 +54,7 @@ export const listDeliveries = operation({
   name: 'listDeliveries',
   summary: 'Lists the deliveries to a webhook, newest first, without their attempts.',
   scope: 'webhooks:manage',
-  input: newestFirstInput.safeExtend({
+  input: newestFirstInput('delivery').safeExtend({
     webhookId: idInput('webhook').describe('The webhook that they are to.'),
   }),
   errors: ['NOT_FOUND'],
@@ -99,7 +99,7 @@ export async function deliveriesById(
 }
 
 /** What a page of a delivery's attempts is asked for by. */
-export const attemptPageInput = z.strictObject({ limit: pageInput.limit, after: pageInput.after });
+export const attemptPageInput = z.strictObject({ limit: limitInput, after: cursorInput('attempt', [1]) });
 
 /**
  * Attempts of many deliveries at once, each list in its order.

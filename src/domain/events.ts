@@ -8,7 +8,7 @@ import { idInput } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
 import { type Context, operation } from './operation.ts';
-import { pageInput } from './paging.ts';
+import { limitInput } from './paging.ts';
 import type { EventFollower, Reads, Transaction } from './ports.ts';
 import { type Timestamp, timestamp } from './time.ts';
 
@@ -264,7 +264,10 @@ const readerInput = {
     .optional()
     .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.')
     .meta({ examples: [exampleEventCursor] }),
-  types: choices(eventTypes).optional().describe('Only events of these types.'),
+  types: choices(eventTypes)
+    .optional()
+    .describe('Only events of these types.')
+    .meta({ examples: [['conversation.started', 'message.received']] }),
   conversationId: idInput('conversation').optional().describe('Only events of this conversation.'),
 };
 
@@ -294,7 +297,7 @@ export const listEvents = operation({
   summary: 'Lists the events of the log, oldest first.',
   scope: 'events:read',
   openToBound: true,
-  input: z.strictObject({ limit: pageInput.limit, ...readerInput }),
+  input: z.strictObject({ limit: limitInput, ...readerInput }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
   async run({ caller, storage }, { limit, after, ...asked }): Promise<EventPage> {
     const accountId = caller.account.id;

@@ -106,7 +106,7 @@ export function idInput(kind: IdKind) {
   return z.string({ error: 'must be a string' }).meta({ examples: [exampleId(kind)] });
 }
 
-function exampleId(kind: IdKind): string {
+export function exampleId(kind: IdKind): string {
   return `${idPrefixes[kind]}_01m7z12aypfmvv4snqnjfg9r62`;
 }
 

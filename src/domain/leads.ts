@@ -135,7 +135,7 @@ export const listLeads = operation({
   summary: 'Lists the account’s leads, newest first.',
   scope: 'leads:read',
   hangsOnStorageAlone: true,
-  input: newestFirstInput,
+  input: newestFirstInput('lead'),
   errors: [],
   run: ({ caller, storage }, input): Promise<List<Lead>> =>
     newestFirst('lead', storage.read.leads, caller.account.id, input),

@@ -238,7 +238,7 @@ export const listMessages = operation({
   input: z
     .strictObject({
       conversationId: idInput('conversation').describe('The conversation that they are in.'),
-      ...pageInput,
+      ...pageInput('sequence', [20]),
       sort: z.enum(sorts).default('sequence').describe('By sequence: oldest first, or with `-sequence` newest first.'),
     })
     .check(refuseCursorWithOffset),

@@ -1,31 +1,41 @@
 import { z } from 'zod';
 import { pointer, validationFailed } from './errors.ts';
-import { type IdKind, isId } from './ids.ts';
+import { exampleId, type IdKind, isId } from './ids.ts';
 import type { Awaitable } from './ports.ts';
 
 export const maxPageSize = 100;
 export const defaultPageSize = 20;
 const maxOffset = 2 ** 31 - 1;
 
-/** The input that every list takes: how many, and from where. */
-export const pageInput = {
-  limit: z
-    .int({ error: 'must be an integer' })
-    .min(1, { error: `must be between 1 and ${maxPageSize}` })
-    .max(maxPageSize, { error: `must be between 1 and ${maxPageSize}` })
-    .default(defaultPageSize)
-    .describe('How many to return, 1 to 100.'),
-  offset: z
-    .int({ error: 'must be an integer' })
-    .min(0, { error: 'must be 0 or more' })
-    .max(maxOffset, { error: `must be at most ${maxOffset}` })
-    .optional()
-    .describe('How many to skip. Its cost grows with its size; a cursor does not have that.'),
-  after: z
+/** How many a page is to have. */
+export const limitInput = z
+  .int({ error: 'must be an integer' })
+  .min(1, { error: `must be between 1 and ${maxPageSize}` })
+  .max(maxPageSize, { error: `must be between 1 and ${maxPageSize}` })
+  .default(defaultPageSize)
+  .describe('How many to return, 1 to 100.');
+
+const offsetInput = z
+  .int({ error: 'must be an integer' })
+  .min(0, { error: 'must be 0 or more' })
+  .max(maxOffset, { error: `must be at most ${maxOffset}` })
+  .optional()
+  .describe('How many to skip. Its cost grows with its size; a cursor does not have that.')
+  .meta({ examples: [40] });
+
+/** @param place what an example of a cursor holds */
+export function cursorInput(...place: Parameters<typeof encodeCursor>) {
+  return z
     .string({ error: 'must be a string' })
     .optional()
-    .describe('Continue after this cursor: a `nextCursor` or an edge’s `cursor` of a list with the same sort.'),
-};
+    .describe('Continue after this cursor: a `nextCursor` or an edge’s `cursor` of a list with the same sort.')
+    .meta({ examples: [encodeCursor(...place)] });
+}
+
+/** The input that every list takes: how many, and from where. */
+export function pageInput(...place: Parameters<typeof encodeCursor>) {
+  return { limit: limitInput, offset: offsetInput, after: cursorInput(...place) };
+}
 
 /** One page of a list, and how to go on from it. */
 export interface List<T> {
@@ -119,7 +129,7 @@ export function refuseCursorWithOffset(
 export interface PageQuery {
   readonly limit: number;
   readonly offset: number;
-  readonly after?: string;
+  readonly after?: string | undefined;
 }
 
 export interface NewestFirstReads<T> {
@@ -128,14 +138,16 @@ export interface NewestFirstReads<T> {
 }
 
 /** The input of such a list. */
-export const newestFirstInput = z.strictObject(pageInput).check(refuseCursorWithOffset);
+export function newestFirstInput(kind: IdKind) {
+  return z.strictObject(pageInput('-createdAt', [exampleId(kind)])).check(refuseCursorWithOffset);
+}
 
 /** One page of a list of a kind of thing, newest first. */
 export async function newestFirst<T extends { readonly id: string }>(
   kind: IdKind,
   reads: NewestFirstReads<T>,
   accountId: string,
-  { limit, offset = 0, after }: z.output<typeof newestFirstInput>,
+  { limit, offset = 0, after }: z.output<ReturnType<typeof newestFirstInput>>,
 ): Promise<List<T>> {
   const sort = '-createdAt';
   const [afterId] = after === undefined ? [] : decodeCursor(after, sort, [kind]);

@@ -116,7 +116,7 @@ export const listWebhooks = operation({
   name: 'listWebhooks',
   summary: 'Lists the account’s webhooks, newest first.',
   scope: 'webhooks:manage',
-  input: newestFirstInput,
+  input: newestFirstInput('webhook'),
   errors: [],
   async run({ caller, storage }, input): Promise<List<Webhook>> {
     const list = await newestFirst('webhook', storage.read.webhooks, caller.account.id, input);

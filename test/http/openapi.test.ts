@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
@@ -16,6 +19,7 @@ import { route, routes } from '../../src/rest/routes.ts';
 import type { Json } from '../support/client.ts';
 import { Conformance, type Seen } from '../support/conformance.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
+import { SseReader } from '../support/sse.ts';
 
 const document = openApiDocument(routes);
 
@@ -108,6 +112,27 @@ describe('openapi.json', () => {
     expect(schemaOf('externalId').maxLength).toBe(128);
     const types = (described('listEvents').parameters as Json[]).find(({ name }) => name === 'types');
     expect(types).toMatchObject({ style: 'form', explode: false, schema: { type: 'array', minItems: 1, maxItems: 4 } });
+  });
+
+  test.each(documented)('shows what the parameters of $method $path can look like', ({ operation }) => {
+    const bare = (operation.parameters as Json[]).filter(
+      ({ in: place, schema, example }) =>
+        place === 'query' && example === undefined && schema.default === undefined && schema.enum === undefined,
+    );
+    expect(bare.map(({ name }) => name)).toEqual([]);
+  });
+
+  test.each([
+    ['listConversations', ['-createdAt', 'conv_']],
+    ['listLeads', ['-createdAt', 'lead_']],
+    ['listApiKeys', ['-createdAt', 'key_']],
+    ['listWebhooks', ['-createdAt', 'whk_']],
+    ['listDeliveries', ['-createdAt', 'dlv_']],
+    ['listMessages', ['sequence', '20']],
+  ])('has as the example of a cursor of %s one of that list', (name, [sort, start]) => {
+    const { example } = (described(name).parameters as Json[]).find((parameter) => parameter.name === 'after');
+    const [itsSort, id] = JSON.parse(Buffer.from(example, 'base64url').toString());
+    expect([itsSort, String(id).slice(0, start?.length)]).toEqual([sort, start]);
   });
 
   test('has no null in parameters, which are text', () => {
@@ -241,7 +266,7 @@ describe('what anybody may read', () => {
     const targets = [...body.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id);
     expect(targets.filter((target) => !anchors.has(target))).toEqual([]);
     expect(targets).toEqual(
-      expect.arrayContaining([...Object.keys(operations), ...Object.keys(document.components.schemas)]),
+      expect.arrayContaining([...Object.keys(operations), 'receiveEvent', ...Object.keys(document.components.schemas)]),
     );
   });
 
@@ -313,6 +338,20 @@ describe('the check that all tests make of answers', () => {
     ],
   ])('refuses %s', (_, wrong) => {
     expect(conformance.faultsOf({ ...right, ...wrong })).not.toEqual([]);
+  });
+
+  test.each<[string, number, Record<string, string>, string]>([
+    ['without the headers that are documented', 200, { 'content-type': 'text/event-stream' }, ''],
+    ['of another media type', 200, { ...right.headers, 'content-type': 'application/json' }, '{}'],
+    ['with a problem of another shape', 403, { ...limits, 'content-type': 'application/problem+json' }, '{}'],
+    ['with a status that is not documented', 418, { ...limits }, ''],
+  ])('refuses a stream that is answered %s', async (_, status, headers, body) => {
+    const other = createServer((_, res) => res.writeHead(status, headers).end(body)).listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const opened = SseReader.open(`http://127.0.0.1:${port}/v1/events/stream?types=lead.captured`, {});
+    await expect(opened).rejects.toThrow(/not as openapi.json says/);
+    other.close();
   });
 
   test('refuses a body that was taken and is not documented', () => {

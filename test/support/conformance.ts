@@ -1,8 +1,14 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { openApiDocument } from '../../src/rest/openapi/document.ts';
-import type { OpenApiDocument, OpenApiOperation, OpenApiResponse } from '../../src/rest/openapi/types.ts';
+import type {
+  OpenApiDocument,
+  OpenApiOperation,
+  OpenApiParameter,
+  OpenApiResponse,
+} from '../../src/rest/openapi/types.ts';
 import { routes } from '../../src/rest/routes.ts';
+import type { Letter } from './receiver.ts';
 
 /** What went over the wire, as a client saw it. */
 export interface Seen {
@@ -22,6 +28,8 @@ const passedOver = new Set([
   ...['vary', 'x-content-type-options', 'x-accel-buffering'],
   ...['access-control-allow-origin', 'access-control-expose-headers'],
 ]);
+
+const passedOverInLetters = new Set(['connection', 'content-length', 'content-type', 'host', 'user-agent']);
 
 /** What is answered to a request that no operation is for, or before it is known which one. */
 const errorsOfNoOperation = [401, 403, 404, 405, 429, 500, 503];
@@ -81,6 +89,26 @@ export class Conformance {
   checkEvent(event: unknown): void {
     const faults = this.#faults(['components', 'schemas', 'Event'], event);
     if (faults.length > 0) throw new Error(`An event is not as openapi.json says:\n${faults.join('\n')}`);
+  }
+
+  /** What of a letter to a webhook is not as documented. */
+  faultsOfDelivery({ headers, event }: Pick<Letter, 'headers' | 'event'>): string[] {
+    const at = ['webhooks', 'event', 'post'];
+    const parameters = (this.#document.webhooks['event']?.post.parameters ?? []) as readonly OpenApiParameter[];
+    const ofHeaders = parameters.flatMap(({ name, required, schema }) => {
+      const value = headers[name];
+      if (value === undefined) return required ? [`no header ${name}`] : [];
+      return this.#ajv.validate(schema, value) ? [] : [`${name}: ${value} ${this.#ajv.errorsText()}`];
+    });
+    const known = new Set(parameters.map(({ name }) => name));
+    return [
+      ...ofHeaders,
+      ...Object.keys(headers).flatMap((name) =>
+        known.has(name) || passedOverInLetters.has(name) ? [] : [`the header ${name} is not documented`],
+      ),
+      ...(headers['content-type'] === 'application/json' ? [] : ['it is no JSON']),
+      ...this.#faults([...at, 'requestBody', 'content', 'application/json', 'schema'], event),
+    ];
   }
 
   #faultsOfRefusal({ method, status, headers, body }: Seen): string[] {

@@ -32,7 +32,10 @@ export class SseReader {
     this.#onEvent = onEvent;
   }
 
-  /** @param onEvent told of each event as it comes */
+  /**
+   * @param onEvent told of each event as it comes
+   * @throws Error when it is a stream of REST, and not answered as openapi.json says
+   */
   static async open(url: string, headers: Record<string, string>, onEvent?: (event: Json) => void): Promise<SseReader> {
     const reader = new SseReader(url, onEvent);
     const response = await request(url, {
@@ -49,6 +52,7 @@ export class SseReader {
       .finally(() => {
         reader.ended = true;
       });
+    if (reader.#isRest) await reader.#checkAnswer(url);
     return reader;
   }
 
@@ -70,7 +74,23 @@ export class SseReader {
     this.#abort.abort();
   }
 
-  #check(event: Json): void {
+  /** Holds the beginning of a stream, or all of a problem, against openapi.json. */
+  async #checkAnswer(url: string): Promise<void> {
+    const { status, headers } = this;
+    if (status !== 200) await this.over;
+    if (this.failed) return;
+    const { pathname, search } = new URL(url);
+    const isProblem = headers['content-type'] === 'application/problem+json';
+    const body = isProblem ? JSON.parse(this.body) : this.body;
+    try {
+      serviceConformance().check({ method: 'GET', path: pathname + search, status, headers, body });
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  #checkEvent(event: Json): void {
     try {
       serviceConformance().checkEvent(event);
     } catch (error) {
@@ -88,7 +108,7 @@ export class SseReader {
       rest = blocks.pop() ?? '';
       for (const text of blocks) {
         const block = parse(text);
-        if (this.#isRest && block.data !== undefined) this.#check(block.data);
+        if (this.#isRest && block.data !== undefined) this.#checkEvent(block.data);
         this.blocks.push(block);
         if (block.data !== undefined) this.#onEvent?.(block.data);
       }

@@ -4,6 +4,7 @@ import { idempotencyKeyDescription, idempotencyKeyPattern } from '../../domain/i
 import { fieldsInHeaders } from '../headers.ts';
 import type { Route } from '../routes.ts';
 import { problemShape } from '../shapes.ts';
+import { deliveryOperation } from './deliveries.ts';
 import { exampleOf } from './examples.ts';
 import { deprecationHeaders, headersNamed, limitHeaders, responseHeaders } from './headers.ts';
 import { type JsonSchema, SchemaComponents } from './json-schema.ts';
@@ -100,6 +101,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
     item[route.method.toLowerCase() as keyof PathItem] = operationOf(route, components, responses);
     paths[path] = item;
   }
+  const webhooks = { event: { post: deliveryOperation(components) } };
   const tags = [...new Set(routes.map(tagOf))].map((name) => ({ name, description: tagDescriptions[name] ?? '' }));
   return {
     openapi: '3.1.1',
@@ -112,6 +114,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
     servers: [{ url: publicUrl?.replace(/\/$/, '') ?? '/' }],
     tags,
     paths,
+    webhooks,
     components: {
       securitySchemes: { bearer: bearerScheme },
       schemas: components.schemas,

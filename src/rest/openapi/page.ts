@@ -44,6 +44,9 @@ export function docsPage(document: OpenApiDocument): string {
       item[method] ? [{ method: method.toUpperCase(), path, operation: item[method] }] : [],
     ),
   );
+  for (const { post } of Object.values(document.webhooks)) {
+    entries.push({ method: 'POST', path: 'the webhook’s address', operation: post });
+  }
   const ofTag = (tag: string): Entry[] => entries.filter(({ operation }) => operation.tags.includes(tag));
   const schemas = Object.entries(document.components.schemas).sort(([a], [b]) => a.localeCompare(b));
   return `<!doctype html>
@@ -114,11 +117,10 @@ function parameterRow({ name, in: place, required, deprecated, description = '',
 }
 
 function answerBlock(title: string, { description, headers, content: types = {} }: OpenApiResponse): string {
+  const names = Object.keys(headers);
   return `<h4>${title} <small>${inline(description)}</small></h4>
 ${content(types)}
-<p class="faint">Headers: ${Object.keys(headers)
-    .map((name) => `<code>${name}</code>`)
-    .join(' ')}</p>`;
+${names.length === 0 ? '' : `<p class="faint">Headers: ${names.map((name) => `<code>${name}</code>`).join(' ')}</p>`}`;
 }
 
 /** What is the same for many operations is shown in full once, further below. */

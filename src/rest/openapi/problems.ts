@@ -5,7 +5,7 @@ import type { Route } from '../routes.ts';
 import { deprecationHeaders, headersNamed, limitHeaders } from './headers.ts';
 import type { OpenApiResponse, Reference } from './types.ts';
 
-/** Errors that any operation can give, and those that any with a body can. */
+/** Errors that any operation can give, and those that any whose body is read can. */
 const errorsOfAll: readonly ErrorCode[] = [
   'VALIDATION_FAILED',
   'UNAUTHENTICATED',
@@ -21,7 +21,7 @@ export function problemsOf(
   route: Route,
   problems: Record<string, OpenApiResponse>,
 ): Record<string, OpenApiResponse | Reference> {
-  const codes = [...route.operation.errors, ...errorsOfAll, ...(route.body === 'none' ? [] : errorsOfBodies)];
+  const codes = [...route.operation.errors, ...errorsOfAll, ...(route.method === 'GET' ? [] : errorsOfBodies)];
   const byStatus = Map.groupBy(new Set(codes), (code) => errorCodes[code].status);
   // What fails before it is known what it calls does not say that this is deprecated.
   const deprecation = deprecationHeaders(route.operation, { always: false });

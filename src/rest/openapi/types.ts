@@ -13,6 +13,8 @@ export interface OpenApiDocument {
   readonly servers: readonly { readonly url: string }[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, PathItem>>;
+  /** What is sent to others, by names that mean nothing else. */
+  readonly webhooks: Readonly<Record<string, { readonly post: OpenApiOperation }>>;
   readonly components: {
     readonly securitySchemes: Readonly<Record<string, object>>;
     readonly schemas: Readonly<Record<string, JsonSchema>>;

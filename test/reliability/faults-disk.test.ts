@@ -24,12 +24,13 @@ describe.skipIf(cannotMount !== undefined)(
       const disk = smallDisk(effort(24, 256));
       const path = join(disk.folder, 'test.db');
       const server = await serveOn(disk, path);
+      await awayFromTheMinute(server.client, 12_000); // while it waited later on, the writers would fill the disk
       const writers = await Writers.start(server.url, server.secret, 4, 8_000);
       // By then the write-ahead log has been folded into the file, and is written anew from its beginning.
       await writers.until(() => writers.done > effort(60, 600));
       for (let round = 0; round < effort(2, 10); round++) {
         const refused = writers.refused;
-        await awayFromTheMinute(5_000);
+        await awayFromTheMinute(server.client, 5_000);
         disk.fill(round % 2 === 0 ? 0 : 300 * kibibyte);
         await writers.until(() => writers.refused >= refused + 10);
         await readsGoOn(server.url, server.client);
@@ -45,8 +46,10 @@ describe.skipIf(cannotMount !== undefined)(
       expect(await server.process.ended).toEqual({ code: 0, stdout: '', stderr: '' });
       disk.free();
       expect(integrityOf(path)).toBe('ok');
-      // The log was on the same disk.
-      for (const line of server.log().trim().split('\n')) expect(() => JSON.parse(line), line).not.toThrow();
+      // The log was on the same disk, which had room for a part of its last line at most.
+      const lines = server.log().split('\n').slice(0, -1);
+      expect(lines.length).toBeGreaterThan(0);
+      for (const line of lines) expect(() => JSON.parse(line), line).not.toThrow();
     });
 
     test('that has no room for a backup leaves nothing of it, and the backup says so', async () => {

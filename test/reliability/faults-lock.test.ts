@@ -31,7 +31,7 @@ test('a lock that another process holds keeps nobody from reading, and writes wa
     expect((await client.graphql('{ conversations { totalCount } }')).errors).toBe(undefined);
   };
   await read(); // what is loaded and compiled at the first time is so by now
-  await awayFromTheMinute(heldMs + 3_000);
+  await awayFromTheMinute(client, heldMs + 3_000);
   await read();
 
   const other = new Database(path);

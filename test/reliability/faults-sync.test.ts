@@ -26,7 +26,7 @@ describe.skipIf(cannotBreak !== undefined)(name, () => {
     const writers = await Writers.start(first.url, secret, 4, 500);
     for (let round = 0; round < effort(2, 10); round++) {
       const { done, refused } = writers;
-      await awayFromTheMinute(5_000);
+      await awayFromTheMinute(client, 5_000);
       disk.break(round % 2 === 0 ? 'fsync' : 'write');
       await writers.until(() => writers.refused >= refused + 5);
       await readsGoOn(first.url, client);
@@ -34,7 +34,7 @@ describe.skipIf(cannotBreak !== undefined)(name, () => {
       await writers.until(() => writers.done >= done + effort(20, 200));
     }
     const { refused } = writers;
-    await awayFromTheMinute(5_000);
+    await awayFromTheMinute(client, 5_000);
     disk.break('fsync');
     await writers.until(() => writers.refused > refused);
     await writers.stop();

@@ -29,7 +29,8 @@ export async function keepsWhatWasAcknowledged(client: Client, writers: Writers)
  * Limits are counted by the minute, and what is let in is reserved on the disk before: with the minute what was reserved
  * ends, and so do the reads. So that a test sees the reads, the minute must not end in its midst.
  */
-export async function awayFromTheMinute(neededMs: number): Promise<void> {
+export async function awayFromTheMinute(client: Client, neededMs: number): Promise<void> {
   const leftMs = 60_000 - (Date.now() % 60_000);
   if (leftMs < neededMs) await sleep(leftMs + 50);
+  expect((await client.rest('GET', '/account')).status).toBe(200); // from here on something is reserved
 }

@@ -218,11 +218,13 @@ test('a work that was failed for waiting may fail again later: nobody is told tw
 
 describe('works that await only their transaction', () => {
   test('finish before the event loop turns, 64 in a row with many calls and Promise.all', async () => {
-    const { writer, kept, statements } = openNotes();
+    const { writer, kept } = openNotes();
     let turned = false;
+    let runs = 0;
     const results = await Promise.allSettled(
       Array.from({ length: 64 }, (_, index) =>
         writer.write(async (tx) => {
+          runs++;
           // The group's time may run out between two works, but never within one.
           turned = false;
           setImmediate(() => {
@@ -237,7 +239,7 @@ describe('works that await only their transaction', () => {
     );
     expect(codesOf(results)).toEqual(results.map((_, index) => (index % 8 === 7 ? 'Error: on purpose' : 'kept')));
     expect(kept()).toHaveLength(56 * 20);
-    expect(count(statements, 'SAVEPOINT work'), 'none had to be run twice').toBe(64);
+    expect(runs, 'none had to be run twice').toBe(64);
   });
 
   test('of one turn are one commit, and none of them is acknowledged before it', async () => {

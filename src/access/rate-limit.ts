@@ -208,7 +208,8 @@ export class RateLimiter implements Limiter {
         await tx.rateWindows.prune(account.id, counted.at(-maxKept)?.minute ?? 0);
       }
       const reserved = withCount(windows, minute, left);
-      entry.ahead = aheadIn(reserved, { now, uptimeMs, known: ahead });
+      // What is counted anew must not be taken for what was there before, also if it comes to the same.
+      entry.ahead = aheadIn(reserved, { now, uptimeMs, known: isOver ? undefined : ahead });
       return { minute, limit, left, windows: reserved, readAtMs: now, readAtUptimeMs: uptimeMs, ahead: entry.ahead };
     });
   }

@@ -759,6 +759,22 @@ describe('several processes and restarts', () => {
     });
   });
 
+  test('what was counted in a minute that the clock comes to again is forgotten once, and not what is counted there anew', async () => {
+    const clock = new TestClock();
+    let uptimeMs = 0;
+    const account = accountWith(1);
+    const [one, other] = storages.map((storage) => new RateLimiter({ storage, clock, uptimeMs: () => uptimeMs }));
+    if (one === undefined || other === undefined) throw new Error('There are two');
+    expect(await admitUntilRefused(one, account)).toBe(1);
+    clock.advance(-2 * hourMs);
+    await refusalOf(one, account);
+    clock.advance(2 * hourMs);
+    uptimeMs += 2 * hourMs;
+    const outcomes = await Promise.all([attempt(one, account), attempt(one, account), attempt(one, account)]);
+    expect(outcomes.filter(isAdmitted)).toHaveLength(1);
+    expect(await admitUntilRefused(other, account)).toBe(0);
+  });
+
   test('a block whose minute was long forgotten is not handed back to it', async () => {
     const clock = new TestClock();
     const account = accountWith(1_000);

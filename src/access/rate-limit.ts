@@ -15,18 +15,23 @@ const blockShare = 64;
 /** For how long a refusal is believed before the storage is asked again (another process may have handed back). */
 const refusalMs = 1_000;
 
-/** A process's part of an account's budget. */
-interface Block {
-  /** The minute that the reservation is counted in, and that it can be spent in. */
+/** What units have to be given back to. */
+interface Reservation {
+  /** The minute that they are counted in, and that they can be spent in. */
   readonly minute: number;
+  /** When they were, by a clock that nobody sets. */
+  readonly countedAtUptimeMs: number;
+}
+
+/** A process's part of an account's budget. */
+interface Block extends Reservation {
   readonly limit: number;
   /** Reserved and not yet spent. */
   left: number;
   /** What is counted in the storage, this block included, by ascending minute. */
   windows: readonly RateWindow[];
+  /** When that was so, which was when it was reserved. */
   readonly readAtMs: number;
-  /** The same by a clock that nobody sets. */
-  readonly readAtUptimeMs: number;
   readonly ahead: Ahead | undefined;
 }
 
@@ -39,15 +44,13 @@ interface Ahead {
   /** The minute that it was when this was noticed; all after it, up to `to`, are meant. */
   readonly after: number;
   readonly to: number;
-  readonly count: number;
+  /** All that was ever added to each of them, which grows only, also when some is given back or forgotten. */
+  readonly added: ReadonlyMap<number, number>;
   readonly sinceUptimeMs: number;
 }
 
 /** What an account has left after it was let in, and what a refund has to name. */
-export interface Admission extends RateLimit {
-  /** The minute that the admission is counted in. */
-  readonly minute: number;
-}
+export interface Admission extends RateLimit, Reservation {}
 
 interface Waiting {
   readonly account: Account;
@@ -96,7 +99,7 @@ export class RateLimiter implements Limiter {
       entry.waiting.length === 0 &&
       block.limit === limitOf(account) &&
       minuteOf(now) <= block.minute &&
-      this.#uptimeMs() - block.readAtUptimeMs < minuteMs
+      this.#uptimeMs() - block.countedAtUptimeMs < minuteMs
     ) {
       if (block.left >= units) return spend(block, units, now);
       // Before it was read is as bad as long after: a clock that went back must not make a refusal last.
@@ -111,14 +114,15 @@ export class RateLimiter implements Limiter {
    * they were counted in: in a later one they would outlast the admissions that they make room for.
    * @throws UNAVAILABLE
    */
-  async refund(account: Account, { minute }: Admission, units: number): Promise<void> {
+  async refund(account: Account, admission: Admission, units: number): Promise<void> {
+    const { minute } = admission;
     const entry = this.#entries.get(account.id);
     if (entry?.block?.minute === minute && entry.waiting.length === 0) {
-      entry.block.left += units;
+      if (this.#counts(admission)) entry.block.left += units;
       return;
     }
-    await this.#storage.write((tx) => giveBack(tx, account.id, minute, units));
-    if (entry?.block !== undefined) entry.block.windows = withCount(entry.block.windows, minute, -units);
+    await this.#storage.write((tx) => this.#giveBack(tx, account.id, admission, units));
+    if (entry?.block !== undefined) entry.block.windows = withFewer(entry.block.windows, minute, units);
   }
 
   peek(account: Account): Awaitable<RateLimit> {
@@ -144,7 +148,7 @@ export class RateLimiter implements Limiter {
     }
     if (stale.length === 0) return;
     await this.#storage.write(async (tx) => {
-      for (const [accountId, { minute, left }] of stale) await giveBack(tx, accountId, minute, left);
+      for (const [accountId, block] of stale) await this.#giveBack(tx, accountId, block, block.left);
     });
   }
 
@@ -192,7 +196,7 @@ export class RateLimiter implements Limiter {
       const now = this.#clock.now();
       const uptimeMs = this.#uptimeMs();
       // A block is spent in its own minute only, else it would leave the window before its requests do.
-      if (leftover !== undefined) await giveBack(tx, account.id, leftover.minute, leftover.left);
+      if (leftover !== undefined) await this.#giveBack(tx, account.id, leftover, leftover.left);
       const all = await tx.rateWindows.since(account.id, 0);
       const ahead = aheadIn(all, { now, uptimeMs, known: entry.ahead });
       const isOver = ahead !== undefined && uptimeMs - ahead.sinceUptimeMs >= windowMs;
@@ -203,15 +207,28 @@ export class RateLimiter implements Limiter {
       const { minute, windows } = windowsAt(counted, now);
       const remaining = Math.max(0, limit - countOf(windows));
       const left = Math.min(remaining, Math.max(takenOf(remaining, waiting), Math.floor(remaining / blockShare)));
+      let reserved = windows;
       if (left > 0) {
-        await tx.rateWindows.add(account.id, minute, left);
+        const window = await tx.rateWindows.add(account.id, minute, left);
+        reserved = [...windows.filter((other) => other.minute !== minute), window]; // none is later
         await tx.rateWindows.prune(account.id, counted.at(-maxKept)?.minute ?? 0);
       }
-      const reserved = withCount(windows, minute, left);
-      // What is counted anew must not be taken for what was there before, also if it comes to the same.
-      entry.ahead = aheadIn(reserved, { now, uptimeMs, known: isOver ? undefined : ahead });
-      return { minute, limit, left, windows: reserved, readAtMs: now, readAtUptimeMs: uptimeMs, ahead: entry.ahead };
+      entry.ahead = aheadIn(reserved, { now, uptimeMs, known: ahead });
+      return { minute, limit, left, windows: reserved, readAtMs: now, countedAtUptimeMs: uptimeMs, ahead: entry.ahead };
     });
+  }
+
+  /** Takes units off the count of their minute, unless they have left it. */
+  async #giveBack(tx: Transaction, accountId: string, reservation: Reservation, units: number): Promise<void> {
+    if (units === 0 || !this.#counts(reservation)) return;
+    const [window] = await tx.rateWindows.since(accountId, reservation.minute);
+    if (window?.minute !== reservation.minute) return;
+    await tx.rateWindows.add(accountId, reservation.minute, -Math.min(units, window.count));
+  }
+
+  /** Later, another process may have forgotten it, and what its minute has now be of requests that came since. */
+  #counts({ countedAtUptimeMs }: Reservation): boolean {
+    return this.#uptimeMs() - countedAtUptimeMs < windowMs;
   }
 
   /** The state without a block of this minute: what is left of an earlier one is as good as handed back. */
@@ -219,10 +236,10 @@ export class RateLimiter implements Limiter {
     const all = await this.#storage.read.rateWindows.since(account.id, 0);
     const entry = this.#entries.get(account.id);
     const own = entry?.block;
-    const readAtUptimeMs = this.#uptimeMs();
-    const { minute, windows } = windowsAt(own === undefined ? all : withCount(all, own.minute, -own.left), now);
-    const ahead = aheadIn(windows, { now, uptimeMs: readAtUptimeMs, known: entry?.ahead });
-    return stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now, readAtUptimeMs, ahead }, now);
+    const countedAtUptimeMs = this.#uptimeMs();
+    const { minute, windows } = windowsAt(own === undefined ? all : withFewer(all, own.minute, own.left), now);
+    const ahead = aheadIn(windows, { now, uptimeMs: countedAtUptimeMs, known: entry?.ahead });
+    return stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now, countedAtUptimeMs, ahead }, now);
   }
 }
 
@@ -246,11 +263,13 @@ function aheadIn(
   const current = minuteOf(now);
   const to = windows.at(-1)?.minute ?? 0;
   if (known !== undefined && known.after <= current && to <= Math.max(current, known.to)) {
-    if (countOf(windows.filter(isOf(known))) === known.count) return known;
+    if (windows.filter(isOf(known)).every(({ minute, added }) => added === known.added.get(minute))) return known;
   }
   if (to <= current) return undefined;
-  const count = countOf(windows.filter(({ minute }) => minute > current));
-  return { after: current, to, count, sinceUptimeMs: uptimeMs };
+  const added = new Map(
+    windows.filter(({ minute }) => minute > current).map((window) => [window.minute, window.added]),
+  );
+  return { after: current, to, added, sinceUptimeMs: uptimeMs };
 }
 
 function isOf({ after, to }: Ahead): (window: RateWindow) => boolean {
@@ -268,14 +287,8 @@ function settle({ units, resolve, reject }: Waiting, block: Block, nowMs: number
 
 function spend(block: Block, units: number, nowMs: number): Admission {
   block.left -= units;
-  return { ...stateOf(block, nowMs), minute: block.minute };
-}
-
-/** Takes units off a minute's count, unless the minute was forgotten since. */
-async function giveBack(tx: Transaction, accountId: string, minute: number, units: number): Promise<void> {
-  if (units === 0) return;
-  const [window] = await tx.rateWindows.since(accountId, minute);
-  if (window?.minute === minute) await tx.rateWindows.add(accountId, minute, -Math.min(units, window.count));
+  const { minute, countedAtUptimeMs } = block;
+  return { ...stateOf(block, nowMs), minute, countedAtUptimeMs };
 }
 
 /** How much of what remains those that wait will take, each all or nothing. */
@@ -291,11 +304,11 @@ function countOf(windows: readonly RateWindow[]): number {
   return windows.reduce((sum, window) => sum + window.count, 0);
 }
 
-/** The windows with so many more, or fewer, in one minute. */
-function withCount(windows: readonly RateWindow[], minute: number, change: number): RateWindow[] {
-  const count = (windows.find((window) => window.minute === minute)?.count ?? 0) + change;
-  const others = windows.filter((window) => window.minute !== minute);
-  return count <= 0 ? others : [...others, { minute, count }].sort((a, b) => a.minute - b.minute);
+/** The windows with so many fewer in one minute. */
+function withFewer(windows: readonly RateWindow[], minute: number, units: number): RateWindow[] {
+  return windows
+    .map((window) => (window.minute === minute ? { ...window, count: window.count - units } : window))
+    .filter(({ count }) => count > 0);
 }
 
 function usedOf(block: Block): number {
@@ -319,10 +332,10 @@ function freeAtMs(block: Block, units: number, nowMs: number): number {
   return freeAt;
 }
 
-function leavesAtMs(window: RateWindow, { ahead, readAtMs, readAtUptimeMs }: Block): number {
+function leavesAtMs(window: RateWindow, { ahead, readAtMs, countedAtUptimeMs }: Block): number {
   const byItsMinuteMs = (window.minute + bucketsBefore + 1) * minuteMs;
   if (ahead === undefined || !isOf(ahead)(window)) return byItsMinuteMs;
-  return Math.min(byItsMinuteMs, readAtMs + windowMs - (readAtUptimeMs - ahead.sinceUptimeMs));
+  return Math.min(byItsMinuteMs, readAtMs + windowMs - (countedAtUptimeMs - ahead.sinceUptimeMs));
 }
 
 function stateOf(block: Block, nowMs: number): RateLimit {

@@ -443,6 +443,8 @@ export interface RateWindow {
   /** Whole minutes since the epoch. */
   readonly minute: number;
   readonly count: number;
+  /** All that was ever added to the count: it only grows, so nothing was added if it is the same. */
+  readonly added: number;
 }
 
 export interface RateWindowReads {
@@ -451,8 +453,11 @@ export interface RateWindowReads {
 }
 
 export interface RateWindowWrites {
-  /** Adds to the count of a minute; a negative number gives back. */
-  add(accountId: string, minute: number, count: number): Awaitable<void>;
+  /**
+   * Adds to the count of a minute; a negative number gives back.
+   * @returns what it is now
+   */
+  add(accountId: string, minute: number, count: number): Awaitable<RateWindow>;
   /** Forgets the minutes before this one. */
   prune(accountId: string, minute: number): Awaitable<void>;
 }

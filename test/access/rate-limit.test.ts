@@ -181,7 +181,12 @@ describe('one limiter, never killed, with a clock that never goes back', () => {
       this.clock.nowMs = startMs;
       this.model = new Model(limit);
       this.#account = accountWith(limit);
-      this.#limiter = limiterOn(this.clock);
+      this.#limiter = this.#started();
+    }
+
+    /** Its clock never goes back, so it tells how long anything took, too. */
+    #started(): RateLimiter {
+      return new RateLimiter({ storage: storages[0], clock: this.clock, uptimeMs: () => this.clock.now() });
     }
 
     async admitAll(requests: readonly number[]): Promise<void> {
@@ -192,7 +197,7 @@ describe('one limiter, never killed, with a clock that never goes back', () => {
         const admitted = this.model.admit(now, each);
         expect(isAdmitted(outcome), `${each} units, ${this.model.remainingAt(now)} remaining`).toBe(admitted);
         if ('admission' in outcome) {
-          expect(outcome.admission).toEqual({ ...this.model.stateAt(now), minute: minuteOf(now) });
+          expect(outcome.admission).toMatchObject({ ...this.model.stateAt(now), minute: minuteOf(now) });
         } else {
           const freeAtMs = this.model.freeAt(now, each);
           expect(outcome.refusal.facts.retryAfterSeconds).toBe(
@@ -225,7 +230,7 @@ describe('one limiter, never killed, with a clock that never goes back', () => {
 
     async restart(): Promise<void> {
       await this.#limiter.handBack({ all: true });
-      this.#limiter = limiterOn(this.clock);
+      this.#limiter = this.#started();
     }
 
     async tick(): Promise<void> {
@@ -759,20 +764,48 @@ describe('several processes and restarts', () => {
     });
   });
 
-  test('what was counted in a minute that the clock comes to again is forgotten once, and not what is counted there anew', async () => {
-    const clock = new TestClock();
-    let uptimeMs = 0;
-    const account = accountWith(1);
-    const [one, other] = storages.map((storage) => new RateLimiter({ storage, clock, uptimeMs: () => uptimeMs }));
-    if (one === undefined || other === undefined) throw new Error('There are two');
-    expect(await admitUntilRefused(one, account)).toBe(1);
-    clock.advance(-2 * hourMs);
-    await refusalOf(one, account);
-    clock.advance(2 * hourMs);
-    uptimeMs += 2 * hourMs;
-    const outcomes = await Promise.all([attempt(one, account), attempt(one, account), attempt(one, account)]);
-    expect(outcomes.filter(isAdmitted)).toHaveLength(1);
-    expect(await admitUntilRefused(other, account)).toBe(0);
+  describe('what was counted in a minute that the clock comes to again', () => {
+    /** Two processes, whose clock can be set without time passing. */
+    function twoOn() {
+      const clock = new TestClock();
+      let uptimeMs = 0;
+      const started = (which: 0 | 1) => new RateLimiter({ storage: storages[which], clock, uptimeMs: () => uptimeMs });
+      const pass = (ms: number): void => {
+        clock.advance(ms);
+        uptimeMs += ms;
+      };
+      return { clock, pass, one: started(0), other: started(1) };
+    }
+
+    test('is forgotten once, and not what is counted there anew', async () => {
+      const { clock, pass, one, other } = twoOn();
+      const account = accountWith(1);
+      expect(await admitUntilRefused(one, account)).toBe(1);
+      clock.advance(-2 * hourMs);
+      for (const limiter of [one, other]) await refusalOf(limiter, account);
+      pass(2 * hourMs);
+      const outcomes = await Promise.all([attempt(one, account), attempt(one, account), attempt(one, account)]);
+      expect(outcomes.filter(isAdmitted)).toHaveLength(1);
+      expect(await admitUntilRefused(other, account), 'as many again, but not the same').toBe(0);
+    });
+
+    test('is not given back out of what is counted there anew', async () => {
+      const { clock, pass, one, other } = twoOn();
+      const account = accountWith(64);
+      const early = await one.admit(account, 2);
+      await one.handBack({ all: true });
+      const late = await one.admit(account, 32);
+      clock.advance(-2 * hourMs);
+      expect(await admitUntilRefused(other, account)).toBe(30);
+      pass(2 * hourMs);
+      expect(await admitUntilRefused(other, account)).toBe(64);
+      await one.refund(account, early, 2);
+      await one.refund(account, late, 32);
+      await one.handBack({ all: true });
+      expect(await admitUntilRefused(other, account)).toBe(0);
+      pass(2 * secondMs);
+      expect(await admitUntilRefused(one, account)).toBe(0);
+    });
   });
 
   test('a block whose minute was long forgotten is not handed back to it', async () => {

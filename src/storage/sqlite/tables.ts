@@ -231,6 +231,8 @@ export const rateWindows = sqliteTable(
     accountId: text('account_id').notNull(),
     minute: integer().notNull(),
     count: integer().notNull(),
+    /** All that was ever added to the count, without what was given back. */
+    added: integer().notNull().default(0),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.minute] })],
 );

@@ -202,7 +202,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('rate windows', () => {
-    test('hold the sum of what was added to each minute, until they are pruned', async () => {
+    test('hold the sum of what was added to each minute, and of that without what was given back, until they are pruned', async () => {
       const { storage } = await open();
       const minute = fc.integer({ min: 100, max: 108 });
       const step = fc.oneof(
@@ -213,25 +213,31 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
         fc.asyncProperty(fc.array(step, { maxLength: 30 }), minute, async (steps, from) => {
           const { id: accountId } = await storedAccount(storage);
           const { id: otherId } = await storedAccount(storage);
-          const counts = new Map<number, number>();
+          const windows = new Map<number, RateWindow>();
           await storage.write(async (tx) => tx.rateWindows.add(otherId, 99, 1));
           await Promise.all(
             steps.map((step) => {
-              if (step.kind === 'add') counts.set(step.minute, (counts.get(step.minute) ?? 0) + step.count);
-              else for (const key of [...counts.keys()]) if (key < step.minute) counts.delete(key);
+              if (step.kind === 'prune') {
+                for (const key of [...windows.keys()]) if (key < step.minute) windows.delete(key);
+                return storage.write(async (tx) => tx.rateWindows.prune(accountId, step.minute));
+              }
+              const { count, added } = windows.get(step.minute) ?? { count: 0, added: 0 };
+              const window = {
+                minute: step.minute,
+                count: count + step.count,
+                added: added + Math.max(0, step.count),
+              };
+              windows.set(step.minute, window);
               return storage.write(async (tx) =>
-                step.kind === 'add'
-                  ? tx.rateWindows.add(accountId, step.minute, step.count)
-                  : tx.rateWindows.prune(accountId, step.minute),
+                expect(await tx.rateWindows.add(accountId, step.minute, step.count)).toEqual(window),
               );
             }),
           );
-          const expected: RateWindow[] = [...counts]
-            .filter(([key, count]) => key >= from && count > 0)
-            .sort(([a], [b]) => a - b)
-            .map(([key, count]) => ({ minute: key, count }));
+          const expected = [...windows.values()]
+            .filter(({ minute, count }) => minute >= from && count > 0)
+            .sort((a, b) => a.minute - b.minute);
           expect(await storage.read.rateWindows.since(accountId, from)).toEqual(expected);
-          expect(await storage.read.rateWindows.since(otherId, 0)).toEqual([{ minute: 99, count: 1 }]);
+          expect(await storage.read.rateWindows.since(otherId, 0)).toEqual([{ minute: 99, count: 1, added: 1 }]);
         }),
         { numRuns: 40 },
       );
@@ -246,7 +252,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
         await tx.rateWindows.add(accountId, 10, -5);
         await tx.rateWindows.add(accountId, 11, -2);
       });
-      expect(await storage.read.rateWindows.since(accountId, 0)).toEqual([{ minute: 11, count: 3 }]);
+      expect(await storage.read.rateWindows.since(accountId, 0)).toEqual([{ minute: 11, count: 3, added: 5 }]);
     });
   });
 

@@ -1,0 +1,1 @@
+ALTER TABLE `rate_windows` ADD `added` integer DEFAULT 0 NOT NULL;

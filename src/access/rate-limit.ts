@@ -38,7 +38,8 @@ interface Block extends Reservation {
 /**
  * What was counted in minutes that were still to come: the clock was ahead and was set back, or it has been set back too
  * far. Nobody can tell which, so new requests are counted there, too. But when nothing was added for as long as a window
- * is, by a clock that nobody sets, all of it has left the window, whatever the minutes say.
+ * is, by a clock that nobody sets, all of it has left the window, whatever the minutes say. From then on the clock is
+ * taken to be right; that it jumps forward could not be told from the time that it says has passed.
  */
 interface Ahead {
   /** The minute that it was when this was noticed; all after it, up to `to`, are meant. */

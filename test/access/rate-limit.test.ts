@@ -283,11 +283,9 @@ describe('whatever happens', () => {
     #limit: number;
     #account: Account;
     readonly #limiters: RateLimiter[];
-    readonly #admitted: { readonly elapsedMs: number; readonly units: number }[] = [];
+    readonly #admitted: { readonly elapsedMs: number; readonly clockMs: number; readonly units: number }[] = [];
     readonly #model: Model;
     #elapsedMs = 0;
-    /** The clock's highest reading at which anything was let in. */
-    #latestMs = 0;
     #wentBack = false;
 
     constructor(startMs: number, limit: number) {
@@ -313,15 +311,16 @@ describe('whatever happens', () => {
       );
       for (const [index, { units }] of requests.entries()) {
         if (!isAdmitted(outcomes[index] as Outcome)) continue;
-        const inTheHour = this.#admitted
-          .filter(({ elapsedMs }) => elapsedMs > this.#elapsedMs - hourMs)
-          .reduce((sum, each) => sum + each.units, units);
+        const inTheHour = this.#ofTheHour().reduce((sum, each) => sum + each.units, units);
         expect(inTheHour, 'in the 60 minutes up to now').toBeLessThanOrEqual(this.#limit);
         // A clock that goes back takes the model's minutes with it; time that has passed stays passed.
         expect(this.#wentBack || this.#model.admit(now, units), 'admitted with nothing left').toBe(true);
-        this.#admitted.push({ elapsedMs: this.#elapsedMs, units });
-        this.#latestMs = Math.max(this.#latestMs, now);
+        this.#admitted.push({ elapsedMs: this.#elapsedMs, clockMs: now, units });
       }
+    }
+
+    #ofTheHour() {
+      return this.#admitted.filter(({ elapsedMs }) => elapsedMs > this.#elapsedMs - hourMs);
     }
 
     async batch(by: 0 | 1, units: number, wait: { ms: number } | { toMinute: number }): Promise<void> {
@@ -343,9 +342,12 @@ describe('whatever happens', () => {
       this.#wentBack = true;
     }
 
-    /** The clock had been right before it went back, and is set right again. */
+    /**
+     * The clock had been right before it went back, and is set right again. After more than an hour it is taken to be
+     * right as it is, and this would be a jump forward as any other, which makes requests look older than they are.
+     */
     correct(): void {
-      this.clock.nowMs = Math.max(this.clock.nowMs, this.#latestMs);
+      this.clock.nowMs = Math.max(this.clock.nowMs, ...this.#ofTheHour().map(({ clockMs }) => clockMs));
     }
 
     async restart(index: 0 | 1): Promise<void> {

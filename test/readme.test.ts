@@ -10,10 +10,11 @@ import { variables } from '../src/config.ts';
 import { effort } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 
-// Does what the README says, as somebody would who has just cloned the repository.
+// Does what the README and OPERATING.md say, as somebody would who has just cloned the repository.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const operating = readFileSync(join(root, 'OPERATING.md'), 'utf8');
 
 const startCommand = 'npm ci && npm start';
 /** Is not run here: it is the very run that this test is in. `.ci/run` does it. */
@@ -30,7 +31,7 @@ interface Step {
   readonly shown?: Block;
 }
 
-/** The commands of the README in their order, each with the output that is shown after it. */
+/** The commands of a page in their order, each with the output that is shown after it. */
 function stepsOf(markdown: string): Step[] {
   const blocks = [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```\n/gm)];
   return blocks.flatMap(([whole, language, text = ''], index) => {
@@ -179,34 +180,37 @@ function withoutNumbers(text: string): string {
 }
 
 // With `npm ci`, and a start of npm for each command, it takes a quarter of what all other tests do together.
-test.runIf(effort(false, true))('the README’s commands work in a fresh copy, and give what it shows', async () => {
-  const steps = stepsOf(readme);
-  const [first, second, ...tour] = steps;
-  expect([first?.command, second?.command]).toEqual([startCommand, testCommand]);
-  expect(tour.length).toBeGreaterThan(10);
+test.runIf(effort(false, true))(
+  'the README’s commands work in a fresh copy, and give what it shows, and OPERATING.md’s after them',
+  async () => {
+    const [first, second, ...tour] = [...stepsOf(readme), ...stepsOf(operating)];
+    expect(stepsOf(operating).length).toBeGreaterThan(1);
+    expect([first?.command, second?.command]).toEqual([startCommand, testCommand]);
+    expect(tour.length).toBeGreaterThan(10);
 
-  const folder = freshCopy();
-  const environment = strangersEnvironment();
-  const service = await startService(folder, environment);
-  expect(service.key).toMatch(/^cs_/);
+    const folder = freshCopy();
+    const environment = strangersEnvironment();
+    const service = await startService(folder, environment);
+    expect(service.key).toMatch(/^cs_/);
 
-  const commands = tour.map(({ command }) =>
-    command.replace(/^BASE=.*$/m, `BASE=${service.url}`).replace(/^KEY=.*$/m, `KEY=${service.key}`),
-  );
-  expect(commands.join('\n')).toContain(`KEY=${service.key}`);
-  const outputs = await runInShell(commands, folder, environment);
-  for (const [index, { command, shown }] of tour.entries()) {
-    const output = outputs[index] ?? '';
-    if (shown?.language === 'json') {
-      expect(differences(JSON.parse(shown.text), JSON.parse(output)), command).toEqual([]);
-    } else if (shown !== undefined) {
-      expect(withoutNumbers(output), command).toBe(withoutNumbers(shown.text));
+    const commands = tour.map(({ command }) =>
+      command.replace(/^BASE=.*$/m, `BASE=${service.url}`).replace(/^KEY=.*$/m, `KEY=${service.key}`),
+    );
+    expect(commands.join('\n')).toContain(`KEY=${service.key}`);
+    const outputs = await runInShell(commands, folder, environment);
+    for (const [index, { command, shown }] of tour.entries()) {
+      const output = outputs[index] ?? '';
+      if (shown?.language === 'json') {
+        expect(differences(JSON.parse(shown.text), JSON.parse(output)), command).toEqual([]);
+      } else if (shown !== undefined) {
+        expect(withoutNumbers(output), command).toBe(withoutNumbers(shown.text));
+      }
     }
-  }
 
-  const printed = await service.stop();
-  expect(printed).toContain('"msg":"stopped"');
-});
+    const printed = await service.stop();
+    expect(printed).toContain('"msg":"stopped"');
+  },
+);
 
 test('.ci/run runs the README’s test command', () => {
   const lines = readFileSync(join(root, '.ci/run'), 'utf8').split('\n');

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { variables } from '../src/config.ts';
-import { effort } from './support/effort.ts';
+import { longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 
 // Does what the README and OPERATING.md say, as somebody would who has just cloned the repository.
@@ -180,7 +180,7 @@ function withoutNumbers(text: string): string {
 }
 
 // With `npm ci`, and a start of npm for each command, it takes a quarter of what all other tests do together.
-test.runIf(effort(false, true))(
+longTest(
   'the README’s commands work in a fresh copy, and give what it shows, and OPERATING.md’s after them',
   async () => {
     const [first, second, ...tour] = [...stepsOf(readme), ...stepsOf(operating)];

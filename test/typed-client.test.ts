@@ -4,8 +4,8 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test } from 'vitest';
-import { effort } from './support/effort.ts';
+import { expect, onTestFinished } from 'vitest';
+import { longTest as test } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { startTestServer } from './support/server.ts';
 
@@ -46,60 +46,56 @@ async function typeCheck(folder: string, program: string): Promise<string> {
 }
 
 // The compiler takes longer for it than most files of tests for all of theirs.
-test.runIf(effort(false, true))(
-  'a client with types made from openapi.json type-checks and works, and mistakes do not',
-  {
-    timeout: 120_000,
-  },
-  async () => {
-    const server = await startTestServer();
-    onTestFinished(() => server.close());
-    const { secret } = await server.account();
-    const folder = temporaryFolder();
-    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-    writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
-    const generator = fileOf('openapi-typescript', 'bin/cli.js');
-    await run(process.execPath, [generator, `${server.url}/openapi.json`, '-o', join(folder, 'schema.ts')]);
+test('a client with types made from openapi.json type-checks and works, and mistakes do not', {
+  timeout: 120_000,
+}, async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret } = await server.account();
+  const folder = temporaryFolder();
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
+  const generator = fileOf('openapi-typescript', 'bin/cli.js');
+  await run(process.execPath, [generator, `${server.url}/openapi.json`, '-o', join(folder, 'schema.ts')]);
 
-    const tour = fileURLToPath(new URL('typed-client/tour.mts', import.meta.url));
-    copyFileSync(tour, join(folder, 'tour.mts'));
-    expect(await typeCheck(folder, 'tour.mts')).toBe('');
+  const tour = fileURLToPath(new URL('typed-client/tour.mts', import.meta.url));
+  copyFileSync(tour, join(folder, 'tour.mts'));
+  expect(await typeCheck(folder, 'tour.mts')).toBe('');
 
-    const program = await run(process.execPath, ['tour.mts'], {
-      cwd: folder,
-      env: { ...process.env, BASE_URL: server.url, API_KEY: secret },
-    });
-    expect(JSON.parse(program.stdout)).toEqual({
-      visitor: 'Ada',
-      sequence: 2,
-      listed: ['It will be with you tomorrow.'],
-      total: 1,
-      closedAt: true,
-      senders: ['visitor', 'agent'],
-      lead: 'ada@example.com',
-      events: ['Where is my parcel?', 'closed', 'ada@example.com'],
-      refused: 'Conversation closed',
-      missing: 'NOT_FOUND',
-      left: true,
-    });
+  const program = await run(process.execPath, ['tour.mts'], {
+    cwd: folder,
+    env: { ...process.env, BASE_URL: server.url, API_KEY: secret },
+  });
+  expect(JSON.parse(program.stdout)).toEqual({
+    visitor: 'Ada',
+    sequence: 2,
+    listed: ['It will be with you tomorrow.'],
+    total: 1,
+    closedAt: true,
+    senders: ['visitor', 'agent'],
+    lead: 'ada@example.com',
+    events: ['Where is my parcel?', 'closed', 'ada@example.com'],
+    refused: 'Conversation closed',
+    missing: 'NOT_FOUND',
+    left: true,
+  });
 
-    // One wrong name each in what is sent, what is read, what is asked for, and in an error's code.
-    const mistakes = [
-      ["content: 'One more thing.'", "contents: 'One more thing.'"],
-      ['created.visitor?.name', 'created.visitor?.nickname'],
-      ["status: 'active'", "status: 'open'"],
-      ["=== 'CONVERSATION_CLOSED'", "=== 'CONVERSATION_OVER'"],
-    ] as const;
-    let text = readFileSync(tour, 'utf8');
-    const lines = mistakes.map(([right, wrong]) => {
-      const [before = '', ...after] = text.split(right);
-      expect(after).toHaveLength(1);
-      text = before + wrong + after[0];
-      return before.split('\n').length;
-    });
-    writeFileSync(join(folder, 'mistaken.mts'), text);
-    const said = await typeCheck(folder, 'mistaken.mts');
-    const found = [...said.matchAll(/^mistaken\.mts\((\d+),/gm)].map(([, line]) => Number(line));
-    expect([...new Set(found)]).toEqual(lines.toSorted((a, b) => a - b));
-  },
-);
+  // One wrong name each in what is sent, what is read, what is asked for, and in an error's code.
+  const mistakes = [
+    ["content: 'One more thing.'", "contents: 'One more thing.'"],
+    ['created.visitor?.name', 'created.visitor?.nickname'],
+    ["status: 'active'", "status: 'open'"],
+    ["=== 'CONVERSATION_CLOSED'", "=== 'CONVERSATION_OVER'"],
+  ] as const;
+  let text = readFileSync(tour, 'utf8');
+  const lines = mistakes.map(([right, wrong]) => {
+    const [before = '', ...after] = text.split(right);
+    expect(after).toHaveLength(1);
+    text = before + wrong + after[0];
+    return before.split('\n').length;
+  });
+  writeFileSync(join(folder, 'mistaken.mts'), text);
+  const said = await typeCheck(folder, 'mistaken.mts');
+  const found = [...said.matchAll(/^mistaken\.mts\((\d+),/gm)].map(([, line]) => Number(line));
+  expect([...new Set(found)]).toEqual(lines.toSorted((a, b) => a - b));
+});

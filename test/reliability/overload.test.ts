@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { request } from 'undici';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { type Serving, serve } from '../cli/program.ts';
 import { requestText } from '../http/wire.ts';
-import { effort } from '../support/effort.ts';
+import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { scrape } from '../support/metrics.ts';
 import { RawSocket, until } from '../support/subscribe.ts';
@@ -14,14 +14,14 @@ import { type Load, LoadProcess, type LoadResult, type Request } from './load.ts
 // A real server, measured by clients that wait for their answers, and then asked for twice as much by clients that do
 // not. On the machine that runs it other tests run, too: what is measured is wrong by half at times, so bounds are wide.
 
-const measuredSeconds = effort(0.6, 5);
-const overloadSeconds = effort(2, 30);
+const measuredSeconds = 5;
+const overloadSeconds = 30;
 /** The service refuses what would wait longer than about a second; a write waits at the door, and then for its commit. */
 const servedWithinMs = 4_000;
 const mebibyte = 1024 * 1024;
 
 test('at twice what it can take, it refuses early what it has no time for, serves the rest, and is well right after', {
-  timeout: effort(60_000, 180_000),
+  timeout: 180_000,
 }, async () => {
   const load = new LoadProcess();
   const databasePath = join(temporaryFolder(), 'test.db');
@@ -37,7 +37,7 @@ test('at twice what it can take, it refuses early what it has no time for, serve
     return result;
   };
 
-  await run({ connections: 64, seconds: effort(0.4, 2) }); // it is slower until it is warm
+  await run({ connections: 64, seconds: 2 }); // it is slower until it is warm
   const few = await run({ connections: 64, seconds: measuredSeconds });
   const many = await run({ connections: 256, seconds: measuredSeconds });
   expect([few.refused, many.refused], 'clients that wait for their answers are never refused').toEqual([0, 0]);
@@ -56,7 +56,7 @@ test('at twice what it can take, it refuses early what it has no time for, serve
     overload = await run({ perSecond, connections, seconds: overloadSeconds });
     watched = await watching.stop();
   } while (overload.refused === 0 && perSecond < 16 * few.servedPerSecond);
-  const after = await run({ connections: 64, seconds: effort(0.4, 5) });
+  const after = await run({ connections: 64, seconds: 5 });
 
   expect(overload.refused, 'it refuses').toBeGreaterThan(0);
   expect(overload.undocumented, 'as the contract has it').toBeUndefined();

@@ -3,11 +3,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { serve } from '../cli/program.ts';
 import { openWire, requestText } from '../http/wire.ts';
 import { clientOf, type Json } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { scrape } from '../support/metrics.ts';
 import { SseReader } from '../support/sse.ts';
@@ -19,10 +19,10 @@ import { type Inside, insideOf } from './inside.ts';
 // A server under a mixed load for a while: clients of all kinds that come, work, and go, not all of them politely.
 // What it holds on to must be what it held before, and not a bit more for each that has come and gone.
 
-const soakMs = effort(3_000, 600_000);
-const workers = effort(4, 6);
+const soakMs = 600_000;
+const workers = 6;
 /** Between two visits of a worker: others want the machine, too. */
-const pauseMs = effort(2, 20);
+const pauseMs = 20;
 const mebibyte = 1024 * 1024;
 
 interface Sample extends Inside {

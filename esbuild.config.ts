@@ -7,7 +7,12 @@ import { build } from 'esbuild';
 const outdir = 'dist';
 const { metafile } = await build({
   absWorkingDir: import.meta.dirname,
-  entryPoints: ['src/main.js', 'src/storage/sqlite/long-works.ts', 'src/cli/seed/worker.ts'],
+  entryPoints: [
+    'src/main.js',
+    'src/storage/sqlite/checkpoint.ts',
+    'src/storage/sqlite/long-works.ts',
+    'src/cli/seed/worker.ts',
+  ],
   outdir,
   outbase: 'src',
   chunkNames: '[name]-[hash]', // beside main.js: see src/layout.ts

@@ -3,6 +3,7 @@ import { accountReads, accountWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
 import { cachedAccountReads, cachedApiKeyReads, cachedConversationReads, cachedMessageReads } from './cached-reads.ts';
+import { Checkpointer } from './checkpointer.ts';
 import { openQueries } from './compiled.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
@@ -47,12 +48,14 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   const watch = new CommitWatch(writing);
   watch.cleanLog(); // a process that was killed right after erasing something could not do it any more
   const commits = new Commits(reading);
+  const checkpointer = new Checkpointer(path, writing);
   const writer = new Writer(writing, transactionsOn(openQueries(writing), watch), {
     ...options,
     onBegin: refuseSuperseded(writing),
     onCommit: () => {
       commits.askAgain();
       watch.committed();
+      checkpointer.committed();
     },
   });
   return {
@@ -70,6 +73,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
     },
     async close() {
       await writer.close();
+      await checkpointer.close();
       watch.close();
       reading.close();
       checkpoint(writing);

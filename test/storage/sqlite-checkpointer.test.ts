@@ -1,0 +1,80 @@
+import { renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Storage } from '../../src/domain/ports.ts';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { until } from '../support/subscribe.ts';
+import { sampleHash, startMs, storedAccount } from './samples.ts';
+
+// A commit folds the log into the file once the log has 8,000 pages. Below that, only the thread does.
+
+const pageBytes = 4_096 + 24;
+const pagesAtMost = 8_000;
+const together = 64;
+/** Fifteen kilobytes, which are four pages and some more. */
+const result = JSON.stringify('x'.repeat(15_000));
+
+/** Commits so many groups, each of some three hundred pages. */
+async function commit(storage: Storage, accountId: string, { from, to }: { from: number; to: number }): Promise<void> {
+  for (let group = from; group < to; group++) {
+    const kept = { fingerprint: sampleHash(), result, conversationId: null, createdAtMs: startMs };
+    const put = (index: number) =>
+      storage.write(async (tx) => tx.keptResults.put(accountId, `${group}-${index}`, kept));
+    await Promise.all(Array.from({ length: together }, (_, index) => put(index)));
+  }
+}
+
+/** The most pages that the log has had: its file is written anew from its beginning, and never shorter. */
+function mostPages(path: string): number {
+  return statSync(`${path}-wal`).size / pageBytes;
+}
+
+/** Whether the file has what is in the log, or so little is in it that nobody takes care of that yet. */
+function isFolded(path: string): boolean {
+  const connection = new Database(path);
+  const [state] = connection.pragma('wal_checkpoint(NOOP)') as { log: number; checkpointed: number }[];
+  connection.close();
+  return state !== undefined && (state.checkpointed === state.log || state.log < pagesAtMost / 4);
+}
+
+function keptIn(path: string): unknown {
+  const connection = new Database(path, { readonly: true });
+  onTestFinished(() => void connection.close());
+  expect(connection.pragma('integrity_check', { simple: true })).toBe('ok');
+  return connection.prepare('SELECT count(*), min(length(result)) FROM kept_results').raw().get();
+}
+
+describe('the write-ahead log', () => {
+  test('is folded into the file while it is written to, and not by those who commit', async () => {
+    const path = join(temporaryFolder(), 'test.db');
+    const storage = openSqliteStorage(path);
+    const { id } = await storedAccount(storage);
+    for (let round = 0; round < 6; round++) {
+      await commit(storage, id, { from: 10 * round, to: 10 * (round + 1) });
+      await until(() => isFolded(path));
+    }
+    const pages = mostPages(path);
+    await storage.close();
+    expect(statSync(path).size / 4_096, 'so much was written').toBeGreaterThan(1.5 * pagesAtMost);
+    expect(pages, 'it began anew').toBeLessThan(pagesAtMost);
+    expect(keptIn(path)).toEqual([60 * together, result.length]);
+  });
+
+  test('is folded into the file by those who commit when nobody else can', async () => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'test.db');
+    const storage = openSqliteStorage(path);
+    const { id } = await storedAccount(storage);
+    // Who has it open goes on; who opens it now finds nothing.
+    const moved = join(folder, 'moved.db');
+    for (const suffix of ['', '-wal', '-shm']) renameSync(path + suffix, moved + suffix);
+    await commit(storage, id, { from: 0, to: 60 });
+    const pages = mostPages(moved);
+    await storage.close();
+    expect(pages).toBeGreaterThan(pagesAtMost);
+    expect(pages, 'it began anew').toBeLessThan(1.2 * pagesAtMost);
+    expect(keptIn(moved)).toEqual([60 * together, result.length]);
+  });
+});

@@ -17,7 +17,7 @@ interface Received {
 /** Deliveries of a backlog to a receiver that takes all: ours claimed, signed and logged, the peer's only posted. */
 export async function compareDeliveries(data: BenchData, { rounds, seconds }: Plan): Promise<WorkResult> {
   const raw: Record<string, number[]> = { ours: [], post: [] };
-  const messages = seconds * 150;
+  const messages = seconds * 300;
   const path = `${data.path}.backlog`;
   const environment = {
     BENCH_AWAITED: String(messages * webhooks),

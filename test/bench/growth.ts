@@ -211,7 +211,7 @@ export async function memoryUnderLoad(data: BenchData, seconds: number): Promise
   });
 }
 
-/** What an idle subscription takes beside what an idle socket of plain ws takes. */
+/** What one more idle subscription takes beside what one more idle socket of plain ws takes. */
 export async function memoryOfSubscriptions(data: BenchData, sockets: number): Promise<CostResult> {
   const perAccount = 1_000;
   const copy = `${data.path}.idle`;
@@ -219,7 +219,7 @@ export async function memoryOfSubscriptions(data: BenchData, sockets: number): P
   cpSync(data.path, copy);
   const storage = openSqliteStorage(copy);
   const secrets: string[] = [];
-  for (let index = 0; index < Math.ceil(sockets / perAccount); index++) {
+  for (let index = 0; index <= Math.ceil(sockets / perAccount); index++) {
     const { apiKey } = await createAccount(worldOn(storage), {
       name: `idle ${index}`,
       plan: 'business',
@@ -232,26 +232,23 @@ export async function memoryOfSubscriptions(data: BenchData, sockets: number): P
     JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${secret}` } }),
     JSON.stringify({ id: '1', type: 'subscribe', payload: { query: 'subscription { events { id type } }' } }),
   ]);
-  const used = async (contestant: Contestant, path: string, said: string[][]): Promise<number> => {
+  const [first = [], ...others] = messages;
+  const used = async (contestant: Contestant, path: string, talks: boolean): Promise<number> => {
     const server = await serve(contestant, { ...data, path: copy });
+    const url = server.url + path;
+    // What is loaded for the first of them is not what each of them takes.
+    const few = await openIdle(copy, { url, sockets: 100, messages: talks ? [first] : [] });
     await later(1_500);
     const before = residentMiB(server.pid);
-    const plan = `${copy}.json`;
-    writeFileSync(plan, JSON.stringify({ url: server.url + path, sockets, messages: said }));
-    const idle = spawn(process.execPath, [new URL('idle.mjs', import.meta.url).pathname, plan], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    await new Promise<void>((resolve, reject) => {
-      idle.stdout.on('data', () => resolve());
-      idle.on('close', () => reject(new Error('The idle sockets did not stay open')));
-    });
+    const many = await openIdle(copy, { url, sockets, messages: talks ? others : [] });
     await later(5_000); // until what opening them has left is collected
     const kibEach = ((residentMiB(server.pid) - before) * 1_024) / sockets;
-    idle.removeAllListeners('close').kill();
+    few.close();
+    many.close();
     await server.stop();
     return kibEach;
   };
-  const [oursKib, bareKib] = [await used(ours, '/graphql', messages), await used(peer('broadcast'), '/', [])];
+  const [oursKib, bareKib] = [await used(ours, '/graphql', true), await used(peer('broadcast'), '/', false)];
   remove(copy);
   const raw = { oursKib: rounded(oursKib), bareKib: rounded(bareKib) };
   return {
@@ -261,6 +258,23 @@ export async function memoryOfSubscriptions(data: BenchData, sockets: number): P
     atMost: 8,
     raw,
   };
+}
+
+/** Opens sockets that say something and then listen, in a process of their own. */
+async function openIdle(
+  copy: string,
+  plan: { readonly url: string; readonly sockets: number; readonly messages: readonly string[][] },
+): Promise<{ close(): void }> {
+  const file = `${copy}.json`;
+  writeFileSync(file, JSON.stringify(plan));
+  const idle = spawn(process.execPath, [new URL('idle.mjs', import.meta.url).pathname, file], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await new Promise<void>((resolve, reject) => {
+    idle.stdout.on('data', () => resolve());
+    idle.on('close', () => reject(new Error('The idle sockets did not stay open')));
+  });
+  return { close: () => idle.removeAllListeners('close').kill() };
 }
 
 async function onCopies<T>(

@@ -1,8 +1,10 @@
 import { createServer } from 'node:http';
 
-// Takes what is sent to it, counts, and tells whoever asks (`GET /`) how fast the awaited number came.
+// Takes what is sent to it, counts, and tells whoever asks (`GET /`) how fast the awaited number came, once a quarter of
+// it was there: until then the sender is being compiled, as every contestant is before it is measured.
 
 const awaited = Number(process.env.BENCH_AWAITED);
+const warm = Math.floor(awaited / 4);
 let count = 0;
 let bytes = 0;
 let firstMs = 0;
@@ -11,7 +13,7 @@ const asking = [];
 
 function tell(res) {
   res.end(
-    JSON.stringify({ perSecond: (awaited - 1) / ((lastMs - firstMs) / 1_000), bytes: Math.round(bytes / count) }),
+    JSON.stringify({ perSecond: (awaited - warm) / ((lastMs - firstMs) / 1_000), bytes: Math.round(bytes / count) }),
   );
 }
 
@@ -27,7 +29,7 @@ createServer((req, res) => {
   req.on('end', () => {
     res.end();
     count++;
-    if (count === 1) firstMs = performance.now();
+    if (count === warm) firstMs = performance.now();
     if (count !== awaited) return;
     lastMs = performance.now();
     asking.forEach(tell);

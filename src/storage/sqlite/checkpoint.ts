@@ -7,7 +7,7 @@ export type Request = 'fold' | 'close';
 /** Whether all is folded, or somebody else keeps it from that: who reads what was there before, or does the same. */
 export type Answer = 'folded' | 'held up';
 
-const connection = new Database(workerData as string, { fileMustExist: true, timeout: 0 });
+const connection = new Database(workerData as string, { fileMustExist: true });
 connection.pragma('synchronous = FULL');
 connection.pragma('wal_autocheckpoint = 0');
 connection.pragma('cache_size = -64');

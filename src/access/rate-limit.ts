@@ -15,11 +15,11 @@ const blockShare = 64;
 /** For how long a refusal is believed before the storage is asked again (another process may have handed back). */
 const refusalMs = 1_000;
 
-/** What units have to be given back to. */
+/** What was reserved of a budget, and what is not spent of it has to be given back to. */
 interface Reservation {
-  /** The minute that they are counted in, and that they can be spent in. */
+  /** The minute that it is counted in, and that it can be spent in. */
   readonly minute: number;
-  /** When they were, by a clock that nobody sets. */
+  /** When it was reserved, by a clock that nobody sets. */
   readonly countedAtUptimeMs: number;
 }
 
@@ -39,7 +39,7 @@ interface Block extends Reservation {
  * What was counted in minutes that were still to come: the clock was ahead and was set back, or it has been set back too
  * far. Nobody can tell which, so new requests are counted there, too. But when nothing was added for as long as a window
  * is, by a clock that nobody sets, all of it has left the window, whatever the minutes say. From then on the clock is
- * taken to be right; that it jumps forward could not be told from the time that it says has passed.
+ * taken to be right: if it is set forward after all, what was counted until then looks older than it is.
  */
 interface Ahead {
   /** The minute that it was when this was noticed; all after it, up to `to`, are meant. */
@@ -118,8 +118,10 @@ export class RateLimiter implements Limiter {
   async refund(account: Account, admission: Admission, units: number): Promise<void> {
     const { minute } = admission;
     const entry = this.#entries.get(account.id);
-    if (entry?.block?.minute === minute && entry.waiting.length === 0) {
-      if (this.#counts(admission)) entry.block.left += units;
+    const block = entry?.block;
+    const isOfIt = block?.minute === minute && block.countedAtUptimeMs === admission.countedAtUptimeMs;
+    if (isOfIt && entry?.waiting.length === 0 && this.#counts(admission)) {
+      block.left += units;
       return;
     }
     await this.#storage.write((tx) => this.#giveBack(tx, account.id, admission, units));
@@ -176,9 +178,10 @@ export class RateLimiter implements Limiter {
       try {
         const block = await this.#reserve(entry.waiting.slice(0, count), entry);
         entry.block = block;
+        entry.ahead = block.ahead;
         const now = this.#clock.now();
         // The minute may have passed while it was written; its units are for that minute only.
-        if (minuteOf(now) > block.minute) continue;
+        if (minuteOf(now) > block.minute || this.#uptimeMs() - block.countedAtUptimeMs >= minuteMs) continue;
         for (const waiting of entry.waiting.splice(0, count)) settle(waiting, block, now);
         // Those that came meanwhile have their part of it, and need no write of their own.
         while (mayTake(entry.waiting[0], block)) settle(entry.waiting.shift() as Waiting, block, now);
@@ -214,8 +217,8 @@ export class RateLimiter implements Limiter {
         reserved = [...windows.filter((other) => other.minute !== minute), window]; // none is later
         await tx.rateWindows.prune(account.id, counted.at(-maxKept)?.minute ?? 0);
       }
-      entry.ahead = aheadIn(reserved, { now, uptimeMs, known: ahead });
-      return { minute, limit, left, windows: reserved, readAtMs: now, countedAtUptimeMs: uptimeMs, ahead: entry.ahead };
+      const aheadNow = aheadIn(reserved, { now, uptimeMs, known: ahead });
+      return { minute, limit, left, windows: reserved, readAtMs: now, countedAtUptimeMs: uptimeMs, ahead: aheadNow };
     });
   }
 

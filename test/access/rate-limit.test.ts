@@ -791,6 +791,23 @@ describe('several processes and restarts', () => {
       expect(await admitUntilRefused(other, account), 'as many again, but not the same').toBe(0);
     });
 
+    test('is not forgotten sooner because a part of it was given back and spent again', async () => {
+      const { clock, pass, one } = twoOn();
+      const account = accountWith(3);
+      clock.advance(2 * hourMs);
+      const admission = await one.admit(account, 2);
+      await one.admit(account);
+      clock.advance(-2 * hourMs);
+      await refusalOf(one, account);
+      pass(55 * secondMs);
+      await refusalOf(one, account);
+      await one.refund(account, admission, 2);
+      pass(50 * secondMs);
+      expect(await admitUntilRefused(one, account)).toBe(2);
+      pass(59 * minuteMs + 20 * secondMs);
+      expect(await admitUntilRefused(one, account), 'an hour has not passed since').toBe(0);
+    });
+
     test('is not given back out of what is counted there anew', async () => {
       const { clock, pass, one, other } = twoOn();
       const account = accountWith(64);

@@ -1,4 +1,4 @@
-import { renameSync, statSync } from 'node:fs';
+import { existsSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -39,6 +39,18 @@ function isFolded(path: string): boolean {
   return state !== undefined && (state.checkpointed === state.log || state.log < pagesAtMost / 4);
 }
 
+/** Waits until it is. What was committed while the thread was at it, it comes to with the next commit. */
+async function folded(path: string, commitMore: () => Promise<void>): Promise<void> {
+  for (;;) {
+    try {
+      await until(() => isFolded(path), 200);
+      return;
+    } catch {
+      await commitMore();
+    }
+  }
+}
+
 function keptIn(path: string): unknown {
   const connection = new Database(path, { readonly: true });
   onTestFinished(() => void connection.close());
@@ -51,15 +63,28 @@ describe('the write-ahead log', () => {
     const path = join(temporaryFolder(), 'test.db');
     const storage = openSqliteStorage(path);
     const { id } = await storedAccount(storage);
+    await commit(storage, id, { from: 60, to: 61 });
     for (let round = 0; round < 6; round++) {
       await commit(storage, id, { from: 10 * round, to: 10 * (round + 1) });
-      await until(() => isFolded(path));
+      await folded(path, () => commit(storage, id, { from: 60, to: 61 }));
     }
     const pages = mostPages(path);
     await storage.close();
     expect(statSync(path).size / 4_096, 'so much was written').toBeGreaterThan(1.5 * pagesAtMost);
     expect(pages, 'it began anew').toBeLessThan(pagesAtMost);
-    expect(keptIn(path)).toEqual([60 * together, result.length]);
+    expect(keptIn(path)).toEqual([61 * together, result.length]);
+  });
+
+  test('is let go of by the thread when the storage is closed, whatever it is at', async () => {
+    for (const groups of [10, 12, 14, 16, 18, 20]) {
+      const path = join(temporaryFolder(), 'test.db');
+      const storage = openSqliteStorage(path);
+      const { id } = await storedAccount(storage);
+      await commit(storage, id, { from: 0, to: groups });
+      await storage.close();
+      expect(existsSync(`${path}-wal`), 'the last to close it has folded all of it').toBe(false);
+      expect(keptIn(path)).toEqual([groups * together, result.length]);
+    }
   });
 
   test('is folded into the file by those who commit when nobody else can', async () => {

@@ -4,22 +4,22 @@ import Database from 'better-sqlite3';
 // A thread that folds the write-ahead log into the file, beside whoever reads and commits.
 
 export type Request = 'fold' | 'close';
-/** Whether all is folded, or somebody else keeps it from that: who reads what was there before, or does the same. */
-export type Answer = 'folded' | 'held up';
 
 const connection = new Database(workerData as string, { fileMustExist: true });
 connection.pragma('synchronous = FULL');
-connection.pragma('wal_autocheckpoint = 0');
 connection.pragma('cache_size = -64');
 
-/** Folds until nothing is left over that was committed meanwhile, which is less each time. Only then does the log begin anew. */
-function fold(): Answer {
-  for (let before = -1; ; ) {
-    const { checkpointed } = run('PASSIVE');
-    const { log } = run('NOOP');
-    if (log === checkpointed) return 'folded';
-    if (checkpointed <= before) return 'held up';
-    before = checkpointed;
+/**
+ * Folds, and then what was committed meanwhile, as long as that gets less. Only when nothing is left over does the log
+ * begin anew; if others are faster, or read what was there before, there is another time.
+ */
+function fold(): void {
+  for (let leftBefore = Number.POSITIVE_INFINITY; ; ) {
+    run('PASSIVE');
+    const { log, checkpointed } = run('NOOP');
+    const left = log - checkpointed;
+    if (left === 0 || left >= leftBefore) return;
+    leftBefore = left;
   }
 }
 
@@ -29,18 +29,16 @@ function run(mode: 'PASSIVE' | 'NOOP'): { log: number; checkpointed: number } {
   return state;
 }
 
-function answer(): Answer {
-  try {
-    return fold();
-  } catch {
-    return 'held up'; // by a disk that is full, or fails: as after a commit, it is tried again when there is more
-  }
-}
-
 parentPort?.on('message', (request: Request) => {
-  if (request === 'fold') parentPort?.postMessage(answer());
-  else {
+  if (request === 'close') {
     connection.close();
     parentPort?.close();
+    return;
   }
+  try {
+    fold();
+  } catch {
+    // The disk is full, or fails: as after a commit, it is tried again with the next one.
+  }
+  parentPort?.postMessage('done');
 });

@@ -52,7 +52,8 @@ test('at twice what it can take, it refuses early what it has no time for, serve
   do {
     perSecond *= 2; // and twice as much again, if the machine turns out to have been busy with something else
     const watching = watch(server, secret);
-    connections = Math.ceil(2.5 * perSecond);
+    // Each takes a descriptor here and one there, of which a process may have no more than some.
+    connections = Math.min(Math.ceil(2.5 * perSecond), 10_000);
     overload = await run({ perSecond, connections, seconds: overloadSeconds });
     watched = await watching.stop();
   } while (overload.refused === 0 && perSecond < 16 * few.servedPerSecond);
@@ -63,7 +64,7 @@ test('at twice what it can take, it refuses early what it has no time for, serve
   expect(overload.refusedMs.p50, 'early').toBeLessThan(500 + slowMs);
   // The machine may have had less to give than before.
   const capacityPerSecond = Math.min(few.servedPerSecond, many.servedPerSecond, after.servedPerSecond);
-  expect(overload.servedPerSecond, 'and goes on serving').toBeGreaterThan(0.25 * capacityPerSecond);
+  expect(overload.servedPerSecond, 'and goes on serving').toBeGreaterThan(0.15 * capacityPerSecond);
   expect(overload.servedMs.p99, 'in bounded time').toBeLessThan(servedWithinMs + slowMs);
   expect(overload.unsent, 'so that a connection is free for each who asks').toBe(0);
   const boundBytes = 256 * mebibyte + connections * 16 * 1024; // a connection takes some, whether it is used or not

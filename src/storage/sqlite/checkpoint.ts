@@ -9,17 +9,19 @@ const connection = new Database(workerData as string, { fileMustExist: true });
 connection.pragma('synchronous = FULL');
 connection.pragma('cache_size = -64');
 
+/** For how long it goes on at most, however fast others commit. */
+const patienceMs = 1_000;
+
 /**
- * Folds, and then what was committed meanwhile, as long as that gets less. Only when nothing is left over does the log
- * begin anew; if others are faster, or read what was there before, there is another time.
+ * Folds, and then what was committed meanwhile, and so on: only when nothing is left over does the log begin anew, and
+ * between two commits there is time enough. It ends when somebody reads what was there before, or does the same.
  */
 function fold(): void {
-  for (let leftBefore = Number.POSITIVE_INFINITY; ; ) {
-    run('PASSIVE');
-    const { log, checkpointed } = run('NOOP');
-    const left = log - checkpointed;
-    if (left === 0 || left >= leftBefore) return;
-    leftBefore = left;
+  const endMs = performance.now() + patienceMs;
+  for (let before = -1; performance.now() < endMs; ) {
+    const { checkpointed } = run('PASSIVE');
+    if (checkpointed <= before || checkpointed === run('NOOP').log) return;
+    before = checkpointed;
   }
 }
 

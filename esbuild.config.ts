@@ -9,6 +9,7 @@ const { metafile } = await build({
   absWorkingDir: import.meta.dirname,
   entryPoints: [
     'src/main.js',
+    'src/delivery/posting.ts',
     'src/storage/sqlite/checkpoint.ts',
     'src/storage/sqlite/long-works.ts',
     'src/cli/seed/worker.ts',

@@ -1,6 +1,5 @@
 import { randomFillSync } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { LookupFunction } from 'node:net';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import { Exchange } from './access/exchange.ts';
@@ -13,8 +12,8 @@ import { defaultTimings, type StreamTimings } from './access/timings.ts';
 import { Tokens } from './access/tokens.ts';
 import { Turnstile } from './access/turnstile.ts';
 import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
-import { LatePost } from './delivery/late-post.ts';
 import { LiveLog } from './delivery/live.ts';
+import { PostOffice } from './delivery/post-office.ts';
 import { WebhookSender } from './delivery/webhooks.ts';
 import { finishErasures } from './domain/conversations.ts';
 import { DomainError } from './domain/errors.ts';
@@ -49,8 +48,8 @@ export interface AppOptions {
   readonly metrics?: Metrics;
   /** Other times than the contract's, for tests. */
   readonly timings?: Partial<StreamTimings & DeliveryTimings> | undefined;
-  /** Another way to find the addresses of webhooks than the system's, for tests. */
-  readonly lookup?: LookupFunction | undefined;
+  /** Other name servers to find webhooks by than the system's, for tests. */
+  readonly nameServers?: readonly string[] | undefined;
   /** Other REST routes than the service's own, for tests. */
   readonly routes?: readonly Route[] | undefined;
 }
@@ -120,11 +119,11 @@ export function buildApp(options: AppOptions): App {
     limiter,
     webhookTargets: webhookTargets(webhookPolicy),
   };
-  const post = new LatePost({
+  const post = new PostOffice({
     policy: webhookPolicy,
     connectMs: timings.webhookConnectMs,
     totalMs: timings.webhookTotalMs,
-    lookup: options.lookup,
+    nameServers: options.nameServers,
   });
   const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
@@ -201,7 +200,7 @@ export function buildApp(options: AppOptions): App {
         onError,
       }),
     async preload() {
-      await Promise.all([yoga(), post.load(), tokens.load()]);
+      await Promise.all([yoga(), tokens.load()]);
     },
     drain: () => probes.drain(),
     async tick() {

@@ -37,7 +37,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   domain: ['domain'],
   access: ['access', 'domain'],
   storage: ['storage', 'domain', 'layout.ts'],
-  delivery: ['delivery', 'domain'],
+  delivery: ['delivery', 'domain', 'layout.ts'],
   telemetry: ['telemetry', 'domain'],
   rest: ['rest', 'access', 'domain'],
   graphql: ['graphql', 'access', 'domain'],

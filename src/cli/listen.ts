@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander';
 import { secrets } from '../access/secrets.ts';
-import { LatePost } from '../delivery/late-post.ts';
-import { sign } from '../delivery/signature.ts';
+import { PostOffice } from '../delivery/post-office.ts';
 import { eventTypes, type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from './clock.ts';
 import { OperatorError } from './errors.ts';
@@ -72,12 +71,11 @@ function forwarder(url: string, { secret: given }: ListenOptions) {
   const secret = given ?? secrets.generateSigningSecret();
   if (given === undefined) console.error(`Each event is signed with ${secret}`);
   const policy = { allowHttp: true, allowPrivate: true };
-  const post = new LatePost({ policy, connectMs: attemptMs, totalMs: attemptMs });
+  const post = new PostOffice({ policy, connectMs: attemptMs, totalMs: attemptMs });
   return {
     async send(event: LogEvent): Promise<string> {
-      const now = systemClock.now();
-      const signature = sign(event.id, now, event.json, [secret]);
-      const { status, error } = await post.send({ url, body: event.json, signature }, now);
+      const letter = { url, id: event.id, sentMs: systemClock.now(), body: event.json, secrets: [secret] };
+      const { status, error } = await post.send(letter);
       return [status, error].filter((part) => part !== null).join(' ');
     },
     close: () => post.close(),

@@ -29,8 +29,8 @@ export interface ServerOptions {
   readonly onStatement?: (sql: string) => void;
   /** Other times for streams, sockets and webhooks than the contract's. For tests. */
   readonly timings?: AppOptions['timings'];
-  /** Another way to find the addresses of webhooks than the system's. For tests. */
-  readonly lookup?: AppOptions['lookup'];
+  /** Other name servers to find webhooks by than the system's. For tests. */
+  readonly nameServers?: AppOptions['nameServers'];
   /** Other REST routes than the service's own. For tests. */
   readonly routes?: AppOptions['routes'];
 }

@@ -1,69 +1,44 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, type Dispatcher, errors } from 'undici';
-import { maxResponseBytes } from '../domain/delivery.ts';
 import { AddressRefused } from './address-guard.ts';
 import type { guardedConnector } from './connector.ts';
+import type { Letter, Outcome } from './letter.ts';
 import { retryAfterMs } from './schedule.ts';
-import type { SignatureHeaders } from './signature.ts';
-
-/** What became of one attempt. */
-export interface Outcome {
-  /** The status of the answer; null when there was none. */
-  readonly status: number | null;
-  /** The beginning of the answer's body, as text; null when there was no answer. */
-  readonly body: string | null;
-  /** What went wrong, beside a status that is no success; null when nothing did. */
-  readonly error: string | null;
-  /** How long the receiver asks to be left alone. */
-  readonly retryAfterMs?: number | undefined;
-  /** Nothing was sent, for want of something on this side: that says nothing of the receiver. */
-  readonly isOurs?: boolean;
-}
-
-export interface Letter {
-  readonly url: string;
-  readonly signature: SignatureHeaders;
-  /** The trace that it is part of (W3C Trace Context). */
-  readonly traceparent?: string | undefined;
-  /** JSON. */
-  readonly body: string;
-}
+import { sign } from './signature.ts';
 
 const userAgent = 'conversation-service-webhooks/1';
+
+export interface PostLimits {
+  /** How long an attempt may take, connecting and the answer included. */
+  readonly totalMs: number;
+  /** Bytes of an answer's body that are read. */
+  readonly maxResponseBytes: number;
+}
 
 /** Sends letters: one request each, whose redirects are not followed and whose answer is read only so far. */
 export class Post {
   readonly #agent: Agent;
-  readonly #totalMs: number;
+  readonly #limits: PostLimits;
   readonly #underway = new Set<Exchange>();
   #isGivenUp = false;
 
-  /** @param totalMs how long an attempt may take, connecting and the answer included */
-  constructor(connect: ReturnType<typeof guardedConnector>, totalMs: number) {
-    this.#totalMs = totalMs;
+  constructor(connect: ReturnType<typeof guardedConnector>, limits: PostLimits) {
+    const { totalMs } = limits;
+    this.#limits = limits;
     this.#agent = new Agent({ connect, headersTimeout: totalMs, bodyTimeout: totalMs, maxHeaderSize: 16 * 1024 });
   }
 
-  /** Never rejects. */
-  send({ url, signature, traceparent, body }: Letter, nowMs: number): Promise<Outcome> {
-    return new Promise((resolve) => {
-      const { origin, pathname, search } = new URL(url);
-      const exchange = new Exchange(nowMs, this.#totalMs, (outcome) => {
-        clearTimeout(timer);
-        this.#underway.delete(exchange);
-        resolve(outcome);
-      });
-      const timer = setTimeout(() => exchange.giveUp(), this.#totalMs);
-      this.#underway.add(exchange);
-      const headers = {
-        'content-type': 'application/json',
-        'user-agent': userAgent,
-        ...signature,
-        ...(traceparent !== undefined && { traceparent }),
-      };
-      if (this.#isGivenUp) exchange.giveUp();
-      else this.#agent.dispatch({ origin, path: pathname + search, method: 'POST', headers, body }, exchange);
+  /** @param onEnd told once what became of it */
+  send(letter: Letter, onEnd: (outcome: Outcome) => void): void {
+    const exchange = new Exchange(letter.sentMs, this.#limits, (outcome) => {
+      clearTimeout(timer);
+      this.#underway.delete(exchange);
+      onEnd(outcome);
     });
+    const timer = setTimeout(() => exchange.giveUp(), this.#limits.totalMs);
+    this.#underway.add(exchange);
+    if (this.#isGivenUp) exchange.giveUp();
+    else this.#dispatch(letter, exchange);
   }
 
   /** Waits for no answer any more, as at the end of a shutdown: neither of what is underway nor of what is still sent. */
@@ -72,9 +47,24 @@ export class Post {
     for (const exchange of this.#underway) exchange.giveUp();
   }
 
-  async close(): Promise<void> {
-    await this.#agent.destroy();
+  #dispatch(letter: Letter, exchange: Exchange): void {
+    try {
+      const { origin, pathname, search } = new URL(letter.url);
+      const path = pathname + search;
+      this.#agent.dispatch({ origin, path, method: 'POST', headers: headersOf(letter), body: letter.body }, exchange);
+    } catch (error) {
+      exchange.fail(error); // what is wrong with one letter ends nothing but that
+    }
   }
+}
+
+function headersOf({ id, sentMs, body, secrets, traceparent }: Letter): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': userAgent,
+    ...sign(id, sentMs, body, secrets),
+    ...(traceparent !== undefined && { traceparent }),
+  };
 }
 
 /**
@@ -82,9 +72,10 @@ export class Post {
  * undici tells it piece by piece what happens, which is cheaper than a stream of its own for each answer.
  */
 class Exchange implements Dispatcher.DispatchHandler {
-  readonly #nowMs: number;
-  readonly #totalMs: number;
+  readonly #sentMs: number;
+  readonly #limits: PostLimits;
   readonly #onEnd: (outcome: Outcome) => void;
+  readonly #beganMs = performance.now();
   readonly #chunks: Buffer[] = [];
   #size = 0;
   #status: number | null = null;
@@ -93,15 +84,15 @@ class Exchange implements Dispatcher.DispatchHandler {
   #ended = false;
   #isOurs = false;
 
-  constructor(nowMs: number, totalMs: number, onEnd: (outcome: Outcome) => void) {
-    this.#nowMs = nowMs;
-    this.#totalMs = totalMs;
+  constructor(sentMs: number, limits: PostLimits, onEnd: (outcome: Outcome) => void) {
+    this.#sentMs = sentMs;
+    this.#limits = limits;
     this.#onEnd = onEnd;
   }
 
   /** Ends it with what there is of an answer. */
   giveUp(): void {
-    this.#end(this.#status === null ? `No answer within ${this.#totalMs / 1_000} s.` : brokenOff);
+    this.#end(this.#status === null ? `No answer within ${this.#limits.totalMs / 1_000} s.` : brokenOff);
     this.#hangUp();
   }
 
@@ -120,7 +111,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
-    if (this.#size <= maxResponseBytes) return;
+    if (this.#size <= this.#limits.maxResponseBytes) return;
     this.#end(null);
     this.#hangUp();
   }
@@ -130,6 +121,10 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.fail(error);
+  }
+
+  fail(error: unknown): void {
     this.#isOurs = shortages.has(codeOf(error));
     this.#end(this.#status === null ? wordsFor(error) : brokenOff);
   }
@@ -142,15 +137,17 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#ended) return;
     this.#ended = true;
     const status = this.#status;
+    const durationMs = Math.round(performance.now() - this.#beganMs);
     if (status === null) {
-      this.#onEnd({ status, body: null, error, isOurs: this.#isOurs });
+      this.#onEnd({ status, body: null, error, durationMs, isOurs: this.#isOurs });
       return;
     }
     this.#onEnd({
       status,
-      body: textOf(Buffer.concat(this.#chunks).subarray(0, maxResponseBytes)),
+      body: textOf(Buffer.concat(this.#chunks).subarray(0, this.#limits.maxResponseBytes)),
       error: error ?? (status >= 300 && status < 400 ? 'Redirects are not followed.' : null),
-      retryAfterMs: retryAfterMs(this.#retryAfter, this.#nowMs),
+      durationMs,
+      retryAfterMs: retryAfterMs(this.#retryAfter, this.#sentMs),
     });
   }
 }

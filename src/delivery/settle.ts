@@ -1,7 +1,7 @@
 import type { StoredDelivery } from '../domain/delivery.ts';
 import { timestamp } from '../domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../domain/webhook.ts';
-import type { Outcome } from './post.ts';
+import type { Outcome } from './letter.ts';
 import { failingMs, waitMs } from './schedule.ts';
 
 interface Settled {

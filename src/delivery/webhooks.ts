@@ -8,9 +8,9 @@ import { timestamp } from '../domain/time.ts';
 import { childTraceparent, traceIdOf } from '../domain/trace.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
 import { Lanes, type Turn } from './lanes.ts';
-import type { LatePost } from './late-post.ts';
+import type { Letter } from './letter.ts';
+import type { PostOffice } from './post-office.ts';
 import { givenBack, isSuccess, settle, withoutEvent } from './settle.ts';
-import { sign } from './signature.ts';
 
 /** How long a claim holds. Longer than an attempt and the storing of its result can take. */
 const leaseMs = 30_000;
@@ -29,7 +29,7 @@ export interface WebhookSenderOptions {
   readonly storage: Storage;
   readonly clock: Clock;
   readonly ids: Ids;
-  readonly post: LatePost;
+  readonly post: PostOffice;
   readonly log: Logger;
   readonly telemetry: Pick<Telemetry, 'attempted'>;
   /** From 0 to 1, for the jitter of the schedule. */
@@ -216,13 +216,17 @@ export class WebhookSender {
     }
     const { clock, post, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
-    const secrets = signingSecrets(webhook.secrets, startedMs).map(({ secret }) => secret);
     const trace = traceOf(delivery);
-    const signature = sign(delivery.eventId, startedMs, body, secrets);
-    const letter = { url: webhook.url, body, signature, traceparent: trace?.traceparent };
-    const began = performance.now();
-    const outcome = await post.send(letter, startedMs);
-    const durationMs = Math.round(performance.now() - began);
+    const letter: Letter = {
+      url: webhook.url,
+      id: delivery.eventId,
+      sentMs: startedMs,
+      body,
+      secrets: signingSecrets(webhook.secrets, startedMs).map(({ secret }) => secret),
+      traceparent: trace?.traceparent,
+    };
+    const outcome = await post.send(letter);
+    const { durationMs } = outcome;
     if (outcome.status === null && this.#giveUp.signal.aborted) {
       onEnd(undefined);
       await this.#record(delivery, (now) => ({ delivery: givenBack(delivery, now) }));

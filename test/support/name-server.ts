@@ -1,5 +1,6 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
+import { isIPv4 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { onTestFinished } from 'vitest';
 
@@ -12,20 +13,34 @@ const codes = { failure: 2, unknown: 3 } as const;
 export class NameServer {
   /** The names that it was asked for, once for each kind of address. */
   readonly asked: string[] = [];
-  answer: (name: string, kind: 'A' | 'AAAA') => NameAnswer = () => [];
+  answer: (name: string, kind: 'A' | 'AAAA') => NameAnswer = () => 'unknown';
   readonly #socket = createSocket('udp4');
 
-  /** Opens one that is closed when the test has finished. */
-  static async open(): Promise<NameServer> {
+  /** Opens one that is closed when the test has finished: see `listen`. */
+  static async open(table?: Readonly<Record<string, NameAnswer>>): Promise<NameServer> {
+    const server = await NameServer.listen(table);
+    onTestFinished(() => server.close());
+    return server;
+  }
+
+  /** @param table the names that it knows; of all others it says that they are unknown */
+  static async listen(table: Readonly<Record<string, NameAnswer>> = {}): Promise<NameServer> {
     const server = new NameServer();
+    server.answer = (name, kind) => {
+      const answer = table[name] ?? 'unknown';
+      return typeof answer === 'string' ? answer : answer.filter((text) => isIPv4(text) === (kind === 'A'));
+    };
     server.#socket.on('message', (message, { port, address }) => {
       const reply = server.#reply(message);
       if (reply !== undefined) server.#socket.send(reply, port, address);
     });
     server.#socket.bind(0, '127.0.0.1');
     await once(server.#socket, 'listening');
-    onTestFinished(() => void server.#socket.close());
     return server;
+  }
+
+  close(): void {
+    this.#socket.close();
   }
 
   /** As `dns.Resolver` takes it. */

@@ -11,7 +11,6 @@ import { openApiDocument } from '../../src/rest/openapi/document.ts';
 import { type Client, clientOf } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Conformance } from './conformance.ts';
-import { namesOf } from './names.ts';
 
 export interface TestServer extends RunningServer {
   readonly clock: TestClock;
@@ -38,7 +37,7 @@ export interface TestServerOptions {
   readonly config?: Partial<Config>;
   readonly onStatement?: (sql: string) => void;
   readonly timings?: ServerOptions['timings'];
-  readonly lookup?: ServerOptions['lookup'];
+  readonly nameServers?: ServerOptions['nameServers'];
   readonly routes?: ServerOptions['routes'];
 }
 
@@ -57,8 +56,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     ...(options.onStatement && { onStatement: options.onStatement }),
     ...(options.timings && { timings: options.timings }),
     ...(options.routes && { routes: options.routes }),
-    // No test talks to the world outside.
-    lookup: options.lookup ?? namesOf({}),
+    // No test talks to the world outside: nobody answers at the port for what is to be discarded.
+    nameServers: options.nameServers ?? ['127.0.0.1:9'],
   });
   const { world } = server.app;
   const { routes } = options;

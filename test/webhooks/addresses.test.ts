@@ -5,7 +5,6 @@ import { dnsLookup } from '../../src/delivery/resolve.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import type { Json } from '../support/client.ts';
 import { NameServer } from '../support/name-server.ts';
-import { namesOf } from '../support/names.ts';
 import { startTestServer, type TestServerOptions } from '../support/server.ts';
 import { sceneOf, startConversation } from '../support/webhooks.ts';
 
@@ -236,13 +235,8 @@ async function guarded(options: TestServerOptions = {}) {
 
 describe('when it is connected to', () => {
   test('a literal that is not public is refused, in every spelling', async () => {
-    const { client, insert, attempted, connections, port, close } = await guarded({
-      lookup: namesOf({
-        localhost: ['127.0.0.1', '::1'],
-        'hooks.localhost': ['::ffff:127.0.0.1'],
-        'localhost.': ['::1'],
-      }),
-    });
+    const names = await NameServer.open({ localhost: ['127.0.0.1', '::1'], 'hooks.localhost': ['::ffff:127.0.0.1'] });
+    const { client, insert, attempted, connections, port, close } = await guarded({ nameServers: [names.address] });
     const ids: string[] = [];
     for (const host of spellingsOfLoopback) ids.push(await insert(`http://${host}:${port}/hooks`));
     for (const host of ['127.1', '[::1]', 'localhost']) ids.push(await insert(`https://${host}:${port}/hooks`));
@@ -275,9 +269,8 @@ describe('when it is connected to', () => {
     [['169.254.169.254']],
     [['0.0.0.0', '::']],
   ])('a name with the addresses %j is refused', async (addresses) => {
-    const { client, insert, attempted, connections, port, close } = await guarded({
-      lookup: namesOf({ 'hooks.example.com': addresses }),
-    });
+    const names = await NameServer.open({ 'hooks.example.com': addresses });
+    const { client, insert, attempted, connections, port, close } = await guarded({ nameServers: [names.address] });
     const id = await insert(`http://hooks.example.com:${port}`);
     await startConversation(client);
     const { attempts } = await attempted(id, 1);
@@ -289,7 +282,7 @@ describe('when it is connected to', () => {
   test('a name server that changes its mind brings nothing to a private address', async () => {
     const names = await NameServer.open();
     const { client, insert, attempted, advance, connections, port, close } = await guarded({
-      lookup: dnsLookup([names.address]),
+      nameServers: [names.address],
     });
     let answers = { A: [] as string[], AAAA: [nobodys] };
     names.answer = (_, kind) => answers[kind];
@@ -321,7 +314,7 @@ describe('when it is connected to', () => {
     names.answer = (_, kind) => (kind === 'A' ? ['127.0.0.1'] : []);
     const { client, receiver, insert, secrets, attempted, close } = await guarded({
       config: { webhookPolicy: { allowHttp: true, allowPrivate: true } },
-      lookup: dnsLookup([names.address]),
+      nameServers: [names.address],
     });
     receiver.replies = () => ({ status: 299 });
     const id = await insert(`http://rebind.example.com:${receiver.port}/hooks`);

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { selfSigned } from '../support/certificate.ts';
 import type { Json } from '../support/client.ts';
-import { namesOf } from '../support/names.ts';
+import { NameServer } from '../support/name-server.ts';
 import { Receiver, type Reply } from '../support/receiver.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/subscribe.ts';
@@ -12,14 +12,19 @@ import { anywhere, sceneOf, startConversation } from '../support/webhooks.ts';
 // What a receiver may answer, and what is kept of it. Retries are in `schedule.test.ts`.
 
 let server: TestServer;
+let names: NameServer;
 beforeAll(async () => {
+  names = await NameServer.listen({ 'hooks.example.com': ['127.0.0.1'], 'slow.example.com': 'failure' });
   server = await startTestServer({
     config: anywhere,
     timings: { webhookConnectMs: 1_000, webhookTotalMs: 1_000 },
-    lookup: namesOf({ 'hooks.example.com': ['127.0.0.1'], 'slow.example.com': 'EAI_AGAIN' }),
+    nameServers: [names.address],
   });
 });
-afterAll(() => server.close());
+afterAll(async () => {
+  await server.close();
+  names.close();
+});
 
 /** The delivery of one event after its first attempt. */
 async function answered(reply: Reply): Promise<{ delivery: Json; attempt: Json; receiver: Receiver }> {

@@ -143,7 +143,8 @@ test('a delivery and its webhook live by the contract, whatever its receiver ans
           }
         } else if (expected === 'pending' && reason === null) {
           const claimed = { ...delivery, lease: 'mine' };
-          const outcome = { status: one.status, body: null, error: null, retryAfterMs: one.retryAfterMs };
+          const { status, retryAfterMs } = one;
+          const outcome = { status, body: null, error: null, durationMs: 1, retryAfterMs };
           const after = settle({ delivery: claimed, webhook }, outcome, { now, random: one.random });
           attempts++;
           if (one.status !== null && one.status >= 200 && one.status < 300) {

@@ -25,7 +25,7 @@ export function settle(
   { now, random }: { now: number; random: number },
 ): Settled {
   const at = timestamp(now);
-  const tried = { ...delivery, attemptCount: delivery.attemptCount + 1, lease: null } as const;
+  const tried = { ...delivery, attemptCount: delivery.attemptCount + 1 };
   if (isSuccess(outcome)) {
     return {
       delivery: { ...tried, status: 'succeeded', dueAt: null, completedAt: at },
@@ -55,10 +55,10 @@ function afterFailure(webhook: StoredWebhook, delivery: StoredDelivery, outcome:
 
 /** A delivery whose event is in the log no more: there is nothing to send. */
 export function withoutEvent(delivery: StoredDelivery, now: number): StoredDelivery {
-  return { ...delivery, status: 'failed', dueAt: null, lease: null, completedAt: timestamp(now) };
+  return { ...delivery, status: 'failed', dueAt: null, completedAt: timestamp(now) };
 }
 
 /** A delivery whose attempt was given up before it had an answer: due again, at a time, for whoever comes. */
 export function givenBack(delivery: StoredDelivery, dueAtMs: number): StoredDelivery {
-  return { ...delivery, lease: null, dueAt: timestamp(dueAtMs) };
+  return { ...delivery, dueAt: timestamp(dueAtMs) };
 }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Attempt, StoredDelivery } from '../domain/delivery.ts';
 import { erasedJson, LogEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
-import type { ClaimedDelivery, Clock, Storage, Telemetry, Transaction } from '../domain/ports.ts';
+import type { ClaimedDelivery, Clock, ReleasedDelivery, Storage, Telemetry, Transaction } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { childTraceparent, traceIdOf } from '../domain/trace.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
@@ -48,10 +48,25 @@ interface Recorded {
   readonly attempt?: Attempt;
 }
 
-/** An attempt that is over and is to be recorded. */
-interface Ended {
-  readonly claimed: StoredDelivery;
+/** What the log said of itself when a delivery was claimed. */
+interface LogState {
+  readonly epoch: string;
+  readonly erasures: number;
+}
+
+/** What is to be recorded of an attempt. */
+interface Tried {
+  /** Whether the receiver took it; undefined when that says nothing of the receiver. */
+  readonly succeeded?: boolean;
   readonly change: (now: number, current: Current) => Recorded;
+}
+
+/** An attempt that is over and is to be recorded. */
+interface Ended extends Tried {
+  readonly turn: Turn;
+  readonly claimed: StoredDelivery;
+  /** How many erasures there had been when its event was read. */
+  readonly erasures: number;
   /** Until when it is tried. */
   readonly deadlineMs: number;
   readonly resolve: () => void;
@@ -173,8 +188,8 @@ export class WebhookSender {
     const { storage, clock } = this.#options;
     const nowMs = clock.now();
     const claim = { nowMs, lease: this.#lease, leaseEndsMs: nowMs + leaseMs };
-    const { epoch, results } = await storage.write(async (tx) => ({
-      epoch: await tx.events.epoch(),
+    const { log, results } = await storage.write(async (tx) => ({
+      log: { epoch: await tx.events.epoch(), erasures: await tx.events.erasures() },
       results: await Promise.all(
         turns.map(({ lane, limit }) => tx.deliveries.claim(lane.webhookId, { ...claim, limit })),
       ),
@@ -183,37 +198,27 @@ export class WebhookSender {
       const { claimed = [], nextDueAtMs } = results[index] ?? {};
       // After a jump of the clock its own leases may have ended: what it is at already, it has only claimed anew.
       const fresh = claimed.filter(({ delivery }) => !this.#trying.has(delivery.id));
-      for (const one of fresh) this.#start(turn, one, epoch);
+      for (const one of fresh) this.#start(turn, one, log);
       this.#lanes.claimed(turn, fresh.length, nextDueAtMs);
     }
   }
 
-  #start(turn: Turn, claimed: ClaimedDelivery, epoch: string): void {
+  #start(turn: Turn, claimed: ClaimedDelivery, log: LogState): void {
     const { id } = claimed.delivery;
     this.#trying.add(id);
-    // The next is claimed in the transaction that records this one.
-    const onEnd = (succeeded: boolean | undefined): void => {
-      this.#lanes.ended(turn, succeeded);
-      this.#pump();
-    };
-    this.#track(this.#try(claimed, epoch, onEnd).finally(() => this.#trying.delete(id)));
+    this.#track(this.#deliver(turn, claimed, log).finally(() => this.#trying.delete(id)));
   }
 
-  /**
-   * Makes one attempt and records what became of it. Never rejects.
-   * @param onEnd told when it is over whether it succeeded; undefined if there was none
-   */
-  async #try(
-    { delivery, accountId, webhook, event }: ClaimedDelivery,
-    epoch: string,
-    onEnd: (succeeded: boolean | undefined) => void,
-  ): Promise<void> {
+  /** Makes one attempt and records what became of it. Never rejects. */
+  async #deliver(turn: Turn, claimed: ClaimedDelivery, { epoch, erasures }: LogState): Promise<void> {
+    const tried = await this.#try(claimed, epoch);
+    await this.#record({ ...tried, turn, claimed: claimed.delivery, erasures });
+  }
+
+  /** Makes one attempt. Never rejects. @returns what is to be recorded of it */
+  async #try({ delivery, accountId, webhook, event }: ClaimedDelivery, epoch: string): Promise<Tried> {
     const body = delivery.sample ?? (event === null ? undefined : new LogEvent(accountId, epoch, event).json);
-    if (body === undefined) {
-      onEnd(undefined);
-      await this.#record(delivery, (now) => ({ delivery: withoutEvent(delivery, now) }));
-      return;
-    }
+    if (body === undefined) return { change: (now) => ({ delivery: withoutEvent(delivery, now) }) };
     const { clock, post, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
     const trace = traceOf(delivery);
@@ -226,50 +231,38 @@ export class WebhookSender {
       traceparent: trace?.traceparent,
     };
     const outcome = await post.send(letter);
-    const { durationMs } = outcome;
     if (outcome.status === null && this.#giveUp.signal.aborted) {
-      onEnd(undefined);
-      await this.#record(delivery, (now) => ({ delivery: givenBack(delivery, now) }));
-      return;
+      return { change: (now) => ({ delivery: givenBack(delivery, now) }) };
     }
     if (outcome.isOurs === true) {
       log.warn({ deliveryId: delivery.id, error: outcome.error }, 'could not send for want of something here');
-      onEnd(undefined);
-      await this.#record(delivery, (now) => ({ delivery: givenBack(delivery, now + shortageMs) }));
-      return;
+      return { change: (now) => ({ delivery: givenBack(delivery, now + shortageMs) }) };
     }
     const succeeded = isSuccess(outcome);
-    onEnd(succeeded);
+    const { status, error, durationMs } = outcome;
     telemetry.attempted(succeeded, durationMs);
     const attempt: Attempt = {
       id: ids.next('attempt', startedMs),
       startedAt: timestamp(startedMs),
       durationMs,
       trigger: delivery.trigger,
-      responseStatus: outcome.status,
+      responseStatus: status,
       responseBody: outcome.body,
-      error: outcome.error,
+      error,
     };
+    const { traceId, spanId } = trace ?? {};
     log[succeeded ? 'debug' : 'info'](
-      {
-        webhookId: webhook.id,
-        deliveryId: delivery.id,
-        traceId: trace?.traceId,
-        spanId: trace?.spanId,
-        status: outcome.status,
-        error: outcome.error,
-        durationMs,
-      },
+      { webhookId: webhook.id, deliveryId: delivery.id, traceId, spanId, status, error, durationMs },
       'webhook attempt',
     );
     const random = this.#random();
-    await this.#record(delivery, (now, current) => ({ ...settle(current, outcome, { now, random }), attempt }));
+    return { succeeded, change: (now, current) => ({ ...settle(current, outcome, { now, random }), attempt }) };
   }
 
   /** Stores what an attempt came to, together with others that end in the same turn of the event loop. Never rejects. */
-  #record(claimed: StoredDelivery, change: Ended['change']): Promise<void> {
+  #record(ended: Omit<Ended, 'deadlineMs' | 'resolve'>): Promise<void> {
     return new Promise((resolve) => {
-      this.#ended.push({ claimed, change, deadlineMs: performance.now() + leaseMs, resolve });
+      this.#ended.push({ ...ended, deadlineMs: performance.now() + leaseMs, resolve });
       if (this.#ended.length === 1) setImmediate(() => this.#recordEnded());
     });
   }
@@ -279,13 +272,16 @@ export class WebhookSender {
     for (let index = 0; index < ended.length; index += maxRecords) {
       void this.#recordTogether(ended.slice(index, index + maxRecords));
     }
+    // What takes their places is claimed in the same transaction, if that does not take too long.
+    for (const { turn, succeeded } of ended) this.#lanes.ended(turn, succeeded);
+    this.#pump();
   }
 
   /** When the storage has trouble, it is tried again for as long as the leases hold. Never rejects. */
   async #recordTogether(ended: readonly Ended[]): Promise<void> {
     const { storage, clock, log } = this.#options;
     try {
-      await storage.write(async (tx) => await recordAttempts(tx, ended, clock.now()));
+      await storage.write(async (tx) => await recordAttempts(tx, this.#lease, ended, clock.now()));
       for (const { resolve } of ended) resolve();
     } catch (error) {
       log.warn({ deliveryIds: ended.map(({ claimed }) => claimed.id), err: error }, 'could not record attempts');
@@ -314,18 +310,21 @@ export class WebhookSender {
 }
 
 /** Stores what attempts came to, each beside its delivery and its webhook as they are by now. */
-async function recordAttempts(tx: Transaction, ended: readonly Ended[], now: number): Promise<void> {
-  const found = await tx.deliveries.findForAttempts(ended.map(({ claimed }) => claimed.id));
+async function recordAttempts(tx: Transaction, lease: string, ended: readonly Ended[], now: number): Promise<void> {
+  const ids = ended.map(({ claimed }) => claimed.id);
+  const found = await tx.deliveries.release(lease, ids);
+  const erasuresByNow = await tx.events.erasures();
   const webhooks = new Map(found.map((current) => [current?.webhook.id, current?.webhook]));
-  for (const [index, { claimed, change }] of ended.entries()) {
+  for (const [index, { claimed, erasures, change }] of ended.entries()) {
     const current = found[index];
     // Its webhook was deleted, or the lease had ended and the delivery is another's now.
-    if (current === undefined || current.delivery.lease !== claimed.lease) continue;
+    if (current === undefined) continue;
     const before = webhooks.get(current.webhook.id) ?? current.webhook; // with what others have made of it
     const { delivery, webhook = before, attempt } = change(now, { delivery: current.delivery, webhook: before });
     if (attempt !== undefined) {
       // What was told when it was sent may have been erased since, and answers like to repeat it.
-      const kept = current.event?.data === erasedJson ? { ...attempt, responseBody: null } : attempt;
+      const isErased = erasures !== erasuresByNow && (await wasErased(tx, current));
+      const kept = isErased ? { ...attempt, responseBody: null } : attempt;
       await tx.deliveries.insertAttempt(claimed.id, delivery.attemptCount, kept);
     }
     await tx.deliveries.update(delivery);
@@ -333,6 +332,12 @@ async function recordAttempts(tx: Transaction, ended: readonly Ended[], now: num
     await tx.webhooks.update(current.accountId, webhook);
     webhooks.set(webhook.id, webhook);
   }
+}
+
+async function wasErased(tx: Transaction, { accountId, delivery }: ReleasedDelivery): Promise<boolean> {
+  if (delivery.eventSequence === null) return false;
+  const { events } = await tx.events.after(accountId, delivery.eventSequence - 1, { filter: {}, limit: 1, span: 1 });
+  return events[0]?.data === erasedJson;
 }
 
 /** The trace of the request that has caused a delivery, with a span for the next attempt. */

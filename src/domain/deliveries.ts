@@ -141,7 +141,7 @@ export const testWebhook = operation({
       const sample = JSON.stringify({ ...head, sequence: 0, cursor, apiVersion: 'v1', accountId, data, test: true });
       const delivery = newDelivery({ caller, ids, now }, id, { ...event, eventSequence: null, sample });
       await tx.deliveries.insert(delivery);
-      const view = deliveryView({ ...delivery, webhookEnabled: webhook.enabled });
+      const view = deliveryView({ ...delivery, webhookEnabled: webhook.enabled, isTried: false });
       return { delivery: { ...view, attempts: [] }, eventCursor: cursor };
     });
   },
@@ -168,7 +168,7 @@ export const redeliver = operation({
       const next = startedAnew(previous, timestamp(now));
       await tx.deliveries.update(next);
       return {
-        delivery: await withAttempts(tx, accountId, { ...next, webhookEnabled: previous.webhookEnabled }),
+        delivery: await withAttempts(tx, accountId, next),
         conversationId: await conversationIdOf(tx, accountId, next),
         eventCursor: await currentEventCursor(tx, accountId),
       };

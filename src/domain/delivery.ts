@@ -91,21 +91,23 @@ export interface StoredDelivery {
   readonly step: number;
   /** What the next attempt is made by. */
   readonly trigger: AttemptTrigger;
-  /** When it may be claimed for an attempt: the time planned, or the end of the lease; null when it is done. */
+  /** When the next attempt is planned; null when it is done. */
   readonly dueAt: Timestamp | null;
-  /** Who is making an attempt; null when nobody is. */
-  readonly lease: string | null;
   /** The trace of the request that has caused it, as a `traceparent`; null when it was in none. */
   readonly traceparent: string | null;
   readonly createdAt: Timestamp;
   readonly completedAt: Timestamp | null;
 }
 
-/** A stored delivery and what of its webhook decides on it. */
-export type DeliveryOfWebhook = StoredDelivery & { readonly webhookEnabled: boolean };
+/** A stored delivery and what else decides on it. */
+export interface DeliveryOfWebhook extends StoredDelivery {
+  readonly webhookEnabled: boolean;
+  /** Whether somebody is making an attempt, or has died in the midst of one. */
+  readonly isTried: boolean;
+}
 
 export function deliveryView(stored: DeliveryOfWebhook): Delivery {
-  const { status, webhookEnabled } = stored;
+  const { status, webhookEnabled, isTried } = stored;
   const paused = status === 'pending' && !webhookEnabled;
   return {
     id: stored.id,
@@ -115,7 +117,7 @@ export function deliveryView(stored: DeliveryOfWebhook): Delivery {
     test: stored.sample !== null,
     status: paused ? 'paused' : status,
     attemptCount: stored.attemptCount,
-    nextAttemptAt: paused || stored.lease !== null ? null : stored.dueAt,
+    nextAttemptAt: paused || isTried ? null : stored.dueAt,
     createdAt: stored.createdAt,
     completedAt: stored.completedAt,
   };
@@ -125,7 +127,6 @@ export function deliveryView(stored: DeliveryOfWebhook): Delivery {
  * A delivery to be made at once, whatever became of it before, with the whole schedule ahead of it.
  * One that is being tried right now is left to that attempt.
  */
-export function startedAnew(delivery: StoredDelivery, now: Timestamp): StoredDelivery {
-  const anew: StoredDelivery = { ...delivery, status: 'pending', step: 0, trigger: 'manual', completedAt: null };
-  return delivery.lease === null ? { ...anew, dueAt: now } : anew;
+export function startedAnew<T extends StoredDelivery>(delivery: T, now: Timestamp): T {
+  return { ...delivery, status: 'pending', step: 0, trigger: 'manual', dueAt: now, completedAt: null };
 }

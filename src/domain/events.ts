@@ -249,7 +249,6 @@ export function newDelivery(
     step: 0,
     trigger: event.sample === undefined ? 'schedule' : 'manual',
     dueAt: at,
-    lease: null,
     traceparent: caller.traceparent ?? null,
     createdAt: at,
     completedAt: null,

@@ -368,22 +368,30 @@ export interface ClaimedDelivery {
   readonly event: StoredEvent | null;
 }
 
+/** A delivery at the end of an attempt, with what that changes. */
+export interface ReleasedDelivery {
+  readonly delivery: StoredDelivery;
+  readonly accountId: string;
+  readonly webhook: StoredWebhook;
+}
+
 export interface DeliveryWrites {
   insert(delivery: StoredDelivery): Awaitable<void>;
   update(delivery: StoredDelivery): Awaitable<void>;
   /**
    * Takes what is due of an enabled webhook, the longest due first. Nobody else is given it before the lease ends.
-   * @returns what was taken, and when the next may be claimed, if more is pending
+   * @returns what was taken, and when the next is due of what nobody has taken, if there is more
    */
   claim(
     webhookId: string,
     claim: { nowMs: number; limit: number; lease: string; leaseEndsMs: number },
   ): Awaitable<{ claimed: readonly ClaimedDelivery[]; nextDueAtMs: number | undefined }>;
   /**
-   * Deliveries, their webhooks and their events as they are now, whosesoever they are, in the order of the ids;
-   * undefined if one of the first two was removed.
+   * Ends claims.
+   * @returns the deliveries and their webhooks as they are now, in the order of the ids; undefined if one of them was
+   * removed, or if the delivery is not taken by this lease any more
    */
-  findForAttempts(ids: readonly string[]): Awaitable<readonly (ClaimedDelivery | undefined)[]>;
+  release(lease: string, ids: readonly string[]): Awaitable<readonly (ReleasedDelivery | undefined)[]>;
   /** Adds an attempt to a delivery, as the number that it has in it, counted from 1. */
   insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
   /**

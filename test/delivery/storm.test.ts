@@ -242,7 +242,8 @@ function deliveriesIn(databasePath: string): DeliveryRow[] {
   return rowsOf(
     databasePath,
     `SELECT webhooks.id AS webhookId, event_id AS eventId, status, lease
-     FROM deliveries JOIN webhooks ON webhooks.key = webhook_key`,
+     FROM deliveries JOIN webhooks ON webhooks.key = webhook_key
+       LEFT JOIN delivery_leases ON delivery_key = deliveries.key`,
   );
 }
 

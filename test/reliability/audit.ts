@@ -93,7 +93,9 @@ export class Audit {
 
   /** The deliveries that some server is trying, or was trying when it was killed. */
   leased(): { readonly eventId: string; readonly lease: string }[] {
-    return this.#look((look) => look.all('SELECT event_id AS eventId, lease FROM deliveries WHERE lease IS NOT NULL'));
+    return this.#look((look) =>
+      look.all('SELECT event_id AS eventId, lease FROM delivery_leases JOIN deliveries ON key = delivery_key'),
+    );
   }
 
   #look<T>(at: (look: Look) => T): T {

@@ -178,7 +178,6 @@ export function sampleDelivery(
     step: 0,
     trigger: 'schedule',
     dueAt: createdAt,
-    lease: null,
     traceparent: null,
     createdAt,
     completedAt: null,

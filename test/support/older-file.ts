@@ -32,11 +32,14 @@ export class OlderFile {
     return this.#database.prepare<[], string>(sql).pluck().all();
   }
 
+  /** The columns that a table has in both files. */
   columnsOf(table: string): string[] {
-    return this.#database.prepare<[], string>(`SELECT name FROM pragma_table_info('${table}')`).pluck().all();
+    const sql = `SELECT name FROM pragma_table_info('${table}', 'main')
+      WHERE name IN (SELECT name FROM pragma_table_info('${table}', 'newer'))`;
+    return this.#database.prepare<[], string>(sql).pluck().all();
   }
 
-  /** Takes over what the newer file has in a table, as far as this one has columns for it. */
+  /** Takes over what the newer file has in a table, as far as both have columns for it. */
   copy(table: string, condition = 'true', ...parameters: string[]): void {
     const columns = this.columnsOf(table).join();
     this.#database

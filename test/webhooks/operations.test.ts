@@ -151,7 +151,7 @@ describe('recover', () => {
     // What ten attempts over three days would come to.
     await scene.server.storage.write(async (tx) => {
       for (const { id: deliveryId } of events) {
-        const [{ delivery } = {}] = await tx.deliveries.findForAttempts([deliveryId]);
+        const delivery = await tx.deliveries.find(scene.client.account.id, deliveryId);
         const gone = { status: 'failed', dueAt: null, step: 10, completedAt: timestamp(scene.clock.nowMs) } as const;
         await tx.deliveries.update({ ...(delivery as StoredDelivery), ...gone });
       }
@@ -220,7 +220,7 @@ describe('redeliver', () => {
     const { body } = await client.rest('POST', `/webhooks/${id}/test`);
     const attempted = async (attemptCount: number) =>
       await server.storage.write(async (tx) => {
-        const [{ delivery } = {}] = await tx.deliveries.findForAttempts([body.id]);
+        const delivery = await tx.deliveries.find(client.account.id, body.id);
         await tx.deliveries.update({ ...(delivery as StoredDelivery), attemptCount });
       });
     await attempted(99);

@@ -97,7 +97,6 @@ const newDelivery: StoredDelivery = {
   step: 0,
   trigger: 'schedule',
   dueAt: timestamp(startMs),
-  lease: null,
   traceparent: null,
   createdAt: timestamp(startMs),
   completedAt: null,
@@ -142,10 +141,9 @@ test('a delivery and its webhook live by the contract, whatever its receiver ans
             failingSinceMs = null;
           }
         } else if (expected === 'pending' && reason === null) {
-          const claimed = { ...delivery, lease: 'mine' };
           const { status, retryAfterMs } = one;
           const outcome = { status, body: null, error: null, durationMs: 1, retryAfterMs };
-          const after = settle({ delivery: claimed, webhook }, outcome, { now, random: one.random });
+          const after = settle({ delivery, webhook }, outcome, { now, random: one.random });
           attempts++;
           if (one.status !== null && one.status >= 200 && one.status < 300) {
             [expected, failingSinceMs] = ['succeeded', null];
@@ -164,14 +162,13 @@ test('a delivery and its webhook live by the contract, whatever its receiver ans
           }
           manual = false;
           ({ delivery, webhook } = after);
-          expect(delivery.lease).toBeNull();
           expect(delivery.completedAt).toBe(expected === 'pending' ? null : timestamp(now));
         }
         expect(delivery).toMatchObject({ status: expected, attemptCount: attempts, step: failures });
         expect(delivery.dueAt === null).toBe(expected !== 'pending');
         expect([webhook.enabled, webhook.disabledReason]).toEqual([reason === null, reason]);
         expect(webhook.failingSince).toBe(failingSinceMs === null ? null : timestamp(failingSinceMs));
-        const view = deliveryView({ ...delivery, webhookEnabled: webhook.enabled });
+        const view = deliveryView({ ...delivery, webhookEnabled: webhook.enabled, isTried: false });
         expect(view.status).toBe(expected === 'pending' && reason !== null ? 'paused' : expected);
         if (view.status !== 'pending') expect(view.nextAttemptAt).toBeNull();
         expect({ before }).toEqual({ before: structuredClone(before) });

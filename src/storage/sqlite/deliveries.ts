@@ -2,12 +2,13 @@ import { and, asc, count, desc, eq, getTableColumns, gt, gte, inArray, lt, lte, 
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
-import type { ClaimedDelivery, DeliveryReads, DeliveryWrites } from '../../domain/ports.ts';
+import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/ports.ts';
+import type { StoredWebhook } from '../../domain/webhook.ts';
 import { eventColumns, toEvent } from './events.ts';
 import { inJoin, isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { countInSpans, firstId, pageFrom, span } from './spans.ts';
-import { attempts, deliveries, events, webhooks } from './tables.ts';
+import { attempts, deliveries, deliveryLeases, events, webhooks } from './tables.ts';
 import { toWebhook } from './webhooks.ts';
 
 type Row = typeof deliveries.$inferSelect;
@@ -26,7 +27,6 @@ function toDelivery(row: Row, webhookId: string): StoredDelivery {
     step: row.step,
     trigger: row.trigger,
     dueAt: toTimestamp(row.dueAt),
-    lease: row.lease,
     traceparent: row.traceparent,
     createdAt: toTimestamp(row.createdAt),
     completedAt: toTimestamp(row.completedAt),
@@ -49,10 +49,11 @@ interface Joined {
   readonly delivery: Row;
   readonly webhookId: string;
   readonly enabled: boolean;
+  readonly isTried: boolean;
 }
 
-function toDeliveryOfWebhook({ delivery, webhookId, enabled }: Joined): DeliveryOfWebhook {
-  return { ...toDelivery(delivery, webhookId), webhookEnabled: enabled };
+function toDeliveryOfWebhook({ delivery, webhookId, enabled, isTried }: Joined): DeliveryOfWebhook {
+  return { ...toDelivery(delivery, webhookId), webhookEnabled: enabled, isTried };
 }
 
 /** What is read of an attempt: no answer to an event whose conversation is being erased. */
@@ -64,7 +65,17 @@ const attemptColumns = {
     THEN NULL ELSE ${attempts.responseBody} END`,
 };
 
-const joined = { delivery: deliveries, webhookId: webhooks.id, enabled: webhooks.enabled };
+/** Whether somebody is trying a delivery. @param from and beyond a time: what has ended counts no more */
+const isTried = (nowMs?: SQL) =>
+  sql<boolean>`EXISTS (SELECT 1 FROM delivery_leases
+    WHERE delivery_leases.delivery_key = deliveries.key${nowMs && sql` AND delivery_leases.ends_at > ${nowMs}`})`;
+
+const joined = {
+  delivery: deliveries,
+  webhookId: webhooks.id,
+  enabled: webhooks.enabled,
+  isTried: isTried().mapWith(Boolean),
+};
 
 // Conditions of partial indexes have to be in the statement word for word.
 const kept = sql`${webhooks.removed} = 0`;
@@ -153,37 +164,48 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .orderBy(asc(deliveries.id))
     .limit(sql.placeholder('limit'))
     .prepare();
+  const ofEnabledWebhook = and(sql`${webhooks.enabled} = 1`, kept);
   // In a query of one table drizzle leaves out the tables' names, and `key` would be the inner one's.
+  const firstFree = (nowMs?: SQL) =>
+    sql<number | null>`(SELECT deliveries.due_at FROM deliveries
+      WHERE deliveries.webhook_key = webhooks.key AND deliveries.status = 'pending' AND NOT ${isTried(nowMs)}
+      ORDER BY deliveries.due_at LIMIT 1)`;
   const due = db
-    .select({
-      webhookId: webhooks.id,
-      dueAtMs: sql<number | null>`(SELECT deliveries.due_at FROM deliveries
-        WHERE deliveries.webhook_key = webhooks.key AND deliveries.status = 'pending'
-        ORDER BY deliveries.due_at LIMIT 1)`,
-    })
+    .select({ webhookId: webhooks.id, dueAtMs: firstFree() })
     .from(webhooks)
-    .where(and(sql`${webhooks.enabled} = 1`, kept))
+    .where(ofEnabledWebhook)
+    .prepare();
+  // As many rows as there are attempts underway.
+  const leases = db
+    .select({ webhookId: webhooks.id, dueAtMs: deliveryLeases.endsAt })
+    .from(deliveryLeases)
+    .crossJoin(deliveries)
+    .crossJoin(webhooks)
+    .where(
+      and(
+        eq(deliveries.key, deliveryLeases.deliveryKey),
+        pending,
+        eq(webhooks.key, deliveries.webhookKey),
+        ofEnabledWebhook,
+      ),
+    )
     .prepare();
   const ofEnabled = (isDue?: SQL) =>
     db
       .select({ key: deliveries.webhookKey })
       .from(webhooks)
       .crossJoin(deliveries)
-      .where(and(sql`${webhooks.enabled} = 1`, kept, eq(deliveries.webhookKey, webhooks.key), pending, isDue))
+      .where(and(ofEnabledWebhook, eq(deliveries.webhookKey, webhooks.key), pending, isDue))
       .limit(sql.placeholder('countedTo'));
   const countPending = db.select({ count: count() }).from(ofEnabled().as('counted')).prepare();
   const countDue = db
     .select({ count: count() })
-    .from(ofEnabled(lte(deliveries.dueAt, inJoin('nowMs'))).as('counted'))
+    .from(ofEnabled(and(lte(deliveries.dueAt, inJoin('nowMs')), sql`NOT ${isTried(inJoin('nowMs'))}`)).as('counted'))
     .prepare();
   const firstDue = db
-    .select({
-      dueAtMs: sql<number | null>`min((SELECT deliveries.due_at FROM deliveries
-        WHERE deliveries.webhook_key = webhooks.key AND deliveries.status = 'pending'
-        ORDER BY deliveries.due_at LIMIT 1))`,
-    })
+    .select({ dueAtMs: sql<number | null>`min(${firstFree(inJoin('nowMs'))})` })
     .from(webhooks)
-    .where(and(sql`${webhooks.enabled} = 1`, kept))
+    .where(ofEnabledWebhook)
     .prepare();
   return {
     find: (accountId, id) => {
@@ -213,9 +235,15 @@ export function deliveryReads(db: Queries): DeliveryReads {
     },
     failed: (accountId, webhookId, range) =>
       failed.all({ ...range, accountId, webhookId }).map(({ delivery }) => toDelivery(delivery, webhookId)),
-    due: () => due.all().flatMap(({ webhookId, dueAtMs }) => (dueAtMs === null ? [] : [{ webhookId, dueAtMs }])),
+    due: () => {
+      const first = new Map<string, number>();
+      for (const { webhookId, dueAtMs } of [...due.all(), ...leases.all()]) {
+        if (dueAtMs !== null) first.set(webhookId, Math.min(dueAtMs, first.get(webhookId) ?? dueAtMs));
+      }
+      return [...first].map(([webhookId, dueAtMs]) => ({ webhookId, dueAtMs }));
+    },
     backlog: (nowMs, countedTo) => {
-      const dueAtMs = firstDue.get()?.dueAtMs ?? Number.POSITIVE_INFINITY;
+      const dueAtMs = firstDue.get({ nowMs })?.dueAtMs ?? Number.POSITIVE_INFINITY;
       return {
         pending: countPending.get({ countedTo })?.count ?? 0,
         due: countDue.get({ countedTo, nowMs })?.count ?? 0,
@@ -234,7 +262,6 @@ function changing(delivery: StoredDelivery) {
     step: delivery.step,
     trigger: delivery.trigger,
     dueAt: toMs(delivery.dueAt),
-    lease: delivery.lease,
     completedAt: toMs(delivery.completedAt),
   };
 }
@@ -245,7 +272,6 @@ const bound = {
   step: sql`${sql.placeholder('step')}`,
   trigger: sql`${sql.placeholder('trigger')}`,
   dueAt: sql`${sql.placeholder('dueAt')}`,
-  lease: sql`${sql.placeholder('lease')}`,
   completedAt: sql`${sql.placeholder('completedAt')}`,
 };
 
@@ -282,11 +308,16 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     .from(webhooks)
     .where(and(eq(webhooks.key, sql.placeholder('key')), kept))
     .prepare();
-  const ofKey = and(eq(deliveries.webhookKey, sql.placeholder('webhookKey')), pending);
-  const findDue = db
+  const firstFree = db
     .select()
     .from(deliveries)
-    .where(and(ofKey, lte(deliveries.dueAt, sql.placeholder('nowMs'))))
+    .where(
+      and(
+        eq(deliveries.webhookKey, sql.placeholder('webhookKey')),
+        pending,
+        sql`NOT ${isTried(sql`${sql.placeholder('nowMs')}`)}`,
+      ),
+    )
     .orderBy(asc(deliveries.dueAt))
     .limit(sql.placeholder('limit'))
     .prepare();
@@ -301,21 +332,36 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     )
     .prepare();
   const take = db
-    .update(deliveries)
-    .set({ lease: sql`${sql.placeholder('lease')}`, dueAt: sql`${sql.placeholder('leaseEndsMs')}` })
-    .where(inArray(deliveries.key, sql`(SELECT value FROM json_each(${sql.placeholder('keys')}))`))
-    .prepare();
-  const nextDue = db
-    .select({ dueAt: deliveries.dueAt })
-    .from(deliveries)
-    .where(ofKey)
-    .orderBy(asc(deliveries.dueAt))
-    .limit(1)
+    .insert(deliveryLeases)
+    .select(
+      db
+        .select({
+          deliveryKey: sql<number>`value`.as('delivery_key'),
+          lease: sql<string>`${sql.placeholder('lease')}`.as('lease'),
+          endsAt: sql<number>`${sql.placeholder('leaseEndsMs')}`.as('ends_at'),
+        })
+        .from(sql`json_each(${sql.placeholder('keys')})`)
+        .where(sql`true`), // without it SQLite would take what follows for part of a join
+    )
+    .onConflictDoUpdate({
+      target: deliveryLeases.deliveryKey,
+      set: { lease: sql`excluded.lease`, endsAt: sql`excluded.ends_at` },
+    })
     .prepare();
   const findByIds = db
     .select()
     .from(deliveries)
     .where(inArray(deliveries.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`))
+    .prepare();
+  const endLeases = db
+    .delete(deliveryLeases)
+    .where(
+      and(
+        inArray(deliveryLeases.deliveryKey, sql`(SELECT value FROM json_each(${sql.placeholder('keys')}))`),
+        eq(deliveryLeases.lease, sql.placeholder('lease')),
+      ),
+    )
+    .returning({ key: deliveryLeases.deliveryKey })
     .prepare();
   const insertAttempt = db
     .insert(attempts)
@@ -408,7 +454,8 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       const row = webhookById.get({ webhookId });
       if (!row?.enabled) return { claimed: [], nextDueAtMs: undefined };
       const { key: webhookKey, accountId } = row;
-      const due = findDue.all({ webhookKey, nowMs, limit });
+      const free = firstFree.all({ webhookKey, nowMs, limit: limit + 1 });
+      const due = free.slice(0, limit).filter(({ dueAt }) => dueAt !== null && dueAt <= nowMs);
       if (due.length > 0) take.run({ lease, leaseEndsMs, keys: jsonList(due.map(({ key }) => key)) });
       const found = eventsAt(
         accountId,
@@ -416,30 +463,31 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       );
       const eventBySequence = new Map(found.map((event) => [event.sequence, event]));
       const webhook = toWebhook(row);
-      const dueAt = toTimestamp(leaseEndsMs);
       return {
         claimed: due.map((delivery) => ({
-          delivery: { ...toDelivery(delivery, webhookId), lease, dueAt },
+          delivery: toDelivery(delivery, webhookId),
           accountId,
           webhook,
           event: eventBySequence.get(delivery.eventSequence ?? -1) ?? null,
         })),
-        nextDueAtMs: nextDue.get({ webhookKey })?.dueAt ?? undefined,
+        nextDueAtMs: free[due.length]?.dueAt ?? undefined,
       };
     },
-    findForAttempts: (ids) => {
-      const rows = Map.groupBy(findByIds.all({ ids: jsonList(ids) }), ({ webhookKey }) => webhookKey);
-      const found = new Map<string, ClaimedDelivery>();
-      for (const [key, ofWebhook] of rows) {
-        const row = webhookByKey.get({ key });
-        if (row === undefined) continue;
-        const [webhook, { accountId }] = [toWebhook(row), row];
-        const sequences = ofWebhook.map(({ eventSequence }) => eventSequence);
-        const eventBySequence = new Map(eventsAt(accountId, sequences).map((event) => [event.sequence, event]));
-        for (const one of ofWebhook) {
-          const event = eventBySequence.get(one.eventSequence ?? -1) ?? null;
-          found.set(one.id, { delivery: toDelivery(one, webhook.id), accountId, webhook, event });
+    release: (lease, ids) => {
+      const rows = findByIds.all({ ids: jsonList(ids) });
+      const ended = endLeases.all({ lease, keys: jsonList(rows.map(({ key }) => key)) });
+      const wasHeld = new Set(ended.map(({ key }) => key));
+      const ofWebhooks = new Map<number, { accountId: string; webhook: StoredWebhook } | undefined>();
+      const found = new Map<string, ReleasedDelivery>();
+      for (const row of rows) {
+        if (!wasHeld.has(row.key)) continue;
+        const { webhookKey } = row;
+        if (!ofWebhooks.has(webhookKey)) {
+          const of = webhookByKey.get({ key: webhookKey });
+          ofWebhooks.set(webhookKey, of && { accountId: of.accountId, webhook: toWebhook(of) });
         }
+        const of = ofWebhooks.get(webhookKey);
+        if (of !== undefined) found.set(row.id, { delivery: toDelivery(row, of.webhook.id), ...of });
       }
       return ids.map((id) => found.get(id));
     },

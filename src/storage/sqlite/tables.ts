@@ -282,9 +282,7 @@ export const deliveries = sqliteTable(
     attemptCount: integer('attempt_count').notNull(),
     step: integer().notNull(),
     trigger: text().$type<AttemptTrigger>().notNull(),
-    /** When it may be claimed: planned, or the end of a lease. */
     dueAt: integer('due_at'),
-    lease: text(),
     traceparent: text(),
     createdAt: integer('created_at').notNull(),
     completedAt: integer('completed_at'),
@@ -296,6 +294,20 @@ export const deliveries = sqliteTable(
     index('deliveries_failed').on(table.webhookKey, table.id).where(sql`${table.status} = 'failed'`),
   ],
 );
+
+/**
+ * Deliveries that somebody is trying. A claim would otherwise write the delivery, and its place among what is due, once
+ * more for each attempt: these rows are small, few, and gone when the attempt is over.
+ */
+export const deliveryLeases = sqliteTable('delivery_leases', {
+  deliveryKey: integer('delivery_key')
+    .primaryKey()
+    .references(() => deliveries.key, { onDelete: 'cascade' }),
+  /** Whose claim it is. */
+  lease: text().notNull(),
+  /** From then on anybody may claim it. */
+  endsAt: integer('ends_at').notNull(),
+});
 
 export const attempts = sqliteTable(
   'attempts',

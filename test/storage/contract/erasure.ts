@@ -148,7 +148,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
           message: sampleMessage(conversation.id, index + 4),
           lead: sampleLead({ conversationId: conversation.id }),
           event,
-          delivery: sampleDelivery(delivery.webhookId, { eventId: event.id, attemptCount: 1, status: 'failed' }),
+          delivery: sampleDelivery(delivery.webhookId, { eventId: event.id, attemptCount: 1 }),
           key: ids.next('apiKey', startMs),
         };
       });
@@ -181,8 +181,9 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       const asked = named('delivery').map((deliveryId) => ({ deliveryId, from: 1, to: 9 }));
       const all = { filter: {}, limit: 1_000, span: 1_000 };
       const claimed = await write(async (tx) => {
-        const found = await tx.deliveries.findForAttempts(named('delivery'));
-        return found.map((one) => one?.event?.data);
+        const atOnce = { nowMs: startMs + 1_000, limit: 1_000, lease: 'over at once', leaseEndsMs: startMs + 1_000 };
+        const found = await tx.deliveries.claim(delivery.webhookId, atOnce);
+        return found.claimed.filter((one) => one.delivery.id !== delivery.id).map(({ event }) => event?.data);
       });
       return {
         messages: await read.messages.findMany(accountId, named('message')),

@@ -133,7 +133,6 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         attempts: [[]],
         failed: [],
         due: [],
-        forAttempt: undefined,
         claim: { claimed: [], nextDueAtMs: undefined },
       };
       expect(await ofWebhook(storage, accountId, webhook, delivery)).toEqual(gone);
@@ -161,15 +160,9 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => {
         await tx.deliveries.insert(empty);
         await tx.deliveries.insert(full);
-        expect((await tx.deliveries.findForAttempts([full.id]))[0]).toEqual({
-          delivery: full,
-          accountId,
-          webhook,
-          event: null,
-        });
       });
       const reopened = await reopen();
-      const stored = [empty, full].map((delivery) => ({ ...delivery, webhookEnabled: true }));
+      const stored = [empty, full].map((delivery) => ({ ...delivery, webhookEnabled: true, isTried: false }));
       for (const delivery of stored)
         expect(await reopened.read.deliveries.find(accountId, delivery.id)).toEqual(delivery);
       const asked = [full.id, ids.next('delivery', startMs), empty.id, full.id, "'"];
@@ -182,7 +175,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       ]);
       expect(await reopened.read.deliveries.findMany(accountId, [])).toEqual([]);
       expect(await reopened.read.deliveries.find(accountId, ids.next('delivery', startMs))).toBeUndefined();
-      expect(await reopened.write(async (tx) => tx.deliveries.findForAttempts(['unknown']))).toEqual([undefined]);
+      expect(await reopened.write(async (tx) => tx.deliveries.release('mine', ['unknown']))).toEqual([undefined]);
     });
 
     test('show whether their webhook is enabled', async () => {
@@ -193,7 +186,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         await tx.deliveries.insert(delivery);
         await tx.webhooks.update(accountId, withEnabled(webhook, 'requested'));
       });
-      const paused = { ...delivery, webhookEnabled: false };
+      const paused = { ...delivery, webhookEnabled: false, isTried: false };
       expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual(paused);
       expect(await storage.read.deliveries.findMany(accountId, [delivery.id])).toEqual([paused]);
       const page = await storage.read.deliveries.page(accountId, webhook.id, { limit: 5, offset: 0 });
@@ -205,28 +198,33 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const { accountId, webhook } = await storedWebhook(storage);
       const other = sampleWebhook();
       const [delivery, neighbour] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id)];
-      const { status, attemptCount, step, trigger, dueAt, lease, completedAt, ...rest } = fullDelivery(other);
+      const { status, attemptCount, step, trigger, dueAt, completedAt, ...rest } = fullDelivery(other);
       await storage.write(async (tx) => {
         await tx.webhooks.insert(accountId, other);
         await tx.deliveries.insert(delivery);
         await tx.deliveries.insert(neighbour);
         await tx.deliveries.update({
           ...rest,
-          ...{ status, attemptCount, step, trigger, dueAt, lease, completedAt },
+          ...{ status, attemptCount, step, trigger, dueAt, completedAt },
           id: delivery.id,
         });
       });
       expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual({
         ...delivery,
-        ...{ status, attemptCount, step, trigger, dueAt, lease, completedAt },
+        ...{ status, attemptCount, step, trigger, dueAt, completedAt },
         webhookEnabled: true,
+        isTried: false,
       });
       expect(await storage.read.deliveries.find(accountId, neighbour.id)).toEqual({
         ...neighbour,
         webhookEnabled: true,
+        isTried: false,
       });
       await storage.write(async (tx) => tx.deliveries.update(delivery));
-      expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual({ ...delivery, webhookEnabled: true });
+      expect(await storage.read.deliveries.find(accountId, delivery.id)).toMatchObject({
+        ...delivery,
+        webhookEnabled: true,
+      });
     });
 
     test('cannot be made to a webhook that does not exist, or twice', async () => {
@@ -257,7 +255,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           for (const { id } of [webhook, other]) {
             const kept = deliveries
               .filter(({ webhookId }) => webhookId === id)
-              .map((delivery) => ({ ...delivery, webhookEnabled: true }));
+              .map((delivery) => ({ ...delivery, webhookEnabled: true, isTried: false }));
             await expectPages(kept, asked, (query) => storage.read.deliveries.page(accountId, id, query));
             expect(await storage.read.deliveries.count(accountId, id)).toBe(kept.length);
             expect(await storage.write(async (tx) => tx.deliveries.count(accountId, id))).toBe(kept.length);
@@ -392,23 +390,41 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       });
       const { claimed } = await claim(storage, webhook.id, { nowMs: startMs + 3 });
       const stored = { ...event, sequence: 1, data: JSON.stringify(event.data) };
-      const leased = { lease: 'mine', dueAt: timestamp(startMs + 3 + leaseMs) };
       expect(claimed).toEqual(
-        deliveries.map((delivery, index) => ({
-          delivery: { ...delivery, ...leased },
-          accountId,
-          webhook,
-          event: index === 1 ? stored : null,
-        })),
+        deliveries.map((delivery, index) => ({ delivery, accountId, webhook, event: index === 1 ? stored : null })),
       );
-      for (const { delivery, event } of claimed) {
+      for (const { delivery } of claimed) {
         expect(await storage.read.deliveries.find(accountId, delivery.id)).toEqual({
           ...delivery,
           webhookEnabled: true,
+          isTried: true,
         });
-        const [found] = await storage.write(async (tx) => tx.deliveries.findForAttempts([delivery.id]));
-        expect(found).toEqual({ delivery, accountId, webhook, event });
       }
+    });
+
+    test('is ended by whoever made it, and by nobody else', async () => {
+      const { storage } = await open();
+      const { accountId, webhook } = await storedWebhook(storage);
+      const [one, other, free] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id), sampleDelivery(webhook.id)];
+      await storage.write(async (tx) => {
+        for (const delivery of [one, other]) await tx.deliveries.insert(delivery);
+      });
+      await claim(storage, webhook.id, { nowMs: startMs });
+      await storage.write(async (tx) => tx.deliveries.insert(free));
+      const release = (lease: string, ...deliveries: readonly StoredDelivery[]) =>
+        storage.write(async (tx) =>
+          tx.deliveries.release(
+            lease,
+            deliveries.map(({ id }) => id),
+          ),
+        );
+      expect(await release('theirs', one, other)).toEqual([undefined, undefined]);
+      const later = { ...one, step: 3, dueAt: timestamp(startMs + 5) };
+      await storage.write(async (tx) => tx.deliveries.update(later));
+      expect(await release('mine', free, one)).toEqual([undefined, { delivery: later, accountId, webhook }]);
+      expect(await release('mine', one)).toEqual([undefined]);
+      const tried = await storage.read.deliveries.findMany(accountId, [one.id, other.id, free.id]);
+      expect(tried.map((delivery) => delivery?.isTried)).toEqual([false, true, false]);
     });
 
     test('that is undone has taken nothing', async () => {
@@ -617,7 +633,6 @@ function fullDelivery(webhook: StoredWebhook): StoredDelivery {
     step: 9,
     trigger: 'manual',
     dueAt: timestamp(startMs + 1),
-    lease: awkwardText,
     traceparent: awkwardText,
     completedAt: timestamp(startMs + 2),
   });
@@ -656,7 +671,6 @@ async function ofWebhook(storage: Storage, accountId: string, webhook: StoredWeb
     attempts: await deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]),
     failed: await deliveries.failed(accountId, webhook.id, { fromId: '', afterSequence: 0, limit: 9 }),
     due: await deliveries.due(),
-    forAttempt: (await storage.write(async (tx) => tx.deliveries.findForAttempts([delivery.id])))[0],
     claim: await claim(storage, webhook.id, { nowMs: startMs }),
   };
 }
@@ -738,12 +752,19 @@ const commands = fc.oneof(
 );
 type Command = typeof commands extends fc.Arbitrary<infer T> ? T : never;
 
+/** A delivery, and who has claimed it, if that was not ended. */
+type Known = StoredDelivery & { readonly claim?: { readonly lease: string; readonly endsMs: number } };
+
+function stored({ claim: _, ...delivery }: Known): StoredDelivery {
+  return delivery;
+}
+
 /** Does to the storage what it does to a list of its own, and looks whether both stay the same. */
 class Model {
   readonly #claimers: readonly Storage[];
   readonly #webhooks: { accountId: string; webhook: StoredWebhook }[] = [];
   /** Those of webhooks that are still there. */
-  #deliveries: StoredDelivery[] = [];
+  #deliveries: Known[] = [];
   /** How many there are of webhooks that were removed. */
   #orphans = 0;
   #nowMs = startMs;
@@ -806,9 +827,8 @@ class Model {
     const { claimed, nextDueAtMs } = await this.#storage(claimer).write(async (tx) =>
       tx.deliveries.claim(webhookId, { nowMs: this.#nowMs, limit, lease, leaseEndsMs }),
     );
-    const now = timestamp(this.#nowMs);
     const due = this.#pending(webhook)
-      .filter(({ dueAt }) => dueAt <= now)
+      .filter(({ dueAt, claim }) => Date.parse(dueAt) <= this.#nowMs && (claim?.endsMs ?? 0) <= this.#nowMs)
       .toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
     const before = new Map(due.map((delivery) => [delivery.id, delivery]));
     // Of those that are due since the same moment any may be given.
@@ -818,29 +838,32 @@ class Model {
     const taken = new Map(
       claimed.map(({ delivery: { id } }) => {
         const delivery = before.get(id) ?? expect.fail();
-        return [id, { ...delivery, lease, dueAt: timestamp(leaseEndsMs) }] as const;
+        return [id, { ...delivery, claim: { lease, endsMs: leaseEndsMs } }] as const;
       }),
     );
     expect(taken.size, 'each once').toBe(claimed.length);
-    expect(claimed.map(({ delivery }) => delivery)).toEqual([...taken.values()]);
+    expect(claimed.map(({ delivery }) => delivery)).toEqual([...taken.values()].map(stored));
     this.#deliveries = this.#deliveries.map((delivery) => taken.get(delivery.id) ?? delivery);
-    expect(nextDueAtMs).toBe(this.#firstDueMs(webhook));
+    const left = this.#pending(webhook).filter(({ claim }) => (claim?.endsMs ?? 0) <= this.#nowMs);
+    const times = left.filter(({ id }) => !taken.has(id)).map(({ dueAt }) => Date.parse(dueAt));
+    expect(nextDueAtMs).toBe(times.length === 0 ? undefined : Math.min(...times));
   }
 
   /** The end of an attempt, as a sender records it: if it is still its own. */
   async #end({ claimer, which, status, waitMs }: Extract<Command, { kind: 'end' }>): Promise<void> {
-    const held = this.#deliveries.filter(({ lease }) => lease === String(claimer));
-    const previous = held[which % held.length];
-    if (previous === undefined) return;
+    const lease = String(claimer);
+    const held = this.#deliveries.filter(({ claim }) => claim?.lease === lease);
+    const known = held[which % held.length];
+    if (known === undefined) return;
+    const previous = stored(known);
     const next: StoredDelivery = {
       ...previous,
       status,
       attemptCount: previous.attemptCount + 1,
-      lease: null,
       dueAt: status === 'pending' ? timestamp(this.#nowMs + waitMs) : null,
     };
     await this.#storage(claimer).write(async (tx) => {
-      const [current] = await tx.deliveries.findForAttempts([previous.id]);
+      const [current] = await tx.deliveries.release(lease, [previous.id]);
       expect(current?.delivery).toEqual(previous);
       expect(current?.webhook).toEqual(
         this.#webhooks.find(({ webhook }) => webhook.id === previous.webhookId)?.webhook,
@@ -848,7 +871,7 @@ class Model {
       await tx.deliveries.insertAttempt(previous.id, next.attemptCount, sampleAttempt());
       await tx.deliveries.update(next);
     });
-    this.#deliveries = this.#deliveries.map((delivery) => (delivery === previous ? next : delivery));
+    this.#deliveries = this.#deliveries.map((delivery) => (delivery === known ? next : delivery));
   }
 
   async #prune(ageMs: number, limit: number): Promise<void> {
@@ -856,10 +879,10 @@ class Model {
     const removed = await this.#storage(0).write(async (tx) => tx.deliveries.prune(beforeMs, limit));
     const old = this.#deliveries.filter(({ createdAt }) => createdAt < timestamp(beforeMs)).toSorted(byId);
     expect(removed).toBe(Math.min(limit, old.length + this.#orphans));
-    const left: StoredDelivery[] = [];
+    const left: Known[] = [];
     for (const delivery of old) if (await this.#find(delivery)) left.push(delivery);
     expect(left, 'the oldest go first').toEqual(old.slice(old.length - left.length));
-    const gone = new Set(old.slice(0, old.length - left.length));
+    const gone = new Set<StoredDelivery>(old.slice(0, old.length - left.length));
     this.#deliveries = this.#deliveries.filter((delivery) => !gone.has(delivery));
     this.#orphans -= removed - gone.size;
   }
@@ -869,7 +892,7 @@ class Model {
     return await this.#storage(0).read.deliveries.find(known.accountId, delivery.id);
   }
 
-  #pending(webhook: StoredWebhook | undefined): (StoredDelivery & { dueAt: string })[] {
+  #pending(webhook: StoredWebhook | undefined): (Known & { dueAt: string })[] {
     return this.#deliveries.flatMap((delivery) =>
       webhook?.enabled && delivery.webhookId === webhook.id && delivery.status === 'pending' && delivery.dueAt !== null
         ? [{ ...delivery, dueAt: delivery.dueAt }]
@@ -878,7 +901,7 @@ class Model {
   }
 
   #firstDueMs(webhook: StoredWebhook | undefined): number | undefined {
-    const times = this.#pending(webhook).map(({ dueAt }) => Date.parse(dueAt));
+    const times = this.#pending(webhook).map(({ dueAt, claim }) => claim?.endsMs ?? Date.parse(dueAt));
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
@@ -894,7 +917,10 @@ class Model {
       const mine = this.#deliveries.filter(({ webhookId }) => webhookId === webhook.id);
       const page = await deliveries.page(accountId, webhook.id, { limit: 100, offset: 0 });
       expect(page.items.toReversed()).toEqual(
-        mine.toSorted(byId).map((delivery) => ({ ...delivery, webhookEnabled: webhook.enabled })),
+        mine.toSorted(byId).map((known) => {
+          const isTried = known.claim !== undefined;
+          return { ...stored(known), webhookEnabled: webhook.enabled, isTried };
+        }),
       );
     }
   }

@@ -59,10 +59,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** Waits until nothing is in flight and nothing is due by now. */
+/** Waits until nothing is in flight, not even to a webhook that was disabled meanwhile, and nothing is due by now. */
 async function quiet(scene: Scene, ids: readonly string[]): Promise<void> {
   await scene.server.app.webhooks.look();
+  const { deliveries } = scene.server.storage.read;
   for (const id of ids) {
+    await eventually(
+      async () => await deliveries.page(scene.client.account.id, id, { limit: 1_000, offset: 0 }),
+      ({ items }) => items.every(({ isTried }) => !isTried),
+    );
     await eventually(
       () => scene.deliveries(id),
       (all) =>

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { isMainThread } from 'node:worker_threads';
 import type { Inside, Stall } from './inside.ts';
 
 // Loaded into a process before its program: it looks at the event loop, and tells whoever connects to its socket how
@@ -20,24 +21,6 @@ let waitedMs = waitedForProcessorMs();
 let slowness = 1;
 let bestMs = Number.POSITIVE_INFINITY;
 let measureAtMs = 0;
-
-const watching = setInterval(() => {
-  const nowMs = performance.now();
-  const lateMs = nowMs - dueMs;
-  const waited = waitedForProcessorMs();
-  if (lateMs > notedMs) {
-    // What the machine is like now it was like then, too.
-    slowness = Math.max(slowness, measureSlowness());
-    stalls.push({ atMs: Date.now(), heldMs: (lateMs - (waited - waitedMs)) / slowness, lateMs, slowness });
-  }
-  if (nowMs > measureAtMs) {
-    slowness = measureSlowness();
-    measureAtMs = nowMs + yardstickEveryMs;
-  }
-  waitedMs = waitedForProcessorMs();
-  dueMs = performance.now() + everyMs;
-}, everyMs).unref();
-process.once('exit', () => clearInterval(watching));
 
 /** For how long others had the processor when this thread, the process's first, could have used it. */
 function waitedForProcessorMs(): number {
@@ -58,17 +41,38 @@ function measureSlowness(): number {
   return tookMs / bestMs;
 }
 
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
+// The threads of the program are given it, too.
+if (isMainThread) {
+  const watching = setInterval(() => {
+    const nowMs = performance.now();
+    const lateMs = nowMs - dueMs;
+    const waited = waitedForProcessorMs();
+    if (lateMs > notedMs) {
+      // What the machine is like now it was like then, too.
+      slowness = Math.max(slowness, measureSlowness());
+      stalls.push({ atMs: Date.now(), heldMs: (lateMs - (waited - waitedMs)) / slowness, lateMs, slowness });
+    }
+    if (nowMs > measureAtMs) {
+      slowness = measureSlowness();
+      measureAtMs = nowMs + yardstickEveryMs;
+    }
+    waitedMs = waitedForProcessorMs();
+    dueMs = performance.now() + everyMs;
+  }, everyMs).unref();
+  process.once('exit', () => clearInterval(watching));
 
-createServer((socket) => {
-  collect();
-  const { rss, heapUsed } = process.memoryUsage();
-  const resources: Record<string, number> = {};
-  for (const name of process.getActiveResourcesInfo()) resources[name] = (resources[name] ?? 0) + 1;
-  const told: Inside = { rssBytes: rss, heapBytes: heapUsed, resources, stalls: stalls.splice(0) };
-  socket.on('error', () => {}).end(JSON.stringify(told));
-  dueMs = performance.now() + everyMs; // what this took is not the program's
-})
-  .listen(process.env['INSIDE_SOCKET'])
-  .unref();
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+
+  createServer((socket) => {
+    collect();
+    const { rss, heapUsed } = process.memoryUsage();
+    const resources: Record<string, number> = {};
+    for (const name of process.getActiveResourcesInfo()) resources[name] = (resources[name] ?? 0) + 1;
+    const told: Inside = { rssBytes: rss, heapBytes: heapUsed, resources, stalls: stalls.splice(0) };
+    socket.on('error', () => {}).end(JSON.stringify(told));
+    dueMs = performance.now() + everyMs; // what this took is not the program's
+  })
+    .listen(process.env['INSIDE_SOCKET'])
+    .unref();
+}

@@ -80,7 +80,8 @@ test('a server that is killed at any instant loses no event, and repeats none bu
     // Now and then it does not even come to serving; else it has to do some work first.
     if (kill % 4 !== 3) {
       await serving;
-      for (const enough = writer.written + 5; writer.written < enough; ) await sleep(10);
+      const [written, arrived] = [writer.written + 5, receiver.arrivals.length + 50];
+      while (writer.written < written || receiver.arrivals.length < arrived) await sleep(10);
     }
     await sleep(Math.random() * maxLifeMs);
     writer.url = undefined;

@@ -20,7 +20,7 @@ interface Reservation {
   /** The minute that it is counted in, and that it can be spent in. */
   readonly minute: number;
   /** When it was reserved, by a clock that nobody sets. */
-  readonly countedAtUptimeMs: number;
+  readonly atUptimeMs: number;
 }
 
 /** A process's part of an account's budget. */
@@ -100,7 +100,7 @@ export class RateLimiter implements Limiter {
       entry.waiting.length === 0 &&
       block.limit === limitOf(account) &&
       minuteOf(now) <= block.minute &&
-      this.#uptimeMs() - block.countedAtUptimeMs < minuteMs
+      this.#uptimeMs() - block.atUptimeMs < minuteMs
     ) {
       if (block.left >= units) return spend(block, units, now);
       // Before it was read is as bad as long after: a clock that went back must not make a refusal last.
@@ -116,11 +116,12 @@ export class RateLimiter implements Limiter {
    * @throws UNAVAILABLE
    */
   async refund(account: Account, admission: Admission, units: number): Promise<void> {
+    if (!this.#counts(admission)) return;
     const { minute } = admission;
     const entry = this.#entries.get(account.id);
     const block = entry?.block;
-    const isOfIt = block?.minute === minute && block.countedAtUptimeMs === admission.countedAtUptimeMs;
-    if (isOfIt && entry?.waiting.length === 0 && this.#counts(admission)) {
+    const isOfIt = block?.minute === minute && block.atUptimeMs === admission.atUptimeMs;
+    if (isOfIt && entry?.waiting.length === 0) {
       block.left += units;
       return;
     }
@@ -181,7 +182,7 @@ export class RateLimiter implements Limiter {
         entry.ahead = block.ahead;
         const now = this.#clock.now();
         // The minute may have passed while it was written; its units are for that minute only.
-        if (minuteOf(now) > block.minute || this.#uptimeMs() - block.countedAtUptimeMs >= minuteMs) continue;
+        if (minuteOf(now) > block.minute || this.#uptimeMs() - block.atUptimeMs >= minuteMs) continue;
         for (const waiting of entry.waiting.splice(0, count)) settle(waiting, block, now);
         // Those that came meanwhile have their part of it, and need no write of their own.
         while (mayTake(entry.waiting[0], block)) settle(entry.waiting.shift() as Waiting, block, now);
@@ -218,7 +219,7 @@ export class RateLimiter implements Limiter {
         await tx.rateWindows.prune(account.id, counted.at(-maxKept)?.minute ?? 0);
       }
       const aheadNow = aheadIn(reserved, { now, uptimeMs, known: ahead });
-      return { minute, limit, left, windows: reserved, readAtMs: now, countedAtUptimeMs: uptimeMs, ahead: aheadNow };
+      return { minute, limit, left, windows: reserved, readAtMs: now, atUptimeMs: uptimeMs, ahead: aheadNow };
     });
   }
 
@@ -231,8 +232,8 @@ export class RateLimiter implements Limiter {
   }
 
   /** Later, another process may have forgotten it, and what its minute has now be of requests that came since. */
-  #counts({ countedAtUptimeMs }: Reservation): boolean {
-    return this.#uptimeMs() - countedAtUptimeMs < windowMs;
+  #counts({ atUptimeMs }: Reservation): boolean {
+    return this.#uptimeMs() - atUptimeMs < windowMs;
   }
 
   /** The state without a block of this minute: what is left of an earlier one is as good as handed back. */
@@ -240,10 +241,10 @@ export class RateLimiter implements Limiter {
     const all = await this.#storage.read.rateWindows.since(account.id, 0);
     const entry = this.#entries.get(account.id);
     const own = entry?.block;
-    const countedAtUptimeMs = this.#uptimeMs();
+    const atUptimeMs = this.#uptimeMs();
     const { minute, windows } = windowsAt(own === undefined ? all : withFewer(all, own.minute, own.left), now);
-    const ahead = aheadIn(windows, { now, uptimeMs: countedAtUptimeMs, known: entry?.ahead });
-    return stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now, countedAtUptimeMs, ahead }, now);
+    const ahead = aheadIn(windows, { now, uptimeMs: atUptimeMs, known: entry?.ahead });
+    return stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now, atUptimeMs, ahead }, now);
   }
 }
 
@@ -291,8 +292,8 @@ function settle({ units, resolve, reject }: Waiting, block: Block, nowMs: number
 
 function spend(block: Block, units: number, nowMs: number): Admission {
   block.left -= units;
-  const { minute, countedAtUptimeMs } = block;
-  return { ...stateOf(block, nowMs), minute, countedAtUptimeMs };
+  const { minute, atUptimeMs } = block;
+  return { ...stateOf(block, nowMs), minute, atUptimeMs };
 }
 
 /** How much of what remains those that wait will take, each all or nothing. */
@@ -336,10 +337,10 @@ function freeAtMs(block: Block, units: number, nowMs: number): number {
   return freeAt;
 }
 
-function leavesAtMs(window: RateWindow, { ahead, readAtMs, countedAtUptimeMs }: Block): number {
+function leavesAtMs(window: RateWindow, { ahead, readAtMs, atUptimeMs }: Block): number {
   const byItsMinuteMs = (window.minute + bucketsBefore + 1) * minuteMs;
   if (ahead === undefined || !isOf(ahead)(window)) return byItsMinuteMs;
-  return Math.min(byItsMinuteMs, readAtMs + windowMs - (countedAtUptimeMs - ahead.sinceUptimeMs));
+  return Math.min(byItsMinuteMs, readAtMs + windowMs - (atUptimeMs - ahead.sinceUptimeMs));
 }
 
 function stateOf(block: Block, nowMs: number): RateLimit {

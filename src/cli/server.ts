@@ -40,8 +40,12 @@ const tickMs = 60_000;
 /** Opens the storage and serves both faces over HTTP. */
 export async function startServer({ config, onStatement, ...options }: ServerOptions): Promise<RunningServer> {
   const metrics = new Metrics();
-  const storage = await openStorage(config.databasePath, { onStatement, onGroup: metrics.wrote });
   const { log } = options;
+  const storage = await openStorage(config.databasePath, {
+    onStatement,
+    onGroup: metrics.wrote,
+    onThreadFailure: (error) => log.warn({ err: error }, 'no thread folds the log into the file; commits do'),
+  });
   const app = buildApp({ ...config, ...options, storage, metrics });
   const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };
   const server = createServer(

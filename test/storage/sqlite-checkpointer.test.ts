@@ -87,10 +87,11 @@ describe('the write-ahead log', () => {
     }
   });
 
-  test('is folded into the file by those who commit when nobody else can', async () => {
+  test('is folded into the file by those who commit when nobody else can, which is said once', async () => {
     const folder = temporaryFolder();
     const path = join(folder, 'test.db');
-    const storage = openSqliteStorage(path);
+    const failures: unknown[] = [];
+    const storage = openSqliteStorage(path, { onThreadFailure: (error) => failures.push(error) });
     const { id } = await storedAccount(storage);
     // Who has it open goes on; who opens it now finds nothing.
     const moved = join(folder, 'moved.db');
@@ -101,5 +102,6 @@ describe('the write-ahead log', () => {
     expect(pages).toBeGreaterThan(pagesAtMost);
     expect(pages, 'it began anew').toBeLessThan(1.2 * pagesAtMost);
     expect(keptIn(moved)).toEqual([60 * together, result.length]);
+    expect(failures).toEqual([expect.objectContaining({ code: 'SQLITE_CANTOPEN' })]);
   });
 });

@@ -18,13 +18,18 @@ const program = threadModule('storage/sqlite/checkpoint');
 export class Checkpointer {
   readonly #path: string;
   readonly #look: { get(): unknown };
+  readonly #onFailure: (error: unknown) => void;
   #thread: Worker | undefined;
   /** Whether the thread is at it, or has failed while it was: then it is not asked again. */
   #isBusy = false;
 
-  /** @param writing the connection that commits */
-  constructor(path: string, writing: Connection) {
+  /**
+   * @param writing the connection that commits
+   * @param onFailure told when there is no thread, or no more: from then on those who commit do its work
+   */
+  constructor(path: string, writing: Connection, onFailure: (error: unknown) => void = () => {}) {
     this.#path = path;
+    this.#onFailure = onFailure;
     writing.pragma(`wal_autocheckpoint = ${pagesFromWhichCommitsDo}`);
     this.#look = writing.prepare('PRAGMA wal_checkpoint(NOOP)');
   }
@@ -63,13 +68,14 @@ export class Checkpointer {
     let thread: Worker;
     try {
       thread = new Worker(program, { workerData: this.#path, resourceLimits: memory });
-    } catch {
+    } catch (error) {
+      this.#onFailure(error);
       return undefined;
     }
     thread.on('message', () => {
       this.#isBusy = false;
     });
-    thread.on('error', () => {}); // commits do the work
+    thread.on('error', this.#onFailure);
     thread.on('exit', () => {
       this.#thread = undefined;
     });

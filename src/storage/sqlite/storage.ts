@@ -36,7 +36,10 @@ export interface SqliteStorage extends Storage {
   readonly migrations: MigrationReport;
 }
 
-export interface SqliteOptions extends WriterOptions, ConnectionOptions {}
+export interface SqliteOptions extends WriterOptions, ConnectionOptions {
+  /** Told when the thread that folds the log into the file has failed: those who commit do it from then on. */
+  readonly onThreadFailure?: ((error: unknown) => void) | undefined;
+}
 
 /**
  * Opens the storage in a SQLite file, making it and bringing its tables up to date if need be.
@@ -48,7 +51,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   const watch = new CommitWatch(writing);
   watch.cleanLog(); // a process that was killed right after erasing something could not do it any more
   const commits = new Commits(reading);
-  const checkpointer = new Checkpointer(path, writing);
+  const checkpointer = new Checkpointer(path, writing, options.onThreadFailure);
   const writer = new Writer(writing, transactionsOn(openQueries(writing), watch), {
     ...options,
     onBegin: refuseSuperseded(writing),

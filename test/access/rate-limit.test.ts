@@ -825,6 +825,19 @@ describe('several processes and restarts', () => {
       pass(2 * secondMs);
       expect(await admitUntilRefused(one, account)).toBe(0);
     });
+
+    test('is not shown as given back when it has left the window', async () => {
+      const { clock, pass, one } = twoOn();
+      const account = accountWith(64);
+      const late = await one.admit(account, 32);
+      clock.advance(-2 * hourMs);
+      await one.admit(account);
+      pass(2 * hourMs);
+      await one.admit(account, 10);
+      expect(await one.peek(account)).toMatchObject({ remaining: 54 });
+      await one.refund(account, late, 32);
+      expect(await one.peek(account)).toMatchObject({ remaining: 54 });
+    });
   });
 
   test('a block whose minute was long forgotten is not handed back to it', async () => {

@@ -22,7 +22,7 @@ export interface ThreadOptions extends PostOptions {
 }
 
 /** What is in flight is bounded: see lanes.ts. */
-const memory: ResourceLimits = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 };
+const memory: ResourceLimits = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 48 };
 const program = threadModule('delivery/posting');
 
 /**

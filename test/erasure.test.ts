@@ -370,6 +370,16 @@ describe('webhooks', () => {
     await until(() => placesOf(marker).length === 0);
   });
 
+  test('whatever a receiver remembers of one that it is sent again, its answer is not kept', async () => {
+    const { id: webhookId } = await listen(() => ({ status: 200, body: marker }), ['conversation.started']);
+    const { id } = await tell(marker);
+    const [delivery] = await settled(webhookId, (all) => all.every(({ status }) => status === 'succeeded'));
+    await erase.REST(id);
+    await client.rest('POST', `/webhooks/${webhookId}/deliveries/${delivery.id}/redeliver`);
+    const [repeated] = await settled(webhookId, (all) => all.every(({ attemptCount }) => attemptCount === 2));
+    expect(repeated.attempts).toMatchObject([{ responseBody: null }, { responseStatus: 200, responseBody: null }]);
+  });
+
   test('that were repeated under a key have their result forgotten, since it holds what was answered', async () => {
     const { id: webhookId } = await listen((body) => ({ status: 200, body }), ['conversation.started']);
     const { id } = await tell(marker);

@@ -64,7 +64,7 @@ interface Tried {
 /** An attempt that is over and is to be recorded. */
 interface Ended extends Tried {
   readonly turn: Turn;
-  readonly claimed: StoredDelivery;
+  readonly claimed: ClaimedDelivery;
   /** How many erasures there had been when its event was read. */
   readonly erasures: number;
   /** Until when it is tried. */
@@ -212,7 +212,7 @@ export class WebhookSender {
   /** Makes one attempt and records what became of it. Never rejects. */
   async #deliver(turn: Turn, claimed: ClaimedDelivery, { epoch, erasures }: LogState): Promise<void> {
     const tried = await this.#try(claimed, epoch);
-    await this.#record({ ...tried, turn, claimed: claimed.delivery, erasures });
+    await this.#record({ ...tried, turn, claimed, erasures });
   }
 
   /** Makes one attempt. Never rejects. @returns what is to be recorded of it */
@@ -284,7 +284,10 @@ export class WebhookSender {
       await storage.write(async (tx) => await recordAttempts(tx, this.#lease, ended, clock.now()));
       for (const { resolve } of ended) resolve();
     } catch (error) {
-      log.warn({ deliveryIds: ended.map(({ claimed }) => claimed.id), err: error }, 'could not record attempts');
+      log.warn(
+        { deliveryIds: ended.map(({ claimed }) => claimed.delivery.id), err: error },
+        'could not record attempts',
+      );
       await pause(retryMs, this.#giveUp.signal);
       const isOver = (one: Ended): boolean => performance.now() > one.deadlineMs || this.#giveUp.signal.aborted;
       for (const one of ended) {
@@ -311,7 +314,7 @@ export class WebhookSender {
 
 /** Stores what attempts came to, each beside its delivery and its webhook as they are by now. */
 async function recordAttempts(tx: Transaction, lease: string, ended: readonly Ended[], now: number): Promise<void> {
-  const ids = ended.map(({ claimed }) => claimed.id);
+  const ids = ended.map(({ claimed }) => claimed.delivery.id);
   const found = await tx.deliveries.release(lease, ids);
   const erasuresByNow = await tx.events.erasures();
   const webhooks = new Map(found.map((current) => [current?.webhook.id, current?.webhook]));
@@ -322,10 +325,11 @@ async function recordAttempts(tx: Transaction, lease: string, ended: readonly En
     const before = webhooks.get(current.webhook.id) ?? current.webhook; // with what others have made of it
     const { delivery, webhook = before, attempt } = change(now, { delivery: current.delivery, webhook: before });
     if (attempt !== undefined) {
-      // What was told when it was sent may have been erased since, and answers like to repeat it.
-      const isErased = erasures !== erasuresByNow && (await wasErased(tx, current));
+      // What was told when it was sent, or in an earlier attempt, may be erased by now, and answers like to repeat it.
+      const isErased =
+        claimed.event?.data === erasedJson || (erasures !== erasuresByNow && (await wasErased(tx, current)));
       const kept = isErased ? { ...attempt, responseBody: null } : attempt;
-      await tx.deliveries.insertAttempt(claimed.id, delivery.attemptCount, kept);
+      await tx.deliveries.insertAttempt(delivery.id, delivery.attemptCount, kept);
     }
     await tx.deliveries.update(delivery);
     if (webhook === before) continue;

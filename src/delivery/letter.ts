@@ -25,6 +25,6 @@ export interface Outcome {
   readonly durationMs: number;
   /** How long the receiver asks to be left alone. */
   readonly retryAfterMs?: number | undefined;
-  /** Nothing was sent, for want of something on this side: that says nothing of the receiver. */
+  /** It failed for want of something on this side: that says nothing of the receiver. */
   readonly isOurs?: boolean;
 }

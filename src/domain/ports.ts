@@ -359,20 +359,17 @@ export interface DeliveryBacklog {
   readonly countedTo: number;
 }
 
-/** A delivery that was claimed for an attempt, with all that the attempt needs. */
-export interface ClaimedDelivery {
-  readonly delivery: StoredDelivery;
-  readonly accountId: string;
-  readonly webhook: StoredWebhook;
-  /** The event of the log; null for a sample, and when the log does not have it any more. */
-  readonly event: StoredEvent | null;
-}
-
 /** A delivery at the end of an attempt, with what that changes. */
 export interface ReleasedDelivery {
   readonly delivery: StoredDelivery;
   readonly accountId: string;
   readonly webhook: StoredWebhook;
+}
+
+/** A delivery that was claimed for an attempt, with all that the attempt needs. */
+export interface ClaimedDelivery extends ReleasedDelivery {
+  /** The event of the log; null for a sample, and when the log does not have it any more. */
+  readonly event: StoredEvent | null;
 }
 
 export interface DeliveryWrites {

@@ -49,7 +49,7 @@ test('when the thread dies, all that was underway has failed for a fault of ours
   const office = open();
   const underway = office.send(letterTo(`${receiver.url}/silent`));
   await until(() => receiver.open > 0);
-  const deadly = office.send(undefined as unknown as Letter);
+  const deadly = office.send(undefined as unknown as Letter); // the thread has no guard against that
   for (const outcome of await Promise.all([underway, deadly])) {
     expect(outcome).toMatchObject({ status: null, body: null, isOurs: true });
     expect(outcome.error).toMatch(/^The thread that sends has ended: TypeError/);

@@ -65,7 +65,7 @@ const attemptColumns = {
     THEN NULL ELSE ${attempts.responseBody} END`,
 };
 
-/** Whether somebody is trying a delivery. @param from and beyond a time: what has ended counts no more */
+/** Whether somebody is trying a delivery. @param nowMs leaves out claims that have ended by then */
 const isTried = (nowMs?: SQL) =>
   sql<boolean>`EXISTS (SELECT 1 FROM delivery_leases
     WHERE delivery_leases.delivery_key = deliveries.key${nowMs && sql` AND delivery_leases.ends_at > ${nowMs}`})`;
@@ -477,17 +477,17 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       const rows = findByIds.all({ ids: jsonList(ids) });
       const ended = endLeases.all({ lease, keys: jsonList(rows.map(({ key }) => key)) });
       const wasHeld = new Set(ended.map(({ key }) => key));
-      const ofWebhooks = new Map<number, { accountId: string; webhook: StoredWebhook } | undefined>();
+      const owners = new Map<number, { accountId: string; webhook: StoredWebhook } | undefined>();
       const found = new Map<string, ReleasedDelivery>();
       for (const row of rows) {
         if (!wasHeld.has(row.key)) continue;
         const { webhookKey } = row;
-        if (!ofWebhooks.has(webhookKey)) {
-          const of = webhookByKey.get({ key: webhookKey });
-          ofWebhooks.set(webhookKey, of && { accountId: of.accountId, webhook: toWebhook(of) });
+        if (!owners.has(webhookKey)) {
+          const webhookRow = webhookByKey.get({ key: webhookKey });
+          owners.set(webhookKey, webhookRow && { accountId: webhookRow.accountId, webhook: toWebhook(webhookRow) });
         }
-        const of = ofWebhooks.get(webhookKey);
-        if (of !== undefined) found.set(row.id, { delivery: toDelivery(row, of.webhook.id), ...of });
+        const owner = owners.get(webhookKey);
+        if (owner !== undefined) found.set(row.id, { delivery: toDelivery(row, owner.webhook.id), ...owner });
       }
       return ids.map((id) => found.get(id));
     },

@@ -8,6 +8,7 @@ const minuteMs = 60_000;
 
 interface Failures {
   count: number;
+  /** By the machine's uptime: to set its clock neither ends it nor makes it last. */
   readonly untilMs: number;
 }
 
@@ -29,11 +30,10 @@ export class FailedAttempts {
    * @returns the error to give instead of UNAUTHENTICATED once there were too many, else undefined
    */
   record(address: string): DomainError | undefined {
-    const now = this.#clock.now();
+    const now = this.#clock.uptimeMs();
     const key = network(address);
     let failures = this.#byAddress.get(key);
-    // A clock that went back must not make it last.
-    if (failures === undefined || failures.untilMs <= now || failures.untilMs > now + minuteMs) {
+    if (failures === undefined || failures.untilMs <= now) {
       this.#byAddress.delete(key);
       failures = { count: 0, untilMs: now + minuteMs };
       this.#byAddress.set(key, failures);

@@ -144,7 +144,7 @@ async function accountFor(world: World, id: string | undefined, seed: number, fr
     if (account === undefined) throw notFound('account');
     return { account, apiKey: null };
   }
-  const then = { ...world, clock: { now: () => fromMs } };
+  const then = { ...world, clock: { ...world.clock, now: () => fromMs } };
   return await createAccount(then, { name: shopName(new Random(seed, -3)), plan: 'business' });
 }
 

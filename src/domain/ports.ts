@@ -30,8 +30,12 @@ export interface World {
 }
 
 export interface Clock {
-  /** Epoch milliseconds. */
+  /** Epoch milliseconds. Somebody may set it, also back. */
   now(): number;
+  /** Whole milliseconds since some moment, which nobody can set: the same to all processes of a machine. */
+  uptimeMs(): number;
+  /** Which start of which machine `uptimeMs` counts from. */
+  readonly boot: string;
 }
 
 export interface Secrets {
@@ -445,19 +449,29 @@ export interface EventFollower extends AsyncIterable<readonly LogEvent[]> {
 
 /** Requests that were counted against an account in one minute. */
 export interface RateWindow {
-  /** Whole minutes since the epoch. */
+  /** Whole minutes of the limiter's clock. */
   readonly minute: number;
   readonly count: number;
-  /** All that was ever added to the count: it only grows, so nothing was added if it is the same. */
-  readonly added: number;
+}
+
+/** What the limiter's clock showed, and others at the same moment: from these it can go on after a restart. */
+export interface ClockReading {
+  readonly atMs: number;
+  /** Epoch milliseconds, as the machine had them. */
+  readonly wallMs: number;
+  readonly uptimeMs: number;
+  readonly boot: string;
 }
 
 export interface RateWindowReads {
+  /** The limiter's clock as it was read last; undefined before the first request is counted. */
+  clock(): Awaitable<ClockReading | undefined>;
   /** Those from this minute on, by ascending minute, without empty ones. */
   since(accountId: string, minute: number): Awaitable<readonly RateWindow[]>;
 }
 
 export interface RateWindowWrites {
+  setClock(reading: ClockReading): Awaitable<void>;
   /**
    * Adds to the count of a minute; a negative number gives back.
    * @returns what it is now

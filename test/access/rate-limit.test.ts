@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Admission, RateLimiter } from '../../src/access/rate-limit.ts';
 import type { Account } from '../../src/domain/accounts.ts';
 import { DomainError } from '../../src/domain/errors.ts';
@@ -35,6 +35,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
+// Each test begins with a clock of its own.
+beforeEach(forgetClock);
+
 let accounts = 0;
 
 /** An account of its own for each test: the limiter needs no more of it than its id and its limit. */
@@ -49,6 +52,13 @@ function limiterOn(clock: TestClock, which: 0 | 1 = 0): RateLimiter {
 /** It changes whenever anything is committed to the file. */
 function dataVersion(): unknown {
   return observer.pragma('data_version', { simple: true });
+}
+
+/** As if no request had been counted yet. */
+function forgetClock(): void {
+  const other = new Database(observer.name);
+  other.exec('DELETE FROM rate_clock');
+  other.close();
 }
 
 /** What is counted against an account in the file, spent or reserved. */
@@ -149,11 +159,38 @@ const step = fc.oneof(
   fc.record({ toMinute: fc.constantFrom(-1, 0, 1) }),
 );
 
-function advance(clock: TestClock, by: { ms: number } | { toMinute: number }): number {
-  const before = clock.nowMs;
-  const target = 'ms' in by ? before + by.ms : (minuteOf(before) + 1) * minuteMs + by.toMinute;
-  clock.nowMs = Math.max(before, target);
-  return clock.nowMs - before;
+/** By how much somebody sets the clock: seconds, minutes, hours and a year, forward or back. */
+const set = fc
+  .tuple(
+    fc.constantFrom(1, -1),
+    fc.integer({ min: 1, max: 60 }),
+    fc.constantFrom(secondMs, minuteMs, hourMs, 146 * hourMs),
+  )
+  .map(([sign, count, unitMs]) => sign * count * unitMs);
+
+type Step = { ms: number } | { toMinute: number };
+
+/** The time that passes, whatever the machine's clock shows: what the limiter goes by. */
+class Time {
+  readonly clock = new TestClock();
+  /** What the clock would show if nobody had ever set it. */
+  nowMs: number;
+
+  constructor(startMs: number) {
+    this.clock.nowMs = startMs;
+    this.nowMs = startMs;
+  }
+
+  get setByMs(): number {
+    return this.clock.nowMs - this.nowMs;
+  }
+
+  pass(by: Step): void {
+    const target = 'ms' in by ? this.nowMs + by.ms : (minuteOf(this.nowMs) + 1) * minuteMs + by.toMinute;
+    const ms = Math.max(0, target - this.nowMs);
+    this.nowMs += ms;
+    this.clock.advance(ms);
+  }
 }
 
 const action = fc.oneof(
@@ -164,40 +201,49 @@ const action = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('tick' as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('restart' as const) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('limit' as const), limit: limits }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('set' as const), byMs: set }) },
 );
 
 const start = fc.integer({ min: 0, max: hourMs }).map((ms) => Date.parse('2026-11-21T06:00:00.000Z') + ms);
 
-describe('one limiter, never killed, with a clock that never goes back', () => {
+describe('one limiter that is never killed, with a clock that is set now and then', () => {
   /** Does the next thing to a limiter and to the model, and compares what they say. */
   class Pair {
-    readonly clock: TestClock;
+    readonly time: Time;
     readonly model: Model;
     #account: Account;
     #limiter: RateLimiter;
 
     constructor(startMs: number, limit: number) {
-      this.clock = new TestClock();
-      this.clock.nowMs = startMs;
+      this.time = new Time(startMs);
       this.model = new Model(limit);
       this.#account = accountWith(limit);
-      this.#limiter = this.#started();
+      this.#limiter = limiterOn(this.time.clock);
     }
 
-    /** Its clock never goes back, so it tells how long anything took, too. */
-    #started(): RateLimiter {
-      return new RateLimiter({ storage: storages[0], clock: this.clock, uptimeMs: () => this.clock.now() });
+    /** The limiter's clock begins with what the machine's shows at the first request. */
+    static async open(startMs: number, limit: number): Promise<Pair> {
+      const pair = new Pair(startMs, limit);
+      forgetClock();
+      await pair.admitAll([1]);
+      return pair;
+    }
+
+    /** By the machine's clock as it is set. */
+    #stateAt(nowMs: number): RateLimit {
+      const { resetAtMs, ...state } = this.model.stateAt(nowMs);
+      return { ...state, resetAtMs: resetAtMs + this.time.setByMs };
     }
 
     async admitAll(requests: readonly number[]): Promise<void> {
-      const now = this.clock.now();
+      const now = this.time.nowMs;
       const outcomes = await Promise.all(requests.map((each) => attempt(this.#limiter, this.#account, each)));
       for (const [index, each] of requests.entries()) {
         const outcome = outcomes[index] as Outcome;
         const admitted = this.model.admit(now, each);
         expect(isAdmitted(outcome), `${each} units, ${this.model.remainingAt(now)} remaining`).toBe(admitted);
         if ('admission' in outcome) {
-          expect(outcome.admission).toMatchObject({ ...this.model.stateAt(now), minute: minuteOf(now) });
+          expect(outcome.admission).toMatchObject({ ...this.#stateAt(now), minute: minuteOf(now) });
         } else {
           const freeAtMs = this.model.freeAt(now, each);
           expect(outcome.refusal.facts.retryAfterSeconds).toBe(
@@ -207,21 +253,16 @@ describe('one limiter, never killed, with a clock that never goes back', () => {
       }
       // A refusal in the midst of a burst sees what those behind it take, so only its last word is compared.
       const last = outcomes.at(-1);
-      if (last !== undefined && 'refusal' in last)
-        expect(last.refusal.facts.rateLimit).toEqual(this.model.stateAt(now));
+      if (last !== undefined && 'refusal' in last) expect(last.refusal.facts.rateLimit).toEqual(this.#stateAt(now));
     }
 
     /** What a batch does: one unit at the door, and when its body has come all of it or nothing. */
-    async batch(
-      size: number,
-      wait: { ms: number } | { toMinute: number },
-      meanwhile: readonly number[],
-    ): Promise<void> {
-      const atMs = this.clock.now();
+    async batch(size: number, wait: Step, meanwhile: readonly number[]): Promise<void> {
+      const atMs = this.time.nowMs;
       const outcome = await attempt(this.#limiter, this.#account);
       expect(isAdmitted(outcome)).toBe(this.model.admit(atMs, 1));
       if (!('admission' in outcome)) return;
-      advance(this.clock, wait);
+      this.time.pass(wait);
       await this.admitAll(meanwhile);
       await this.#limiter.refund(this.#account, outcome.admission, 1);
       this.model.takeBack(atMs);
@@ -230,7 +271,7 @@ describe('one limiter, never killed, with a clock that never goes back', () => {
 
     async restart(): Promise<void> {
       await this.#limiter.handBack({ all: true });
-      this.#limiter = this.#started();
+      this.#limiter = limiterOn(this.time.clock);
     }
 
     async tick(): Promise<void> {
@@ -243,21 +284,22 @@ describe('one limiter, never killed, with a clock that never goes back', () => {
     }
 
     async comparePeek(): Promise<void> {
-      expect(await this.#limiter.peek(this.#account)).toEqual(this.model.stateAt(this.clock.now()));
+      expect(await this.#limiter.peek(this.#account)).toEqual(this.#stateAt(this.time.nowMs));
     }
   }
 
   test('decides, and tells what is left and when there is more, exactly as the contract counts', async () => {
     await fc.assert(
       fc.asyncProperty(start, limits, fc.array(action, { minLength: 5, maxLength: 40 }), async (at, limit, actions) => {
-        const pair = new Pair(at, limit);
+        const pair = await Pair.open(at, limit);
         for (const next of actions) {
           if (next.kind === 'admit') await pair.admitAll([next.units]);
           else if (next.kind === 'burst') await pair.admitAll(next.burst);
-          else if (next.kind === 'advance') advance(pair.clock, next.step);
+          else if (next.kind === 'advance') pair.time.pass(next.step);
           else if (next.kind === 'batch') await pair.batch(next.units, next.step, next.meanwhile);
           else if (next.kind === 'tick') await pair.tick();
           else if (next.kind === 'restart') await pair.restart();
+          else if (next.kind === 'set') pair.time.clock.nowMs += next.byMs;
           else pair.changeLimit(next.limit);
           await pair.comparePeek();
         }
@@ -273,31 +315,31 @@ describe('whatever happens', () => {
     { weight: 10, arbitrary: fc.tuple(who, action) },
     { weight: 2, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('crash' as const) })) },
     { weight: 2, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('both' as const), burst })) },
-    { weight: 2, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('clockBack' as const), step })) },
-    { weight: 1, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('clockCorrected' as const) })) },
+    { weight: 1, arbitrary: fc.tuple(who, fc.record({ kind: fc.constant('reboot' as const), step })) },
   );
 
   /** Two processes on one file, and the time that has really passed, whatever their clock says of it. */
   class World {
-    readonly clock = new TestClock();
+    readonly time: Time;
     #limit: number;
     #account: Account;
     readonly #limiters: RateLimiter[];
-    readonly #admitted: { readonly elapsedMs: number; readonly clockMs: number; readonly units: number }[] = [];
+    readonly #admitted: { readonly atMs: number; readonly units: number }[] = [];
     readonly #model: Model;
-    #elapsedMs = 0;
-    #wentBack = false;
 
     constructor(startMs: number, limit: number) {
-      this.clock.nowMs = startMs;
+      this.time = new Time(startMs);
       this.#limit = limit;
       this.#model = new Model(limit);
       this.#account = accountWith(limit);
-      this.#limiters = [this.#started(0), this.#started(1)];
+      this.#limiters = [limiterOn(this.time.clock, 0), limiterOn(this.time.clock, 1)];
     }
 
-    #started(index: 0 | 1): RateLimiter {
-      return new RateLimiter({ storage: storages[index], clock: this.clock, uptimeMs: () => this.#elapsedMs });
+    static async open(startMs: number, limit: number): Promise<World> {
+      const world = new World(startMs, limit);
+      forgetClock();
+      await world.admitAll([{ by: 0, units: 1 }]);
+      return world;
     }
 
     limiter(index: 0 | 1): RateLimiter {
@@ -305,7 +347,7 @@ describe('whatever happens', () => {
     }
 
     async admitAll(requests: readonly { readonly by: 0 | 1; readonly units: number }[]): Promise<void> {
-      const now = this.clock.now();
+      const now = this.time.nowMs;
       const outcomes = await Promise.all(
         requests.map(({ by, units }) => attempt(this.limiter(by), this.#account, units)),
       );
@@ -313,41 +355,33 @@ describe('whatever happens', () => {
         if (!isAdmitted(outcomes[index] as Outcome)) continue;
         const inTheHour = this.#ofTheHour().reduce((sum, each) => sum + each.units, units);
         expect(inTheHour, 'in the 60 minutes up to now').toBeLessThanOrEqual(this.#limit);
-        // A clock that goes back takes the model's minutes with it; time that has passed stays passed.
-        expect(this.#wentBack || this.#model.admit(now, units), 'admitted with nothing left').toBe(true);
-        this.#admitted.push({ elapsedMs: this.#elapsedMs, clockMs: now, units });
+        expect(this.#model.admit(now, units), 'admitted with nothing left').toBe(true);
+        this.#admitted.push({ atMs: now, units });
       }
     }
 
     #ofTheHour() {
-      return this.#admitted.filter(({ elapsedMs }) => elapsedMs > this.#elapsedMs - hourMs);
+      return this.#admitted.filter(({ atMs }) => atMs > this.time.nowMs - hourMs);
     }
 
-    async batch(by: 0 | 1, units: number, wait: { ms: number } | { toMinute: number }): Promise<void> {
-      const atMs = this.clock.now();
+    async batch(by: 0 | 1, units: number, wait: Step): Promise<void> {
       const outcome = await attempt(this.limiter(by), this.#account);
       if (!('admission' in outcome)) return;
-      this.advance(wait);
+      expect(outcome.admission.minute).toBe(minuteOf(this.time.nowMs));
+      this.time.pass(wait);
       await this.limiter(by).refund(this.#account, outcome.admission, 1);
-      expect(outcome.admission.minute).toBeGreaterThanOrEqual(minuteOf(atMs));
       await this.admitAll([{ by, units }]);
     }
 
-    advance(by: { ms: number } | { toMinute: number }): void {
-      this.#elapsedMs += advance(this.clock, by);
-    }
-
-    setBack(by: { ms: number } | { toMinute: number }): void {
-      this.clock.nowMs -= 'ms' in by ? by.ms : minuteMs;
-      this.#wentBack = true;
-    }
-
-    /**
-     * The clock had been right before it went back, and is set right again. After more than an hour it is taken to be
-     * right as it is, and this would be a jump forward as any other, which makes requests look older than they are.
-     */
-    correct(): void {
-      this.clock.nowMs = Math.max(this.clock.nowMs, ...this.#ofTheHour().map(({ clockMs }) => clockMs));
+    /** The machine is off for a while, in which its clock goes on. */
+    async reboot(by: 0 | 1, wait: Step): Promise<void> {
+      const one = [{ by, units: 1 }];
+      this.time.pass({ ms: minuteMs });
+      await this.admitAll(one); // who asks, a minute later, lets it be known what the clock was set to: also if refused
+      this.time.pass(wait);
+      this.time.clock.reboot();
+      for (const index of [0, 1] as const) this.crash(index);
+      await this.admitAll(one);
     }
 
     async restart(index: 0 | 1): Promise<void> {
@@ -356,7 +390,7 @@ describe('whatever happens', () => {
     }
 
     crash(index: 0 | 1): void {
-      this.#limiters[index] = this.#started(index);
+      this.#limiters[index] = limiterOn(this.time.clock, index);
     }
 
     changeLimit(limit: number): void {
@@ -366,26 +400,26 @@ describe('whatever happens', () => {
     }
   }
 
-  test('no 60 minutes see more than the limit: crashes, two processes, a clock that goes back', async () => {
+  test('no 60 minutes see more than the limit: crashes, two processes, a clock that is set, a machine that starts anew', async () => {
     await fc.assert(
       fc.asyncProperty(
         start,
         limits,
         fc.array(disaster, { minLength: 5, maxLength: 40 }),
         async (at, limit, actions) => {
-          const world = new World(at, limit);
+          const world = await World.open(at, limit);
           for (const [by, next] of actions) {
             if (next.kind === 'admit') await world.admitAll([{ by, units: next.units }]);
             else if (next.kind === 'burst') await world.admitAll(next.burst.map((units) => ({ by, units })));
             else if (next.kind === 'both') {
               await world.admitAll(next.burst.map((units, index) => ({ by: index % 2 === 0 ? 0 : 1, units })));
-            } else if (next.kind === 'advance') world.advance(next.step);
+            } else if (next.kind === 'advance') world.time.pass(next.step);
             else if (next.kind === 'batch') await world.batch(by, next.units, next.step);
             else if (next.kind === 'tick') await world.limiter(by).handBack();
             else if (next.kind === 'restart') await world.restart(by);
             else if (next.kind === 'crash') world.crash(by);
-            else if (next.kind === 'clockBack') world.setBack(next.step);
-            else if (next.kind === 'clockCorrected') world.correct();
+            else if (next.kind === 'set') world.time.clock.nowMs += next.byMs;
+            else if (next.kind === 'reboot') await world.reboot(by, next.step);
             else world.changeLimit(next.limit);
           }
         },
@@ -448,10 +482,10 @@ describe('one process alone', () => {
     const freeAtMs = Math.floor((refusedAtMs - 6 * minuteMs) / minuteMs + 60 + units) * minuteMs;
     expect(retryAfterSeconds).toBe(Math.ceil((freeAtMs - refusedAtMs) / secondMs));
     for (const early of [refusedAtMs + (retryAfterSeconds - 1) * secondMs, freeAtMs - 1]) {
-      clock.nowMs = early;
+      clock.advanceTo(early);
       await refusalOf(limiter, account, units);
     }
-    clock.nowMs = refusedAtMs + retryAfterSeconds * secondMs;
+    clock.advanceTo(refusedAtMs + retryAfterSeconds * secondMs);
     expect(isAdmitted(await attempt(limiter, account, units))).toBe(true);
   });
 
@@ -464,9 +498,9 @@ describe('one process alone', () => {
     clock.advance(3 * minuteMs);
     const { remaining, resetAtMs } = await limiter.admit(account);
     expect(remaining).toBe(2);
-    clock.nowMs = resetAtMs - 1;
+    clock.advanceTo(resetAtMs - 1);
     expect(await limiter.peek(account)).toMatchObject({ remaining: 2, resetAtMs });
-    clock.nowMs = resetAtMs;
+    clock.advanceTo(resetAtMs);
     expect(await limiter.peek(account)).toMatchObject({ remaining: 4 });
   });
 
@@ -502,7 +536,7 @@ describe('one process alone', () => {
     await new RateLimiter({ storage: { ...storage, write }, clock }).admit(account);
     const admittedAtMs = clock.now();
     expect(admittedAtMs).toBe(slowAtMs + minuteMs);
-    clock.nowMs = admittedAtMs + hourMs;
+    clock.advanceTo(admittedAtMs + hourMs);
     await refusalOf(limiterOn(clock), account);
     clock.advance(minuteMs);
     await limiterOn(clock).admit(account);
@@ -683,161 +717,43 @@ describe('several processes and restarts', () => {
     expect(await admitUntilRefused(other, account)).toBe(14);
   });
 
-  test('a clock that goes back and is set right again opens no window twice', async () => {
+  test('what was given back counts no more, also when it is spent again', async () => {
     const clock = new TestClock();
-    const account = accountWith(10);
+    const account = accountWith(3);
     const limiter = limiterOn(clock);
+    const admission = await limiter.admit(account, 2);
     await limiter.admit(account);
-    clock.advance(-3 * hourMs);
-    expect(await admitUntilRefused(limiter, account)).toBe(9);
-    expect(await admitUntilRefused(limiterOn(clock, 1), account)).toBe(0);
-    clock.advance(3 * hourMs);
-    expect(await admitUntilRefused(limiter, account)).toBe(0);
+    clock.advance(55 * secondMs);
+    await refusalOf(limiter, account);
+    await limiter.refund(account, admission, 2);
+    clock.advance(5 * secondMs);
+    expect(await admitUntilRefused(limiter, account)).toBe(2);
+    clock.advance(hourMs);
+    expect(await admitUntilRefused(limiter, account), 'what had not been given back').toBe(1);
+    clock.advance(minuteMs);
+    expect(await admitUntilRefused(limiter, account), 'and what was spent again').toBe(2);
   });
 
-  test('a clock that went back does not make a refusal last', async () => {
+  test('what has left the window is neither given back nor shown as if it were', async () => {
     const clock = new TestClock();
-    const account = accountWith(1_000);
+    const account = accountWith(64);
     const [one, other] = [limiterOn(clock, 0), limiterOn(clock, 1)];
-    await one.admit(account);
-    await admitUntilRefused(other, account);
-    clock.advance(-5 * minuteMs);
+    const early = await one.admit(account, 2);
     await one.handBack({ all: true });
-    expect(await admitUntilRefused(other, account)).toBe(14);
-  });
-
-  describe('a clock that was ahead and is set right', () => {
-    /** A clock that is set, and beside it the time that passes. */
-    function timeIsSet() {
-      const clock = new TestClock();
-      let uptimeMs = 0;
-      return {
-        clock,
-        limiter: (which: 0 | 1 = 0) => new RateLimiter({ storage: storages[which], clock, uptimeMs: () => uptimeMs }),
-        pass(ms: number) {
-          clock.advance(ms);
-          uptimeMs += ms;
-        },
-      };
-    }
-
-    test.each([
-      { by: '20 minutes', ms: 20 * minuteMs },
-      { by: 'an hour', ms: hourMs },
-      { by: 'two hours', ms: 2 * hourMs },
-      { by: 'a year', ms: 365 * 24 * hourMs },
-    ])('by $by locks out nobody for longer than a window, and says when', async ({ ms }) => {
-      const { clock, limiter, pass } = timeIsSet();
-      const account = accountWith(10);
-      const one = limiter();
-      clock.advance(ms);
-      expect(await admitUntilRefused(one, account)).toBe(10);
-      clock.advance(-ms);
-      pass(2 * secondMs);
-      const { retryAfterSeconds = Number.POSITIVE_INFINITY, rateLimit } = (await refusalOf(one, account)).facts;
-      expect(retryAfterSeconds).toBeLessThanOrEqual(61 * 60);
-      expect(rateLimit?.resetAtMs).toBeLessThanOrEqual(clock.now() + 61 * minuteMs);
-      for (let waited = 5 * minuteMs; waited < retryAfterSeconds * secondMs; waited += 5 * minuteMs) {
-        pass(5 * minuteMs);
-        expect(isAdmitted(await attempt(one, account)), `after ${waited / minuteMs} minutes`).toBe(
-          waited >= retryAfterSeconds * secondMs,
-        );
-      }
-      pass(5 * minuteMs);
-      expect(await admitUntilRefused(one, account)).toBe(10);
-    });
-
-    test('does not forget what was counted before, nor what is counted meanwhile', async () => {
-      const { clock, limiter, pass } = timeIsSet();
-      const account = accountWith(10);
-      const one = limiter();
-      for (let count = 0; count < 8; count++) await one.admit(account);
-      pass(minuteMs);
-      clock.advance(24 * hourMs);
-      await one.admit(account);
-      pass(minuteMs);
-      clock.advance(-24 * hourMs);
-      expect(await admitUntilRefused(one, account), '8 of before, and one of the day that was none').toBe(1);
-      expect(await admitUntilRefused(limiter(1), account), 'another process counts the same').toBe(0);
-      pass(59 * minuteMs);
-      expect(await admitUntilRefused(one, account)).toBe(8);
-      pass(30 * minuteMs);
-      expect(await admitUntilRefused(one, account)).toBe(0);
-    });
-  });
-
-  describe('what was counted in a minute that the clock comes to again', () => {
-    /** Two processes, whose clock can be set without time passing. */
-    function twoOn() {
-      const clock = new TestClock();
-      let uptimeMs = 0;
-      const started = (which: 0 | 1) => new RateLimiter({ storage: storages[which], clock, uptimeMs: () => uptimeMs });
-      const pass = (ms: number): void => {
-        clock.advance(ms);
-        uptimeMs += ms;
-      };
-      return { clock, pass, one: started(0), other: started(1) };
-    }
-
-    test('is forgotten once, and not what is counted there anew', async () => {
-      const { clock, pass, one, other } = twoOn();
-      const account = accountWith(1);
-      expect(await admitUntilRefused(one, account)).toBe(1);
-      clock.advance(-2 * hourMs);
-      for (const limiter of [one, other]) await refusalOf(limiter, account);
-      pass(2 * hourMs);
-      const outcomes = await Promise.all([attempt(one, account), attempt(one, account), attempt(one, account)]);
-      expect(outcomes.filter(isAdmitted)).toHaveLength(1);
-      expect(await admitUntilRefused(other, account), 'as many again, but not the same').toBe(0);
-    });
-
-    test('is not forgotten sooner because a part of it was given back and spent again', async () => {
-      const { clock, pass, one } = twoOn();
-      const account = accountWith(3);
-      clock.advance(2 * hourMs);
-      const admission = await one.admit(account, 2);
-      await one.admit(account);
-      clock.advance(-2 * hourMs);
-      await refusalOf(one, account);
-      pass(55 * secondMs);
-      await refusalOf(one, account);
-      await one.refund(account, admission, 2);
-      pass(50 * secondMs);
-      expect(await admitUntilRefused(one, account)).toBe(2);
-      pass(59 * minuteMs + 20 * secondMs);
-      expect(await admitUntilRefused(one, account), 'an hour has not passed since').toBe(0);
-    });
-
-    test('is not given back out of what is counted there anew', async () => {
-      const { clock, pass, one, other } = twoOn();
-      const account = accountWith(64);
-      const early = await one.admit(account, 2);
-      await one.handBack({ all: true });
-      const late = await one.admit(account, 32);
-      clock.advance(-2 * hourMs);
-      expect(await admitUntilRefused(other, account)).toBe(30);
-      pass(2 * hourMs);
-      expect(await admitUntilRefused(other, account)).toBe(64);
-      await one.refund(account, early, 2);
-      await one.refund(account, late, 32);
-      await one.handBack({ all: true });
-      expect(await admitUntilRefused(other, account)).toBe(0);
-      pass(2 * secondMs);
-      expect(await admitUntilRefused(one, account)).toBe(0);
-    });
-
-    test('is not shown as given back when it has left the window', async () => {
-      const { clock, pass, one } = twoOn();
-      const account = accountWith(64);
-      const late = await one.admit(account, 32);
-      clock.advance(-2 * hourMs);
-      await one.admit(account);
-      pass(2 * hourMs);
-      await one.admit(account, 10);
-      expect(await one.peek(account)).toMatchObject({ remaining: 54 });
-      await one.refund(account, late, 32);
-      expect(await one.peek(account)).toMatchObject({ remaining: 54 });
-    });
+    const late = await one.admit(account, 32);
+    expect(await admitUntilRefused(other, account)).toBe(30);
+    clock.advance(2 * hourMs);
+    expect(await admitUntilRefused(other, account)).toBe(64);
+    for (const [admission, units] of [
+      [early, 2],
+      [late, 32],
+    ] as const)
+      await one.refund(account, admission, units);
+    await one.handBack({ all: true });
+    expect(await one.peek(account)).toMatchObject({ remaining: 0 });
+    expect(await admitUntilRefused(other, account)).toBe(0);
+    clock.advance(2 * secondMs);
+    expect(await admitUntilRefused(one, account)).toBe(0);
   });
 
   test('a block whose minute was long forgotten is not handed back to it', async () => {
@@ -851,5 +767,83 @@ describe('several processes and restarts', () => {
     expect(
       observer.prepare('SELECT min(count) FROM rate_windows WHERE account_id = ?').pluck().get(account.id),
     ).toBeGreaterThan(0);
+  });
+});
+
+describe('a clock that is set', () => {
+  const byHow = [30 * secondMs, 20 * minuteMs, 2 * hourMs, 365 * 24 * hourMs].flatMap((ms) => [{ ms }, { ms: -ms }]);
+
+  test.each(byHow)(
+    'by $ms ms makes no request older or younger than it is, and right again neither',
+    async ({ ms }) => {
+      const clock = new TestClock();
+      const account = accountWith(10);
+      const limiters = [limiterOn(clock, 0), limiterOn(clock, 1)] as const;
+      const admitted = () => admitUntilRefused(limiters[0], account);
+      expect(await admitted()).toBe(10);
+      clock.nowMs += ms;
+      const { retryAfterSeconds, rateLimit } = (await refusalOf(limiters[1], account)).facts;
+      expect(retryAfterSeconds).toBe(61 * 60);
+      expect(rateLimit).toMatchObject({ remaining: 0, resetAtMs: clock.nowMs + 61 * minuteMs });
+      clock.advance(59 * minuteMs);
+      expect(await admitted()).toBe(0);
+      clock.nowMs -= ms;
+      clock.advance(2 * minuteMs - 1);
+      for (const limiter of limiters) expect(await admitUntilRefused(limiter, account)).toBe(0);
+      clock.advance(1);
+      expect(await admitted()).toBe(10);
+    },
+  );
+
+  test.each(byHow)('by $ms ms while nobody counts, and then the program is started: neither', async ({ ms }) => {
+    const clock = new TestClock();
+    const account = accountWith(10);
+    expect(await admitUntilRefused(limiterOn(clock), account)).toBe(10);
+    clock.nowMs += ms;
+    clock.advance(61 * minuteMs - 1);
+    expect(await admitUntilRefused(limiterOn(clock), account)).toBe(0);
+    clock.advance(1);
+    expect(await admitUntilRefused(limiterOn(clock), account)).toBe(10);
+  });
+
+  test.each(byHow)('by $ms ms, and then the machine is started: neither', async ({ ms }) => {
+    const clock = new TestClock();
+    const account = accountWith(10);
+    expect(await admitUntilRefused(limiterOn(clock), account)).toBe(10);
+    clock.nowMs += ms;
+    await refusalOf(limiterOn(clock), account); // who is refused lets it be known, too
+    clock.advance(50 * minuteMs);
+    clock.reboot();
+    clock.advance(11 * minuteMs - 1);
+    const limiter = limiterOn(clock);
+    expect(await admitUntilRefused(limiter, account)).toBe(0);
+    clock.advance(1);
+    expect(await admitUntilRefused(limiter, account)).toBe(10);
+  });
+
+  test('to long ago as the machine is started locks nobody out for longer than a window', async () => {
+    const clock = new TestClock();
+    const account = accountWith(10);
+    expect(await admitUntilRefused(limiterOn(clock), account)).toBe(10);
+    clock.reboot();
+    clock.nowMs = 0;
+    const limiter = limiterOn(clock);
+    expect((await refusalOf(limiter, account)).facts.retryAfterSeconds).toBe(61 * 60);
+    clock.advance(61 * minuteMs);
+    expect(await admitUntilRefused(limiter, account)).toBe(10);
+  });
+
+  test('differently on two machines that have the file in turn, of which one has run for longer, counts on', async () => {
+    const account = accountWith(10);
+    const [here, there] = [new TestClock(), new TestClock()];
+    there.boot = 'another';
+    for (const clock of [here, there]) clock.advance(hourMs);
+    there.advance(24 * hourMs);
+    there.nowMs = here.nowMs + minuteMs;
+    expect(await admitUntilRefused(limiterOn(here), account)).toBe(10);
+    const limiter = limiterOn(there);
+    expect((await refusalOf(limiter, account)).facts.retryAfterSeconds).toBe(60 * 60);
+    there.advance(hourMs);
+    expect(await admitUntilRefused(limiter, account)).toBe(10);
   });
 });

@@ -257,7 +257,7 @@ describe('a GraphQL batch', () => {
     async function* slowly(): AsyncGenerator<string> {
       yield body.slice(0, 100);
       await expect.poll(left).toBe(9); // it is in
-      server.clock.nowMs = nextMinuteMs;
+      server.clock.advanceTo(nextMinuteMs);
       await spend(account, 9);
       yield body.slice(100);
     }
@@ -270,7 +270,7 @@ describe('a GraphQL batch', () => {
     expect(statusCode).toBe(429);
     await spend(account, 1);
     // All ten are of the second minute, and stay as long as it does.
-    server.clock.nowMs = nextMinuteMs + 61 * 60_000 - 1;
+    server.clock.advanceTo(nextMinuteMs + 61 * 60_000 - 1);
     expect((await account.rest('GET', '/account')).status).toBe(429);
     server.clock.advance(1);
     await spend(account, 10);

@@ -12,7 +12,7 @@ import { TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { until } from '../support/subscribe.ts';
-import { anywhere, sceneOf, startConversation } from '../support/webhooks.ts';
+import { anywhere, hourMs, sceneOf, startConversation } from '../support/webhooks.ts';
 import { commandLine, secretPattern, serve } from './program.ts';
 
 const drizzle = join(import.meta.dirname, '../../drizzle');
@@ -255,7 +255,10 @@ describe('a present database that cannot be read', () => {
 });
 
 describe('what must not be forgotten is taken over from the database that was there', () => {
-  test('requests that were spent within the hour', async () => {
+  test.each([
+    { of: 'the same time', aheadMs: 0 },
+    { of: 'a machine whose clock is ahead', aheadMs: 5 * hourMs + 1_234 },
+  ])('requests that were spent within the hour, into a backup of $of', async ({ aheadMs }) => {
     const path = join(temporaryFolder(), 'a.db');
     const file = join(temporaryFolder(), 'b.db');
     const first = await startTestServer({ clock, databasePath: path });
@@ -263,10 +266,18 @@ describe('what must not be forgotten is taken over from the database that was th
     await backUp(path, file);
     for (let count = 0; count < 15; count++) await client.rest('GET', '/account');
     await first.close();
+    if (aheadMs > 0) {
+      const { nowMs } = clock;
+      const backup = new Database(file);
+      const setClock = backup.prepare(`INSERT OR REPLACE INTO rate_clock VALUES (1, ?, ?, 0, 'of another')`);
+      setClock.run(nowMs + aheadMs, nowMs);
+      backup.close();
+    }
     expect(await restored(path, file)).toMatchObject({ carriedOver: true });
     const second = await start(path);
     const { headers } = await second.clientFor(client.secret).rest('GET', '/account');
     expect(headers['x-ratelimit-remaining']).toBe('4');
+    expect(Number(headers['x-ratelimit-reset']) - clock.nowMs / 1_000).toBeGreaterThan(60 * 60);
   });
 
   test('keys that were revoked', async () => {

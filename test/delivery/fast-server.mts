@@ -1,4 +1,5 @@
 import { flushCompileCache } from 'node:module';
+import { systemClock } from '../../src/cli/clock.ts';
 import { createLog } from '../../src/cli/log.ts';
 import { startServer } from '../../src/cli/server.ts';
 import { readConfig } from '../../src/config.ts';
@@ -34,7 +35,7 @@ async function run({ databasePath, time }: Serve) {
   const server = await startServer({
     config,
     log: createLog('debug'),
-    clock: { now: () => nowMs(time) },
+    clock: { ...systemClock, now: () => nowMs(time) },
     timings: { webhookConnectMs: 5_000 / time.speed, webhookTotalMs: 15_000 / time.speed },
   });
   // Its timers are the wall's: it looks by itself every 5 s of these.

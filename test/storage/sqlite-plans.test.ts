@@ -192,6 +192,7 @@ const reads: Calls<Reads> = {
     sums: (analytics) => analytics.sums(account.id, [{ from: 1, to: 3_000 }]),
   },
   rateWindows: {
+    clock: (rateWindows) => rateWindows.clock(),
     since: (rateWindows) => rateWindows.since(account.id, 5),
   },
 };
@@ -254,6 +255,7 @@ const writes: Calls<Writes> = {
     add: (analytics) => analytics.add(account.id, 7, { leads: 1, firstResponseMs: 5, resolutionMs: 5_000 }),
   },
   rateWindows: {
+    setClock: (rateWindows) => rateWindows.setClock({ atMs: 1, wallMs: 1, uptimeMs: 1, boot: 'boot' }),
     add: (rateWindows) => rateWindows.add(account.id, 7, 1),
     prune: (rateWindows) => rateWindows.prune(account.id, 5),
   },

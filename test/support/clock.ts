@@ -1,8 +1,11 @@
 import type { Clock } from '../../src/domain/ports.ts';
 
-/** A clock that stands still until a test moves it. */
+/** A clock that stands still until a test lets time pass, or sets it. */
 export class TestClock implements Clock {
+  /** To assign it is to set the clock, without time passing. */
   nowMs: number;
+  boot = 'first';
+  #uptimeMs = 0;
 
   constructor(start = '2026-11-21T06:12:00.000Z') {
     this.nowMs = Date.parse(start);
@@ -12,7 +15,24 @@ export class TestClock implements Clock {
     return this.nowMs;
   }
 
+  uptimeMs(): number {
+    return this.#uptimeMs;
+  }
+
+  /** Lets time pass. */
   advance(ms: number): void {
     this.nowMs += ms;
+    this.#uptimeMs += ms;
+  }
+
+  /** Lets time pass until the clock shows a time. */
+  advanceTo(epochMs: number): void {
+    this.advance(epochMs - this.nowMs);
+  }
+
+  /** The machine starts anew: what nobody can set begins anew, too. */
+  reboot(): void {
+    this.boot += ', next';
+    this.#uptimeMs = 0;
   }
 }

@@ -4,6 +4,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished } from 'vitest';
 import type { Clock } from '../../src/domain/ports.ts';
+
+type Time = Pick<Clock, 'now'>;
+
 import type { Json } from './client.ts';
 
 /** A request to a receiver. */
@@ -48,13 +51,13 @@ export class Receiver {
   written = 0;
   replies: Replies = () => ({});
   url = '';
-  readonly #clock: Clock;
+  readonly #clock: Time;
   readonly #secrets = new Map<string, string[]>();
   readonly #byPath = new Map<string, Letter[]>();
   readonly #server = createServer((req, res) => void this.#receive(req, res));
   readonly #sockets = new Set<Socket>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Time) {
     this.#clock = clock;
     this.#server.on('connection', (socket) => {
       this.connections++;
@@ -67,7 +70,7 @@ export class Receiver {
    * Opens one that is closed when the test has finished, when every letter must have been verified.
    * @param clock the sender's
    */
-  static async open(clock: Clock, replies?: Replies): Promise<Receiver> {
+  static async open(clock: Time, replies?: Replies): Promise<Receiver> {
     const receiver = new Receiver(clock);
     if (replies !== undefined) receiver.replies = replies;
     receiver.#server.listen(0, '127.0.0.1');

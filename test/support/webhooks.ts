@@ -63,7 +63,7 @@ export async function sceneOf(server: TestServer, client: TestAccount, replies?:
       await look();
     },
     async advanceTo(time) {
-      clock.nowMs = Date.parse(time);
+      clock.advanceTo(Date.parse(time));
       await look();
     },
     deliveries,

@@ -1,6 +1,8 @@
 import Database from 'better-sqlite3';
+import type { ClockReading } from '../../domain/ports.ts';
 import type { Connection } from './open.ts';
 
+const minuteMs = 60_000;
 /** For how long requests count, in minutes: the 60 of the limit and the one that has begun. */
 const countedMinutes = 61;
 
@@ -21,14 +23,16 @@ interface Revocation {
  * @returns whether the database could tell
  */
 export function carryOver(present: Connection, backupPath: string, nowMs: number): boolean {
+  let reading: ClockReading;
   let spent: Spent[];
   let revocations: Revocation[];
   try {
+    reading = readClock(present) ?? { atMs: nowMs, wallMs: nowMs, uptimeMs: 0, boot: '' };
     spent = present
       .prepare<[number], Spent>(
         'SELECT account_id AS accountId, minute, count FROM rate_windows WHERE minute > ? AND count > 0',
       )
-      .all(Math.floor(nowMs / 60_000) - countedMinutes);
+      .all(minuteOf(reading.atMs) - countedMinutes);
     revocations = present
       .prepare<[], Revocation>('SELECT id, revoked_at AS revokedAt FROM api_keys WHERE revoked_at IS NOT NULL')
       .all();
@@ -44,12 +48,32 @@ export function carryOver(present: Connection, backupPath: string, nowMs: number
     const revoke = backup.prepare<Revocation>(
       'UPDATE api_keys SET revoked_at = :revokedAt WHERE id = :id AND revoked_at IS NULL',
     );
+    const setClock = backup.prepare<ClockReading>(
+      'INSERT OR REPLACE INTO rate_clock VALUES (1, :atMs, :wallMs, :uptimeMs, :boot)',
+    );
     backup.transaction(() => {
-      for (const each of spent) spend.run(each);
+      // The limiter's clock never goes back. If the backup's is ahead, as one of another machine may be, all goes with it.
+      const atMs = Math.max(reading.atMs, readClock(backup)?.atMs ?? 0);
+      const aheadMinutes = minuteOf(atMs) - minuteOf(reading.atMs);
+      setClock.run({ ...reading, atMs });
+      for (const each of spent) spend.run({ ...each, minute: each.minute + aheadMinutes });
       for (const each of revocations) revoke.run(each);
     })();
     return true;
   } finally {
     backup.close();
   }
+}
+
+/** @returns undefined when no request was counted yet, or only by a version that went by the machine's clock */
+function readClock(connection: Connection): ClockReading | undefined {
+  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'rate_clock'`).get() !== undefined;
+  if (!isThere) return undefined;
+  return connection
+    .prepare<[], ClockReading>('SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock')
+    .get();
+}
+
+function minuteOf(ms: number): number {
+  return Math.floor(ms / minuteMs);
 }

@@ -1,9 +1,11 @@
 import { and, asc, eq, gt, gte, lt, sql } from 'drizzle-orm';
 import type { RateWindowReads, RateWindowWrites } from '../../domain/ports.ts';
 import type { Queries } from './queries.ts';
-import { rateWindows } from './tables.ts';
+import { rateClock, rateWindows } from './tables.ts';
 
-const columns = { minute: rateWindows.minute, count: rateWindows.count, added: rateWindows.added };
+const columns = { minute: rateWindows.minute, count: rateWindows.count };
+/** The clock has one row. */
+const onlyKey = 1;
 const ofAccount = eq(rateWindows.accountId, sql.placeholder('accountId'));
 
 export function rateWindowReads(db: Queries): RateWindowReads {
@@ -13,7 +15,9 @@ export function rateWindowReads(db: Queries): RateWindowReads {
     .where(and(ofAccount, gte(rateWindows.minute, sql.placeholder('minute')), gt(rateWindows.count, 0)))
     .orderBy(asc(rateWindows.minute))
     .prepare();
-  return { since: (accountId, minute) => since.all({ accountId, minute }) };
+  const { atMs, wallMs, uptimeMs, boot } = rateClock;
+  const clock = db.select({ atMs, wallMs, uptimeMs, boot }).from(rateClock).where(eq(rateClock.key, onlyKey)).prepare();
+  return { clock: () => clock.get(), since: (accountId, minute) => since.all({ accountId, minute }) };
 }
 
 export function rateWindowWrites(db: Queries): RateWindowWrites {
@@ -23,14 +27,10 @@ export function rateWindowWrites(db: Queries): RateWindowWrites {
       accountId: sql.placeholder('accountId'),
       minute: sql.placeholder('minute'),
       count: sql.placeholder('count'),
-      added: sql`max(0, ${sql.placeholder('count')})`,
     })
     .onConflictDoUpdate({
       target: [rateWindows.accountId, rateWindows.minute],
-      set: {
-        count: sql`${rateWindows.count} + excluded.count`,
-        added: sql`${rateWindows.added} + excluded.added`,
-      },
+      set: { count: sql`${rateWindows.count} + excluded.count` },
     })
     .returning(columns)
     .prepare();
@@ -38,7 +38,29 @@ export function rateWindowWrites(db: Queries): RateWindowWrites {
     .delete(rateWindows)
     .where(and(ofAccount, lt(rateWindows.minute, sql.placeholder('minute'))))
     .prepare();
+  const setClock = db
+    .insert(rateClock)
+    .values({
+      key: onlyKey,
+      atMs: sql.placeholder('atMs'),
+      wallMs: sql.placeholder('wallMs'),
+      uptimeMs: sql.placeholder('uptimeMs'),
+      boot: sql.placeholder('boot'),
+    })
+    .onConflictDoUpdate({
+      target: rateClock.key,
+      set: {
+        atMs: sql`excluded.at`,
+        wallMs: sql`excluded.wall`,
+        uptimeMs: sql`excluded.uptime`,
+        boot: sql`excluded.boot`,
+      },
+    })
+    .prepare();
   return {
+    setClock: (reading) => {
+      setClock.run({ ...reading });
+    },
     add: (accountId, minute, count) => add.get({ accountId, minute, count }),
     prune: (accountId, minute) => {
       prune.run({ accountId, minute });

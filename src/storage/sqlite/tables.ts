@@ -224,15 +224,22 @@ export const analyticsHistograms = sqliteTable(
   (table) => [primaryKey({ columns: [table.accountId, table.name, table.width, table.quarter] })],
 );
 
-/** Requests counted against an account, by whole minutes since the epoch. */
+/** One row: the limiter's clock and others as they were read last, in milliseconds. */
+export const rateClock = sqliteTable('rate_clock', {
+  key: integer().primaryKey(),
+  atMs: integer('at').notNull(),
+  wallMs: integer('wall').notNull(),
+  uptimeMs: integer('uptime').notNull(),
+  boot: text().notNull(),
+});
+
+/** Requests counted against an account, by whole minutes of the limiter's clock. */
 export const rateWindows = sqliteTable(
   'rate_windows',
   {
     accountId: text('account_id').notNull(),
     minute: integer().notNull(),
     count: integer().notNull(),
-    /** All that was ever added to the count, without what was given back. */
-    added: integer().notNull().default(0),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.minute] })],
 );

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { KeptResult } from '../../../src/domain/idempotency.ts';
-import type { RateWindow } from '../../../src/domain/ports.ts';
+import type { ClockReading, RateWindow } from '../../../src/domain/ports.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import {
   awkwardText,
@@ -202,7 +202,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('rate windows', () => {
-    test('hold the sum of what was added to each minute, and of that without what was given back, until they are pruned', async () => {
+    test('hold the sum of what was added to each minute until they are pruned', async () => {
       const { storage } = await open();
       const minute = fc.integer({ min: 100, max: 108 });
       const step = fc.oneof(
@@ -221,12 +221,8 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
                 for (const key of [...windows.keys()]) if (key < step.minute) windows.delete(key);
                 return storage.write(async (tx) => tx.rateWindows.prune(accountId, step.minute));
               }
-              const { count, added } = windows.get(step.minute) ?? { count: 0, added: 0 };
-              const window = {
-                minute: step.minute,
-                count: count + step.count,
-                added: added + Math.max(0, step.count),
-              };
+              const { count } = windows.get(step.minute) ?? { count: 0 };
+              const window = { minute: step.minute, count: count + step.count };
               windows.set(step.minute, window);
               return storage.write(async (tx) =>
                 expect(await tx.rateWindows.add(accountId, step.minute, step.count)).toEqual(window),
@@ -237,7 +233,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
             .filter(({ minute, count }) => minute >= from && count > 0)
             .sort((a, b) => a.minute - b.minute);
           expect(await storage.read.rateWindows.since(accountId, from)).toEqual(expected);
-          expect(await storage.read.rateWindows.since(otherId, 0)).toEqual([{ minute: 99, count: 1, added: 1 }]);
+          expect(await storage.read.rateWindows.since(otherId, 0)).toEqual([{ minute: 99, count: 1 }]);
         }),
         { numRuns: 40 },
       );
@@ -252,7 +248,24 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
         await tx.rateWindows.add(accountId, 10, -5);
         await tx.rateWindows.add(accountId, 11, -2);
       });
-      expect(await storage.read.rateWindows.since(accountId, 0)).toEqual([{ minute: 11, count: 3, added: 5 }]);
+      expect(await storage.read.rateWindows.since(accountId, 0)).toEqual([{ minute: 11, count: 3 }]);
+    });
+  });
+
+  describe('the clock of the limiter', () => {
+    const reading = (atMs: number): ClockReading => ({ atMs, wallMs: atMs + 5, uptimeMs: 7, boot: 'boot' });
+
+    test('is as it was read last, by whomever, and not known before that', async () => {
+      const { storage, beside, reopen } = await open();
+      expect(await storage.read.rateWindows.clock()).toBeUndefined();
+      for (const atMs of [Date.parse('2026-11-21T06:12:00.000Z'), 3]) {
+        await storage.write(async (tx) => {
+          await tx.rateWindows.setClock(reading(atMs));
+          expect(await tx.rateWindows.clock()).toEqual(reading(atMs));
+        });
+        expect(await (await beside()).read.rateWindows.clock()).toEqual(reading(atMs));
+      }
+      expect(await (await reopen()).read.rateWindows.clock()).toEqual(reading(3));
     });
   });
 

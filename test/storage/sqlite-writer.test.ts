@@ -697,6 +697,6 @@ describe('the connections', () => {
     expect(statements.filter((sql) => !sql.startsWith('PRAGMA')).at(-1)).toBe('COMMIT');
     statements.length = 0;
     await storage.read.accounts.find(id);
-    expect(statements.at(-1)).toContain(`= '${id}'`);
+    expect(statements.at(-1)).toContain(`= (SELECT '${id}')`);
   });
 });

@@ -2,7 +2,7 @@ import { and, count, desc, eq, isNull, lt, sql } from 'drizzle-orm';
 import type { ApiKey } from '../../domain/api-keys.ts';
 import type { ApiKeyReads, ApiKeyWrites } from '../../domain/ports.ts';
 import { toAccount } from './accounts.ts';
-import { inJoin, type Queries } from './queries.ts';
+import type { Queries } from './queries.ts';
 import { sliceOf, toMs, toTimestamp } from './rows.ts';
 import { firstId } from './spans.ts';
 import { accounts, apiKeys, meta } from './tables.ts';
@@ -29,7 +29,7 @@ export function apiKeyReads(db: Queries) {
     .select()
     .from(apiKeys)
     .innerJoin(accounts, eq(accounts.id, apiKeys.accountId))
-    .where(eq(apiKeys.secretHash, inJoin('secretHash')))
+    .where(eq(apiKeys.secretHash, sql.placeholder('secretHash')))
     .prepare();
   const find = db
     .select()

@@ -5,7 +5,7 @@ import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/ports.ts';
 import type { StoredWebhook } from '../../domain/webhook.ts';
 import { eventColumns, toEvent } from './events.ts';
-import { inJoin, isBeingErased, jsonList, type Queries } from './queries.ts';
+import { isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { countInSpans, firstId, pageFrom, span } from './spans.ts';
 import { attempts, deliveries, deliveryLeases, events, webhooks } from './tables.ts';
@@ -80,8 +80,12 @@ const joined = {
 // Conditions of partial indexes have to be in the statement word for word.
 const kept = sql`${webhooks.removed} = 0`;
 const pending = sql`${deliveries.status} = 'pending'`;
-const ofAccount = and(eq(webhooks.accountId, inJoin('accountId')), kept);
-const ofWebhook = and(ofAccount, eq(webhooks.id, inJoin('webhookId')), eq(deliveries.webhookKey, webhooks.key));
+const ofAccount = and(eq(webhooks.accountId, sql.placeholder('accountId')), kept);
+const ofWebhook = and(
+  ofAccount,
+  eq(webhooks.id, sql.placeholder('webhookId')),
+  eq(deliveries.webhookKey, webhooks.key),
+);
 
 // CROSS JOIN has SQLite begin with the table that is named first.
 export function deliveryReads(db: Queries): DeliveryReads {
@@ -89,7 +93,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .select(joined)
     .from(deliveries)
     .crossJoin(webhooks)
-    .where(and(eq(deliveries.id, inJoin('id')), eq(webhooks.key, deliveries.webhookKey), ofAccount))
+    .where(and(eq(deliveries.id, sql.placeholder('id')), eq(webhooks.key, deliveries.webhookKey), ofAccount))
     .prepare();
   const findMany = db
     .select(joined)
@@ -107,7 +111,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .select(joined)
     .from(webhooks)
     .crossJoin(deliveries)
-    .where(and(ofWebhook, lt(deliveries.id, inJoin('before'))))
+    .where(and(ofWebhook, lt(deliveries.id, sql.placeholder('before'))))
     .orderBy(desc(deliveries.id))
     .limit(sql.placeholder('limit'))
     .offset(sql.placeholder('offset'))
@@ -116,7 +120,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .select({ id: deliveries.id })
     .from(webhooks)
     .crossJoin(deliveries)
-    .where(and(ofWebhook, lt(deliveries.id, inJoin('before'))))
+    .where(and(ofWebhook, lt(deliveries.id, sql.placeholder('before'))))
     .orderBy(desc(deliveries.id))
     .limit(1)
     .offset(sql.placeholder('offset'))
@@ -125,7 +129,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .select({ id: deliveries.id })
     .from(webhooks)
     .crossJoin(deliveries)
-    .where(and(ofWebhook, lt(deliveries.id, inJoin('before'))))
+    .where(and(ofWebhook, lt(deliveries.id, sql.placeholder('before'))))
     .orderBy(desc(deliveries.id))
     .limit(span)
     .as('some');
@@ -157,8 +161,8 @@ export function deliveryReads(db: Queries): DeliveryReads {
       and(
         ofWebhook,
         sql`${deliveries.status} = 'failed'`,
-        gte(deliveries.id, inJoin('fromId')),
-        gt(deliveries.eventSequence, inJoin('afterSequence')),
+        gte(deliveries.id, sql.placeholder('fromId')),
+        gt(deliveries.eventSequence, sql.placeholder('afterSequence')),
       ),
     )
     .orderBy(asc(deliveries.id))
@@ -200,10 +204,14 @@ export function deliveryReads(db: Queries): DeliveryReads {
   const countPending = db.select({ count: count() }).from(ofEnabled().as('counted')).prepare();
   const countDue = db
     .select({ count: count() })
-    .from(ofEnabled(and(lte(deliveries.dueAt, inJoin('nowMs')), sql`NOT ${isTried(inJoin('nowMs'))}`)).as('counted'))
+    .from(
+      ofEnabled(
+        and(lte(deliveries.dueAt, sql.placeholder('nowMs')), sql`NOT ${isTried(sql`${sql.placeholder('nowMs')}`)}`),
+      ).as('counted'),
+    )
     .prepare();
   const firstDue = db
-    .select({ dueAtMs: sql<number | null>`min(${firstFree(inJoin('nowMs'))})` })
+    .select({ dueAtMs: sql<number | null>`min(${firstFree(sql`${sql.placeholder('nowMs')}`)})` })
     .from(webhooks)
     .where(ofEnabledWebhook)
     .prepare();

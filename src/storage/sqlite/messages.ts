@@ -1,7 +1,7 @@
 import { and, asc, eq, inArray, sql } from 'drizzle-orm';
 import type { Message, MessageRange } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/ports.ts';
-import { inJoin, jsonList, type Queries } from './queries.ts';
+import { jsonList, type Queries } from './queries.ts';
 import { inOrderOf, toMs, toTimestamp } from './rows.ts';
 import { conversations, messages } from './tables.ts';
 
@@ -41,7 +41,7 @@ export function messageReads(db: Queries) {
     .where(
       and(
         eq(conversations.key, messages.conversationKey),
-        eq(conversations.accountId, inJoin('accountId')),
+        eq(conversations.accountId, sql.placeholder('accountId')),
         inArray(messages.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`),
       ),
     )
@@ -53,7 +53,7 @@ export function messageReads(db: Queries) {
     .crossJoin(conversations)
     .crossJoin(messages)
     .where(
-      sql`${conversations.accountId} = ${inJoin('accountId')} AND ${conversations.id} = range.value ->> 0
+      sql`${conversations.accountId} = ${sql.placeholder('accountId')} AND ${conversations.id} = range.value ->> 0
         AND ${messages.conversationKey} = ${conversations.key}
         AND ${messages.sequence} BETWEEN range.value ->> 1 AND range.value ->> 2`,
     )

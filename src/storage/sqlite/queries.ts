@@ -10,14 +10,6 @@ export function jsonList(values: readonly unknown[]): string {
   return JSON.stringify(values);
 }
 
-/**
- * A bound value in the condition of a join. Bare, SQLite would plan the join anew at every run, in case the value
- * makes another plan better (its build has STAT4): that takes five times as long as running it.
- */
-export function inJoin(name: string): SQL {
-  return sql`(SELECT ${sql.placeholder(name)})`;
-}
-
 /** The columns of a table as expressions, to select from a FROM in which drizzle does not see the table. */
 export function columnsOf<T extends Table>(table: T) {
   const columns = Object.entries(getTableColumns(table)).map(([name, column]) => [

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Attempt, StoredDelivery } from '../domain/delivery.ts';
-import { erasedJson, LogEvent } from '../domain/events.ts';
+import { erasedJson, LogEvent, type StoredEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
 import type { ClaimedDelivery, Clock, ReleasedDelivery, Storage, Telemetry, Transaction } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
@@ -48,9 +48,13 @@ interface Recorded {
   readonly attempt?: Attempt;
 }
 
-/** What the log said of itself when a delivery was claimed. */
-interface LogState {
-  readonly epoch: string;
+/** A delivery that was claimed and is tried. */
+interface Begun {
+  readonly turn: Turn;
+  readonly claimed: ClaimedDelivery;
+  /** What is sent; undefined when the log does not have the event any more. */
+  readonly body: string | undefined;
+  /** How many erasures there had been when its event was read. */
   readonly erasures: number;
 }
 
@@ -62,11 +66,7 @@ interface Tried {
 }
 
 /** An attempt that is over and is to be recorded. */
-interface Ended extends Tried {
-  readonly turn: Turn;
-  readonly claimed: ClaimedDelivery;
-  /** How many erasures there had been when its event was read. */
-  readonly erasures: number;
+interface Ended extends Tried, Begun {
   /** Until when it is tried. */
   readonly deadlineMs: number;
   readonly resolve: () => void;
@@ -187,37 +187,37 @@ export class WebhookSender {
   async #claim(turns: readonly Turn[]): Promise<void> {
     const { storage, clock } = this.#options;
     const nowMs = clock.now();
-    const claim = { nowMs, lease: this.#lease, leaseEndsMs: nowMs + leaseMs };
-    const { log, results } = await storage.write(async (tx) => ({
-      log: { epoch: await tx.events.epoch(), erasures: await tx.events.erasures() },
-      results: await Promise.all(
-        turns.map(({ lane, limit }) => tx.deliveries.claim(lane.webhookId, { ...claim, limit })),
-      ),
+    const wanted = turns.map(({ lane: { webhookId }, limit }) => ({ webhookId, limit }));
+    const lease = { id: this.#lease, nowMs, endsMs: nowMs + leaseMs };
+    const { epoch, erasures, claims } = await storage.write(async (tx) => ({
+      epoch: await tx.events.epoch(),
+      erasures: await tx.events.erasures(),
+      claims: await tx.deliveries.claim(wanted, lease),
     }));
+    const bodyOf = bodies(epoch);
     for (const [index, turn] of turns.entries()) {
-      const { claimed = [], nextDueAtMs } = results[index] ?? {};
+      const { claimed = [], nextDueAtMs } = claims[index] ?? {};
       // After a jump of the clock its own leases may have ended: what it is at already, it has only claimed anew.
       const fresh = claimed.filter(({ delivery }) => !this.#trying.has(delivery.id));
-      for (const one of fresh) this.#start(turn, one, log);
+      for (const one of fresh) this.#start({ turn, claimed: one, body: bodyOf(one), erasures });
       this.#lanes.claimed(turn, fresh.length, nextDueAtMs);
     }
   }
 
-  #start(turn: Turn, claimed: ClaimedDelivery, log: LogState): void {
-    const { id } = claimed.delivery;
+  #start(begun: Begun): void {
+    const { id } = begun.claimed.delivery;
     this.#trying.add(id);
-    this.#track(this.#deliver(turn, claimed, log).finally(() => this.#trying.delete(id)));
+    this.#track(this.#deliver(begun).finally(() => this.#trying.delete(id)));
   }
 
   /** Makes one attempt and records what became of it. Never rejects. */
-  async #deliver(turn: Turn, claimed: ClaimedDelivery, { epoch, erasures }: LogState): Promise<void> {
-    const tried = await this.#try(claimed, epoch);
-    await this.#record({ ...tried, turn, claimed, erasures });
+  async #deliver(begun: Begun): Promise<void> {
+    const tried = await this.#try(begun);
+    await this.#record({ ...tried, ...begun });
   }
 
   /** Makes one attempt. Never rejects. @returns what is to be recorded of it */
-  async #try({ delivery, accountId, webhook, event }: ClaimedDelivery, epoch: string): Promise<Tried> {
-    const body = delivery.sample ?? (event === null ? undefined : new LogEvent(accountId, epoch, event).json);
+  async #try({ claimed: { delivery, webhook }, body }: Begun): Promise<Tried> {
     if (body === undefined) return { change: (now) => ({ delivery: withoutEvent(delivery, now) }) };
     const { clock, post, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
@@ -310,6 +310,17 @@ export class WebhookSender {
     this.#running.add(work);
     void work.finally(() => this.#running.delete(work));
   }
+}
+
+/** Makes what is sent of deliveries; of one event once, however many webhooks are told of it. */
+function bodies(epoch: string): (claimed: ClaimedDelivery) => string | undefined {
+  const made = new Map<StoredEvent, string>();
+  return ({ delivery, accountId, event }) => {
+    if (delivery.sample !== null || event === null) return delivery.sample ?? undefined;
+    const body = made.get(event) ?? new LogEvent(accountId, epoch, event).json;
+    made.set(event, body);
+    return body;
+  };
 }
 
 /** Stores what attempts came to, each beside its delivery and its webhook as they are by now. */

@@ -376,17 +376,36 @@ export interface ClaimedDelivery extends ReleasedDelivery {
   readonly event: StoredEvent | null;
 }
 
+/** How many deliveries are asked for of a webhook, at most. */
+export interface WantedDeliveries {
+  readonly webhookId: string;
+  readonly limit: number;
+}
+
+/** For how long what is claimed is nobody else's. */
+export interface DeliveryLease {
+  /** Whose it is. */
+  readonly id: string;
+  readonly nowMs: number;
+  readonly endsMs: number;
+}
+
+export interface Claim {
+  /** What was taken. Those of one event have the same object of it. */
+  readonly claimed: readonly ClaimedDelivery[];
+  /** When the next is due of what nobody has taken, if there is more. */
+  readonly nextDueAtMs: number | undefined;
+}
+
 export interface DeliveryWrites {
   insert(delivery: StoredDelivery): Awaitable<void>;
   update(delivery: StoredDelivery): Awaitable<void>;
   /**
-   * Takes what is due of an enabled webhook, the longest due first. Nobody else is given it before the lease ends.
-   * @returns what was taken, and when the next is due of what nobody has taken, if there is more
+   * Takes what is due of enabled webhooks, the longest due first. Nobody else is given it before the lease ends.
+   * @param wanted names each webhook once
+   * @returns what was taken of each, in their order
    */
-  claim(
-    webhookId: string,
-    claim: { nowMs: number; limit: number; lease: string; leaseEndsMs: number },
-  ): Awaitable<{ claimed: readonly ClaimedDelivery[]; nextDueAtMs: number | undefined }>;
+  claim(wanted: readonly WantedDeliveries[], lease: DeliveryLease): Awaitable<readonly Claim[]>;
   /**
    * Ends claims.
    * @returns the deliveries and their webhooks as they are now, in the order of the ids; undefined if one of them was

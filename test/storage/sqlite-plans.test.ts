@@ -247,7 +247,7 @@ const writes: Calls<Writes> = {
     insert: (deliveries) => deliveries.insert(delivery),
     update: (deliveries) => deliveries.update({ ...delivery, attemptCount: 1 }),
     claim: (deliveries) =>
-      deliveries.claim(webhook.id, { nowMs: startMs, limit: 5, lease: 'mine', leaseEndsMs: startMs + 1_000 }),
+      deliveries.claim([{ webhookId: webhook.id, limit: 5 }], { id: 'mine', nowMs: startMs, endsMs: startMs + 1_000 }),
     release: (deliveries) => deliveries.release('mine', [delivery.id]),
     insertAttempt: (deliveries) => deliveries.insertAttempt(delivery.id, 1, sampleAttempt()),
     prune: (deliveries) => deliveries.prune(startMs - 1_000, 10),

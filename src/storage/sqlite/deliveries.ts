@@ -3,7 +3,6 @@ import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/de
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/ports.ts';
-import type { StoredWebhook } from '../../domain/webhook.ts';
 import { eventColumns, toEvent } from './events.ts';
 import { isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
@@ -13,6 +12,7 @@ import { toWebhook } from './webhooks.ts';
 
 type Row = typeof deliveries.$inferSelect;
 type AttemptRow = typeof attempts.$inferSelect;
+type WebhookRow = typeof webhooks.$inferSelect;
 
 function toDelivery(row: Row, webhookId: string): StoredDelivery {
   return {
@@ -43,6 +43,20 @@ function toAttempt(row: AttemptRow): Attempt {
     responseBody: row.responseBody,
     error: row.error,
   };
+}
+
+/** The webhook of a delivery. */
+type Owner = Pick<ReleasedDelivery, 'accountId' | 'webhook'>;
+
+function toOwner(row: WebhookRow): Owner {
+  return { accountId: row.accountId, webhook: toWebhook(row) };
+}
+
+/** What a claim finds of a webhook, which is undefined when there is none that is enabled. */
+interface Due {
+  readonly owner: Owner | undefined;
+  readonly due: readonly Row[];
+  readonly nextDueAtMs: number | undefined;
 }
 
 interface Joined {
@@ -346,7 +360,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
         .select({
           deliveryKey: sql<number>`value`.as('delivery_key'),
           lease: sql<string>`${sql.placeholder('lease')}`.as('lease'),
-          endsAt: sql<number>`${sql.placeholder('leaseEndsMs')}`.as('ends_at'),
+          endsAt: sql<number>`${sql.placeholder('endsMs')}`.as('ends_at'),
         })
         .from(sql`json_each(${sql.placeholder('keys')})`)
         .where(sql`true`), // without it SQLite would take what follows for part of a join
@@ -434,10 +448,17 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     }
     return removed;
   };
-  const eventsAt = (accountId: string, sequences: readonly (number | null)[]): StoredEvent[] => {
-    const ofLog = sequences.filter((sequence) => sequence !== null);
-    if (ofLog.length === 0) return [];
-    return eventsOf.all({ accountId, sequences: jsonList(ofLog) }).map(toEvent);
+  const eventsAt = (accountId: string, sequences: ReadonlySet<number | null>): Map<number, StoredEvent> => {
+    const ofLog = [...sequences].filter((sequence) => sequence !== null);
+    const found = ofLog.length === 0 ? [] : eventsOf.all({ accountId, sequences: jsonList(ofLog) }).map(toEvent);
+    return new Map(found.map((event) => [event.sequence, event]));
+  };
+  const dueOf = (webhookId: string, limit: number, nowMs: number): Due => {
+    const webhookRow = webhookById.get({ webhookId });
+    if (!webhookRow?.enabled) return { owner: undefined, due: [], nextDueAtMs: undefined };
+    const free = firstFree.all({ webhookKey: webhookRow.key, nowMs, limit: limit + 1 });
+    const due = free.slice(0, limit).filter(({ dueAt }) => dueAt !== null && dueAt <= nowMs);
+    return { owner: toOwner(webhookRow), due, nextDueAtMs: free[due.length]?.dueAt ?? undefined };
   };
   return {
     insert: (delivery) => {
@@ -458,41 +479,39 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       update.run({ ...changing(delivery), id: delivery.id });
       if (delivery.status === 'pending') onDue(delivery.webhookId);
     },
-    claim: (webhookId, { nowMs, limit, lease, leaseEndsMs }) => {
-      const row = webhookById.get({ webhookId });
-      if (!row?.enabled) return { claimed: [], nextDueAtMs: undefined };
-      const { key: webhookKey, accountId } = row;
-      const free = firstFree.all({ webhookKey, nowMs, limit: limit + 1 });
-      const due = free.slice(0, limit).filter(({ dueAt }) => dueAt !== null && dueAt <= nowMs);
-      if (due.length > 0) take.run({ lease, leaseEndsMs, keys: jsonList(due.map(({ key }) => key)) });
-      const found = eventsAt(
-        accountId,
-        due.map(({ eventSequence }) => eventSequence),
-      );
-      const eventBySequence = new Map(found.map((event) => [event.sequence, event]));
-      const webhook = toWebhook(row);
-      return {
-        claimed: due.map((delivery) => ({
-          delivery: toDelivery(delivery, webhookId),
+    claim: (wanted, lease) => {
+      const claims = wanted.map(({ webhookId, limit }) => dueOf(webhookId, limit, lease.nowMs));
+      const keys = claims.flatMap(({ due }) => due.map(({ key }) => key));
+      if (keys.length > 0) take.run({ lease: lease.id, endsMs: lease.endsMs, keys: jsonList(keys) });
+      const eventsOfAccount = new Map(
+        [...Map.groupBy(claims, ({ owner }) => owner?.accountId ?? '')].map(([accountId, own]) => [
           accountId,
-          webhook,
-          event: eventBySequence.get(delivery.eventSequence ?? -1) ?? null,
-        })),
-        nextDueAtMs: free[due.length]?.dueAt ?? undefined,
-      };
+          eventsAt(accountId, new Set(own.flatMap(({ due }) => due.map(({ eventSequence }) => eventSequence)))),
+        ]),
+      );
+      return claims.map(({ owner, due, nextDueAtMs }) => {
+        if (owner === undefined) return { claimed: [], nextDueAtMs };
+        const events = eventsOfAccount.get(owner.accountId);
+        const claimed = due.map((row) => ({
+          delivery: toDelivery(row, owner.webhook.id),
+          ...owner,
+          event: events?.get(row.eventSequence ?? -1) ?? null,
+        }));
+        return { claimed, nextDueAtMs };
+      });
     },
     release: (lease, ids) => {
       const rows = findByIds.all({ ids: jsonList(ids) });
       const ended = endLeases.all({ lease, keys: jsonList(rows.map(({ key }) => key)) });
       const wasHeld = new Set(ended.map(({ key }) => key));
-      const owners = new Map<number, { accountId: string; webhook: StoredWebhook } | undefined>();
+      const owners = new Map<number, Owner | undefined>();
       const found = new Map<string, ReleasedDelivery>();
       for (const row of rows) {
         if (!wasHeld.has(row.key)) continue;
         const { webhookKey } = row;
         if (!owners.has(webhookKey)) {
           const webhookRow = webhookByKey.get({ key: webhookKey });
-          owners.set(webhookKey, webhookRow && { accountId: webhookRow.accountId, webhook: toWebhook(webhookRow) });
+          owners.set(webhookKey, webhookRow && toOwner(webhookRow));
         }
         const owner = owners.get(webhookKey);
         if (owner !== undefined) found.set(row.id, { delivery: toDelivery(row, owner.webhook.id), ...owner });

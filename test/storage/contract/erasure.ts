@@ -181,9 +181,9 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       const asked = named('delivery').map((deliveryId) => ({ deliveryId, from: 1, to: 9 }));
       const all = { filter: {}, limit: 1_000, span: 1_000 };
       const claimed = await write(async (tx) => {
-        const atOnce = { nowMs: startMs + 1_000, limit: 1_000, lease: 'over at once', leaseEndsMs: startMs + 1_000 };
-        const found = await tx.deliveries.claim(delivery.webhookId, atOnce);
-        return found.claimed.filter((one) => one.delivery.id !== delivery.id).map(({ event }) => event?.data);
+        const atOnce = { id: 'over at once', nowMs: startMs + 1_000, endsMs: startMs + 1_000 };
+        const [found] = await tx.deliveries.claim([{ webhookId: delivery.webhookId, limit: 1_000 }], atOnce);
+        return found?.claimed.filter((one) => one.delivery.id !== delivery.id).map(({ event }) => event?.data);
       });
       return {
         messages: await read.messages.findMany(accountId, named('message')),

@@ -4,7 +4,14 @@ import { describe, expect, test } from 'vitest';
 import type { Attempt, StoredDelivery } from '../../../src/domain/delivery.ts';
 import { lowestIdAt } from '../../../src/domain/ids.ts';
 import type { PageQuery, Slice } from '../../../src/domain/paging.ts';
-import type { AttemptRange, DeliveryBacklog, Storage } from '../../../src/domain/ports.ts';
+import type {
+  AttemptRange,
+  Claim,
+  DeliveryBacklog,
+  DeliveryLease,
+  Storage,
+  WantedDeliveries,
+} from '../../../src/domain/ports.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook.ts';
 import { until } from '../../support/subscribe.ts';
@@ -402,6 +409,54 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       }
     });
 
+    test('of several webhooks gives each its own in their order, and all that are told of an event the same one', async () => {
+      const { storage } = await open();
+      const { accountId, webhook: first } = await storedWebhook(storage);
+      const others = [sampleWebhook(), withEnabled(sampleWebhook(), 'requested')] as const;
+      const elsewhere = await storedWebhook(storage);
+      const event = sampleEvent(sampleConversation());
+      const of = ({ id }: StoredWebhook, dueMs: number) =>
+        sampleDelivery(id, { eventSequence: 1, dueAt: timestamp(startMs + dueMs), step: dueMs });
+      const made = [
+        of(first, 1),
+        of(first, 2),
+        of(first, 3),
+        of(others[0], 4),
+        of(others[1], 5),
+        of(elsewhere.webhook, 6),
+      ];
+      await storage.write(async (tx) => {
+        for (const webhook of others) await tx.webhooks.insert(accountId, webhook);
+        for (const account of [accountId, elsewhere.accountId]) await tx.events.append(account, [event]);
+        for (const delivery of made) await tx.deliveries.insert(delivery);
+      });
+      const asked = [others[0], elsewhere.webhook, first, others[1], sampleWebhook()];
+      const claims = await storage.write(async (tx) =>
+        tx.deliveries.claim(
+          asked.map(({ id }) => ({ webhookId: id, limit: 2 })),
+          { id: 'mine', nowMs: startMs + 9, endsMs: startMs + leaseMs },
+        ),
+      );
+      expect(claims.map(({ claimed }) => claimed.map(({ delivery }) => delivery.step))).toEqual([
+        [4],
+        [6],
+        [1, 2],
+        [],
+        [],
+      ]);
+      expect(claims.map(({ nextDueAtMs }) => nextDueAtMs)).toEqual([
+        undefined,
+        undefined,
+        startMs + 3,
+        undefined,
+        undefined,
+      ]);
+      const [[other] = [], [foreign] = [], both = []] = claims.map(({ claimed }) => claimed);
+      expect(new Set([other, ...both].map((one) => one?.event)).size).toBe(1);
+      expect(foreign?.event).not.toBe(other?.event);
+      expect(foreign?.accountId).toBe(elsewhere.accountId);
+    });
+
     test('is ended by whoever made it, and by nobody else', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
@@ -431,9 +486,10 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const { storage } = await open();
       const { webhook } = await storedWebhook(storage);
       await storage.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
-      const options = { nowMs: startMs, limit: 5, lease: 'one', leaseEndsMs: startMs + leaseMs };
+      const lease = { id: 'one', nowMs: startMs, endsMs: startMs + leaseMs };
       const undone = storage.write(async (tx) => {
-        expect((await tx.deliveries.claim(webhook.id, options)).claimed).toHaveLength(1);
+        const [taken] = await tx.deliveries.claim([{ webhookId: webhook.id, limit: 5 }], lease);
+        expect(taken?.claimed).toHaveLength(1);
         throw new Error('on purpose');
       });
       await expect(undone).rejects.toThrow('on purpose');
@@ -655,8 +711,13 @@ async function storedWebhook(
 }
 
 function claim(storage: Storage, webhookId: string, { nowMs, limit = 10 }: { nowMs: number; limit?: number }) {
-  const options = { nowMs, limit, lease: 'mine', leaseEndsMs: nowMs + leaseMs };
-  return storage.write(async (tx) => tx.deliveries.claim(webhookId, options));
+  return claimOf(storage, { webhookId, limit }, { id: 'mine', nowMs, endsMs: nowMs + leaseMs });
+}
+
+/** A claim of one webhook. */
+async function claimOf(storage: Storage, wanted: WantedDeliveries, lease: DeliveryLease): Promise<Claim> {
+  const [claim] = await storage.write(async (tx) => tx.deliveries.claim([wanted], lease));
+  return claim ?? expect.fail();
 }
 
 /** Everything that can be asked of a webhook and its one delivery. */
@@ -722,7 +783,7 @@ const commands = fc.oneof(
     weight: 5,
     arbitrary: fc.record({
       kind: fc.constant('claim' as const),
-      webhook: place,
+      webhooks: fc.uniqueArray(place, { minLength: 1 }),
       claimer,
       limit: fc.integer({ min: 1, max: 5 }),
       leaseMs: fc.integer({ min: 1, max: 20 }),
@@ -819,14 +880,20 @@ class Model {
     }
   }
 
-  async #claim({ webhook: index, claimer, limit, leaseMs }: Extract<Command, { kind: 'claim' }>): Promise<void> {
-    const { webhook } = this.#webhooks[index] ?? {};
-    const webhookId = webhook?.id ?? 'unknown';
-    const lease = String(claimer);
-    const leaseEndsMs = this.#nowMs + leaseMs;
-    const { claimed, nextDueAtMs } = await this.#storage(claimer).write(async (tx) =>
-      tx.deliveries.claim(webhookId, { nowMs: this.#nowMs, limit, lease, leaseEndsMs }),
-    );
+  async #claim({ webhooks, claimer, limit, leaseMs }: Extract<Command, { kind: 'claim' }>): Promise<void> {
+    const lease = { id: String(claimer), nowMs: this.#nowMs, endsMs: this.#nowMs + leaseMs };
+    const asked = webhooks.map((index) => this.#webhooks[index]?.webhook);
+    const wanted = asked.map((webhook) => ({ webhookId: webhook?.id ?? 'unknown', limit }));
+    const claims = await this.#storage(claimer).write(async (tx) => tx.deliveries.claim(wanted, lease));
+    expect(claims).toHaveLength(asked.length);
+    for (const [index, claim] of claims.entries()) this.#expectClaim(asked[index], claim, { limit, lease });
+  }
+
+  #expectClaim(
+    webhook: StoredWebhook | undefined,
+    { claimed, nextDueAtMs }: Claim,
+    { limit, lease }: { limit: number; lease: DeliveryLease },
+  ): void {
     const due = this.#pending(webhook)
       .filter(({ dueAt, claim }) => Date.parse(dueAt) <= this.#nowMs && (claim?.endsMs ?? 0) <= this.#nowMs)
       .toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
@@ -838,7 +905,7 @@ class Model {
     const taken = new Map(
       claimed.map(({ delivery: { id } }) => {
         const delivery = before.get(id) ?? expect.fail();
-        return [id, { ...delivery, claim: { lease, endsMs: leaseEndsMs } }] as const;
+        return [id, { ...delivery, claim: { lease: lease.id, endsMs: lease.endsMs } }] as const;
       }),
     );
     expect(taken.size, 'each once').toBe(claimed.length);

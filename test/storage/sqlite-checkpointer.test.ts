@@ -8,9 +8,8 @@ import { temporaryFolder } from '../support/files.ts';
 import { until } from '../support/subscribe.ts';
 import { sampleHash, startMs, storedAccount } from './samples.ts';
 
-// A commit folds the log into the file once the log has 8,000 pages. Below that, only the thread does.
-
 const pageBytes = 4_096 + 24;
+/** More than the log has while the thread is at work; if that fails, commits fold the log in from here on. */
 const pagesAtMost = 8_000;
 const together = 64;
 /** Fifteen kilobytes, which are four pages and some more. */
@@ -31,12 +30,18 @@ function mostPages(path: string): number {
   return statSync(`${path}-wal`).size / pageBytes;
 }
 
+/** How many pages are in the log, and how many of them the file has. */
+function stateOf(path: string): { log: number; checkpointed: number } {
+  const connection = new Database(path);
+  const [state] = connection.pragma('wal_checkpoint(NOOP)') as [{ log: number; checkpointed: number }];
+  connection.close();
+  return state;
+}
+
 /** Whether the file has what is in the log, or so little is in it that nobody takes care of that yet. */
 function isFolded(path: string): boolean {
-  const connection = new Database(path);
-  const [state] = connection.pragma('wal_checkpoint(NOOP)') as { log: number; checkpointed: number }[];
-  connection.close();
-  return state !== undefined && (state.checkpointed === state.log || state.log < pagesAtMost / 4);
+  const { log, checkpointed } = stateOf(path);
+  return checkpointed === log || log < pagesAtMost / 4;
 }
 
 /** Waits until it is. What was committed while the thread was at it, it comes to with the next commit. */
@@ -73,6 +78,24 @@ describe('the write-ahead log', () => {
     expect(statSync(path).size / 4_096, 'so much was written').toBeGreaterThan(1.5 * pagesAtMost);
     expect(pages, 'it began anew').toBeLessThan(pagesAtMost);
     expect(keptIn(path)).toEqual([61 * together, result.length]);
+  });
+
+  test('is not folded by who commits either when somebody who has read for long has gone', async () => {
+    const path = join(temporaryFolder(), 'test.db');
+    const storage = openSqliteStorage(path);
+    const { id } = await storedAccount(storage);
+    const reader = new Database(path, { readonly: true });
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM accounts').get();
+    await commit(storage, id, { from: 0, to: 40 });
+    reader.close();
+    await storage.write(async (tx) => tx.rateWindows.add(id, 1, 1));
+    const { log, checkpointed } = stateOf(path);
+    expect(log).toBeGreaterThan(pagesAtMost);
+    expect(checkpointed, 'right after the commit').toBeLessThan(pagesAtMost / 4);
+    await folded(path, () => commit(storage, id, { from: 41, to: 42 }));
+    await storage.close();
+    expect(keptIn(path)).toEqual([expect.any(Number), result.length]);
   });
 
   test('is let go of by the thread when the storage is closed, whatever it is at', async () => {

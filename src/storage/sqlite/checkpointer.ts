@@ -5,7 +5,7 @@ import type { Connection } from './open.ts';
 
 /** How many pages the write-ahead log holds before they are folded into the file. */
 const pagesAtOnce = 2_000;
-/** From so many on, whoever commits does it too, as SQLite does by itself: the thread has failed, or does not keep up. */
+/** From so many on, whoever commits does it, as SQLite does by itself: if the thread has failed. */
 const pagesFromWhichCommitsDo = 8_000;
 /** The thread has next to nothing to remember. */
 const memory: ResourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 };
@@ -17,6 +17,7 @@ const program = threadModule('storage/sqlite/checkpoint');
  */
 export class Checkpointer {
   readonly #path: string;
+  readonly #writing: Connection;
   readonly #look: { get(): unknown };
   readonly #onFailure: (error: unknown) => void;
   #thread: Worker | undefined;
@@ -29,8 +30,10 @@ export class Checkpointer {
    */
   constructor(path: string, writing: Connection, onFailure: (error: unknown) => void = () => {}) {
     this.#path = path;
+    this.#writing = writing;
     this.#onFailure = onFailure;
-    writing.pragma(`wal_autocheckpoint = ${pagesFromWhichCommitsDo}`);
+    // Nor does a commit fold in what has gathered while somebody read for long, a backup for instance.
+    writing.pragma('wal_autocheckpoint = 0');
     this.#look = writing.prepare('PRAGMA wal_checkpoint(NOOP)');
   }
 
@@ -69,17 +72,22 @@ export class Checkpointer {
     try {
       thread = new Worker(program, { workerData: this.#path, resourceLimits: memory });
     } catch (error) {
-      this.#onFailure(error);
+      this.#fail(error);
       return undefined;
     }
     thread.on('message', () => {
       this.#isBusy = false;
     });
-    thread.on('error', this.#onFailure);
+    thread.on('error', (error) => this.#fail(error));
     thread.on('exit', () => {
       this.#thread = undefined;
     });
     thread.unref();
     return thread;
+  }
+
+  #fail(error: unknown): void {
+    this.#writing.pragma(`wal_autocheckpoint = ${pagesFromWhichCommitsDo}`);
+    this.#onFailure(error);
   }
 }

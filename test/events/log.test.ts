@@ -549,7 +549,7 @@ describe('old events', () => {
     const other = new Database(server.databasePath);
     let removed = false;
     onStatement = (sql) => {
-      if (removed || !/"sequence" > 1\.0 .*limit 5\.0/.test(sql)) return;
+      if (removed || !/"sequence" > \(SELECT 1\.0\) .*limit \(SELECT 5\.0\)/.test(sql)) return;
       removed = true;
       other.exec(`DELETE FROM events WHERE account_id = '${client.account.id}' AND sequence <= 4`);
     };

@@ -13,7 +13,7 @@ beforeEach(async () => {
   statements = [];
   server = await startTestServer({
     onStatement: (sql) => {
-      if (!/^PRAGMA|api_keys|rate_windows|^BEGIN|^COMMIT/.test(sql)) statements.push(sql);
+      if (!/^PRAGMA|api_keys|rate_(windows|clock)|^BEGIN|^COMMIT/.test(sql)) statements.push(sql);
     },
   });
   onTestFinished(() => server.close());

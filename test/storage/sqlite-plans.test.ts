@@ -289,7 +289,7 @@ describe('the queries', () => {
 
   test('are planned once, and not anew for each value that is bound', async () => {
     const explained = await explain(({ read }) => callAll(reads, read));
-    const queries = explained.map(({ sql }) => sql).filter((sql) => sql.startsWith('select '));
+    const queries = explained.map(({ sql }) => sql);
     expect(queries.length).toBeGreaterThan(100);
     // The values are filled in: one that is bound bare is a literal, and the statements' own are these.
     const ownLiterals = /"(removed|status|enabled|count)" (=|>) ('(pending|failed)'|0|1\b)/g;

@@ -166,16 +166,18 @@ class CompiledSession extends BetterSQLiteSession<Record<string, never>, Record<
 
 /**
  * Writes the text of a statement when it is first asked for, so that SQLite plans it once. Where a value is bound bare
- * in a query, SQLite (built with STAT4) plans the query anew at every run, in case the value makes another plan better:
- * that takes about 15 µs, and running it often one. An inner query of nothing but the value keeps it from the planner.
+ * in a query, SQLite (built with STAT4) may plan the query anew at every run, in case the value makes another plan
+ * better: that takes about 15 µs, and running it often one. An inner query of nothing but the value keeps it from the
+ * planner.
  */
 class LateDialect extends SQLiteSyncDialect {
   override sqlToQuery(...statement: Parameters<SQLiteSyncDialect['sqlToQuery']>): QueryWithTypings {
     let written: QueryWithTypings | undefined;
     const query = (): QueryWithTypings => {
       if (written === undefined) {
-        const { sql, ...query } = super.sqlToQuery(...statement);
-        written = { ...query, sql: sql.startsWith('select ') ? sql.replaceAll('?', '(SELECT ?)') : sql };
+        const { sql, ...rest } = super.sqlToQuery(...statement);
+        if (sql.split('?').length - 1 !== rest.params.length) throw new Error(`A ? that is no value is in ${sql}`);
+        written = { ...rest, sql: sql.startsWith('select ') ? sql.replaceAll('?', '(SELECT ?)') : sql };
       }
       return written;
     };

@@ -318,8 +318,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
     .set(bound)
     .where(eq(deliveries.id, sql.placeholder('id')))
     .prepare();
-  // What a claim and the end of an attempt ask for is asked for table by table: a join with a bound value is
-  // planned anew by SQLite each time that it runs, which takes longer than running it.
+  // What a claim and the end of an attempt ask for is asked for table by table: a webhook is read once for all of its.
   const webhookById = db
     .select()
     .from(webhooks)
@@ -484,10 +483,10 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       const keys = claims.flatMap(({ due }) => due.map(({ key }) => key));
       if (keys.length > 0) take.run({ lease: lease.id, endsMs: lease.endsMs, keys: jsonList(keys) });
       const eventsOfAccount = new Map(
-        [...Map.groupBy(claims, ({ owner }) => owner?.accountId ?? '')].map(([accountId, own]) => [
-          accountId,
-          eventsAt(accountId, new Set(own.flatMap(({ due }) => due.map(({ eventSequence }) => eventSequence)))),
-        ]),
+        [...Map.groupBy(claims, ({ owner }) => owner?.accountId)].map(([accountId, own]) => {
+          const sequences = new Set(own.flatMap(({ due }) => due.map(({ eventSequence }) => eventSequence)));
+          return [accountId, accountId === undefined ? undefined : eventsAt(accountId, sequences)];
+        }),
       );
       return claims.map(({ owner, due, nextDueAtMs }) => {
         if (owner === undefined) return { claimed: [], nextDueAtMs };

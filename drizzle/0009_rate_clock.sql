@@ -6,8 +6,10 @@ CREATE TABLE `rate_clock` (
 	`boot` text NOT NULL
 );
 --> statement-breakpoint
--- Until now minutes were those of the machine's clock, and some may still have been to come.
-INSERT INTO `rate_clock` (`key`, `at`, `wall`, `uptime`, `boot`)
-SELECT 1, max(`minute`) * 60000, max(`minute`) * 60000, 0, '' FROM `rate_windows` HAVING count(*) > 0;
+-- What was counted while the machine's clock was ahead counts from now on: the limiter's clock begins with it as it is.
+INSERT INTO `rate_windows` (`account_id`, `minute`, `count`)
+SELECT `account_id`, unixepoch() / 60, sum(`count`) FROM `rate_windows`
+WHERE `minute` > unixepoch() / 60 AND `count` > 0 GROUP BY `account_id`
+ON CONFLICT DO UPDATE SET `count` = `count` + excluded.`count`;
 --> statement-breakpoint
-ALTER TABLE `rate_windows` DROP COLUMN `added`;
+DELETE FROM `rate_windows` WHERE `minute` > unixepoch() / 60;

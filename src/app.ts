@@ -139,7 +139,7 @@ export function buildApp(options: AppOptions): App {
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
   const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, turnstile });
-  const responder = new Responder({ clock, log, origins, telemetry: metrics });
+  const responder = new Responder({ log, origins, telemetry: metrics });
   const rest = answerRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes });
   const documents = new Documents(schema);
   const queries = answerQueries(world, { schema, documents, door, timings, telemetry: metrics });

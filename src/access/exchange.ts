@@ -96,9 +96,20 @@ export class Exchange {
       this.#admission = await charge();
       this.rateLimit = this.#admission;
     } catch (error) {
-      this.rateLimit = (error instanceof DomainError ? error.facts.rateLimit : undefined) ?? (await door.peek(caller));
+      const known = error instanceof DomainError ? error.facts.rateLimit : undefined;
+      const left = known ?? (await peeked(door, caller));
+      if (left !== undefined) this.rateLimit = left;
       throw error;
     }
+  }
+}
+
+/** What the account has left, if that can be told: it must not take the place of the fault that it is told beside. */
+async function peeked(door: Door, caller: Caller): Promise<RateLimit | undefined> {
+  try {
+    return await door.peek(caller);
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,16 +1,7 @@
 import { type Account, limitOf } from '../domain/accounts.ts';
 import { DomainError } from '../domain/errors.ts';
-import type {
-  Awaitable,
-  Clock,
-  ClockReading,
-  Limiter,
-  RateLimit,
-  RateWindow,
-  Storage,
-  Transaction,
-} from '../domain/ports.ts';
-import { SteadyClock } from './steady-clock.ts';
+import type { Awaitable, Clock, Limiter, RateLimit, RateWindow, Storage, Transaction } from '../domain/ports.ts';
+import { leadsTo, SteadyClock } from './steady-clock.ts';
 
 // The window is the current minute and the 60 before it: 61 buckets that any 60 minutes lie within,
 // so no 60 minutes can see more than the limit.
@@ -20,8 +11,6 @@ const minuteMs = 60_000;
 const blockShare = 64;
 /** For how long a refusal is believed before the storage is asked again (another process may have handed back). */
 const refusalMs = 1_000;
-/** When the machine's clock is off by no more than this from what it should be by now, nobody has set it. */
-const toleranceMs = 100;
 
 /** A process's part of an account's budget. */
 interface Block {
@@ -126,6 +115,7 @@ export class RateLimiter implements Limiter {
     }
     if (stale.length === 0) return;
     await this.#storage.write(async (tx) => {
+      await this.#goOn(tx);
       for (const [accountId, { minute, left }] of stale) await this.#giveBack(tx, accountId, minute, left);
     });
   }
@@ -171,31 +161,39 @@ export class RateLimiter implements Limiter {
     const { block: leftover } = entry;
     const limit = limitOf(account);
     return await this.#storage.write(async (tx) => {
-      const known = await tx.rateWindows.clock();
-      const now = this.#clock.keepUp(known);
+      const { now, keep } = await this.#goOn(tx);
       const minute = minuteOf(now);
       const first = minute - bucketsBefore;
       // A block is spent in its own minute only, else it would leave the window before its requests do.
       if (leftover !== undefined) await this.#giveBack(tx, account.id, leftover.minute, leftover.left);
       let windows = await tx.rateWindows.since(account.id, first);
       const remaining = Math.max(0, limit - countOf(windows));
-      const left = Math.min(remaining, Math.max(takenOf(remaining, waiting), Math.floor(remaining / blockShare)));
+      const taken = takenOf(remaining, waiting);
+      const left = taken === 0 ? 0 : Math.min(remaining, Math.max(taken, Math.floor(remaining / blockShare)));
       if (left > 0) {
+        await keep();
         const window = await tx.rateWindows.add(account.id, minute, left);
         windows = [...windows.filter((other) => other.minute !== minute), window]; // none is later
         await tx.rateWindows.prune(account.id, first);
       }
-      await this.#keepReading(tx, known);
       return { minute, limit, left, windows, readAtMs: now };
     });
   }
 
-  /** What the clock has to go on from after a restart is kept once a minute, and when others would not lead there. */
-  async #keepReading(tx: Transaction, known: ClockReading | undefined): Promise<void> {
-    const reading = this.#clock.reading();
-    if (known === undefined || minuteOf(known.atMs) < minuteOf(reading.atMs) || !leadsTo(known, reading)) {
-      await tx.rateWindows.setClock(reading);
-    }
+  /**
+   * Goes on from what was kept of the clock, and keeps what it shows now if that would not have led there.
+   * @returns what it shows, and what keeps it in any case: that is to be done before anything is counted
+   */
+  async #goOn(tx: Transaction): Promise<{ now: number; keep: () => Promise<void> }> {
+    const kept = await tx.rateWindows.clock();
+    const reading = this.#clock.goOnFrom(kept);
+    const isKnown = kept !== undefined && leadsTo(kept, reading);
+    if (!isKnown) await tx.rateWindows.setClock(reading);
+    const keep = async (): Promise<void> => {
+      // Once a minute, so that nothing is counted in a minute that is still to come after a restart.
+      if (isKnown && minuteOf(kept.atMs) < minuteOf(reading.atMs)) await tx.rateWindows.setClock(reading);
+    };
+    return { now: reading.atMs, keep };
   }
 
   /** Takes units off the count of their minute, unless they have left the window with it. */
@@ -212,7 +210,7 @@ export class RateLimiter implements Limiter {
 
   /** The state without a block of this minute: what is left of an earlier one is as good as handed back. */
   async #readState(account: Account): Promise<RateLimit> {
-    const now = this.#clock.keepUp(await this.#storage.read.rateWindows.clock());
+    const { atMs: now } = this.#clock.goOnFrom(await this.#storage.read.rateWindows.clock());
     const minute = minuteOf(now);
     const all = await this.#storage.read.rateWindows.since(account.id, minute - bucketsBefore);
     const own = this.#entries.get(account.id)?.block;
@@ -233,7 +231,12 @@ export class RateLimiter implements Limiter {
   #stateOf(block: Block, nowMs: number): RateLimit {
     const remaining = remainingOf(block);
     const freeAt = freeAtMs(block, Math.min(remaining + 1, block.limit), nowMs);
-    return { limit: block.limit, remaining, resetAtMs: this.#clock.toEpochMs(freeAt) };
+    return {
+      limit: block.limit,
+      remaining,
+      resetAtMs: this.#clock.toEpochMs(freeAt, nowMs),
+      resetAfterSeconds: Math.ceil((freeAt - nowMs) / 1_000),
+    };
   }
 
   #refusal(block: Block, units: number, nowMs: number): DomainError {
@@ -250,12 +253,6 @@ export class RateLimiter implements Limiter {
       rateLimit,
     });
   }
-}
-
-/** Whether the machine was neither started between two readings, nor its clock set. */
-function leadsTo(from: ClockReading, to: ClockReading): boolean {
-  const setByMs = to.wallMs - to.atMs - (from.wallMs - from.atMs);
-  return from.boot === to.boot && Math.abs(setByMs) <= toleranceMs;
 }
 
 function isOf(block: Block, account: Account, nowMs: number): boolean {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { Account } from '../domain/accounts.ts';
-import type { Clock, RateLimit, Telemetry } from '../domain/ports.ts';
+import type { RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import type { Origins } from './origins.ts';
@@ -16,7 +16,6 @@ export interface Reply {
 }
 
 export interface ResponderOptions {
-  readonly clock: Clock;
   readonly log: Logger;
   readonly origins: Origins;
   readonly telemetry: Telemetry;
@@ -27,13 +26,11 @@ export interface ResponderOptions {
  * may read it, whether it ends the connection, and a line in the log.
  */
 export class Responder {
-  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #origins: Origins;
   readonly #telemetry: Telemetry;
 
-  constructor({ clock, log, origins, telemetry }: ResponderOptions) {
-    this.#clock = clock;
+  constructor({ log, origins, telemetry }: ResponderOptions) {
     this.#log = log;
     this.#origins = origins;
     this.#telemetry = telemetry;
@@ -67,7 +64,7 @@ export class Responder {
     addHeader('X-Content-Type-Options', 'nosniff');
     for (const [name, value] of this.#origins.headersFor(req.headers)) addHeader(name, value);
     if (account !== undefined && rateLimit !== undefined) {
-      addRateLimit(account, rateLimit, this.#clock.now(), addHeader);
+      addRateLimit(account, rateLimit, addHeader);
     }
     const durationMs = performance.now() - exchange.startedMs;
     if (!exchange.isProbe) tell(this.#telemetry, exchange, status, durationMs);
@@ -97,13 +94,11 @@ function tell(telemetry: Telemetry, { face, operation, code }: Exchange, status:
 /** draft-ietf-httpapi-ratelimit-headers-10, and the older X-RateLimit headers beside it. */
 function addRateLimit(
   { plan }: Account,
-  { limit, remaining, resetAtMs }: RateLimit,
-  nowMs: number,
+  { limit, remaining, resetAtMs, resetAfterSeconds }: RateLimit,
   addHeader: (name: string, value: string) => void,
 ): void {
-  const resetSeconds = Math.max(0, Math.ceil((resetAtMs - nowMs) / 1_000));
   addHeader('RateLimit-Policy', `"${plan}";q=${limit};w=3600`);
-  addHeader('RateLimit', `"${plan}";r=${remaining};t=${resetSeconds}`);
+  addHeader('RateLimit', `"${plan}";r=${remaining};t=${resetAfterSeconds}`);
   addHeader('X-RateLimit-Limit', String(limit));
   addHeader('X-RateLimit-Remaining', String(remaining));
   addHeader('X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1_000)));

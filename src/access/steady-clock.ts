@@ -1,5 +1,8 @@
 import type { Clock, ClockReading } from '../domain/ports.ts';
 
+/** When the machine's clock is off by no more than this from what it should be by now, nobody has set it. */
+const toleranceMs = 100;
+
 /**
  * The limiter's clock. It goes on as time passes, whatever the machine's is set to, and over restarts; all processes on
  * one database go by the same. What it shows is near the time of day, unless that was wrong or is set: it is there to
@@ -7,47 +10,52 @@ import type { Clock, ClockReading } from '../domain/ports.ts';
  */
 export class SteadyClock {
   readonly #clock: Clock;
-  /** From the machine's uptime to this clock; undefined until it is set. */
-  #offsetMs: number | undefined;
+  /** From the machine's uptime to this clock. */
+  #offsetMs = 0;
+  /** From this clock to the time of day. */
+  #aheadMs = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Milliseconds. It means nothing before the first `keepUp`. */
+  /** Milliseconds. It means nothing before the first `goOnFrom`. */
   now(): number {
-    return this.#clock.uptimeMs() + (this.#offsetMs ?? 0);
+    return this.#clock.uptimeMs() + this.#offsetMs;
   }
 
   /**
-   * Goes on from what was read last, by whichever process: nobody counts in a time before it.
-   * @param latest undefined when nothing was ever read
+   * Goes by what was kept last, by whichever process.
+   * @param kept undefined when nothing was ever kept: then it begins with the time of day, until something is
    * @returns what it shows now
    */
-  keepUp(latest: ClockReading | undefined): number {
-    const uptimeMs = this.#clock.uptimeMs();
-    this.#offsetMs ??= this.#goingOnFrom(latest) - uptimeMs;
-    if (latest !== undefined) this.#offsetMs = Math.max(this.#offsetMs, latest.atMs - uptimeMs);
-    return uptimeMs + this.#offsetMs;
-  }
-
-  reading(): ClockReading {
+  goOnFrom(kept: ClockReading | undefined): ClockReading {
     const { boot } = this.#clock;
-    return { atMs: this.now(), wallMs: this.#clock.now(), uptimeMs: this.#clock.uptimeMs(), boot };
+    const [wallMs, uptimeMs] = [this.#clock.now(), this.#clock.uptimeMs()];
+    const atMs = kept === undefined ? wallMs : kept.atMs + passedMs(kept, { wallMs, uptimeMs, boot });
+    this.#offsetMs = atMs - uptimeMs;
+    return { atMs, wallMs, uptimeMs, boot };
   }
 
-  /** The time of day at which this clock will show a time, to the second, if nobody sets the machine's until then. */
-  toEpochMs(atMs: number): number {
-    const aheadMs = this.#clock.now() - this.now();
-    return atMs + Math.round(aheadMs / 1_000) * 1_000;
+  /**
+   * The time of day at which this clock will show a time, if nobody sets the machine's until then.
+   * @param nowMs what it shows now
+   */
+  toEpochMs(atMs: number, nowMs: number): number {
+    const aheadMs = this.#clock.now() - nowMs;
+    if (Math.abs(aheadMs - this.#aheadMs) > toleranceMs) this.#aheadMs = aheadMs;
+    return atMs + this.#aheadMs;
   }
+}
 
-  /** Where the machine was started anew since, only the time of day tells for how long nobody counted. */
-  #goingOnFrom(latest: ClockReading | undefined): number {
-    if (latest === undefined) return this.#clock.now();
-    const uptimeMs = this.#clock.uptimeMs();
-    const isSameBoot = this.#clock.boot === latest.boot && uptimeMs >= latest.uptimeMs;
-    const passedMs = isSameBoot ? uptimeMs - latest.uptimeMs : this.#clock.now() - latest.wallMs;
-    return latest.atMs + Math.max(0, passedMs);
-  }
+/** Where the machine was started anew since, only the time of day tells. */
+function passedMs(kept: ClockReading, { wallMs, uptimeMs, boot }: Omit<ClockReading, 'atMs'>): number {
+  if (kept.boot === boot && kept.uptimeMs <= uptimeMs) return uptimeMs - kept.uptimeMs;
+  return Math.max(0, wallMs - kept.wallMs);
+}
+
+/** Whether the machine was neither started between two readings, nor its clock set. */
+export function leadsTo(from: ClockReading, to: ClockReading): boolean {
+  const setByMs = to.wallMs - to.atMs - (from.wallMs - from.atMs);
+  return from.boot === to.boot && Math.abs(setByMs) <= toleranceMs;
 }

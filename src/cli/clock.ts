@@ -3,12 +3,12 @@ import { hostname } from 'node:os';
 import { hrtime } from 'node:process';
 import type { Clock } from '../domain/ports.ts';
 
-/** What the monotonic clock, which all processes of a machine read, has at the time origin of this process. */
-const originMs = Number(hrtime.bigint()) / 1e6 - performance.now();
-
 export const systemClock: Clock = {
   now: () => Date.now(),
-  uptimeMs: () => Math.floor(originMs + performance.now()),
+  uptimeMs() {
+    const [seconds, nanoseconds] = hrtime(); // all processes of a machine read the same
+    return seconds * 1_000 + Math.floor(nanoseconds / 1e6);
+  },
   boot: bootOf(),
 };
 

@@ -59,6 +59,8 @@ export interface RateLimit {
   readonly remaining: number;
   /** When `remaining` next grows, in epoch milliseconds. */
   readonly resetAtMs: number;
+  /** How long that is, whatever the machine's clock is set to. */
+  readonly resetAfterSeconds: number;
 }
 
 export interface Limiter {

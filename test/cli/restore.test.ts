@@ -271,6 +271,9 @@ describe('what must not be forgotten is taken over from the database that was th
       const backup = new Database(file);
       const setClock = backup.prepare(`INSERT OR REPLACE INTO rate_clock VALUES (1, ?, ?, 0, 'of another')`);
       setClock.run(nowMs + aheadMs, nowMs);
+      backup
+        .prepare('INSERT INTO rate_windows (account_id, minute, count) VALUES (?, ?, 9)')
+        .run(client.account.id, Math.floor((nowMs + aheadMs) / 60_000));
       backup.close();
     }
     expect(await restored(path, file)).toMatchObject({ carriedOver: true });

@@ -231,17 +231,43 @@ describe('a file of an earlier version', () => {
   );
 });
 
+test.each([0, 90])(
+  'requests that an earlier version has counted count on, by a clock that was %i minutes ahead',
+  async (ahead) => {
+    const { server, client, clock } = await full();
+    const older = new OlderFile(9, server.databasePath);
+    for (const table of ['accounts', 'account_totals', 'api_keys']) older.copy(table);
+    clock.nowMs = Date.now();
+    const minute = Math.floor(clock.nowMs / 60_000);
+    older.run(`INSERT INTO rate_windows (account_id, minute, count) SELECT id, ${minute + ahead}, 999 FROM accounts`);
+    older.run(`INSERT INTO rate_windows (account_id, minute, count) VALUES ('idle', ${minute + 600_000}, 0)`);
+    older.close();
+    const upgraded = await startTestServer({ databasePath: older.path, clock });
+    onTestFinished(() => upgraded.close());
+    const same = upgraded.clientFor(client.secret);
+    const remaining = async () => Number((await same.rest('GET', '/account')).headers['x-ratelimit-remaining']);
+    const first = await remaining();
+    clock.advance(59 * 60_000);
+    expect(await remaining()).toBe(first - 1);
+    clock.advance(3 * 60_000);
+    expect(await remaining()).toBeGreaterThan(first);
+  },
+);
+
 describe('a file that a newer version migrates while this one serves it', () => {
   test('is written no more by this one, which says so on both faces and to probes, and reads on', async () => {
     const server = await startTestServer();
     onTestFinished(() => server.close());
     const client = await server.account();
     const { id } = (await client.rest('POST', '/conversations', { body: {} })).body;
+    const poor = await server.account({ requestsPerHour: 60 }); // for each request there has to be something written
+    expect((await poor.rest('GET', '/account')).status).toBe(200);
     expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
 
     const newer = new Database(server.databasePath);
     newer.exec(`BEGIN IMMEDIATE;
       ALTER TABLE accounts ADD COLUMN colour TEXT;
+      ALTER TABLE rate_windows RENAME COLUMN count TO spent;
       INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9e12);
       COMMIT`);
     newer.close();
@@ -256,6 +282,7 @@ describe('a file that a newer version migrates while this one serves it', () => 
       const { errors } = await client.graphql('mutation { createConversation(input: {}) { conversation { id } } }');
       expect(errors).toMatchObject([{ message: detail, extensions: { code: 'UNAVAILABLE' } }]);
       expect((await client.rest('GET', `/conversations/${id}`)).body).toMatchObject({ id, messages: [] });
+      expect(await poor.rest('GET', '/account')).toMatchObject({ status: 503, body: { code: 'UNAVAILABLE', detail } });
       expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
     }
   });

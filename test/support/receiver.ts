@@ -4,10 +4,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished } from 'vitest';
 import type { Clock } from '../../src/domain/ports.ts';
+import type { Json } from './client.ts';
 
 type Time = Pick<Clock, 'now'>;
-
-import type { Json } from './client.ts';
 
 /** A request to a receiver. */
 export interface Letter {

@@ -2,9 +2,8 @@ import Database from 'better-sqlite3';
 import type { ClockReading } from '../../domain/ports.ts';
 import type { Connection } from './open.ts';
 
-const minuteMs = 60_000;
-/** For how long requests count, in minutes: the 60 of the limit and the one that has begun. */
-const countedMinutes = 61;
+/** So many minutes before the one that has begun count. */
+const countedBefore = 60;
 
 interface Spent {
   readonly accountId: string;
@@ -28,11 +27,14 @@ export function carryOver(present: Connection, backupPath: string, nowMs: number
   let revocations: Revocation[];
   try {
     reading = readClock(present) ?? { atMs: nowMs, wallMs: nowMs, uptimeMs: 0, boot: '' };
+    const last = Math.floor(reading.atMs / 60_000);
     spent = present
-      .prepare<[number], Spent>(
-        'SELECT account_id AS accountId, minute, count FROM rate_windows WHERE minute > ? AND count > 0',
+      .prepare<{ first: number; last: number }, Spent>(
+        // An earlier version went by the machine's clock, which may have been ahead.
+        `SELECT account_id AS accountId, min(minute, :last) AS minute, sum(count) AS count FROM rate_windows
+         WHERE minute >= :first AND count > 0 GROUP BY 1, 2`,
       )
-      .all(minuteOf(reading.atMs) - countedMinutes);
+      .all({ first: last - countedBefore, last });
     revocations = present
       .prepare<[], Revocation>('SELECT id, revoked_at AS revokedAt FROM api_keys WHERE revoked_at IS NOT NULL')
       .all();
@@ -42,21 +44,19 @@ export function carryOver(present: Connection, backupPath: string, nowMs: number
   const backup = new Database(backupPath, { fileMustExist: true });
   try {
     const spend = backup.prepare<Spent>(
-      `INSERT INTO rate_windows (account_id, minute, count) VALUES (:accountId, :minute, :count)
-       ON CONFLICT DO UPDATE SET count = max(count, excluded.count)`,
-    );
-    const revoke = backup.prepare<Revocation>(
-      'UPDATE api_keys SET revoked_at = :revokedAt WHERE id = :id AND revoked_at IS NULL',
+      'INSERT INTO rate_windows (account_id, minute, count) VALUES (:accountId, :minute, :count)',
     );
     const setClock = backup.prepare<ClockReading>(
       'INSERT OR REPLACE INTO rate_clock VALUES (1, :atMs, :wallMs, :uptimeMs, :boot)',
     );
+    const revoke = backup.prepare<Revocation>(
+      'UPDATE api_keys SET revoked_at = :revokedAt WHERE id = :id AND revoked_at IS NULL',
+    );
     backup.transaction(() => {
-      // The limiter's clock never goes back. If the backup's is ahead, as one of another machine may be, all goes with it.
-      const atMs = Math.max(reading.atMs, readClock(backup)?.atMs ?? 0);
-      const aheadMinutes = minuteOf(atMs) - minuteOf(reading.atMs);
-      setClock.run({ ...reading, atMs });
-      for (const each of spent) spend.run({ ...each, minute: each.minute + aheadMinutes });
+      // The backup's are by its own clock, and older than these.
+      backup.exec('DELETE FROM rate_windows');
+      setClock.run(reading);
+      for (const each of spent) spend.run(each);
       for (const each of revocations) revoke.run(each);
     })();
     return true;
@@ -72,8 +72,4 @@ function readClock(connection: Connection): ClockReading | undefined {
   return connection
     .prepare<[], ClockReading>('SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock')
     .get();
-}
-
-function minuteOf(ms: number): number {
-  return Math.floor(ms / minuteMs);
 }

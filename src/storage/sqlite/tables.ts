@@ -240,6 +240,8 @@ export const rateWindows = sqliteTable(
     accountId: text('account_id').notNull(),
     minute: integer().notNull(),
     count: integer().notNull(),
+    /** Of no use any more; a server of the version before still asks for it while this one takes over. */
+    added: integer().notNull().default(0),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.minute] })],
 );

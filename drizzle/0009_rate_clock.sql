@@ -13,3 +13,6 @@ WHERE `minute` > unixepoch() / 60 AND `count` > 0 GROUP BY `account_id`
 ON CONFLICT DO UPDATE SET `count` = `count` + excluded.`count`;
 --> statement-breakpoint
 DELETE FROM `rate_windows` WHERE `minute` > unixepoch() / 60;
+--> statement-breakpoint
+INSERT INTO `rate_clock` (`key`, `at`, `wall`, `uptime`, `boot`)
+SELECT 1, unixepoch() * 1000, unixepoch() * 1000, 0, '' WHERE EXISTS (SELECT 1 FROM `rate_windows`);

@@ -1,7 +1,7 @@
 import { type Account, limitOf } from '../domain/accounts.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Awaitable, Clock, Limiter, RateLimit, RateWindow, Storage, Transaction } from '../domain/ports.ts';
-import { leadsTo, SteadyClock } from './steady-clock.ts';
+import { leadsTo, SteadyClock } from '../domain/steady-clock.ts';
 
 // The window is the current minute and the 60 before it: 61 buckets that any 60 minutes lie within,
 // so no 60 minutes can see more than the limit.
@@ -42,6 +42,8 @@ interface Entry {
   block?: Block | undefined;
   /** While any wait, the block is being replaced and nothing else may spend of it. */
   waiting: Waiting[];
+  /** How often something was given back that a block may not know of. */
+  refunds: number;
 }
 
 /**
@@ -91,7 +93,9 @@ export class RateLimiter implements Limiter {
       return;
     }
     await this.#storage.write((tx) => this.#giveBack(tx, account.id, minute, units));
-    if (entry?.block !== undefined) entry.block.windows = withFewer(entry.block.windows, minute, units);
+    if (entry === undefined) return;
+    entry.refunds++;
+    if (entry.block !== undefined) entry.block.windows = withFewer(entry.block.windows, minute, units);
   }
 
   peek(account: Account): Awaitable<RateLimit> {
@@ -123,7 +127,7 @@ export class RateLimiter implements Limiter {
   #entry(accountId: string): Entry {
     let entry = this.#entries.get(accountId);
     if (entry === undefined) {
-      entry = { waiting: [] };
+      entry = { waiting: [], refunds: 0 };
       this.#entries.set(accountId, entry);
     }
     return entry;
@@ -141,11 +145,12 @@ export class RateLimiter implements Limiter {
     while (entry.waiting.length > 0) {
       const count = entry.waiting.length;
       try {
+        const { refunds } = entry;
         const block = await this.#reserve(entry.waiting.slice(0, count), entry);
         entry.block = block;
         const now = this.#clock.now();
         // The minute may have passed while it was written; its units are for that minute only.
-        if (minuteOf(now) > block.minute) continue;
+        if (minuteOf(now) > block.minute || entry.refunds > refunds) continue;
         for (const waiting of entry.waiting.splice(0, count)) this.#settle(waiting, block, now);
         // Those that came meanwhile have their part of it, and need no write of their own.
         while (mayTake(entry.waiting[0], block)) this.#settle(entry.waiting.shift() as Waiting, block, now);
@@ -182,7 +187,7 @@ export class RateLimiter implements Limiter {
 
   /**
    * Goes on from what was kept of the clock, and keeps what it shows now if that would not have led there.
-   * @returns what it shows, and what keeps it in any case: that is to be done before anything is counted
+   * @returns what it shows, and what keeps it once a minute: that is to be called before anything is counted
    */
   async #goOn(tx: Transaction): Promise<{ now: number; keep: () => Promise<void> }> {
     const kept = await tx.rateWindows.clock();
@@ -190,7 +195,7 @@ export class RateLimiter implements Limiter {
     const isKnown = kept !== undefined && leadsTo(kept, reading);
     if (!isKnown) await tx.rateWindows.setClock(reading);
     const keep = async (): Promise<void> => {
-      // Once a minute, so that nothing is counted in a minute that is still to come after a restart.
+      // So no minute that was counted in is still to come after a restart, whatever the clocks say then.
       if (isKnown && minuteOf(kept.atMs) < minuteOf(reading.atMs)) await tx.rateWindows.setClock(reading);
     };
     return { now: reading.atMs, keep };

@@ -26,7 +26,7 @@ export function addRestore(program: Command): void {
       const { previous, carriedOver, migrations } = await withoutRemains((onUnfinished) =>
         askingFiles(() =>
           restore(databasePath, backup, {
-            nowMs: systemClock.now(),
+            clock: systemClock,
             force: options.force === true,
             onProgress: (part) => progress.show(part === 'copying' ? 'Copying' : 'Checking'),
             onUnfinished,

@@ -566,6 +566,16 @@ describe('a unit that is given back', () => {
     expect(await admitUntilRefused(limiter, account)).toBe(10);
   });
 
+  test('is there for a batch at once, also when others wait for a block', async () => {
+    const account = accountWith(3);
+    const limiter = limiterOn(new TestClock());
+    const admission = await limiter.admit(account);
+    const waiting = attempt(limiter, account);
+    await limiter.refund(account, admission, 1);
+    expect(isAdmitted(await attempt(limiter, account, 2))).toBe(true);
+    expect(isAdmitted(await waiting)).toBe(true);
+  });
+
   test('is not lost while others wait for a block', async () => {
     const account = accountWith(3);
     const limiter = limiterOn(new TestClock());
@@ -816,6 +826,19 @@ describe('a clock that is set', () => {
     expect(await admitUntilRefused(limiterOn(clock), account)).toBe(0);
     clock.advance(1);
     expect(await admitUntilRefused(limiterOn(clock), account)).toBe(10);
+  });
+
+  test('after the machine was started, where the system has no name for that, makes nothing older', async () => {
+    const clock = new TestClock();
+    clock.advance(hourMs);
+    const account = accountWith(10);
+    expect(await admitUntilRefused(limiterOn(clock), account)).toBe(10);
+    clock.reboot({ isNamed: false });
+    const limiter = limiterOn(clock);
+    await refusalOf(limiter, account);
+    clock.nowMs += 2 * hourMs;
+    clock.advance(2 * secondMs);
+    await refusalOf(limiter, account);
   });
 
   test.each(byHow)('by $ms ms, and then the machine is started: neither', async ({ ms }) => {

@@ -12,14 +12,14 @@ import { TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { until } from '../support/subscribe.ts';
-import { anywhere, hourMs, sceneOf, startConversation } from '../support/webhooks.ts';
+import { anywhere, hourMs, minuteMs, sceneOf, startConversation } from '../support/webhooks.ts';
 import { commandLine, secretPattern, serve } from './program.ts';
 
 const drizzle = join(import.meta.dirname, '../../drizzle');
 const clock = new TestClock();
 
 function restored(path: string, backup: string, force = false): Promise<Restored> {
-  return restore(path, backup, { nowMs: clock.now(), force });
+  return restore(path, backup, { clock, force });
 }
 
 async function start(databasePath: string, options: TestServerOptions = {}): Promise<TestServer> {
@@ -282,6 +282,32 @@ describe('what must not be forgotten is taken over from the database that was th
     expect(headers['x-ratelimit-remaining']).toBe('4');
     expect(Number(headers['x-ratelimit-reset']) - clock.nowMs / 1_000).toBeGreaterThan(60 * 60);
   });
+
+  test.each(['an empty one', 'an older copy'])(
+    'and what the backup knows of is not forgotten for %s',
+    async (present) => {
+      const path = join(temporaryFolder(), 'a.db');
+      const [early, file] = [join(temporaryFolder(), 'b.db'), join(temporaryFolder(), 'c.db')];
+      const first = await startTestServer({ clock, databasePath: path });
+      const client = await first.account({ requestsPerHour: 20 });
+      await backUp(path, early);
+      for (let count = 0; count < 15; count++) await client.rest('GET', '/account');
+      await backUp(path, file);
+      await first.close();
+      const place = present === 'an empty one' ? join(temporaryFolder(), 'd.db') : early;
+      await (await startTestServer({ clock, databasePath: place })).close();
+      clock.advance(40 * minuteMs);
+      expect(await restored(place, file)).toMatchObject({ carriedOver: true });
+      const second = await start(place);
+      const remaining = async () =>
+        (await second.clientFor(client.secret).rest('GET', '/account')).headers['x-ratelimit-remaining'];
+      expect(await remaining()).toBe('4');
+      clock.advance(19 * minuteMs);
+      expect(await remaining()).toBe('3');
+      clock.advance(3 * minuteMs);
+      expect(await remaining()).toBe('17');
+    },
+  );
 
   test('keys that were revoked', async () => {
     const path = join(temporaryFolder(), 'a.db');

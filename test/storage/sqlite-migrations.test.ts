@@ -231,17 +231,22 @@ describe('a file of an earlier version', () => {
   );
 });
 
-test.each([0, 90])(
-  'requests that an earlier version has counted count on, by a clock that was %i minutes ahead',
-  async (ahead) => {
+test.each([
+  [0, 0],
+  [90, 0],
+  [300, 300],
+])(
+  'requests that an earlier version has counted count on, by a clock that was %i minutes ahead and is set back by %i',
+  async (ahead, back) => {
     const { server, client, clock } = await full();
     const older = new OlderFile(9, server.databasePath);
     for (const table of ['accounts', 'account_totals', 'api_keys']) older.copy(table);
-    clock.nowMs = Date.now();
-    const minute = Math.floor(clock.nowMs / 60_000);
+    const minute = Math.floor(Date.now() / 60_000);
     older.run(`INSERT INTO rate_windows (account_id, minute, count) SELECT id, ${minute + ahead}, 999 FROM accounts`);
     older.run(`INSERT INTO rate_windows (account_id, minute, count) VALUES ('idle', ${minute + 600_000}, 0)`);
     older.close();
+    await openSqliteStorage(older.path).close();
+    clock.nowMs = Date.now() - back * 60_000;
     const upgraded = await startTestServer({ databasePath: older.path, clock });
     onTestFinished(() => upgraded.close());
     const same = upgraded.clientFor(client.secret);

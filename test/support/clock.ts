@@ -30,9 +30,9 @@ export class TestClock implements Clock {
     this.advance(epochMs - this.nowMs);
   }
 
-  /** The machine starts anew: what nobody can set begins anew, too. */
-  reboot(): void {
-    this.boot += ', next';
+  /** The machine starts anew: what nobody can set begins anew, too. Not all systems have a name for each start. */
+  reboot({ isNamed = true } = {}): void {
+    if (isNamed) this.boot += ', next';
     this.#uptimeMs = 0;
   }
 }

@@ -1,7 +1,9 @@
 import Database from 'better-sqlite3';
-import type { ClockReading } from '../../domain/ports.ts';
+import type { Clock, ClockReading } from '../../domain/ports.ts';
+import { SteadyClock } from '../../domain/steady-clock.ts';
 import type { Connection } from './open.ts';
 
+const minuteMs = 60_000;
 /** So many minutes before the one that has begun count. */
 const countedBefore = 60;
 
@@ -21,20 +23,13 @@ interface Revocation {
  * accounts have spent within the hour, and which keys were revoked.
  * @returns whether the database could tell
  */
-export function carryOver(present: Connection, backupPath: string, nowMs: number): boolean {
+export function carryOver(present: Connection, backupPath: string, clock: Clock): boolean {
   let reading: ClockReading;
   let spent: Spent[];
   let revocations: Revocation[];
   try {
-    reading = readClock(present) ?? { atMs: nowMs, wallMs: nowMs, uptimeMs: 0, boot: '' };
-    const last = Math.floor(reading.atMs / 60_000);
-    spent = present
-      .prepare<{ first: number; last: number }, Spent>(
-        // An earlier version went by the machine's clock, which may have been ahead.
-        `SELECT account_id AS accountId, min(minute, :last) AS minute, sum(count) AS count FROM rate_windows
-         WHERE minute >= :first AND count > 0 GROUP BY 1, 2`,
-      )
-      .all({ first: last - countedBefore, last });
+    reading = readClock(present, clock);
+    spent = spentAt(present, reading.atMs);
     revocations = present
       .prepare<[], Revocation>('SELECT id, revoked_at AS revokedAt FROM api_keys WHERE revoked_at IS NOT NULL')
       .all();
@@ -44,7 +39,8 @@ export function carryOver(present: Connection, backupPath: string, nowMs: number
   const backup = new Database(backupPath, { fileMustExist: true });
   try {
     const spend = backup.prepare<Spent>(
-      'INSERT INTO rate_windows (account_id, minute, count) VALUES (:accountId, :minute, :count)',
+      `INSERT INTO rate_windows (account_id, minute, count) VALUES (:accountId, :minute, :count)
+       ON CONFLICT DO UPDATE SET count = max(count, excluded.count)`,
     );
     const setClock = backup.prepare<ClockReading>(
       'INSERT OR REPLACE INTO rate_clock VALUES (1, :atMs, :wallMs, :uptimeMs, :boot)',
@@ -53,10 +49,15 @@ export function carryOver(present: Connection, backupPath: string, nowMs: number
       'UPDATE api_keys SET revoked_at = :revokedAt WHERE id = :id AND revoked_at IS NULL',
     );
     backup.transaction(() => {
-      // The backup's are by its own clock, and older than these.
+      // What the backup knows of, the database need not: it may be an empty one in the place of what was lost.
+      const { atMs } = readClock(backup, clock);
+      const known = spentAt(backup, atMs);
+      const laterMinutes = Math.ceil((reading.atMs - atMs) / minuteMs);
+      const last = Math.floor(reading.atMs / minuteMs);
       backup.exec('DELETE FROM rate_windows');
-      setClock.run(reading);
+      for (const each of known) spend.run({ ...each, minute: Math.min(each.minute + laterMinutes, last) });
       for (const each of spent) spend.run(each);
+      setClock.run(reading);
       for (const each of revocations) revoke.run(each);
     })();
     return true;
@@ -65,11 +66,21 @@ export function carryOver(present: Connection, backupPath: string, nowMs: number
   }
 }
 
-/** @returns undefined when no request was counted yet, or only by a version that went by the machine's clock */
-function readClock(connection: Connection): ClockReading | undefined {
-  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'rate_clock'`).get() !== undefined;
-  if (!isThere) return undefined;
+/** What was spent within the hour up to a time of the limiter's clock. */
+function spentAt(connection: Connection, atMs: number): Spent[] {
+  const last = Math.floor(atMs / minuteMs);
   return connection
-    .prepare<[], ClockReading>('SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock')
-    .get();
+    .prepare<{ first: number; last: number }, Spent>(
+      // An earlier version went by the machine's clock, which may have been ahead.
+      `SELECT account_id AS accountId, min(minute, :last) AS minute, sum(count) AS count FROM rate_windows
+       WHERE minute >= :first AND count > 0 GROUP BY 1, 2`,
+    )
+    .all({ first: last - countedBefore, last });
+}
+
+/** What the limiter's clock shows by now, as a database has kept it. An earlier version had none of its own. */
+function readClock(connection: Connection, clock: Clock): ClockReading {
+  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'rate_clock'`).get() !== undefined;
+  const sql = 'SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock';
+  return new SteadyClock(clock).goOnFrom(isThere ? connection.prepare<[], ClockReading>(sql).get() : undefined);
 }

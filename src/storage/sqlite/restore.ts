@@ -2,6 +2,7 @@ import { chmodSync, closeSync, constants, existsSync, openSync, readSync, rename
 import { copyFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
+import type { Clock } from '../../domain/ports.ts';
 import { carryOver } from './carry-over.ts';
 import { isBusy } from './errors.ts';
 import {
@@ -22,7 +23,7 @@ import { inThread } from './in-thread.ts';
 import type { Connection, MigrationReport } from './open.ts';
 
 export interface RestoreOptions {
-  readonly nowMs: number;
+  readonly clock: Clock;
   /** Whether to go on when the present database cannot be read, and so cannot say whether it is in use. */
   readonly force?: boolean;
   /** Told which part it is at. */
@@ -48,7 +49,7 @@ const patienceMs = 5_000;
  * @throws FileFault
  */
 export async function restore(databasePath: string, backup: string, options: RestoreOptions): Promise<Restored> {
-  const { nowMs, force = false, onProgress = () => {}, onUnfinished = () => {} } = options;
+  const { clock, force = false, onProgress = () => {}, onUnfinished = () => {} } = options;
   requireBackup(databasePath, backup);
   requireWritable(databasePath);
   const gate = openGate(databasePath, patienceMs);
@@ -64,9 +65,9 @@ export async function restore(databasePath: string, backup: string, options: Res
     onProgress('checking');
     const migrations = await inThread({ work: 'prepare', path: copy, backup });
     if (migrations === undefined) throw new Error('A backup was prepared without a report');
-    const carriedOver = present?.connection !== undefined && carryOver(present.connection, copy, nowMs);
+    const carriedOver = present?.connection !== undefined && carryOver(present.connection, copy, clock);
     sync(copy);
-    const previous = `${databasePath}.before-${compact(nowMs)}`;
+    const previous = `${databasePath}.before-${compact(clock.now())}`;
     exchange(databasePath, { copy, previous, present });
     return { previous: present === undefined ? null : previous, carriedOver, migrations };
   } finally {

@@ -1,4 +1,4 @@
-import type { Clock, ClockReading } from '../domain/ports.ts';
+import type { Clock, ClockReading } from './ports.ts';
 
 /** When the machine's clock is off by no more than this from what it should be by now, nobody has set it. */
 const toleranceMs = 100;
@@ -57,5 +57,5 @@ function passedMs(kept: ClockReading, { wallMs, uptimeMs, boot }: Omit<ClockRead
 /** Whether the machine was neither started between two readings, nor its clock set. */
 export function leadsTo(from: ClockReading, to: ClockReading): boolean {
   const setByMs = to.wallMs - to.atMs - (from.wallMs - from.atMs);
-  return from.boot === to.boot && Math.abs(setByMs) <= toleranceMs;
+  return from.boot === to.boot && from.uptimeMs <= to.uptimeMs && Math.abs(setByMs) <= toleranceMs;
 }

@@ -283,6 +283,24 @@ describe('what must not be forgotten is taken over from the database that was th
     expect(Number(headers['x-ratelimit-reset']) - clock.nowMs / 1_000).toBeGreaterThan(60 * 60);
   });
 
+  test('each once, also when the clock that the backup has kept is a moment behind', async () => {
+    const path = join(temporaryFolder(), 'a.db');
+    const file = join(temporaryFolder(), 'b.db');
+    const first = await startTestServer({ clock, databasePath: path });
+    const client = await first.account({ requestsPerHour: 20 });
+    for (let count = 0; count < 5; count++) await client.rest('GET', '/account');
+    await backUp(path, file);
+    await first.close();
+    const backup = new Database(file);
+    backup.exec('UPDATE rate_clock SET at = at - 1');
+    backup.close();
+    clock.advance(5 * minuteMs);
+    expect(await restored(path, file)).toMatchObject({ carriedOver: true });
+    const second = await start(path);
+    const { headers } = await second.clientFor(client.secret).rest('GET', '/account');
+    expect(headers['x-ratelimit-remaining']).toBe('14');
+  });
+
   test.each(['an empty one', 'an older copy'])(
     'and what the backup knows of is not forgotten for %s',
     async (present) => {

@@ -6,6 +6,8 @@ import type { Connection } from './open.ts';
 const minuteMs = 60_000;
 /** So many minutes before the one that has begun count. */
 const countedBefore = 60;
+/** Clocks that differ by less are one, read at two moments: what both have counted in a minute is the same. */
+const sameMs = 1_000;
 
 interface Spent {
   readonly accountId: string;
@@ -52,7 +54,8 @@ export function carryOver(present: Connection, backupPath: string, clock: Clock)
       // What the backup knows of, the database need not: it may be an empty one in the place of what was lost.
       const { atMs } = readClock(backup, clock);
       const known = spentAt(backup, atMs);
-      const laterMinutes = Math.ceil((reading.atMs - atMs) / minuteMs);
+      const laterMs = reading.atMs - atMs;
+      const laterMinutes = Math.abs(laterMs) < sameMs ? 0 : Math.ceil(laterMs / minuteMs);
       const last = Math.floor(reading.atMs / minuteMs);
       backup.exec('DELETE FROM rate_windows');
       for (const each of known) spend.run({ ...each, minute: Math.min(each.minute + laterMinutes, last) });

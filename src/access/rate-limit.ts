@@ -273,8 +273,8 @@ function takenOf(remaining: number, waiting: readonly Waiting[]): number {
   return waiting.reduce((taken, { units }) => (taken + units <= remaining ? taken + units : taken), 0);
 }
 
-function minuteOf(epochMs: number): number {
-  return Math.floor(epochMs / minuteMs);
+function minuteOf(ms: number): number {
+  return Math.floor(ms / minuteMs);
 }
 
 function countOf(windows: readonly RateWindow[]): number {

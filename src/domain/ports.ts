@@ -392,6 +392,7 @@ export interface DeliveryLease {
   readonly endsMs: number;
 }
 
+/** What was claimed of one webhook. */
 export interface Claim {
   /** What was taken. Those of one event have the same object of it. */
   readonly claimed: readonly ClaimedDelivery[];

@@ -25,7 +25,7 @@ interface Notes {
 }
 
 /** However slow the machine is just now. */
-const inOneGroup: WriterOptions = { maxGroupMs: Number.POSITIVE_INFINITY };
+const inOneGroup: WriterOptions = { maxGroupMs: Number.POSITIVE_INFINITY, maxSliceMs: 0 };
 
 function openNotes(options: WriterOptions = {}) {
   const path = join(temporaryFolder(), 'notes.db');
@@ -317,10 +317,35 @@ describe('the event loop', () => {
         }),
       ),
     );
-    // No more than 11 works of a millisecond go into the 10 ms of a group; by number 128 would.
+    // No more than 11 works of a millisecond go into a group by its time; by number 128 would.
     const groups = count(statements, 'COMMIT');
     expect(groups).toBeGreaterThanOrEqual(works / 11);
     expect(turns).toBeGreaterThanOrEqual(groups - 1);
+  });
+
+  test('turns within a group, too, and nothing of it is seen before all of it is committed', async () => {
+    const { writer, statements, kept } = openNotes({ ...inOneGroup, maxSliceMs: 0.5 });
+    const seen: string[][] = [];
+    let ticking = setImmediate(function tick() {
+      if (count(statements, 'COMMIT') === 0) seen.push(kept());
+      ticking = setImmediate(tick);
+    });
+    onTestFinished(() => clearImmediate(ticking));
+    const works = 50;
+    await Promise.all(
+      Array.from({ length: works }, (_, index) =>
+        writer.write(async (tx) => {
+          tx.add(String(index));
+          const until = performance.now() + 1;
+          while (performance.now() < until);
+        }),
+      ),
+    );
+    expect(count(statements, 'COMMIT')).toBe(1);
+    expect(kept()).toHaveLength(works);
+    // Work by work, unless a turn took longer than a work: then the next slice has as much.
+    expect(seen.length).toBeGreaterThan(works / 5);
+    expect(new Set(seen.flat())).toEqual(new Set());
   });
 
   test('turns while 5,000 quick works are written', async () => {
@@ -481,63 +506,71 @@ describe('a COMMIT that fails', () => {
   });
 });
 
-test('whatever goes wrong, all that was acknowledged is there and nothing that was refused is', async () => {
-  const { writer, connection, kept } = openNotes();
-  const deeds = {
-    write: async () => {},
-    throw: async () => {
-      throw new Error('on purpose');
-    },
-    breakRule: async (tx: Notes) => {
-      tx.add('twin');
-      tx.add('twin');
-    },
-    lose: async (tx: Notes) => losses['a constraint that rolls back']?.(tx),
-    loseAndGoOn: async (tx: Notes) => {
-      try {
-        losses['a constraint that rolls back']?.(tx);
-      } catch {
-        await null;
-      }
-    },
-    wait: async () => void (await nextTurn()),
-    orphan: async (tx: Notes) => {
-      tx.exec('PRAGMA defer_foreign_keys = ON');
-      tx.exec(`INSERT INTO notes (text, parent) VALUES ('orphan', 'nobody')`);
-    },
-  } satisfies Record<string, (tx: Notes) => Promise<void>>;
-  const names = Object.keys(deeds) as (keyof typeof deeds)[];
-  let serial = 0;
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.record({ deed: fc.constantFrom(...names), waits: fc.nat(9).map((n) => n === 0) }), { maxLength: 25 }),
-      async (works) => {
-        const before = new Set(kept());
-        const running: Promise<string[]>[] = [];
-        for (const { deed, waits } of works) {
-          const texts = [`${++serial} first`, `${serial} last`];
-          const write = writer.write(async (tx) => {
-            tx.add(texts[0] as string);
-            await deeds[deed](tx);
-            try {
-              tx.add(texts[1] as string);
-            } catch (error) {
-              // A careless work, that takes the loss of its transaction for nothing.
-              if (deed !== 'loseAndGoOn') throw error;
-            }
-            return texts;
-          });
-          running.push(write.catch(() => []));
-          if (waits) await nextTurn();
-        }
-        const acknowledged = (await Promise.all(running)).flat();
-        expect(kept().filter((text) => !before.has(text))).toEqual(acknowledged.sort());
-        expect(connection.inTransaction).toBe(false);
+test.each([
+  { slices: 'the usual ones', options: {} },
+  { slices: 'a turn of the loop after each work', options: { maxSliceMs: 0 } },
+])(
+  'whatever goes wrong, all that was acknowledged is there and nothing that was refused is: $slices',
+  async ({ options }) => {
+    const { writer, connection, kept } = openNotes(options);
+    const deeds = {
+      write: async () => {},
+      throw: async () => {
+        throw new Error('on purpose');
       },
-    ),
-    { numRuns: effort(60, 600) },
-  );
-});
+      breakRule: async (tx: Notes) => {
+        tx.add('twin');
+        tx.add('twin');
+      },
+      lose: async (tx: Notes) => losses['a constraint that rolls back']?.(tx),
+      loseAndGoOn: async (tx: Notes) => {
+        try {
+          losses['a constraint that rolls back']?.(tx);
+        } catch {
+          await null;
+        }
+      },
+      wait: async () => void (await nextTurn()),
+      orphan: async (tx: Notes) => {
+        tx.exec('PRAGMA defer_foreign_keys = ON');
+        tx.exec(`INSERT INTO notes (text, parent) VALUES ('orphan', 'nobody')`);
+      },
+    } satisfies Record<string, (tx: Notes) => Promise<void>>;
+    const names = Object.keys(deeds) as (keyof typeof deeds)[];
+    let serial = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ deed: fc.constantFrom(...names), waits: fc.nat(9).map((n) => n === 0) }), {
+          maxLength: 25,
+        }),
+        async (works) => {
+          const before = new Set(kept());
+          const running: Promise<string[]>[] = [];
+          for (const { deed, waits } of works) {
+            const texts = [`${++serial} first`, `${serial} last`];
+            const write = writer.write(async (tx) => {
+              tx.add(texts[0] as string);
+              await deeds[deed](tx);
+              try {
+                tx.add(texts[1] as string);
+              } catch (error) {
+                // A careless work, that takes the loss of its transaction for nothing.
+                if (deed !== 'loseAndGoOn') throw error;
+              }
+              return texts;
+            });
+            running.push(write.catch(() => []));
+            if (waits) await nextTurn();
+          }
+          const acknowledged = (await Promise.all(running)).flat();
+          expect(kept().filter((text) => !before.has(text))).toEqual(acknowledged.sort());
+          expect(connection.inTransaction).toBe(false);
+        },
+      ),
+      { numRuns: effort(60, 600) },
+    );
+  },
+);
 
 describe('a lock that another process holds', () => {
   test('is waited for without stopping the event loop, and the work is written when it is released', async () => {

@@ -14,8 +14,10 @@ const settledAtOnce = 4;
 export interface WriterOptions {
   /** How long a work waits for a lock that another process holds. */
   readonly busyTimeoutMs?: number;
-  /** The longest that one group may hold the event loop before it commits. With less, more commits cost throughput. */
+  /** How long the works of one group may take before it commits. With less, more commits cost throughput. */
   readonly maxGroupMs?: number;
+  /** After so long within a group the event loop turns, so that who only reads need not wait for all of it. */
+  readonly maxSliceMs?: number;
   /** Called at the beginning of each transaction. What it throws is what all works end with that wait. */
   readonly onBegin?: () => void;
   /** Called after each group, once it is committed or undone, before its promises settle. */
@@ -34,9 +36,10 @@ interface Job<Tx> {
 type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 /**
- * The single writer. Works queue; each turn of the event loop takes what waits into one
- * `BEGIN IMMEDIATE … COMMIT`, each work in a savepoint of its own unless it is alone, and no promise
- * settles before the commit. So one wait for the disk serves all that came in a turn.
+ * The single writer. Works queue, and what waits goes together into one `BEGIN IMMEDIATE … COMMIT`, each
+ * work in a savepoint of its own unless it is alone, and no promise settles before the commit. So one wait
+ * for the disk serves all that came meanwhile. Between works the event loop may turn: what is not committed
+ * can be seen on this connection only, over which nobody else reads or writes.
  *
  * A work awaits nothing but its transaction and therefore ends within microtasks. One that does not
  * is a fault of the program: before the event loop turns, it is revoked, undone and failed.
@@ -47,6 +50,7 @@ export class Writer<Tx> {
   readonly #transactionFor: (lease: Lease) => Tx;
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
+  readonly #maxSliceMs: number;
   readonly #onBegin: () => void;
   readonly #onCommit: () => void;
   readonly #onGroup: (works: number, durationMs: number) => void;
@@ -66,6 +70,7 @@ export class Writer<Tx> {
     {
       busyTimeoutMs = 5_000,
       maxGroupMs = 2,
+      maxSliceMs = 0.5,
       onBegin = () => {},
       onCommit = () => {},
       onGroup = () => {},
@@ -76,6 +81,7 @@ export class Writer<Tx> {
     this.#transactionFor = transactionFor;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
+    this.#maxSliceMs = maxSliceMs;
     this.#onBegin = onBegin;
     this.#onCommit = onCommit;
     this.#onGroup = onGroup;
@@ -158,10 +164,11 @@ export class Writer<Tx> {
 
   /** @returns how many of the group were done; the others wait again */
   async #commitGroup(group: readonly Job<Tx>[]): Promise<number> {
-    const startedMs = performance.now();
+    const slices = new Slices(this.#maxSliceMs);
     const alone = group.length === 1; // there is nobody whom undoing the whole transaction could hurt
     const done: [Job<Tx>, Outcome][] = [];
     for (const [index, job] of group.entries()) {
+      await slices.turn();
       const outcome = await (alone ? this.#run(job) : this.#runInSavepoint(job));
       if (!this.#connection.inTransaction) {
         // SQLite rolled everything back (SQLITE_FULL and others do): nothing of the group happened.
@@ -169,7 +176,7 @@ export class Writer<Tx> {
         return group.length;
       }
       done.push([job, outcome]);
-      if (performance.now() - startedMs > this.#maxGroupMs) {
+      if (slices.heldMs > this.#maxGroupMs) {
         this.#queue.unshift(...group.slice(index + 1));
         break;
       }
@@ -177,7 +184,7 @@ export class Writer<Tx> {
     const undone = alone && done.some(([, outcome]) => 'error' in outcome);
     const failure = undone ? this.#rollback() : this.#commit();
     this.#onCommit();
-    this.#onGroup(done.length, performance.now() - startedMs);
+    this.#onGroup(done.length, slices.heldMs);
     for (const [index, [job, outcome]] of done.entries()) {
       if (index > 0 && index % settledAtOnce === 0) await nextTurn();
       settle(job, failure ?? outcome);
@@ -237,6 +244,34 @@ export class Writer<Tx> {
     } catch {
       // It failed because SQLite had rolled back already; the connection is out of the transaction.
     }
+  }
+}
+
+/** Keeps the time of a group, which lets the event loop turn between its works. */
+class Slices {
+  readonly #leastMs: number;
+  #limitMs: number;
+  #endedMs = 0;
+  #startedMs = performance.now();
+
+  constructor(leastMs: number) {
+    this.#leastMs = leastMs;
+    this.#limitMs = leastMs;
+  }
+
+  /** How long the group has held the event loop so far. */
+  get heldMs(): number {
+    return this.#endedMs + performance.now() - this.#startedMs;
+  }
+
+  /** Lets the loop turn when the slice is over. The next is as long as that turn was: however much others do, writes get half of the loop. */
+  async turn(): Promise<void> {
+    const leftMs = performance.now();
+    if (leftMs - this.#startedMs < this.#limitMs) return;
+    await nextTurn();
+    this.#endedMs += leftMs - this.#startedMs;
+    this.#startedMs = performance.now();
+    this.#limitMs = Math.max(this.#leastMs, this.#startedMs - leftMs);
   }
 }
 

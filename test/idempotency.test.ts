@@ -2,6 +2,7 @@ import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { scopes } from '../src/domain/caller.ts';
+import { createConversation } from '../src/domain/conversations.ts';
 import { recoverWebhook } from '../src/domain/deliveries.ts';
 import { operations } from '../src/domain/operations.ts';
 import type { Storage } from '../src/domain/ports.ts';
@@ -375,6 +376,31 @@ describe('a key', () => {
     const input = { id, since: '2026-11-01T00:00:00Z', idempotencyKey: 'k' };
     await expect(recoverWebhook.execute({ ...world, storage: breaking }, caller, input)).rejects.toThrow('broke off');
     expect(await recoverWebhook.execute(world, caller, input)).toMatchObject({ count: 650 });
+  });
+
+  test('of another process is given as such, though this one had worked at it in a transaction that was lost', async () => {
+    const client = await server.account();
+    const { world } = server.app;
+    const caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) } as const;
+    const input = createConversation.parse({ subject: 'Once', idempotencyKey: 'k' });
+    let theirs: unknown;
+    const losing: Storage = {
+      ...world.storage,
+      async write(work) {
+        const lost = new Error('lost');
+        const attempt = world.storage.write(async (tx) => {
+          await work(tx);
+          throw lost;
+        });
+        await expect(attempt).rejects.toBe(lost);
+        theirs = await createConversation.run(world, caller, input);
+        return await world.storage.write(work);
+      },
+    };
+    let replays = 0;
+    const result = await createConversation.run({ ...world, storage: losing }, caller, input, () => replays++);
+    expect(result).toEqual(theirs);
+    expect(replays).toBe(1);
   });
 
   test('is forgotten by the tick once it is a day old', async () => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Caller } from './caller.ts';
 import { DomainError } from './errors.ts';
-import type { Reads, Secrets, Transaction } from './ports.ts';
+import type { Reads, Secrets, Storage, Transaction } from './ports.ts';
 
 /** How long a key holds the result of its first request. */
 export const idempotencyMs = 24 * 3_600_000;
@@ -39,6 +39,9 @@ export interface KeptResult {
   readonly createdAtMs: number;
 }
 
+/** @param part the result of a part, if there is one to go on from */
+type Work<Output> = (tx: Transaction, part?: Output) => Promise<Output>;
+
 interface Request<Output> {
   readonly caller: Caller;
   readonly now: number;
@@ -49,6 +52,12 @@ interface Request<Output> {
   readonly key: string;
   readonly repeatable: Pick<Repeatable<never, Output>, 'kept' | 'conversationIdOf' | 'isPartial'>;
   readonly onReplay: () => void;
+}
+
+/** What came of a work, or of the same request before. */
+interface Outcome<Output> {
+  readonly output: Output;
+  readonly isReplay: boolean;
 }
 
 /** Runs works so that each key's effect happens once, and its result is stored with it or not at all. */
@@ -66,17 +75,21 @@ export class Once<Output> {
   }
 
   /**
-   * Runs the work and keeps its result, unless there is one to be given again.
-   * @param work is given the result of a part, if there is one to go on from
+   * Runs the work in a transaction and keeps its result, unless there is one to be given again.
    * @throws IDEMPOTENCY_KEY_REUSED when the key came with another request; NOT_FOUND when the result was erased
    */
-  async run(tx: Transaction, work: (tx: Transaction, part?: Output) => Promise<Output>): Promise<Output> {
-    const { caller, key, now, repeatable, onReplay } = this.#request;
+  async run(storage: Pick<Storage, 'write'>, work: Work<Output>): Promise<Output> {
+    // A transaction may be undone and tried again: what it has come to counts once it is committed.
+    const { output, isReplay } = await storage.write((tx) => this.#workOrReplay(tx, work));
+    if (!isReplay) this.#hasWorked = true;
+    else if (!this.#hasWorked) this.#request.onReplay();
+    return output;
+  }
+
+  async #workOrReplay(tx: Transaction, work: Work<Output>): Promise<Outcome<Output>> {
+    const { caller, key, now, repeatable } = this.#request;
     const before = await this.#find(tx);
-    if (before !== undefined && repeatable.isPartial?.(before) !== true) {
-      if (!this.#hasWorked) onReplay();
-      return before;
-    }
+    if (before !== undefined && repeatable.isPartial?.(before) !== true) return { output: before, isReplay: true };
     const output = await work(tx, before);
     await tx.keptResults.put(caller.account.id, key, {
       fingerprint: this.#fingerprint,
@@ -84,8 +97,7 @@ export class Once<Output> {
       conversationId: repeatable.conversationIdOf?.(output) ?? null,
       createdAtMs: now,
     });
-    this.#hasWorked = true;
-    return output;
+    return { output, isReplay: false };
   }
 
   /** The result of the same request before, if there was one. */

@@ -119,7 +119,7 @@ export function operation<Schema extends z.ZodType, Output>(
           ...context,
           // What was kept under this key is a result of this operation: its fingerprint says so.
           once: <T>(work: (tx: Transaction, part?: T) => Promise<T>) =>
-            world.storage.write((tx) => once.run(tx, work as () => Promise<never>)) as Promise<unknown> as Promise<T>,
+            once.run(world.storage, work as () => Promise<never>) as Promise<unknown> as Promise<T>,
         },
         input,
       );

@@ -259,6 +259,17 @@ test.each([
   },
 );
 
+/** As a newer version would. */
+function migrateFurther(path: string): void {
+  const newer = new Database(path);
+  newer.exec(`BEGIN IMMEDIATE;
+    ALTER TABLE accounts ADD COLUMN colour TEXT;
+    ALTER TABLE rate_windows RENAME COLUMN count TO spent;
+    INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9e12);
+    COMMIT`);
+  newer.close();
+}
+
 describe('a file that a newer version migrates while this one serves it', () => {
   test('is written no more by this one, which says so on both faces and to probes, and reads on', async () => {
     const server = await startTestServer();
@@ -269,13 +280,7 @@ describe('a file that a newer version migrates while this one serves it', () => 
     expect((await poor.rest('GET', '/account')).status).toBe(200);
     expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
 
-    const newer = new Database(server.databasePath);
-    newer.exec(`BEGIN IMMEDIATE;
-      ALTER TABLE accounts ADD COLUMN colour TEXT;
-      ALTER TABLE rate_windows RENAME COLUMN count TO spent;
-      INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9e12);
-      COMMIT`);
-    newer.close();
+    migrateFurther(server.databasePath);
 
     const detail = 'The database was migrated by a newer version of the service, which is to take over.';
     for (let again = 0; again < 2; again++) {
@@ -290,6 +295,22 @@ describe('a file that a newer version migrates while this one serves it', () => 
       expect(await poor.rest('GET', '/account')).toMatchObject({ status: 503, body: { code: 'UNAVAILABLE', detail } });
       expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
     }
+  });
+
+  test('is not written even if it was migrated in the very moment in which it was opened', async () => {
+    const path = await migratedFile();
+    let isMigrated = false;
+    const storage = openSqliteStorage(path, {
+      onStatement(sql) {
+        if (isMigrated || !sql.includes('wal_checkpoint')) return; // it is past its own look at the migrations
+        isMigrated = true;
+        migrateFurther(path);
+      },
+    });
+    onTestFinished(() => storage.close());
+    expect(isMigrated).toBe(true);
+    await expect(storedAccount(storage)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(query(path, 'SELECT id FROM accounts')).toEqual([]);
   });
 
   test('is written on when the schema was changed by nobody’s migration', async () => {

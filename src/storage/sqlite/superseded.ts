@@ -11,7 +11,8 @@ import { type Connection, stateOf } from './open.ts';
  */
 export function refuseSuperseded(connection: Connection): () => void {
   const schemaVersion = connection.prepare<[], number>('PRAGMA schema_version').pluck();
-  let known = schemaVersion.get();
+  // What there was at the opening says nothing: a newer version can have come between that and the first transaction.
+  let known: number | undefined;
   return () => {
     const version = schemaVersion.get();
     if (version === known) return;

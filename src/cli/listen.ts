@@ -40,11 +40,15 @@ async function listen(options: ListenOptions): Promise<void> {
       ...(options.after === undefined ? {} : { after: options.after }),
     });
     const stream = subscription.follow();
-    untilStopped().addEventListener('abort', () => stream.end());
+    const stopWaiting = untilStopped(() => stream.end());
     // What is said about the events goes beside them, so that they alone can be piped on.
     console.error(`Following the events of ${caller.account.name}; Ctrl-C ends it.`);
-    for await (const events of stream) {
-      for (const event of events) show(event, options, await forward?.send(event));
+    try {
+      for await (const events of stream) {
+        for (const event of events) show(event, options, await forward?.send(event));
+      }
+    } finally {
+      stopWaiting();
     }
     console.error(`To go on from here: --after ${stream.cursor}`);
   }).finally(() => forward?.close());
@@ -82,14 +86,15 @@ function forwarder(url: string, { secret: given }: ListenOptions) {
   };
 }
 
-/** Aborts at the first SIGINT or SIGTERM. Until then it keeps the program alive, which waits for nothing else. */
-function untilStopped(): AbortSignal {
-  const stop = new AbortController();
+/**
+ * Calls back at the first SIGINT or SIGTERM, and until then keeps the program alive, which waits for nothing else.
+ * @returns ends that
+ */
+function untilStopped(onStop: () => void): () => void {
   const alive = setInterval(() => {}, 60_000);
-  const onSignal = (): void => {
+  process.once('SIGINT', onStop).once('SIGTERM', onStop);
+  return () => {
     clearInterval(alive);
-    stop.abort();
+    process.off('SIGINT', onStop).off('SIGTERM', onStop);
   };
-  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
-  return stop.signal;
 }

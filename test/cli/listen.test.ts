@@ -1,5 +1,6 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import Database from 'better-sqlite3';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/cli/clock.ts';
@@ -69,6 +70,21 @@ test('listen goes on from a cursor, with the types asked for, as lines of JSON',
   await listening.ended;
   const all = await account.rest('GET', '/events');
   expect(JSON.parse(printed)).toEqual(all.body.data.at(-1));
+});
+
+test('listen ends and says so when it was away for so long that the log does not reach back any more', async () => {
+  const { account, server, environment } = await serverWithAccount();
+  const listening = start(['listen'], { environment });
+  await listening.told('Following');
+  listening.signal('SIGSTOP');
+  for (const name of ['Ada', 'Grace']) await account.rest('POST', '/leads', { body: { name, phone: '1' } });
+  const database = new Database(server.databasePath);
+  database.exec('DELETE FROM events WHERE sequence = 1');
+  database.close();
+  listening.signal('SIGCONT');
+  const { code, stderr } = await listening.ended;
+  expect(code).toBe(1);
+  expect(stderr).toContain('no longer');
 });
 
 test('listen forwards events, signed as a webhook is, and shows what was answered', async () => {

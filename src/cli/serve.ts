@@ -16,8 +16,13 @@ export function addServe(program: Command): void {
       const log = createLog(config.logLevel);
       const { startServer } = await import('./server.ts'); // the other commands need none of it
       const server = await startServer({ config, log, clock: systemClock });
-      if (!config.production) await introduceYourself(server.app.world, server.url);
       const stopping = untilAskedToStop(config);
+      try {
+        if (!config.production) await introduceYourself(server.app.world, server.url);
+      } catch (error) {
+        await server.close();
+        throw error;
+      }
       log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
       await stopping;
       if (config.shutdownDelayMs > 0) {

@@ -2,6 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account } from '../../src/domain/accounts.ts';
 import { clientOf } from '../support/client.ts';
@@ -38,6 +39,16 @@ describe('the first account', () => {
     expect(greeting).not.toMatch(secretPattern);
     expect(await commandLine(path).json<Account[]>('account', 'list')).toEqual([]);
   });
+});
+
+test('a server that cannot make the first account ends and says why', async () => {
+  const path = join(temporaryFolder(), 'a.db');
+  await commandLine(path).json('migrate');
+  const database = new Database(path);
+  database.exec(`CREATE TRIGGER full BEFORE INSERT ON accounts BEGIN SELECT RAISE(ABORT, 'there is no room'); END`);
+  database.close();
+  const { code, stderr } = await run(['serve'], { environment: { DATABASE_URL: `file:${path}`, PORT: '0' } });
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('there is no room') });
 });
 
 describe('SIGTERM', () => {

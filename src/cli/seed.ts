@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { readConfig } from '../config.ts';
 import { type Account, createAccount } from '../domain/accounts.ts';
 import type { NewApiKey } from '../domain/api-keys.ts';
+import { addMonths } from '../domain/calendar.ts';
 import { notFound } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import type { BulkRows } from '../storage/sqlite/bulk-rows.ts';
@@ -10,7 +11,6 @@ import { Historian } from './seed/historian.ts';
 import { shopName } from './seed/people.ts';
 import { Progress } from './seed/progress.ts';
 import { Random } from './seed/random.ts';
-import { monthsBefore } from './seed/timeline.ts';
 import type { Commission } from './seed/worker.ts';
 import { nothing, type Written, withMore } from './seed/written.ts';
 import { untilAskedToStop } from './stop.ts';
@@ -87,7 +87,7 @@ interface Tools {
 async function fill(world: World, options: SeedOptions, tools: Tools): Promise<void> {
   const { conversations, months, randomSeed, json = false } = options;
   const toMs = world.clock.now();
-  const fromMs = monthsBefore(toMs, months);
+  const fromMs = addMonths(toMs, -months);
   const eventsFromMs = toMs - tools.eventRetentionMs;
   const startedMs = performance.now();
   const accounts: Seeded[] = [];

@@ -130,8 +130,8 @@ function monthOf(clock: number): number {
   return date.getUTCFullYear() * 12 + date.getUTCMonth();
 }
 
-/** The same day and time in another month, or the last day of it if it is shorter. */
-function addMonths(clock: number, months: number): number {
+/** The same day and time in another month, or the last day of it if it is shorter. @param clock epoch milliseconds, as in UTC */
+export function addMonths(clock: number, months: number): number {
   const date = new Date(clock);
   const day = date.getUTCDate();
   date.setUTCMonth(date.getUTCMonth() + months, 1);

@@ -216,7 +216,7 @@ export type ConversationInput = Omit<ReturnType<(typeof createConversation)['par
 
 /**
  * A new conversation, and its first message if it has one.
- * @throws INVALID_TRANSITION, QUOTA_EXCEEDED
+ * @throws INVALID_TRANSITION
  */
 export function newConversation(
   input: ConversationInput,

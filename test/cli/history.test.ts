@@ -4,9 +4,10 @@ import { History, type HistoryOptions } from '../../src/cli/seed/history.ts';
 import { lifeOf } from '../../src/cli/seed/life.ts';
 import { Random } from '../../src/cli/seed/random.ts';
 import { longestStory } from '../../src/cli/seed/story.ts';
-import { arrivals, dayMs, hourMs, monthsBefore } from '../../src/cli/seed/timeline.ts';
+import { arrivals, dayMs, hourMs } from '../../src/cli/seed/timeline.ts';
 import { nothing, withMore } from '../../src/cli/seed/written.ts';
 import type { Account } from '../../src/domain/accounts.ts';
+import { addMonths } from '../../src/domain/calendar.ts';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { createConversation, deleteConversation, updateConversation } from '../../src/domain/conversations.ts';
 import { createIds } from '../../src/domain/ids.ts';
@@ -213,7 +214,7 @@ describe('conversations begin', () => {
   });
 
   test('so many months ago, also where a month is shorter', () => {
-    const earlier = (time: string, months: number) => new Date(monthsBefore(Date.parse(time), months)).toISOString();
+    const earlier = (time: string, months: number) => new Date(addMonths(Date.parse(time), -months)).toISOString();
     expect(earlier('2026-11-21T06:12:00.000Z', 3)).toBe('2026-08-21T06:12:00.000Z');
     expect(earlier('2026-03-31T23:00:00.000Z', 1)).toBe('2026-02-28T23:00:00.000Z');
     expect(earlier('2026-01-31T00:00:00.000Z', 14)).toBe('2024-11-30T00:00:00.000Z');

@@ -56,14 +56,3 @@ export function atWork(random: Random, atMs: number): number {
   const opensMs = midnight + opensAt * hourMs + (hour < opensAt ? 0 : dayMs);
   return Math.floor(opensMs + random.logNormal(25 * minuteMs, 0.8));
 }
-
-/** The same time of the month, so many months before; the last day of a month that is too short for it. */
-export function monthsBefore(atMs: number, months: number): number {
-  const at = new Date(atMs);
-  const day = at.getUTCDate();
-  at.setUTCDate(1);
-  at.setUTCMonth(at.getUTCMonth() - months);
-  const lastDay = new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1, 0)).getUTCDate();
-  at.setUTCDate(Math.min(day, lastDay));
-  return at.getTime();
-}

@@ -7,8 +7,8 @@ import { eventReads } from './events.ts';
 import { leased } from './guard.ts';
 import { type Connection, openWriter, stopBlocking } from './open.ts';
 import type { Queries } from './queries.ts';
-import { checkpoint } from './storage.ts';
 import { accountTotals, conversations, events, leads, messages } from './tables.ts';
+import { emptyLog } from './write-ahead-log.ts';
 import { pause, Writer } from './writer.ts';
 
 // The second half of writing in bulk: rows that were made elsewhere are added, and nothing is looked at but what has
@@ -62,7 +62,7 @@ export class BulkWriter {
 
   async close(): Promise<void> {
     await this.#writer.close();
-    checkpoint(this.#connection);
+    emptyLog(this.#connection);
     this.#connection.close();
   }
 

@@ -30,6 +30,7 @@ import { refuseSuperseded } from './superseded.ts';
 import { Commits } from './unchanged.ts';
 import { CommitWatch } from './watch.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
+import { emptyLog } from './write-ahead-log.ts';
 import { type Lease, Writer, type WriterOptions } from './writer.ts';
 
 export interface SqliteStorage extends Storage {
@@ -79,7 +80,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
       await checkpointer.close();
       watch.close();
       reading.close();
-      checkpoint(writing);
+      emptyLog(writing); // or another process will
       writing.close();
     },
   };
@@ -155,13 +156,4 @@ function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Tran
     analytics: analytics(lease),
     rateWindows: rateWindows(lease),
   });
-}
-
-/** Folds the write-ahead log into the file, unless another process still reads it. */
-export function checkpoint(connection: Connection): void {
-  try {
-    connection.pragma('wal_checkpoint(TRUNCATE)');
-  } catch {
-    // Another connection will do it.
-  }
 }

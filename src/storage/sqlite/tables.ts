@@ -16,7 +16,10 @@ import type { DisabledReason, SigningSecret } from '../../domain/webhook.ts';
 // messages, events, rate_windows, analytics_counters and analytics_histograms are WITHOUT ROWID, which drizzle cannot say: their rows then lie
 // in the order in which they are read. The migration that makes them was completed by hand.
 
-/** Facts about the database itself: `epoch` names its event log, and with `token_key` its tokens are signed. */
+/**
+ * Facts about the database itself: `epoch` names its event log, with `token_key` its tokens are signed, and `revocations`
+ * and `erasures` count what whoever keeps credentials or conversations in memory has to take notice of.
+ */
 export const meta = sqliteTable('meta', {
   name: text().primaryKey(),
   value: text().notNull(),

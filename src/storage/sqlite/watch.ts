@@ -1,5 +1,6 @@
 import type { Touched } from '../../domain/ports.ts';
 import type { Connection } from './open.ts';
+import { emptyLog } from './write-ahead-log.ts';
 
 type Listener = (touched?: Touched) => void;
 
@@ -80,7 +81,7 @@ export class CommitWatch {
   /** Empties the write-ahead log, which still holds what was erased: at once, or as soon as others let it. */
   cleanLog(): void {
     clearTimeout(this.#cleaning);
-    this.#cleaning = this.#truncateLog() ? undefined : setTimeout(() => this.cleanLog(), cleanRetryMs).unref();
+    this.#cleaning = emptyLog(this.#connection) ? undefined : setTimeout(() => this.cleanLog(), cleanRetryMs).unref();
   }
 
   close(): void {
@@ -91,16 +92,6 @@ export class CommitWatch {
   #stopPolling(): void {
     clearInterval(this.#polling);
     this.#polling = undefined;
-  }
-
-  /** @returns whether it is empty */
-  #truncateLog(): boolean {
-    try {
-      const [result] = this.#connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
-      return result?.busy === 0;
-    } catch {
-      return false; // another connection reads or writes
-    }
   }
 
   #poll(): void {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Pace } from '../../domain/pace.ts';
 import { asDomainError, isBusy, unavailable } from './errors.ts';
 import type { Connection } from './open.ts';
@@ -320,10 +321,6 @@ function withinMicrotasks(work: () => Promise<unknown>, lease: Lease): Promise<O
       end({ error });
     }
   });
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 export function pause(ms: number): Promise<void> {

@@ -62,6 +62,7 @@ interface Begun {
 interface Tried {
   /** Whether the receiver took it; undefined when that says nothing of the receiver. */
   readonly succeeded?: boolean;
+  /** Makes it of the row as it is by then: it may have been redelivered since it was claimed. */
   readonly change: (now: number, current: Current) => Recorded;
 }
 
@@ -218,7 +219,7 @@ export class WebhookSender {
 
   /** Makes one attempt. Never rejects. @returns what is to be recorded of it */
   async #try({ claimed: { delivery, webhook }, body }: Begun): Promise<Tried> {
-    if (body === undefined) return { change: (now) => ({ delivery: withoutEvent(delivery, now) }) };
+    if (body === undefined) return { change: (now, current) => ({ delivery: withoutEvent(current.delivery, now) }) };
     const { clock, post, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
     const trace = traceOf(delivery);
@@ -232,11 +233,11 @@ export class WebhookSender {
     };
     const outcome = await post.send(letter);
     if (outcome.status === null && this.#giveUp.signal.aborted) {
-      return { change: (now) => ({ delivery: givenBack(delivery, now) }) };
+      return { change: (now, current) => ({ delivery: givenBack(current.delivery, now) }) };
     }
     if (outcome.isOurs === true) {
       log.warn({ deliveryId: delivery.id, error: outcome.error }, 'could not send for want of something here');
-      return { change: (now) => ({ delivery: givenBack(delivery, now + shortageMs) }) };
+      return { change: (now, current) => ({ delivery: givenBack(current.delivery, now + shortageMs) }) };
     }
     const succeeded = isSuccess(outcome);
     const { status, error, durationMs } = outcome;

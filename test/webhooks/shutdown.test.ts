@@ -6,7 +6,7 @@ import { TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/subscribe.ts';
-import { anywhere, eventually, gate, sceneOf, startConversation } from '../support/webhooks.ts';
+import { anywhere, eventually, gate, sceneOf, secondMs, startConversation } from '../support/webhooks.ts';
 
 // What becomes of letters in flight when the server is closed, and how the next one goes on with them.
 
@@ -63,6 +63,31 @@ test('what has not ended within the grace time is given up, and sent at once by 
     (all) => all.filter(({ status }: { status: string }) => status === 'succeeded').length === 4,
   );
   expect(list.map(({ attemptCount }: { attemptCount: number }) => attemptCount).sort()).toEqual([0, 1, 1, 1, 1]);
+  await next.close();
+});
+
+test('what is redelivered while it is tried has the whole schedule ahead of it, also when that attempt is given up', async () => {
+  const [clock, databasePath] = [new TestClock(), join(temporaryFolder(), 'test.db')];
+  const server = await start(databasePath, clock, 0);
+  const scene = await sceneOf(server, await server.account(), ({ number }) =>
+    number === 2 ? { instead: 'hang' } : { status: 500 },
+  );
+  const { id } = await scene.webhook();
+  await startConversation(scene.client);
+  const delivery = await scene.attempted(id, 1);
+  await scene.advanceTo(delivery.nextAttemptAt);
+  await until(() => scene.receiver.letters.length === 2);
+  await scene.client.rest('POST', `/webhooks/${id}/deliveries/${delivery.id}/redeliver`);
+  await server.close();
+
+  const next = await start(databasePath, clock, 0);
+  const client = next.clientFor(scene.client.secret);
+  const { attempts, nextAttemptAt } = await eventually(
+    async () => (await client.rest('GET', `/webhooks/${id}/deliveries/${delivery.id}`)).body,
+    ({ attemptCount }) => attemptCount === 2,
+  );
+  expect(attempts.map(({ trigger }: { trigger: string }) => trigger)).toEqual(['schedule', 'manual']);
+  expect(Date.parse(nextAttemptAt) - clock.nowMs, 'the first wait, and not the second').toBeLessThan(6.1 * secondMs);
   await next.close();
 });
 

@@ -21,6 +21,9 @@ export interface ThreadOptions extends PostOptions {
   readonly maxResponseBytes: number;
 }
 
+/** Who has sent a letter: is told what became of it. */
+type Sender = (outcome: Outcome) => void;
+
 /** What is in flight is bounded: see lanes.ts. */
 const memory: ResourceLimits = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 48 };
 const program = threadModule('delivery/posting');
@@ -31,8 +34,10 @@ const program = threadModule('delivery/posting');
  */
 export class PostOffice {
   readonly #options: PostOptions;
-  readonly #waiting = new Map<number, (outcome: Outcome) => void>();
-  #outbox: [number, Letter][] = [];
+  /** Who waits for the letters that the thread has, by their numbers. */
+  readonly #waiting = new Map<number, Sender>();
+  /** What no thread has yet: when one ends, that is for the next. */
+  #outbox: { readonly letter: Letter; readonly sender: Sender }[] = [];
   #thread: Worker | undefined;
   #count = 0;
   #isGivenUp = false;
@@ -43,11 +48,9 @@ export class PostOffice {
 
   /** Never rejects. */
   send(letter: Letter): Promise<Outcome> {
-    return new Promise((resolve) => {
-      const number = this.#count++;
-      this.#waiting.set(number, resolve);
+    return new Promise((sender) => {
       // Those of one turn of the event loop go together.
-      if (this.#outbox.push([number, letter]) === 1) setImmediate(() => this.#dispatch());
+      if (this.#outbox.push({ letter, sender }) === 1) setImmediate(() => this.#dispatch());
     });
   }
 
@@ -63,13 +66,18 @@ export class PostOffice {
   }
 
   #dispatch(): void {
-    const letters = this.#outbox;
+    const letters = this.#outbox.map(({ letter, sender }) => {
+      const number = this.#count++;
+      this.#waiting.set(number, sender);
+      return [number, letter] as const;
+    });
     this.#outbox = [];
     try {
       this.#thread ??= this.#start();
       this.#thread.postMessage(letters satisfies Request);
     } catch (error) {
-      this.#fail(error); // the system has no thread to give
+      const numbers = letters.map(([number]) => number);
+      this.#fail(numbers, error); // the system has no thread to give
     }
   }
 
@@ -84,23 +92,23 @@ export class PostOffice {
       failure = error; // its exit comes next
     });
     thread.on('exit', () => {
-      this.#thread = undefined;
-      this.#fail(failure);
+      this.#thread = undefined; // only now: so all that waits was for this one
+      this.#fail([...this.#waiting.keys()], failure);
     });
     if (this.#isGivenUp) thread.postMessage('give up' satisfies Request);
     return thread;
   }
 
   #resolve(number: number, outcome: Outcome): void {
-    const resolve = this.#waiting.get(number);
+    const sender = this.#waiting.get(number);
     this.#waiting.delete(number);
-    resolve?.(outcome);
+    sender?.(outcome);
   }
 
-  /** Without its thread nothing is known of what was underway. */
-  #fail(reason: unknown): void {
+  /** Without its thread nothing is known of what it had. */
+  #fail(numbers: readonly number[], reason: unknown): void {
     const error = `The thread that sends has ended: ${String(reason)}`;
     const outcome = { status: null, body: null, error, durationMs: 0, isOurs: true };
-    for (const number of [...this.#waiting.keys()]) this.#resolve(number, outcome);
+    for (const number of numbers) this.#resolve(number, outcome);
   }
 }

@@ -1,5 +1,6 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
-import type { Letter } from '../../src/delivery/letter.ts';
+import type { Letter, Outcome } from '../../src/delivery/letter.ts';
 import { PostOffice, type PostOptions } from '../../src/delivery/post-office.ts';
 import { TestClock } from '../support/clock.ts';
 import { Receiver, type Replies } from '../support/receiver.ts';
@@ -55,6 +56,27 @@ test('when the thread dies, all that was underway has failed for a fault of ours
     expect(outcome.error).toMatch(/^The thread that sends has ended: TypeError/);
   }
   expect(await office.send(letterTo(receiver.url))).toMatchObject({ status: 204 });
+});
+
+test('what was not yet with the thread when it died is sent by the next, and nothing is sent that was given back', async () => {
+  const receiver = await openReceiver();
+  const office = open();
+  const deadly = office.send(undefined as unknown as Letter); // the thread has no guard against that
+  let isDead = false;
+  void deadly.then(() => {
+    isDead = true;
+  });
+  const sent: { id: string; outcome: Promise<Outcome> }[] = [];
+  // One in each turn of the event loop: whenever the end of the thread is noticed, one waits to be handed over.
+  for (let number = 0; !isDead; number++) {
+    await nextTurn();
+    const id = `evt_${number}`;
+    sent.push({ id, outcome: office.send(letterTo(receiver.url, { id })) });
+  }
+  const arrived: string[] = [];
+  for (const { id, outcome } of sent) if ((await outcome).status === 204) arrived.push(id);
+  expect(receiver.letters.map(({ headers }) => headers['webhook-id']).sort()).toEqual(arrived.sort());
+  expect(arrived.length).toBeGreaterThan(1); // the one that waited when the old thread ended, and the one after it
 });
 
 test('when there is no thread to be had, that is a fault of ours', async () => {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { requireScope, type Scope, scopes } from './caller.ts';
+import { type Caller, requireScope, type Scope, scopes } from './caller.ts';
 import { choices } from './choices.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor } from './events.ts';
@@ -102,19 +102,20 @@ export const createApiKey = operation({
     scopes: choices(scopes)
       .nullish()
       .describe('What it may do. By default all that the calling credential may; never more than that.'),
-    expiresAt: timeInput.nullable().optional().describe('When it stops being valid; by default never.'),
+    expiresAt: timeInput
+      .nullable()
+      .optional()
+      .describe('When it stops being valid: not after the calling credential, and by default when that does, if ever.'),
   }),
   errors: ['QUOTA_EXCEEDED'],
   async run({ caller, storage, ids, secrets, now }, input) {
-    for (const scope of input.scopes ?? []) requireScope(caller, scope);
-    if (input.expiresAt != null && input.expiresAt <= now) {
-      throw new DomainError('VALIDATION_FAILED', '`expiresAt` must be in the future.', {
-        faults: [{ pointer: '/expiresAt', detail: 'must be in the future' }],
-      });
-    }
     const prepared = prepareApiKey(
       { ids, secrets, now },
-      { name: input.name, scopes: input.scopes ?? caller.scopes, expiresAtMs: input.expiresAt },
+      {
+        name: input.name,
+        scopes: grantedBy(caller, input.scopes ?? caller.scopes),
+        expiresAtMs: expiryWithin(caller, input.expiresAt, now),
+      },
     );
     return await storage.write(async (tx) => ({
       apiKey: await storeApiKey(tx, caller.account.id, prepared),
@@ -122,6 +123,40 @@ export const createApiKey = operation({
     }));
   },
 });
+
+/**
+ * The scopes of a key that a caller makes: none that the caller does not have itself.
+ * @throws FORBIDDEN
+ */
+function grantedBy(caller: Caller, asked: Iterable<Scope>): ReadonlySet<Scope> {
+  const granted = new Set(asked);
+  for (const scope of granted) requireScope(caller, scope);
+  return granted;
+}
+
+/**
+ * When a key that a caller makes ends: not after the caller itself, or a short-lived credential would be worth a
+ * permanent one.
+ * @throws VALIDATION_FAILED
+ */
+function expiryWithin(
+  { expiresAtMs: endMs }: Caller,
+  asked: number | null | undefined,
+  now: number,
+): number | undefined {
+  if (asked == null) return endMs;
+  if (asked <= now) throw expiryFault('must be in the future');
+  if (endMs !== undefined && asked > endMs) {
+    throw expiryFault(`must not be after ${timestamp(endMs)}, when the calling credential ends`);
+  }
+  return asked;
+}
+
+function expiryFault(detail: string): DomainError {
+  return new DomainError('VALIDATION_FAILED', `\`expiresAt\` ${detail}.`, {
+    faults: [{ pointer: '/expiresAt', detail }],
+  });
+}
 
 export const listApiKeys = operation({
   name: 'listApiKeys',

@@ -73,7 +73,11 @@ const CreateApiKeyInput = builder.inputType('CreateApiKeyInput', {
   fields: (t) => ({
     name: t.string({ required: true, description: 'What it is for: 1 to 200 characters.' }),
     scopes: t.field({ type: [Scope], description: 'What it may do; by default all that the calling credential may.' }),
-    expiresAt: t.field({ type: 'DateTime', description: 'When it stops being valid; by default never.' }),
+    expiresAt: t.field({
+      type: 'DateTime',
+      description:
+        'When it stops being valid: not after the calling credential, and by default when that does, if ever.',
+    }),
   }),
 });
 

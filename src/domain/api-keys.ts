@@ -131,6 +131,13 @@ export const createApiKey = operation({
 function grantedBy(caller: Caller, asked: Iterable<Scope>): ReadonlySet<Scope> {
   const granted = new Set(asked);
   for (const scope of granted) requireScope(caller, scope);
+  // A key is bound to no sender: it would speak as any.
+  if (caller.sender !== undefined && granted.has('conversations:write')) {
+    throw new DomainError(
+      'FORBIDDEN',
+      'A token that is bound to a sender cannot make a key with the scope `conversations:write`.',
+    );
+  }
   return granted;
 }
 

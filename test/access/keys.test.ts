@@ -77,3 +77,15 @@ test('a key that does not end makes keys that do not, unless they are to', async
   const expiresAt = inMs(365 * 24 * 60 * minuteMs);
   expect((await keyOver.REST(account, { expiresAt })).expiresAt).toBe(expiresAt);
 });
+
+describe.each(['REST', 'GraphQL'] as const)('over %s', (face) => {
+  test('a token that speaks as one sender only makes no key that could speak as any', async () => {
+    const client = await ending.token({ sender: 'visitor' });
+    const spelt = (scope: string) => (face === 'REST' ? scope : scope.toUpperCase().replace(':', '_'));
+    expect(await keyOver[face](client)).toMatchObject({ code: 'FORBIDDEN' });
+    const writing = [spelt('conversations:write')];
+    expect(await keyOver[face](client, { scopes: writing })).toMatchObject({ code: 'FORBIDDEN' });
+    const reading = [spelt('conversations:read')];
+    expect(await keyOver[face](client, { scopes: reading })).toMatchObject({ secret: expect.any(String) });
+  });
+});

@@ -11,7 +11,7 @@ import {
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor, eventTypes, newDelivery, sequenceAt } from './events.ts';
 import { keyReused } from './idempotency.ts';
-import { idInput, lowestIdAt } from './ids.ts';
+import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { cursorInput, type List, limitInput, type NewestFirstReads, newestFirst, newestFirstInput } from './paging.ts';
 import type { AttemptRange, Reads, Transaction } from './ports.ts';
@@ -209,23 +209,28 @@ export interface RecoveredWebhook {
   readonly next?: FailedRange | undefined;
 }
 
+/** Which failed deliveries are meant, and from which on they are to be looked at. */
 interface FailedRange {
   readonly fromId: string;
   readonly afterSequence: number;
+  /** Since when they have failed. A version before this one has kept recoveries that had begun without it. */
+  readonly failedFromMs?: number;
 }
 
-/** How many deliveries one transaction starts anew: other writes come in between. */
+/** How many failed deliveries one transaction looks at: other writes come in between. */
 const recoverStep = 200;
 
 export const recoverWebhook = operation({
   name: 'recoverWebhook',
-  summary: 'Repeats all deliveries to a webhook that have failed since a time or a cursor of the event log.',
+  summary: 'Repeats all deliveries to a webhook that have failed since a time, or of events after a cursor of the log.',
   scope: 'webhooks:manage',
   input: z.strictObject({
     id: idInput('webhook').describe('The webhook’s id.'),
     since: z
       .string({ error: 'must be a string' })
-      .describe('A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.')
+      .describe(
+        'A time in RFC 3339: what has failed for good since then is repeated, whenever it happened. Or a cursor of the event log: what has failed of the events after it is.',
+      )
       .meta({ examples: ['2026-11-21T06:12:00.000Z'] }),
   }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
@@ -250,7 +255,7 @@ export const recoverWebhook = operation({
 async function failedSince(tx: Transaction, accountId: string, since: string): Promise<FailedRange> {
   const time = timeInput.safeParse(since);
   return time.success
-    ? { fromId: lowestIdAt('delivery', time.data), afterSequence: 0 }
+    ? { fromId: '', afterSequence: 0, failedFromMs: time.data } // what was made long before may have failed since
     : { fromId: '', afterSequence: await sequenceAt(tx, accountId, since, 'since') };
 }
 
@@ -262,9 +267,18 @@ async function recoverSome(
   range: FailedRange,
   now: number,
 ): Promise<{ count: number; next: FailedRange | undefined }> {
-  const failed = await tx.deliveries.failed(accountId, webhookId, { ...range, limit: recoverStep });
-  const repeated = failed.filter(({ attemptCount }) => attemptCount < maxAttempts);
+  const failed = await tx.deliveries.failed(accountId, webhookId, { fromId: range.fromId, limit: recoverStep });
+  const repeated = failed.filter((delivery) => isMeant(delivery, range) && delivery.attemptCount < maxAttempts);
   for (const delivery of repeated) await tx.deliveries.update(startedAnew(delivery, timestamp(now)));
   const last = failed.length < recoverStep ? undefined : failed.at(-1);
   return { count: repeated.length, next: last && { ...range, fromId: `${last.id}~` } };
+}
+
+/** Samples are not: whoever has asked for one has seen by now what became of it. */
+function isMeant(
+  { eventSequence, completedAt }: StoredDelivery,
+  { afterSequence, failedFromMs = 0 }: FailedRange,
+): boolean {
+  const isAfter = eventSequence !== null && eventSequence > afterSequence;
+  return isAfter && completedAt !== null && Date.parse(completedAt) >= failedFromMs;
 }

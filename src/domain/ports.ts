@@ -339,11 +339,11 @@ export interface DeliveryReads {
   count(accountId: string, webhookId: string): Awaitable<number>;
   /** For each range its attempts in their order. */
   attempts(accountId: string, ranges: readonly AttemptRange[]): Awaitable<readonly (readonly Attempt[])[]>;
-  /** Those that have failed for good, by ascending id; samples are not among them. */
+  /** Those that have failed for good, by ascending id. It costs by the limit alone, however many there are. */
   failed(
     accountId: string,
     webhookId: string,
-    range: { fromId: string; afterSequence: number; limit: number },
+    range: { fromId: string; limit: number },
   ): Awaitable<readonly StoredDelivery[]>;
   /** For each enabled webhook of any account with something pending, when the first of it may be claimed. */
   due(): Awaitable<readonly { webhookId: string; dueAtMs: number }[]>;

@@ -192,7 +192,8 @@ const RecoverWebhookInput = builder.inputType('RecoverWebhookInput', {
     id: t.id({ required: true, description: 'The webhook.' }),
     since: t.string({
       required: true,
-      description: 'A time in RFC 3339, or a cursor of the event log: deliveries of events after it are repeated.',
+      description:
+        'A time in RFC 3339: what has failed for good since then is repeated, whenever it happened. Or a cursor of the event log: what has failed of the events after it is.',
     }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),

@@ -190,8 +190,7 @@ const reads: Calls<Reads> = {
     ],
     count: (deliveries) => deliveries.count(account.id, webhook.id),
     attempts: (deliveries) => deliveries.attempts(account.id, [{ deliveryId: delivery.id, from: 1, to: 5 }]),
-    failed: (deliveries) =>
-      deliveries.failed(account.id, webhook.id, { fromId: delivery.id, afterSequence: 5, limit: 10 }),
+    failed: (deliveries) => deliveries.failed(account.id, webhook.id, { fromId: delivery.id, limit: 10 }),
     // Both look at all webhooks that are enabled: see below.
     due: () => {},
     backlog: () => {},

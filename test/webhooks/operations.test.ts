@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { StoredDelivery } from '../../src/domain/delivery.ts';
 import { timestamp } from '../../src/domain/time.ts';
+import { sampleDelivery } from '../storage/samples.ts';
 import type { Json } from '../support/client.ts';
 import * as select from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import {
   anywhere,
+  dayMs,
   eventually,
   gate,
   hourMs,
@@ -129,13 +131,16 @@ test('the tenth rotation is taken again when the first secret of the day has end
 });
 
 describe('recover', () => {
-  /** A webhook with deliveries that have failed for good, an hour from one to the next; the last is being tried. */
-  async function failed(): Promise<Scene & { id: string; cursors: string[]; times: string[] }> {
+  /**
+   * A webhook with four deliveries that have failed for good and a sample that has, and when each of the four was made
+   * and had failed: an hour from one to the next.
+   */
+  async function failed(): Promise<Scene & { id: string; cursors: string[]; made: string[]; ended: string[] }> {
     const scene = await openScene({ replies: () => ({ status: 500 }) });
     const { id } = await scene.webhook();
-    const [cursors, times]: [string[], string[]] = [[], []];
+    const [cursors, made, ended]: [string[], string[], string[]] = [[], [], []];
     for (let count = 0; count < 4; count++) {
-      times.push(timestamp(scene.clock.nowMs));
+      made.push(timestamp(scene.clock.nowMs));
       await startConversation(scene.client);
       await scene.attempted(id, 1);
       cursors.push((await scene.client.graphql('{ eventCursor }')).data.eventCursor);
@@ -149,22 +154,27 @@ describe('recover', () => {
     await scene.client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: false } });
     const [, ...events] = await scene.deliveries(id);
     // What ten attempts over three days would come to.
-    await scene.server.storage.write(async (tx) => {
-      for (const { id: deliveryId } of events) {
+    scene.clock.advance(3 * dayMs);
+    for (const { id: deliveryId } of events.reverse()) {
+      scene.clock.advance(hourMs);
+      const completedAt = timestamp(scene.clock.nowMs);
+      ended.push(completedAt);
+      await scene.server.storage.write(async (tx) => {
         const delivery = await tx.deliveries.find(scene.client.account.id, deliveryId);
-        const gone = { status: 'failed', dueAt: null, step: 10, completedAt: timestamp(scene.clock.nowMs) } as const;
+        const gone = { status: 'failed', dueAt: null, step: 10, completedAt } as const;
         await tx.deliveries.update({ ...(delivery as StoredDelivery), ...gone });
-      }
-    });
-    return { ...scene, id, cursors, times };
+      });
+    }
+    return { ...scene, id, cursors, made, ended };
   }
 
-  test('repeats what has failed since a time, and nothing else', async () => {
-    const { client, id, times, deliveries } = await failed();
-    const recover = async (since: string) =>
+  test('repeats what has failed since a time, whenever it was made, and nothing else', async () => {
+    const { client, id, made, ended, deliveries } = await failed();
+    const recover = async (since = '') =>
       (await client.rest('POST', `/webhooks/${id}/recover`, { body: { since } })).body;
-    expect(await recover(times[3]?.replace('.000Z', '.001Z') ?? '')).toEqual({ count: 0 });
-    expect(await recover(times[2] ?? '')).toEqual({ count: 2 });
+    expect(await recover(ended[3]?.replace('.000Z', '.001Z'))).toEqual({ count: 0 });
+    // Made before the outage, and given up in it.
+    expect(await recover(ended[2])).toEqual({ count: 2 });
     expect((await deliveries(id)).map(({ status }) => status)).toEqual([
       'failed',
       'paused',
@@ -172,8 +182,24 @@ describe('recover', () => {
       'failed',
       'failed',
     ]);
-    expect(await recover(times[0] ?? '')).toEqual({ count: 2 });
-    expect(await recover(times[0] ?? '')).toEqual({ count: 0 });
+    expect(await recover(made[0])).toEqual({ count: 2 });
+    expect(await recover(made[0])).toEqual({ count: 0 });
+  });
+
+  test('finds what has failed since then behind all that had failed before', async () => {
+    const client = await server.account();
+    const { id } = await hook(client);
+    await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: false } });
+    const since = timestamp(server.clock.nowMs);
+    const before = { status: 'failed', dueAt: null, completedAt: timestamp(server.clock.nowMs - 1) } as const;
+    await server.storage.write(async (tx) => {
+      for (let count = 0; count < 500; count++) {
+        const completedAt = count % 240 === 239 ? since : before.completedAt;
+        await tx.deliveries.insert(sampleDelivery(id, { ...before, completedAt }));
+      }
+    });
+    const answer = await client.rest('POST', `/webhooks/${id}/recover`, { body: { since } });
+    expect(answer.body).toEqual({ count: 2 });
   });
 
   test('repeats what has failed of the events after a cursor, and sends it', async () => {

@@ -1,4 +1,4 @@
-import { and, asc, count, desc, eq, getTableColumns, gt, gte, inArray, lt, lte, min, type SQL, sql } from 'drizzle-orm';
+import { and, asc, count, desc, eq, getTableColumns, gte, inArray, lt, lte, min, type SQL, sql } from 'drizzle-orm';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
@@ -171,14 +171,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .select({ delivery: deliveries })
     .from(webhooks)
     .crossJoin(deliveries)
-    .where(
-      and(
-        ofWebhook,
-        sql`${deliveries.status} = 'failed'`,
-        gte(deliveries.id, sql.placeholder('fromId')),
-        gt(deliveries.eventSequence, sql.placeholder('afterSequence')),
-      ),
-    )
+    .where(and(ofWebhook, sql`${deliveries.status} = 'failed'`, gte(deliveries.id, sql.placeholder('fromId'))))
     .orderBy(asc(deliveries.id))
     .limit(sql.placeholder('limit'))
     .prepare();

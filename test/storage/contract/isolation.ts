@@ -86,7 +86,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         deliveryPage: await reads.deliveries.page(accountId, webhook.id, { limit: 10, offset: 0 }),
         deliveryCount: await reads.deliveries.count(accountId, webhook.id),
         attempts: await reads.deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]),
-        failed: await reads.deliveries.failed(accountId, webhook.id, { fromId: '', afterSequence: 0, limit: 9 }),
+        failed: await reads.deliveries.failed(accountId, webhook.id, { fromId: '', limit: 9 }),
       });
       const none = { items: [], hasMore: false };
       const nothing: Awaited<ReturnType<typeof everything>> = {

@@ -52,9 +52,9 @@ async function* eventStreamText(
   try {
     watch.given();
     yield `retry: ${retryMs}\n${idBlock(stream.cursor)}`;
-    for (let next = batches.next(); ; ) {
+    for (let next = new Awaited(batches.next()); ; ) {
       watch.taken();
-      const batch = await within(next, heartbeatMs);
+      const batch = await next.within(heartbeatMs);
       if (batch === undefined) {
         watch.given();
         yield idBlock(stream.cursor);
@@ -62,7 +62,7 @@ async function* eventStreamText(
         if (batch.done === true) return;
         watch.given();
         yield batch.value.map(eventBlock).join('');
-        next = batches.next();
+        next = new Awaited(batches.next());
       }
     }
   } catch (error) {
@@ -82,19 +82,33 @@ function eventBlock(event: LogEvent): string {
   return `id: ${event.cursor}\nevent: ${event.type}\ndata: ${event.json}\n\n`;
 }
 
-/** The value of a promise, or undefined when it takes longer. The promise can be waited for again. */
-function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(undefined), ms);
-    promise.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        reject(error);
-      },
-    );
-  });
+/** Something that is waited for, for a while and again for a while, any number of times. */
+class Awaited<T> {
+  readonly #promise: Promise<T>;
+  #isSettled = false;
+  #wake = (): void => {};
+
+  constructor(promise: Promise<T>) {
+    this.#promise = promise;
+    // Once for all: a promise holds each reaction until it is settled, and a log may be quiet for days.
+    const settle = (): void => {
+      this.#isSettled = true;
+      this.#wake();
+    };
+    promise.then(settle, settle);
+  }
+
+  /** What has come of it, or undefined when it takes longer. */
+  async within(ms: number): Promise<T | undefined> {
+    if (!this.#isSettled) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    return this.#isSettled ? this.#promise : undefined;
+  }
 }

@@ -10,7 +10,8 @@ import { effort } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket, until } from '../support/subscribe.ts';
 
-// A reader that stops reading costs no memory, is ended, and has missed nothing when it comes back.
+// A reader that stops reading costs no memory, is ended, and has missed nothing when it comes back. One that finds
+// nothing to read costs none either.
 
 let server: TestServer;
 afterEach(() => server.close());
@@ -275,6 +276,30 @@ test('event streams that stop reading cost no memory, are ended, and resume to c
   }
   expect(result.receivedByFast.join()).toBe(result.log.join());
 }, 60_000);
+
+test('streams to which nothing happens cost no memory, however long they are kept up', async () => {
+  server = await startTestServer({ timings: { heartbeatMs: 1 } });
+  const client = await server.account();
+  let heartbeats = 0;
+  for (let stream = 0; stream < 20; stream++) {
+    const request = httpRequest(`${server.url}/v1/events/stream`, {
+      headers: { authorization: `Bearer ${client.secret}` },
+    }).end();
+    onTestFinished(() => void request.destroy());
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    request.on('error', () => {});
+    response
+      .on('error', () => {})
+      .on('data', (text) => {
+        heartbeats += String(text).split('id: ').length - 1;
+      });
+  }
+  await until(() => heartbeats > 2_000); // what is made once is made by now
+  const [startBytes, startBeats] = [memoryBytes(), heartbeats];
+  const more = 10_000;
+  await until(() => heartbeats > startBeats + more);
+  expect((memoryBytes() - startBytes) / more).toBeLessThan(200);
+});
 
 test.each([
   { reader: 'socket', kind: socket },

@@ -72,6 +72,7 @@ export class LogEvent {
   readonly #dataJson: string;
   #data: EventData | ErasedData | undefined;
   #json: string | undefined;
+  #withoutMetadata: LogEvent | undefined;
 
   constructor(accountId: string, epoch: string, stored: StoredEvent) {
     this.id = stored.id;
@@ -115,12 +116,18 @@ export class LogEvent {
   /** The event as this caller may see it: one bound to a conversation sees no metadata. */
   viewFor(caller: Caller): LogEvent {
     if (caller.conversationId === undefined) return this;
-    const data = JSON.stringify(this.data, (key, value: unknown) => (key === 'metadata' ? {} : value));
-    return new LogEvent(this.accountId, epochOf(this.cursor), { ...this, data });
+    this.#withoutMetadata ??= this.#makeWithoutMetadata();
+    return this.#withoutMetadata;
   }
 
   toJSON(): object {
     return JSON.parse(this.json) as object;
+  }
+
+  /** The event itself when it has none: most are kept but once. */
+  #makeWithoutMetadata(): LogEvent {
+    const data = JSON.stringify(this.data, (key, value: unknown) => (key === 'metadata' ? {} : value));
+    return data === this.#dataJson ? this : new LogEvent(this.accountId, epochOf(this.cursor), { ...this, data });
   }
 
   #jsonWith(data: string): string {

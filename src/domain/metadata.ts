@@ -47,7 +47,7 @@ function entryFaults(input: unknown, nullable: boolean): EntryFault[] {
 }
 
 /** What is wrong with the size of metadata as it would be stored, or undefined. */
-export function metadataSizeFault(metadata: Metadata | MetadataPatch): string | undefined {
+export function metadataSizeFault(metadata: Metadata): string | undefined {
   const keys = Object.keys(metadata).length;
   if (keys > maxKeys) return `must have at most ${maxKeys} keys`;
   if (keys > 0 && Buffer.byteLength(JSON.stringify(metadata)) > maxBytes)
@@ -55,14 +55,24 @@ export function metadataSizeFault(metadata: Metadata | MetadataPatch): string | 
   return undefined;
 }
 
-function metadataSchema<T extends MetadataPatch>(nullable: boolean) {
+/**
+ * What of a change's own size is wrong whatever it is merged into, or undefined: what it sets is all in the result,
+ * and it need not remove more than there can be.
+ */
+function patchSizeFault(patch: MetadataPatch): string | undefined {
+  const set = mergeMetadata({}, patch);
+  const removed = Object.keys(patch).length - Object.keys(set).length;
+  return removed > maxKeys ? `must remove at most ${maxKeys} keys` : metadataSizeFault(set);
+}
+
+function metadataSchema<T extends MetadataPatch>(nullable: boolean, sizeFault: (metadata: T) => string | undefined) {
   return z
     .unknown()
     .transform((input, context): T => {
       if (input === null) return {} as T;
       const faults = entryFaults(input, nullable);
       if (faults.length === 0) {
-        const fault = metadataSizeFault(input as T);
+        const fault = sizeFault(input as T);
         if (fault !== undefined) faults.push({ path: [], message: fault });
       }
       for (const { path, message } of faults) context.issues.push({ code: 'custom', path: [...path], message, input });
@@ -71,13 +81,13 @@ function metadataSchema<T extends MetadataPatch>(nullable: boolean) {
     .meta({
       type: ['object', 'null'],
       additionalProperties: { type: ['string', 'number', 'boolean', ...(nullable ? ['null'] : [])] },
-      maxProperties: maxKeys,
+      maxProperties: nullable ? 2 * maxKeys : maxKeys,
       examples: [{ orderId: 1042 }],
     });
 }
 
-export const metadataInput = metadataSchema<Metadata>(false);
-export const metadataPatchInput = metadataSchema<MetadataPatch>(true);
+export const metadataInput = metadataSchema<Metadata>(false, metadataSizeFault);
+export const metadataPatchInput = metadataSchema<MetadataPatch>(true, patchSizeFault);
 
 /** Merges a change into metadata; a change of null empties it. */
 export function mergeMetadata(current: Metadata, patch: MetadataPatch | null): Metadata {

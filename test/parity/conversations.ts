@@ -146,6 +146,11 @@ async function whole(client: TestAccount): Promise<Json> {
   return { id };
 }
 
+/** As many keys of metadata as there can be. */
+function keys(name: string, value: number | null = 1): Json {
+  return Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`${name}${index}`, value]));
+}
+
 export const conversationsCases: readonly Case[] = [
   creating('an empty conversation', {}, { expected: 201, events: ['conversation.started'] }),
   creating(
@@ -288,10 +293,39 @@ export const conversationsCases: readonly Case[] = [
   ),
   updating(
     'metadata past its bound is refused',
-    (client) =>
-      create(client, { metadata: Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`k${index}`, 1])) }),
+    (client) => create(client, { metadata: keys('k') }),
     { metadata: { one: 'more' } },
     { expected: 'VALIDATION_FAILED', pointers: ['/metadata'] },
+  ),
+  updating(
+    'metadata to other keys, as many as there can be, is measured by what is left',
+    (client) => create(client, { metadata: keys('old') }),
+    { metadata: { ...keys('old', null), ...keys('new') } },
+    { expected: 200, check: ({ metadata }) => expect(metadata).toEqual(keys('new')) },
+  ),
+  updating(
+    'metadata by a large value in place of another',
+    (client) => create(client, { metadata: { old: 'x'.repeat(8_000) } }),
+    { metadata: { old: null, new: 'x'.repeat(8_000) } },
+    { expected: 200, check: ({ metadata }) => expect(Object.keys(metadata)).toEqual(['new']) },
+  ),
+  updating(
+    'metadata by a large value beside another is refused',
+    (client) => create(client, { metadata: { old: 'x'.repeat(5_000) } }),
+    { metadata: { new: 'x'.repeat(5_000) } },
+    { expected: 'VALIDATION_FAILED', pointers: ['/metadata'] },
+  ),
+  ...Object.entries({
+    'more keys than there can be': { ...keys('new'), one: 'more' },
+    'nulls for more keys than there can be': { ...keys('old', null), one: null },
+    'a value that is too large beside a null': { old: null, new: 'x'.repeat(8_192) },
+  }).map(([what, metadata]) =>
+    updating(
+      `metadata by ${what} is refused, together with other faults`,
+      create,
+      { metadata, subject: 'x'.repeat(201) },
+      { expected: 'VALIDATION_FAILED', pointers: ['/metadata', '/subject'] },
+    ),
   ),
   updating(
     'the status to null is refused',

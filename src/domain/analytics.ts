@@ -4,7 +4,7 @@ import { Calendar, intervals, isTimeZone } from './calendar.ts';
 import { durationFigures } from './durations.ts';
 import { validationFailed } from './errors.ts';
 import { type HappeningSums, type QuarterRange, quarterMs, quarterOf } from './happenings.ts';
-import { operation } from './operation.ts';
+import { besideOthers, operation } from './operation.ts';
 import { timeInput, timestamp } from './time.ts';
 
 export const maxPoints = 1_000;
@@ -19,32 +19,38 @@ export const getAnalytics = operation({
   name: 'getAnalytics',
   summary: 'Reports what happened in a period, beside the period before and as a series.',
   scope: 'analytics:read',
-  input: z.strictObject({
-    from: quarterInput
-      .optional()
-      .describe('The first quarter hour of the period; by default 30 days before `to`, by the calendar of `timezone`.'),
-    to: quarterInput.optional().describe('The end of the period, not included; by default the next quarter hour.'),
-    interval: z
-      .enum(intervals)
-      .default('day')
-      .describe('What a point of the series spans: `hour`, `day`, `week` (from Monday) or `month`; by default `day`.'),
-    timezone: z
-      .string({ error: 'must be a string' })
-      .refine(isTimeZone, { error: 'must be a time zone of the IANA database, such as Europe/Berlin' })
-      .default('UTC')
-      .describe('The IANA time zone whose calendar the points follow; by default UTC.'),
-  }),
+  input: z
+    .strictObject({
+      from: quarterInput
+        .optional()
+        .describe(
+          'The first quarter hour of the period; by default 30 days before `to`, by the calendar of `timezone`.',
+        ),
+      to: quarterInput.optional().describe('The end of the period, not included; by default the next quarter hour.'),
+      interval: z
+        .enum(intervals)
+        .default('day')
+        .describe(
+          'What a point of the series spans: `hour`, `day`, `week` (from Monday) or `month`; by default `day`.',
+        ),
+      timezone: z
+        .string({ error: 'must be a string' })
+        .refine(isTimeZone, { error: 'must be a time zone of the IANA database, such as Europe/Berlin' })
+        .default('UTC')
+        .describe('The IANA time zone whose calendar the points follow; by default UTC.'),
+    })
+    .refine(({ from, to }) => typeof from !== 'number' || typeof to !== 'number' || from < to, {
+      path: ['to'],
+      error: 'must be later than `from`',
+      ...besideOthers,
+    }),
   errors: [],
   async run({ caller: { account }, storage, now }, { interval, timezone, ...bounds }): Promise<Analytics> {
     const calendar = new Calendar(timezone);
     const toMs = bounds.to ?? (quarterOf(now) + 1) * quarterMs;
     const fromMs = bounds.from ?? calendar.daysBefore(toMs, defaultDays);
     if (fromMs >= toMs) {
-      const [late, detail] =
-        bounds.to === undefined
-          ? ['/from', 'must be earlier than the end of the period']
-          : ['/to', 'must be later than `from`'];
-      throw validationFailed([{ pointer: late, detail }]);
+      throw validationFailed([{ pointer: '/from', detail: 'must be earlier than the end of the period' }]);
     }
     const cuts = calendar.cut(fromMs, toMs, interval, maxPoints);
     if (cuts === undefined) {

@@ -24,7 +24,15 @@ import {
 } from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
-import { type CursorPart, decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
+import {
+  type CursorPart,
+  type CursorShapes,
+  checkStart,
+  decodeCursor,
+  encodeCursor,
+  type List,
+  pageInput,
+} from './paging.ts';
 import type { Storage, Transaction } from './ports.ts';
 import { line } from './text.ts';
 import { timeInput, timestamp } from './time.ts';
@@ -74,6 +82,13 @@ export async function conversationsById(
 
 export const conversationSorts = ['-createdAt', 'createdAt', '-lastActivityAt', 'lastActivityAt'] as const;
 export type ConversationSort = (typeof conversationSorts)[number];
+/** An id carries its creation time. */
+const cursorShapes = {
+  '-createdAt': ['conversation'],
+  createdAt: ['conversation'],
+  '-lastActivityAt': ['conversation', 'number'],
+  lastActivityAt: ['conversation', 'number'],
+} as const satisfies CursorShapes;
 
 export interface ConversationFilter {
   readonly status?: Status | undefined;
@@ -89,7 +104,7 @@ export interface ConversationQuery {
   readonly sort: ConversationSort;
   readonly limit: number;
   readonly offset: number;
-  /** Continue after the conversation with this place in the sort. An id carries its creation time. */
+  /** Continue after the conversation with this place in the sort. */
   readonly after?: { readonly id: string; readonly lastActivityAtMs?: number } | undefined;
 }
 
@@ -113,7 +128,7 @@ export const listConversations = operation({
       createdAfter: timeInput.optional().describe('Only those created later than this.'),
       createdBefore: timeInput.optional().describe('Only those created earlier than this.'),
     })
-    .check(refuseCursorWithOffset),
+    .check(checkStart(cursorShapes)),
   errors: [],
   async run({ caller, storage }, { limit, offset = 0, after, sort, ...filter }): Promise<List<Conversation>> {
     const accountId = caller.account.id;
@@ -144,9 +159,8 @@ function placeOf(conversation: Conversation, sort: ConversationSort): CursorPart
 }
 
 function positionOf(cursor: string, sort: ConversationSort): NonNullable<ConversationQuery['after']> {
-  if (!byActivity(sort)) return { id: String(decodeCursor(cursor, sort, ['conversation'])[0]) };
-  const [id, lastActivityAtMs] = decodeCursor(cursor, sort, ['conversation', 'number']);
-  return { id: String(id), lastActivityAtMs: Number(lastActivityAtMs) };
+  const [id, lastActivityAtMs] = decodeCursor(cursor, sort, cursorShapes[sort]);
+  return { id: String(id), ...(lastActivityAtMs !== undefined && { lastActivityAtMs: Number(lastActivityAtMs) }) };
 }
 
 // ── Changing ───────────────────────────────────────────────────────────────────────────────────

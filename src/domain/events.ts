@@ -163,12 +163,12 @@ function readCursor(cursor: string): Place | undefined {
   return eventCursor(place.epoch, place.sequence) === cursor ? place : undefined;
 }
 
+const noCursor = 'is not a cursor of the event log';
+
 /** @throws VALIDATION_FAILED for what is no cursor */
-function placeOf(cursor: string, argument = 'after'): Place {
+function placeOf(cursor: string, argument: string): Place {
   const place = readCursor(cursor);
-  if (place === undefined) {
-    throw validationFailed([{ pointer: pointer([argument]), detail: 'is not a cursor of the event log' }]);
-  }
+  if (place === undefined) throw validationFailed([{ pointer: pointer([argument]), detail: noCursor }]);
   return place;
 }
 
@@ -267,9 +267,14 @@ export function newDelivery(
 const readerInput = {
   after: z
     .string({ error: 'must be a string' })
+    .meta({ examples: [exampleEventCursor] })
+    .transform((cursor, { issues }): Place => {
+      const place = readCursor(cursor);
+      if (place === undefined) issues.push({ code: 'custom', input: cursor, message: noCursor });
+      return place ?? { epoch: '', sequence: 0 };
+    })
     .optional()
-    .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.')
-    .meta({ examples: [exampleEventCursor] }),
+    .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.'),
   types: choices(eventTypes)
     .optional()
     .describe('Only events of these types.')
@@ -305,11 +310,10 @@ export const listEvents = operation({
   openToBound: true,
   input: z.strictObject({ limit: limitInput, ...readerInput }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
-  async run({ caller, storage }, { limit, after, ...asked }): Promise<EventPage> {
+  async run({ caller, storage }, { limit, after: place, ...asked }): Promise<EventPage> {
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);
     const { events: log } = storage.read;
-    const place = after === undefined ? undefined : placeOf(after);
     const epoch = await log.epoch();
     const start = place?.sequence ?? (await log.bounds(accountId)).first - 1;
     const { events, scannedTo } = await log.after(accountId, start, { filter, limit, span: maxSpan });
@@ -372,10 +376,9 @@ export const streamEvents = operation({
   openToBound: true,
   input: z.strictObject(readerInput),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED', 'QUOTA_EXCEEDED'],
-  async run({ caller, storage, liveEvents }, { after, ...asked }): Promise<EventSubscription> {
+  async run({ caller, storage, liveEvents }, { after: place, ...asked }): Promise<EventSubscription> {
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);
-    const place = after === undefined ? undefined : placeOf(after);
     const epoch = await storage.read.events.epoch();
     const bounds = await storage.read.events.bounds(accountId);
     if (place !== undefined) refuseExpired(place, { epoch, ...bounds });

@@ -16,7 +16,7 @@ import { type Ids, idInput, idShape } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
-import { decodeCursor, encodeCursor, type List, pageInput, refuseCursorWithOffset } from './paging.ts';
+import { type CursorShapes, checkStart, decodeCursor, encodeCursor, type List, pageInput } from './paging.ts';
 import { line, prose } from './text.ts';
 import { timeShape, timestamp } from './time.ts';
 
@@ -208,6 +208,7 @@ export const sendMessage = operation({
 
 const sorts = ['sequence', '-sequence'] as const;
 type MessageSort = (typeof sorts)[number];
+const cursorShapes = { sequence: ['number'], '-sequence': ['number'] } as const satisfies CursorShapes;
 
 interface Window {
   /** The range to read, both ends included; empty when `from` is above `to`. */
@@ -241,10 +242,10 @@ export const listMessages = operation({
       ...pageInput('sequence', [20]),
       sort: z.enum(sorts).default('sequence').describe('By sequence: oldest first, or with `-sequence` newest first.'),
     })
-    .check(refuseCursorWithOffset),
+    .check(checkStart(cursorShapes)),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { conversationId, limit, offset = 0, after, sort }): Promise<List<Message>> {
-    const [position] = after === undefined ? [] : decodeCursor(after, sort, ['number']);
+    const [position] = after === undefined ? [] : decodeCursor(after, sort, cursorShapes[sort]);
     const conversation = await findConversation(storage.read, caller, conversationId);
     const count = conversation.messageCount;
     const { from, to } = windowOf(count, sort, limit, offset, position === undefined ? undefined : Number(position));
@@ -275,7 +276,7 @@ export function messageCursor(message: Message, sort: MessageSort = 'sequence'):
 
 /** @throws VALIDATION_FAILED */
 export function messageCursorSequence(cursor: string, argument = 'after'): number {
-  return Number(decodeCursor(cursor, 'sequence', ['number'], argument)[0]);
+  return Number(decodeCursor(cursor, 'sequence', cursorShapes.sequence, argument)[0]);
 }
 
 /**

@@ -160,6 +160,14 @@ export function parseInput<Schema extends z.ZodType>(
   return result.data;
 }
 
+/**
+ * For a check of several fields of an input: it is made beside faults of single ones too, since all are told at
+ * once. So any of them may be anything.
+ */
+export const besideOthers = {
+  when: ({ value }: { value: unknown }): boolean => typeof value === 'object' && value !== null,
+};
+
 const typeNames: Record<string, string> = {
   string: 'a string',
   number: 'an integer', // each number that an input has is one

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { pointer, validationFailed } from './errors.ts';
 import { exampleId, type IdKind, isId } from './ids.ts';
+import { besideOthers } from './operation.ts';
 import type { Awaitable } from './ports.ts';
 
 export const maxPageSize = 100;
@@ -62,7 +63,9 @@ export interface Slice<T> {
 }
 
 export type CursorPart = string | number;
-type CursorShape = 'number' | IdKind;
+type CursorShape = readonly ('number' | IdKind)[];
+/** What each part of a list's cursors has to be, in order, by sort: a number, or an id of a kind. */
+export type CursorShapes = Readonly<Record<string, CursorShape>>;
 
 /** Makes a cursor: opaque to callers, it holds the sort and the sort values of one item. */
 export function encodeCursor(sort: string, parts: readonly CursorPart[]): string {
@@ -71,58 +74,65 @@ export function encodeCursor(sort: string, parts: readonly CursorPart[]): string
 
 /**
  * Reads a cursor back.
- * @param shape what each part has to be, in order: a number, or an id of a kind
  * @param argument the name that the caller gave it under
  * @throws VALIDATION_FAILED for a cursor that is none, or was made for another sort
  */
-export function decodeCursor(
-  cursor: string,
-  sort: string,
-  shape: readonly CursorShape[],
-  argument = 'after',
-): CursorPart[] {
-  const fault = (detail: string) => validationFailed([{ pointer: pointer([argument]), detail }]);
-  const [cursorSort, ...parts] = readCursor(cursor) ?? [];
-  if (typeof cursorSort !== 'string') throw fault('is not a cursor of this list');
-  if (cursorSort !== sort) throw fault(`is a cursor of the sort \`${cursorSort}\`, not of \`${sort}\``);
-  if (parts.length !== shape.length || parts.some((part, index) => !isPart(part, shape[index]))) {
-    throw fault('is not a cursor of this list');
-  }
-  return parts as CursorPart[];
+export function decodeCursor(cursor: string, sort: string, shape: CursorShape, argument = 'after'): CursorPart[] {
+  const read = readCursor(cursor);
+  const detail = cursorFault(read, sort, shape);
+  if (detail !== undefined) throw validationFailed([{ pointer: pointer([argument]), detail }]);
+  return read?.parts as CursorPart[];
+}
+
+/** What is wrong with a cursor where one of this sort is to be, or undefined. */
+function cursorFault(read: ReadCursor | undefined, sort: string, shape: CursorShape | undefined): string | undefined {
+  if (read !== undefined && read.sort !== sort) return `is a cursor of the sort \`${read.sort}\`, not of \`${sort}\``;
+  const isWhole =
+    read?.parts.length === shape?.length && read?.parts.every((part, index) => isPart(part, shape?.[index]));
+  return isWhole ? undefined : 'is not a cursor of this list';
 }
 
 /** Every number in a cursor is a sequence or a time. */
-function isPart(part: unknown, kind: CursorShape | undefined): part is CursorPart {
+function isPart(part: unknown, kind: CursorShape[number] | undefined): part is CursorPart {
   if (kind === undefined) return false;
   if (kind === 'number') return Number.isSafeInteger(part) && Number(part) >= 0;
   return typeof part === 'string' && isId(kind, part);
 }
 
-/** The parts of a cursor that this service has made, or something much like one. */
-function readCursor(cursor: string): unknown[] | undefined {
+interface ReadCursor {
+  readonly sort: string;
+  readonly parts: readonly unknown[];
+}
+
+/** What is in a cursor that this service has made, or something much like one. */
+function readCursor(cursor: string): ReadCursor | undefined {
   try {
     const value: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
-    return Array.isArray(value) && typeof value[0] === 'string' && /^-?[A-Za-z]{1,32}$/.test(value[0])
-      ? value
-      : undefined;
+    const [sort, ...parts]: unknown[] = Array.isArray(value) ? value : [];
+    return typeof sort === 'string' && /^-?[A-Za-z]{1,32}$/.test(sort) ? { sort, parts } : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** A cursor and an offset are two ways of saying where to start: both at once is a mistake. */
-export function refuseCursorWithOffset(
-  context: z.core.ParsePayload<{ offset?: number | undefined; after?: string | undefined }>,
-): void {
-  const { offset, after } = context.value;
-  if (offset !== undefined && after !== undefined) {
-    context.issues.push({
-      code: 'custom',
-      path: ['after'],
-      input: after,
-      message: 'cannot be used together with `offset`',
-    });
-  }
+/**
+ * Checks of a list's input where it is to start: at what is a cursor of its sort, or so many further on. A cursor and
+ * an offset are two ways of saying it: both at once is a mistake.
+ */
+export function checkStart(cursors: CursorShapes) {
+  const shapes = new Map(Object.entries(cursors));
+  const [onlySort] = shapes.keys();
+  return z.superRefine<object>((input, { issues }) => {
+    const { offset, after, sort = onlySort } = input as Record<string, unknown>;
+    if (typeof after !== 'string') return;
+    const refuse = (message: string) => void issues.push({ code: 'custom', path: ['after'], input: after, message });
+    if (offset !== undefined) refuse('cannot be used together with `offset`');
+    const read = readCursor(after);
+    // A sort that there is not is a fault of its own: the cursor is held against what it says itself.
+    const due = typeof sort === 'string' && shapes.has(sort) ? sort : (read?.sort ?? '');
+    const fault = cursorFault(read, due, shapes.get(due));
+    if (fault !== undefined) refuse(fault);
+  }, besideOthers);
 }
 
 /** What a storage is asked for of a list that has one order: newest first, by id. */
@@ -139,7 +149,7 @@ export interface NewestFirstReads<T> {
 
 /** The input of such a list. */
 export function newestFirstInput(kind: IdKind) {
-  return z.strictObject(pageInput('-createdAt', [exampleId(kind)])).check(refuseCursorWithOffset);
+  return z.strictObject(pageInput('-createdAt', [exampleId(kind)])).check(checkStart({ '-createdAt': [kind] }));
 }
 
 /** One page of a list of a kind of thing, newest first. */

@@ -634,8 +634,8 @@ const lists: ListCase[] = [
     const after = encode(['-lastActivityAt', 'conv_x', ms]);
     return [`sort=-lastActivityAt&after=${after}`, undefined, '/after'];
   }),
-  ['offset=0&after=garbage', { offset: 0, after: 'garbage' }, '/after'],
-  ['after=a&after=b', undefined, '/after'],
+  ['offset=0&after=garbage', { offset: 0, after: 'garbage' }, '/after', '/after'],
+  ['after=a&after=b', undefined, '/after', '/after'],
 ];
 
 describe('a value of another type is one fault, which says what it should be', () => {

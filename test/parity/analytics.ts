@@ -94,6 +94,11 @@ export const analyticsCases: readonly Case[] = [
     { expected: 'VALIDATION_FAILED', pointers: ['/to'] },
   ),
   reporting(
+    'of a period that ends before it begins, in a zone that is none, tells all of it',
+    { from: '2026-11-02T00:00:00Z', to: '2026-11-01T00:00:00Z', timezone: 'Mars/Olympus' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/timezone', '/to'] },
+  ),
+  reporting(
     'of a time to come is refused, unless it has an end',
     { from: '2030-01-01T00:00:00Z' },
     { expected: 'VALIDATION_FAILED', pointers: ['/from'] },

@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import { encodeCursor } from '../../src/domain/paging.ts';
 import type { Json } from '../support/client.ts';
 import * as select from '../support/selections.ts';
 import type { TestAccount } from '../support/server.ts';
@@ -544,8 +545,23 @@ export const conversationsCases: readonly Case[] = [
   ),
   listing(
     'from a cursor and an offset is refused',
-    { after: 'WyJhIl0', offset: 1 },
+    { after: encodeCursor('-createdAt', [unknownConversation]), offset: 1 },
     { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
+  ),
+  listing(
+    'from what is no cursor, beside other faults, tells all of them',
+    { limit: 0, after: 'nonsense', createdAfter: 'yesterday' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after', '/createdAfter', '/limit'] },
+  ),
+  listing(
+    'from a cursor of another sort, beside other faults, tells all of them',
+    { limit: 0, after: encodeCursor('createdAt', [unknownConversation]), sort: '-lastActivityAt' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after', '/limit'] },
+  ),
+  listing(
+    'from what is no cursor, and an offset, tells both',
+    { after: 'nonsense', offset: 1, createdAfter: 'yesterday' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after', '/after', '/createdAfter'] },
   ),
 
   {
@@ -558,6 +574,17 @@ export const conversationsCases: readonly Case[] = [
     ],
     expected: 200,
     check: ({ data, total }) => expect([data.length, total]).toEqual([1, 1]),
+  },
+  {
+    name: 'listing the messages of a conversation from what is no cursor, beside other faults, tells all of them',
+    given: create,
+    rest: ({ id }) => ['GET', `/conversations/${id}/messages?limit=0&after=nonsense`],
+    graphql: ({ id }) => [
+      'query ($id: ID!) { conversation(id: $id) { messages(first: 0, after: "nonsense") { totalCount } } }',
+      { id },
+    ],
+    expected: 'VALIDATION_FAILED',
+    pointers: ['/after', '/limit'],
   },
   {
     name: 'listing the messages of an unknown conversation',

@@ -93,6 +93,11 @@ export const eventsCases: readonly Case[] = [
     expected: 'VALIDATION_FAILED',
     pointers: ['/after'],
   }),
+  listingEvents(
+    'from what is no cursor, beside other faults, tells all of them',
+    () => ({ after: 'nonsense', limit: 0 }),
+    { expected: 'VALIDATION_FAILED', pointers: ['/after', '/limit'] },
+  ),
   listingEvents('from beyond the end of the log is refused', ({ end }) => ({ after: furtherOn(end, 1) }), {
     expected: 'CURSOR_EXPIRED',
   }),

@@ -109,4 +109,9 @@ export const leadsCases: readonly Case[] = [
     { after: 'nonsense' },
     { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
   ),
+  listingLeads(
+    'from what is no cursor, beside other faults, tells all of them',
+    { after: 'nonsense', limit: 101, offset: -1 },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after', '/after', '/limit', '/offset'] },
+  ),
 ];

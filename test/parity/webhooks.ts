@@ -465,6 +465,12 @@ export const webhooksCases: readonly Case[] = [
       pointers: ['/after'],
     },
   ),
+  listingOf(
+    'deliveries',
+    'from what is no cursor, beside other faults, tells all of them',
+    { after: 'nonsense', limit: 101 },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after', '/limit'] },
+  ),
   {
     name: 'getting a delivery',
     given: tried,

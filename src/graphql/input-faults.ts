@@ -18,6 +18,7 @@ import {
   visit,
 } from 'graphql';
 import { DomainError, type Fault, maxFaults, pointer } from '../domain/errors.ts';
+import { nullsOutOfPlace } from './nulls.ts';
 
 // What graphql-js finds wrong with values, told as the operations tell it: each fault by its own
 // pointer into the operation's input, as on REST. The messages of graphql-js quote the value each time.
@@ -59,11 +60,17 @@ export function variableFaults(
   operation: OperationDefinitionNode,
   values: Readonly<Record<string, unknown>>,
 ): Fault[] {
-  const { byVariable } = placesIn(document);
+  const { byStart, byVariable } = placesIn(document);
+  const nulls = new Map(nullsOutOfPlace(schema, document, operation, values).map((node) => [node.name.value, node]));
   const faults = (operation.variableDefinitions ?? []).values().flatMap(function* (definition) {
     const name = definition.variable.name.value;
     const type = typeFromAST(schema, definition.type);
     const value = Object.hasOwn(values, name) ? values[name] : undefined;
+    const misplaced = nulls.get(name);
+    if (misplaced !== undefined) {
+      yield fault((misplaced.loc && byStart.get(misplaced.loc.start)) ?? [name], 'must not be null');
+      return;
+    }
     if (!isInputType(type) || (value === undefined && definition.defaultValue !== undefined)) return;
     yield* faultsOf(value, type, byVariable.get(name) ?? [name]);
   });

@@ -12,6 +12,7 @@ import {
 import { DomainError, validationFailed } from '../domain/errors.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
 import { complexityCheck, maxTokens } from './limits.ts';
+import { nullsOutOfPlace } from './nulls.ts';
 
 // What is done with every operation before it runs, whether it came by HTTP or on a socket.
 
@@ -58,12 +59,14 @@ export function refusalsOf({
   const { variableValues: coerced, errors } = getVariableValues(schema, operation.variableDefinitions ?? [], values, {
     maxErrors: 1,
   });
+  const nulls = nullsOutOfPlace(schema, document, operation, values);
   try {
-    if (errors !== undefined) throw validationFailed(variableFaults(schema, document, operation, values));
+    if (errors !== undefined || nulls.length > 0)
+      throw validationFailed(variableFaults(schema, document, operation, values));
     complexityCheck(schema, document, operation)(coerced.coerced);
     return [];
   } catch (error) {
-    const nodes = errors?.[0]?.nodes;
-    return [new GraphQLError('', { ...(nodes && { nodes }), originalError: error as Error })];
+    const nodes = errors?.[0]?.nodes ?? nulls.slice(0, 1);
+    return [new GraphQLError('', { nodes, originalError: error as Error })];
   }
 }

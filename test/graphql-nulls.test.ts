@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Json } from './support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+import { RawSocket, until } from './support/subscribe.ts';
+
+// A variable that may be null can stand where no null may be, if a default stands in for it when it is left out. Null
+// itself is then the client's mistake, which nothing but running the operation would tell.
+
+let server: TestServer;
+let client: TestAccount;
+let socket: RawSocket;
+let conversationId: string;
+
+beforeAll(async () => {
+  server = await startTestServer();
+  client = await server.account();
+  conversationId = (await client.rest('POST', '/conversations', { body: {} })).body.id;
+  socket = await new RawSocket(server.url).init(client.secret);
+});
+afterAll(async () => {
+  socket.socket.terminate();
+  await server.close();
+});
+
+interface Asked {
+  readonly query: string;
+  readonly variables: Record<string, unknown>;
+}
+
+async function get({ query, variables }: Asked): Promise<Json> {
+  const parameters = new URLSearchParams({ query, variables: JSON.stringify(variables) });
+  const headers = { authorization: `Bearer ${client.secret}` };
+  return await (await fetch(`${server.url}/graphql?${parameters}`, { headers })).json();
+}
+
+let asked = 0;
+async function onSocket({ query, variables }: Asked): Promise<Json> {
+  const id = `${++asked}`;
+  socket.subscribe(id, query, variables);
+  const { type, payload } = await socket.first(id);
+  await until(() => socket.of(id).some((message) => message.type === 'complete' || message.type === 'error'));
+  return type === 'error' ? { errors: payload } : payload;
+}
+
+const refusal = (pointer: string): object => ({
+  errors: [
+    {
+      message: expect.stringContaining('must not be null'),
+      extensions: { code: 'VALIDATION_FAILED', errors: [{ pointer, detail: 'must not be null' }] },
+    },
+  ],
+});
+
+const queries: [place: string, pointer: string, query: string][] = [
+  ['a condition', '/if', 'query ($x: Boolean = true) { a: __typename @include(if: $x) }'],
+  [
+    'a condition of a fragment',
+    '/if',
+    'query ($x: Boolean = true) { ...A @skip(if: $x) } fragment A on Query { account { name } }',
+  ],
+  ['an argument', '/id', 'query ($x: ID = "x") { conversation(id: $x) { id } }'],
+  [
+    'an argument in a fragment',
+    '/id',
+    'query ($x: ID = "x") { ...A } fragment A on Query { conversation(id: $x) { id } }',
+  ],
+  [
+    'an argument after a place that takes null',
+    '/id',
+    'query ($x: ID = "x") { events(conversationId: $x) { nodes { id } } conversation(id: $x) { id } }',
+  ],
+  ['a list', '/ids', 'query ($x: [ID!] = []) { nodes(ids: $x) { id } }'],
+  [
+    'an item of a list',
+    '/types/0',
+    'query ($x: EventType = LEAD_CAPTURED) { events(first: 1, types: [$x]) { nodes { id } } }',
+  ],
+  ['the name of a type', '/name', 'query ($x: String = "Query") { __type(name: $x) { name } }'],
+  [
+    'an argument with a default of its own',
+    '/includeDeprecated',
+    'query ($x: Boolean) { __type(name: "Sender") { enumValues(includeDeprecated: $x) { name } } }',
+  ],
+];
+
+describe('null for a variable is VALIDATION_FAILED on every way, if it stands for', () => {
+  test.each(queries)('%s', async (_, pointer, query) => {
+    const question = { query, variables: { x: null } };
+    const answers = [
+      (await client.post(question)).body,
+      (await client.post({ ...question, extensions: {} })).body,
+      (await client.post([question])).body[0],
+      await get(question),
+      await onSocket(question),
+    ];
+    for (const answer of answers) {
+      expect(answer).toMatchObject(refusal(pointer));
+      expect(answer).not.toHaveProperty('data');
+    }
+  });
+
+  test('a field of an input, and nothing is done', async () => {
+    const question = {
+      query: `mutation ($id: ID!, $x: String = "x", $y: Sender = AGENT) {
+        sendMessage(input: { conversationId: $id, sender: $y, content: $x }) { eventCursor }
+      }`,
+      variables: { id: conversationId, x: null, y: null },
+    };
+    for (const answer of [(await client.post(question)).body, await onSocket(question)]) {
+      const { code, errors } = answer.errors[0].extensions;
+      expect(code).toBe('VALIDATION_FAILED');
+      expect(errors.map(({ pointer }: Json) => pointer)).toEqual(['/content', '/sender']);
+    }
+    expect((await client.rest('GET', `/conversations/${conversationId}`)).body.messageCount).toBe(0);
+  });
+
+  test.each([
+    [
+      'an argument of a subscription',
+      '/types/0',
+      'subscription ($x: EventType = LEAD_CAPTURED) { events(types: [$x]) { id } }',
+    ],
+    [
+      'a condition in a subscription',
+      '/if',
+      'subscription ($x: Boolean = true) { events { id sequence @include(if: $x) } }',
+    ],
+  ])('%s, which is then not begun', async (_, pointer, query) => {
+    const question = { query, variables: { x: null } };
+    expect(await onSocket(question)).toMatchObject(refusal(pointer));
+    const { body } = await client.post(question, { headers: { accept: 'text/event-stream' } });
+    expect(body).toContain('"code":"VALIDATION_FAILED"');
+  });
+});
+
+test('a null is told of beside the other faults of the variables', async () => {
+  const { errors } = await client.graphql(
+    'query ($id: ID = "x", $first: Int) { conversation(id: $id) { messages(first: $first) { totalCount } } }',
+    { id: null, first: 'one' },
+  );
+  expect(errors?.[0]?.extensions.errors.map(({ pointer }: Json) => pointer)).toEqual(['/id', '/limit']);
+});
+
+test('a variable that is left out is its default, and null stays right where it may be', async () => {
+  const query = `query ($id: ID = "${conversationId}", $yes: Boolean = true, $first: Int = 1, $shown: Boolean) {
+    conversation(id: $id) { id @include(if: $yes) messages(first: $first) { totalCount } }
+    __type(name: "Sender") { enumValues(includeDeprecated: $shown) { name } }
+  }`;
+  const answer = (await client.graphql(query, {})).data;
+  expect(answer.conversation).toEqual({ id: conversationId, messages: { totalCount: 0 } });
+  expect((await client.graphql(query, { first: null })).data).toEqual(answer);
+});
+
+test('a null that another operation of the document could not take is none of this one’s faults', async () => {
+  const query =
+    'query A($x: ID = "x") { conversation(id: $x) { id } } query B($x: ID = "x") { events(conversationId: $x) { nodes { id } } }';
+  const answer = await client.post({ query, operationName: 'B', variables: { x: null } });
+  expect(answer.body).toEqual({ data: { events: { nodes: [expect.anything()] } } });
+});
+
+test('nothing of all this was an error of the server’s own', () => {
+  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
+});

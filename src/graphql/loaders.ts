@@ -26,7 +26,7 @@ export class Loaders {
   #attemptRange?: DataLoader<AttemptRange, readonly Attempt[], string>;
 
   /**
-   * @param cache whether what was loaded is kept: right for one query, and wrong for a subscription,
+   * @param cache whether what was loaded is kept: right for one query, or one mutation, and wrong for a subscription,
    * which is to see what is there now at each of its events
    */
   constructor({ storage }: World, caller: Caller, { cache }: { cache: boolean }) {
@@ -73,6 +73,17 @@ export class Loaders {
       cacheKeyFn: ({ deliveryId, from, to }) => `${deliveryId} ${from} ${to}`,
     });
     return this.#attemptRange;
+  }
+
+  /** Lets go of what was loaded, which may have changed. */
+  forget(): void {
+    this.#conversation?.clearAll();
+    this.#lead?.clearAll();
+    this.#message?.clearAll();
+    this.#messageRange?.clearAll();
+    this.#webhook?.clearAll();
+    this.#delivery?.clearAll();
+    this.#attemptRange?.clearAll();
   }
 
   #byId<T>(

@@ -2,6 +2,7 @@ import type { GraphQLSchema } from 'graphql';
 import { operations } from '../domain/operations.ts';
 import { builder } from './builder.ts';
 import { type Deprecable, type Shapes, withDeprecations } from './deprecation.ts';
+import { withFreshMutations } from './fresh-mutations.ts';
 import { shapes } from './shapes.ts';
 import './scalars.ts';
 import './node.ts';
@@ -22,7 +23,7 @@ export function schemaOf(
   ofOperations: readonly Deprecable[] = Object.values(operations),
   ofTypes: Shapes = shapes,
 ): GraphQLSchema {
-  return withDeprecations(builder.toSchema(), ofOperations, ofTypes);
+  return withDeprecations(withFreshMutations(builder.toSchema()), ofOperations, ofTypes);
 }
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */

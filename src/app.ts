@@ -21,6 +21,7 @@ import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import { lazily } from './domain/lazily.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
+import { withoutWeights } from './graphql/accept.ts';
 import { answerQueries } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
 import { refusal } from './graphql/errors.ts';
@@ -162,6 +163,7 @@ export function buildApp(options: AppOptions): App {
     const { req, path } = exchange;
     if (isPreflight(req)) return { status: 204, headers: origins.preflightHeaders(req.headers) };
     if (path !== '/graphql') return await rest(exchange, res);
+    if (req.headers.accept !== undefined) req.headers.accept = withoutWeights(req.headers.accept);
     if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) {
       return refusal(new DomainError('BAD_REQUEST', 'The header `Host` and the target make no URL.'), exchange);
     }

@@ -199,6 +199,38 @@ describe('what is accepted', () => {
     expect(headers['content-type']).toBe(`${type}; charset=utf-8`);
     expect(body).toEqual(answer);
   });
+
+  // RFC 9110, sections 12.4.2 and 12.5.1
+  test.each([
+    ['application/json;q=0.1, application/graphql-response+json', 'application/graphql-response+json'],
+    ['application/json; Q=0.1 , application/graphql-response+json;q=0.2', 'application/graphql-response+json'],
+    ['application/graphql-response+json;q=0, application/json', 'application/json'],
+    ['application/graphql-response+json;q=0.000, application/json;q=0.001', 'application/json'],
+    ['application/graphql-response+json, application/json;q=0.9', 'application/graphql-response+json'],
+    ['application/json;q=0.5, application/graphql-response+json;q=0.5', 'application/json'],
+    ['application/json;q=1.0, application/graphql-response+json', 'application/json'],
+    ['*/*;q=0.1, application/graphql-response+json;q=0.2', 'application/graphql-response+json'],
+    ['*/*, application/json;q=0', 'application/graphql-response+json'],
+    ['application/*;q=0, */*, application/graphql-response+json;q=0.1', 'application/graphql-response+json'],
+    ['text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8', 'application/json'],
+    ['application/json;q=0', 'application/json'],
+    ['application/json;q=nonsense, application/graphql-response+json', 'application/json'],
+  ])('%s, by its weights, is answered with %s', async (accept, type) => {
+    const expected = { status: 200, type: `${type}; charset=utf-8` };
+    const { status, headers } = await send('{ account { name } }', undefined, { accept });
+    expect({ status, type: headers['content-type'] }).toEqual(expected);
+    const failed = await send('{ nothing }', undefined, { accept });
+    expect({ status: failed.status, type: failed.headers['content-type'] }).toEqual({
+      ...expected,
+      status: type === 'application/json' ? 200 : 400,
+    });
+  });
+
+  test('a stream that is refused by its weight is none', async () => {
+    const accept = 'application/json, text/event-stream;q=0';
+    const response = await send('subscription { events { id } }', undefined, { accept });
+    expect([response.status, codes(response)]).toEqual([400, ['BAD_REQUEST']]);
+  });
 });
 
 describe('GET', () => {

@@ -17,10 +17,10 @@ import { PostOffice } from './delivery/post-office.ts';
 import { WebhookSender } from './delivery/webhooks.ts';
 import { finishErasures } from './domain/conversations.ts';
 import { DomainError } from './domain/errors.ts';
-import { idempotencyMs } from './domain/idempotency.ts';
 import { createIds } from './domain/ids.ts';
 import { lazily } from './domain/lazily.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
+import { removeOld } from './domain/retention.ts';
 import { withoutWeights } from './graphql/accept.ts';
 import { answerQueries } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
@@ -174,14 +174,6 @@ export function buildApp(options: AppOptions): App {
     const count = await finishErasures(storage);
     if (count > 0) log.info({ count }, 'finished erasing conversations');
   };
-  /** Removes what is kept for a while only. */
-  async function removeOldest(): Promise<void> {
-    const oldestMs = clock.now() - eventRetentionMs;
-    // Deliveries before events: none must outlive what it delivers.
-    await removeOld(storage, 'deliveries', oldestMs);
-    await removeOld(storage, 'events', oldestMs);
-    await removeOld(storage, 'keptResults', clock.now() - idempotencyMs);
-  }
 
   return {
     world,
@@ -208,7 +200,11 @@ export function buildApp(options: AppOptions): App {
     async tick() {
       // None is kept from its work by what keeps another from it.
       const onFailure = (error: unknown): void => log.warn({ err: error }, 'could not remove what is old');
-      await Promise.all([limiter.handBack(), removeOldest().then(endErasures).catch(onFailure)]);
+      const removeAndErase = async () => {
+        await removeOld(storage, clock.now(), eventRetentionMs);
+        await endErasures();
+      };
+      await Promise.all([limiter.handBack(), removeAndErase().catch(onFailure)]);
     },
     finishErasures: endErasures,
     async close() {
@@ -219,16 +215,4 @@ export function buildApp(options: AppOptions): App {
       });
     },
   };
-}
-
-/** How much one transaction removes: other writes come in between. */
-const pruneStep = 500;
-
-async function removeOld(
-  storage: Storage,
-  kind: 'deliveries' | 'events' | 'keptResults',
-  beforeMs: number,
-): Promise<void> {
-  let removed = pruneStep;
-  while (removed === pruneStep) removed = await storage.write(async (tx) => await tx[kind].prune(beforeMs, pruneStep));
 }

@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
+import { sampleAttempt, sampleDelivery } from './storage/samples.ts';
 import { startTestServer } from './support/server.ts';
 import { dayMs, minuteMs } from './support/webhooks.ts';
 
@@ -38,4 +39,30 @@ test('what is reserved of limits is handed back, though what is old cannot be re
     expect.objectContaining({ level: 'warn', msg: 'could not remove what is old' }),
   );
   operator.exec('ALTER TABLE gone RENAME TO events');
+});
+
+test('what is old is removed a little at a time, however large it is: others come in between', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const client = await server.account();
+  const wanting = { url: 'https://hooks.example.com', events: ['lead.captured'] };
+  const { id } = (await client.rest('POST', '/webhooks', { body: wanting })).body;
+  await server.storage.write(async (tx) => {
+    for (let count = 0; count < 100; count++) {
+      const delivery = sampleDelivery(id, { status: 'failed', attemptCount: 10, dueAt: null });
+      await tx.deliveries.insert(delivery);
+      for (let number = 1; number <= delivery.attemptCount; number++) {
+        await tx.deliveries.insertAttempt(delivery.id, number, sampleAttempt({ responseBody: 'x'.repeat(16_384) }));
+      }
+    }
+  });
+  server.clock.nowMs += 31 * dayMs;
+  const operator = new Database(server.databasePath, { readonly: true });
+  onTestFinished(() => void operator.close());
+  const left = () => operator.prepare('SELECT count(*) FROM deliveries').pluck().get();
+  const removed = server.app.tick();
+  expect((await client.rest('POST', '/conversations', { body: {} })).status).toBe(201);
+  expect(left()).toBeGreaterThan(0);
+  await removed;
+  expect(left()).toBe(0);
 });

@@ -1,13 +1,10 @@
 import { and, asc, eq, gt, inArray, sql } from 'drizzle-orm';
 import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
+import { Portion } from '../../domain/portion.ts';
 import { jsonList, type Queries } from './queries.ts';
 import { attempts, deliveries, type erasing, events, keptResults, leads, messages } from './tables.ts';
 
-/** How long one transaction takes rows away. To commit what it has changed takes about as long again. */
-const maxStepMs = 4;
-/** How many rows one transaction takes away at most. */
-const maxStepRows = 128;
 /** How many rows are taken away between two looks at the clock: they can be large. */
 const batchSize = 8;
 
@@ -21,12 +18,10 @@ type Part = (place: Place) => number;
 export function prepareSteps(db: Queries): (place: Place) => boolean {
   const parts = [removeMessages(db), removeLeads(db), emptyResults(db), emptyEvents(db)];
   return (place) => {
-    const deadlineMs = performance.now() + maxStepMs;
-    let rows = 0;
+    const portion = new Portion();
     for (const part of parts) {
       for (let taken = part(place); taken > 0; taken = part(place)) {
-        rows += taken;
-        if (rows >= maxStepRows || performance.now() > deadlineMs) return false;
+        if (portion.isFullWith(taken)) return false;
       }
     }
     return true;

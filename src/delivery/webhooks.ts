@@ -32,8 +32,6 @@ export interface WebhookSenderOptions {
   readonly post: PostOffice;
   readonly log: Logger;
   readonly telemetry: Pick<Telemetry, 'attempted'>;
-  /** From 0 to 1, for the jitter of the schedule. */
-  readonly random?: () => number;
 }
 
 /** A delivery and its webhook as they are when the end of an attempt is recorded. */
@@ -80,7 +78,6 @@ interface Ended extends Tried, Begun {
  */
 export class WebhookSender {
   readonly #options: WebhookSenderOptions;
-  readonly #random: () => number;
   /** Which claims are this sender's. */
   readonly #lease = randomUUID();
   readonly #lanes = new Lanes();
@@ -98,7 +95,6 @@ export class WebhookSender {
 
   constructor(options: WebhookSenderOptions) {
     this.#options = options;
-    this.#random = options.random ?? Math.random;
   }
 
   /** Begins to send, with what is due already. */
@@ -256,7 +252,7 @@ export class WebhookSender {
       { webhookId: webhook.id, deliveryId: delivery.id, traceId, spanId, status, error, durationMs },
       'webhook attempt',
     );
-    const random = this.#random();
+    const random = Math.random();
     return { succeeded, change: (now, current) => ({ ...settle(current, outcome, { now, random }), attempt }) };
   }
 

@@ -66,7 +66,7 @@ interface Tried {
 
 /** An attempt that is over and is to be recorded. */
 interface Ended extends Tried, Begun {
-  /** Until when it is tried. */
+  /** Until when it is tried to be recorded, as `performance.now()` has it. */
   readonly deadlineMs: number;
   readonly resolve: () => void;
 }
@@ -274,7 +274,10 @@ export class WebhookSender {
     this.#pump();
   }
 
-  /** When the storage has trouble, it is tried again for as long as the leases hold. Never rejects. */
+  /**
+   * When the storage has trouble, it is tried again for as long as a lease is. By then the attempt's own, which began
+   * before it, has ended: what somebody else has claimed meanwhile is not recorded. Never rejects.
+   */
   async #recordTogether(ended: readonly Ended[]): Promise<void> {
     const { storage, clock, log } = this.#options;
     try {

@@ -26,13 +26,12 @@ import type { Documents } from './documents.ts';
 import { codeOfRefusal, presentError } from './errors.ts';
 import { type Deliver, FanOut } from './fan-out.ts';
 import { asGraphQLError, refusalsOf } from './requests.ts';
-import { closeCodes, Wire } from './wire.ts';
+import { closeCodes, maxAtOnce, Wire } from './wire.ts';
 
 // GraphQL over WebSocket, by the protocol graphql-transport-ws (its PROTOCOL.md is in the package graphql-ws).
 
 /** The largest message that a client may send. */
 const maxMessageBytes = 64 * 1024;
-const maxSubscriptions = 100;
 
 interface Extra {
   readonly wire: Wire;
@@ -193,6 +192,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     const refused = refusalsOf(args);
     if (refused.length > 0) return refused;
     const isSubscription = operation.operation === 'subscription';
+    if (!wire.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
     return {
       ...args,
       contextValue: new OperationContext(world, caller, { timings, telemetry, isSubscription, closed: wire.ended }),
@@ -202,7 +202,6 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   /** The arguments to execute a `subscribe` message with, or why it is refused, which leaves the socket as it is. */
   async function admit(
     extra: Extra,
-    subscriptions: number,
     id: string,
     payload: SubscribePayload,
   ): Promise<SocketArgs | readonly GraphQLError[]> {
@@ -215,12 +214,6 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
         throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
       }
       await door.charge(caller);
-      if (subscriptions > maxSubscriptions) {
-        throw new DomainError(
-          'QUOTA_EXCEEDED',
-          `A socket can have ${maxSubscriptions} subscriptions; open another one.`,
-        );
-      }
       return await prepare(extra, caller, id, payload);
     } catch (error) {
       return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
@@ -262,9 +255,9 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       return true;
     },
 
-    async onSubscribe({ extra, subscriptions }, id, payload) {
+    async onSubscribe({ extra }, id, payload) {
       const startedMs = performance.now();
-      const admitted = await admit(extra, Object.keys(subscriptions).length, id, payload);
+      const admitted = await admit(extra, id, payload);
       // What is let in calls operations, which are told of one by one.
       if (isRefused(admitted)) {
         const code = admitted[0] === undefined ? 'INTERNAL' : codeOfRefusal(admitted[0]);
@@ -287,6 +280,15 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
 
 function isRefused(admitted: SocketArgs | readonly GraphQLError[]): admitted is readonly GraphQLError[] {
   return Array.isArray(admitted);
+}
+
+function noRoom(isSubscription: boolean): DomainError {
+  return new DomainError(
+    'QUOTA_EXCEEDED',
+    isSubscription
+      ? `A socket can have ${maxAtOnce} subscriptions; open another one.`
+      : `A socket can wait for ${maxAtOnce} queries and mutations at once; send more when some are answered.`,
+  );
 }
 
 function endSession(wire: Wire, reason: EndReason): void {

@@ -20,6 +20,12 @@ const maxUnsentMessages = 256;
 /** RFC 6455, section 5.5: a control frame holds 125 bytes, and two of them are the code. */
 const maxReasonBytes = 123;
 
+/** What a client can ask for. A subscription is there until it is ended; the others are answered and over. */
+export type Asked = 'subscription' | 'answer';
+
+/** How many of each a socket can have at once. */
+export const maxAtOnce = 100;
+
 /** The other side's messages, as they come. It must not reject. */
 export type MessageHandler = (message: string) => Promise<void>;
 
@@ -65,6 +71,11 @@ export class Wire {
     this.#socket.on('message', (data) => {
       if (!this.ended.aborted) this.#inbox.take(String(data), handler);
     });
+  }
+
+  /** Whether there is room for what a `subscribe` asks for, which then counts until it ends, or the client ends it. */
+  makeRoom(id: string, asked: Asked): boolean {
+    return this.#inbox.makeRoom(id, asked);
   }
 
   /** Resolves once the messages are with the operating system, or nobody waits for them any more. */
@@ -140,6 +151,8 @@ interface Running {
   readonly id: string;
   readonly handled: Promise<void>;
   isCompleted: boolean;
+  /** Set once it has been let in. */
+  asked: Asked | undefined;
 }
 
 /**
@@ -181,12 +194,20 @@ class Inbox {
     if (running !== undefined) {
       if (type === 'complete') running.isCompleted = true;
     } else if (type === 'subscribe') {
-      const begun: Running = { id, handled, isCompleted: false };
+      const begun: Running = { id, handled, isCompleted: false, asked: undefined };
       this.#running = [...this.#running, begun];
       void handled.finally(() => {
         this.#running = this.#running.filter((each) => each !== begun);
       });
     }
+  }
+
+  makeRoom(id: string, asked: Asked): boolean {
+    const alike = this.#running.filter((each) => each.asked === asked && !each.isCompleted);
+    if (alike.length >= maxAtOnce) return false;
+    const running = this.#running.find((each) => each.id === id);
+    if (running !== undefined) running.asked = asked;
+    return true;
   }
 
   clear(): void {

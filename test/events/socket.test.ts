@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import Database from 'better-sqlite3';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { updateAccount } from '../../src/domain/accounts.ts';
 import type { Json } from '../support/client.ts';
@@ -464,6 +465,50 @@ describe('an operation that is refused', () => {
     socket.send({ id: '7', type: 'complete' });
     socket.subscribe('102', everything, { after: data.eventCursor });
     await socket.first('102', 'next');
+  });
+
+  test('of a hundred subscriptions that come at once, and more, the hundred first are let in', async () => {
+    const client = await server.account();
+    const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(client.secret);
+    for (let number = 1; number <= 110; number++) socket.subscribe(`${number}`, everything);
+    for (let number = 101; number <= 110; number++) expectRefusal(await socket.first(`${number}`), 'QUOTA_EXCEEDED');
+    await startConversation(client);
+    for (let number = 1; number <= 100; number++) await socket.first(`${number}`, 'next');
+  });
+
+  test('beside a hundred subscriptions, queries and mutations are answered as ever', async () => {
+    const client = await server.account();
+    const socket = await open().init(client.secret);
+    for (let number = 1; number <= 100; number++) socket.subscribe(`${number}`, everything);
+    socket.subscribe('mutation', 'mutation { createConversation(input: {}) { conversation { id } } }');
+    const { payload } = await socket.first('mutation');
+    const { id } = payload.data.createConversation.conversation;
+    socket.subscribe('query', `{ conversation(id: "${id}") { id } }`);
+    expect((await socket.first('query')).payload).toEqual({ data: { conversation: { id } } });
+    for (let number = 1; number <= 100; number++) await socket.first(`${number}`, 'next');
+  });
+
+  test('the 101st query or mutation that a socket waits for: QUOTA_EXCEEDED, and subscriptions are let in', async () => {
+    const client = await server.account();
+    const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(client.secret);
+    socket.subscribe('first', '{ eventCursor }');
+    await socket.first('first', 'complete'); // it reserves a block of the budget
+    const create = 'mutation { createConversation(input: {}) { eventCursor } }';
+    const other = new Database(server.databasePath);
+    other.exec('BEGIN IMMEDIATE'); // nobody else can write
+    for (let number = 1; number <= 101; number++) socket.subscribe(`${number}`, create);
+    expectRefusal(await socket.first('101'), 'QUOTA_EXCEEDED');
+    socket.subscribe('102', '{ eventCursor }');
+    expectRefusal(await socket.first('102'), 'QUOTA_EXCEEDED');
+    socket.subscribe('events', everything);
+    other.close();
+    for (let number = 1; number <= 100; number++) {
+      expect((await socket.first(`${number}`)).payload.data.createConversation).not.toBeNull();
+    }
+    socket.subscribe('103', '{ eventCursor }');
+    expect((await socket.first('103')).payload.data.eventCursor).toEqual(expect.any(String));
+    await startConversation(client);
+    await socket.first('events', 'next');
   });
 });
 

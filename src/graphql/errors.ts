@@ -2,6 +2,7 @@ import { GraphQLError } from 'graphql';
 import type { Exchange } from '../access/exchange.ts';
 import type { Reply } from '../access/respond.ts';
 import { DomainError, type ErrorCode, type ErrorFacts, errorCodes, isTrouble } from '../domain/errors.ts';
+import { asSpeltHere } from './wording.ts';
 
 /** The codes that refuse a whole request and keep their status on this face too. */
 const atTheDoor: readonly ErrorCode[] = [
@@ -44,7 +45,8 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
   if (isTrouble(known)) options.onUnexpected(known.cause ?? known);
   const { faults, oldestCursor } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
-  return new GraphQLError(known.message, {
+  const spelt = (sentence: string): string => asSpeltHere(sentence, error.nodes);
+  return new GraphQLError(spelt(known.message), {
     nodes: error.nodes,
     source: error.source,
     positions: error.positions,
@@ -52,7 +54,9 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
     extensions: {
       code: known.code,
       requestId: options.requestId,
-      ...(faults === undefined ? {} : { errors: faults.map(({ pointer, detail }) => ({ pointer, detail })) }),
+      ...(faults === undefined
+        ? {}
+        : { errors: faults.map(({ pointer, detail }) => ({ pointer, detail: spelt(detail) })) }),
       ...(oldestCursor === undefined ? {} : { oldestCursor }),
       ...retryAfterOf(known.facts),
       ...(http === undefined ? {} : { http }),

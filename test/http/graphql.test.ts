@@ -567,6 +567,30 @@ describe('partial results', () => {
   });
 });
 
+describe('what is wrong is told in the names of the schema', () => {
+  const update = (input: string): string =>
+    `mutation { updateConversation(input: { id: "${conversation.id}", ${input} }) { eventCursor } }`;
+  const told = async (query: string): Promise<Json> => {
+    const [{ message, extensions }] = (await send(query)).body.errors;
+    return [message, ...(extensions.errors ?? []).map(({ detail }: Json) => detail)];
+  };
+
+  test('a status', async () => {
+    const detail = 'must be one of `ACTIVE`, `CLOSED`, `PENDING`';
+    expect(await told(update('status: null'))).toEqual([`\`status\` ${detail}.`, detail]);
+    expect(await told('mutation { createConversation(input: { status: CLOSED }) { eventCursor } }')).toEqual([
+      expect.stringContaining('`ACTIVE` or `PENDING`'),
+    ]);
+  });
+
+  test('the size of a page', async () => {
+    const detail = 'must be between 1 and 100';
+    expect(await told('{ conversations(first: 0) { totalCount } }')).toEqual([`\`first\` ${detail}.`, detail]);
+    const messages = `{ conversation(id: "${conversation.id}") { messages(last: 101) { totalCount } } }`;
+    expect(await told(messages)).toEqual([`\`last\` ${detail}.`, detail]);
+  });
+});
+
 describe('node and nodes', () => {
   const strangers = async (): Promise<string[]> => {
     const other = await server.account();

@@ -10,6 +10,7 @@ import { timeShape, timestamp } from './time.ts';
 
 /** No token is valid for longer. */
 export const maxTokenSeconds = 3_600;
+const defaultTokenSeconds = 900;
 
 /** What a token says of its bearer: what it may do, for how long, and by whose leave. */
 export interface TokenGrant {
@@ -60,7 +61,8 @@ export const createToken = operation({
       .int({ error: 'must be an integer' })
       .min(60, { error: lifetimeFault })
       .max(maxTokenSeconds, { error: lifetimeFault })
-      .default(900)
+      .nullable()
+      .default(defaultTokenSeconds)
       .describe('How long it is valid: 60 to 3600. It ends with its API key in any case.'),
   }),
   errors: ['NOT_FOUND'],
@@ -78,7 +80,7 @@ export const createToken = operation({
       conversationId: input.conversationId,
       sender: input.sender,
       issuedAtSeconds,
-      expiresAtSeconds: Math.min(issuedAtSeconds + input.expiresInSeconds, keyEndsSeconds),
+      expiresAtSeconds: Math.min(issuedAtSeconds + (input.expiresInSeconds ?? defaultTokenSeconds), keyEndsSeconds),
     };
     return {
       token: {

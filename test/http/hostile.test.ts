@@ -651,7 +651,7 @@ describe('a value of another type is one fault, which says what it should be', (
     expectErrors(await mutate(name, body), invalid(pointer));
   });
 
-  test.each([null, '60', 60.5, true])('%j for a whole number', async (expiresInSeconds) => {
+  test.each(['60', 60.5, true])('%j for a whole number', async (expiresInSeconds) => {
     const body = { scopes: ['events:read'], expiresInSeconds };
     const { errors } = (await client.rest('POST', '/tokens', { body })).body;
     expect(errors).toEqual([{ pointer: '/expiresInSeconds', detail: 'must be an integer' }]);

@@ -112,8 +112,8 @@ export const credentialsCases: readonly Case[] = [
   ),
   minting(
     'with nulls is one without',
-    { scopes: ['leads:read'], conversationId: null, sender: null },
-    { expected: 201 },
+    { scopes: ['leads:read'], conversationId: null, sender: null, expiresInSeconds: null },
+    { expected: 201, check: ({ expiresAt }) => expect(expiresAt).toBe('2026-11-21T06:27:00.000Z') },
   ),
   minting(
     'for an unknown conversation',

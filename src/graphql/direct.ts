@@ -42,7 +42,7 @@ export function answerQueries(
       const prepared = documents.prepare(asked.query);
       const operation = validOperation(prepared, asked.operationName);
       if (operation?.compiled === undefined) return undefined;
-      const headers = { 'Content-Type': `${mediaType}; charset=utf-8` };
+      const headers = { 'Content-Type': `${mediaType}; charset=utf-8`, 'Cache-Control': 'no-store' };
       const question = JSON.stringify([asked.operationName, asked.variables, asked.query]);
       const kept = answers.get(caller, question);
       if (kept !== undefined) {

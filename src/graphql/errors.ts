@@ -74,7 +74,11 @@ export function refusal(error: DomainError, exchange: Exchange, mediaType: Media
   exchange.code = code;
   return {
     status,
-    headers: { 'Content-Type': `${mediaType}; charset=utf-8`, ...headersOf(error) },
+    headers: {
+      'Content-Type': `${mediaType}; charset=utf-8`,
+      'Cache-Control': 'no-store',
+      ...headersOf(error),
+    },
     body: JSON.stringify({ errors: [{ message, extensions: { code, requestId, ...retryAfterOf(facts) } }] }),
   };
 }

@@ -168,6 +168,7 @@ export function useGraphQL(
     },
 
     onResponse({ response, serverContext: { exchange } }) {
+      response.headers.set('Cache-Control', 'no-store');
       responder.complete(exchange, response.status, (name, value) => response.headers.append(name, value));
     },
   };

@@ -167,6 +167,37 @@ describe('a request that fails as a whole', () => {
   });
 });
 
+test('no answer is kept by anybody on its way', async () => {
+  const query = '{ account { name } }';
+  const cached: Json[] = [];
+  for (const body of [
+    { query },
+    { query, extensions: {} },
+    [{ query }],
+    { query: '{ nothing }' },
+    { query: '{' },
+    '{',
+  ]) {
+    cached.push((await client.post(body)).headers['cache-control']);
+  }
+  cached.push(
+    (await client.post({ query }, { headers: { authorization: 'Bearer cs_unknown' } })).headers['cache-control'],
+  );
+  cached.push((await get(`query=${encodeURIComponent(query)}`)).headers['cache-control']);
+  const headers = { authorization: `Bearer ${client.secret}` };
+  for (const [method, accept] of [
+    ['OPTIONS', '*/*'],
+    ['GET', 'text/html'],
+    ['GET', 'text/event-stream'],
+  ] as const) {
+    const parameters = accept === 'text/html' ? '' : `?query=${encodeURIComponent('subscription { events { id } }')}`;
+    const response = await fetch(`${server.url}/graphql${parameters}`, { method, headers: { ...headers, accept } });
+    cached.push(response.headers.get('cache-control'));
+    await response.body?.cancel();
+  }
+  expect(cached).toEqual(cached.map(() => 'no-store'));
+});
+
 describe('what is accepted', () => {
   const query = 'mutation { createConversation(input: {}) { conversation { status } } }';
   const answer = { data: { createConversation: { conversation: { status: 'ACTIVE' } } } };

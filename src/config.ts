@@ -26,18 +26,13 @@ export interface Config {
 
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** @param why what the bounds are for, where that is not plain */
-function integer(low: number, high: number, why?: string) {
-  const error = `must be a whole number from ${low} to ${high}${why === undefined ? '' : `: ${why}`}`;
+function integer(low: number, high: number) {
   return z
     .string()
-    .regex(/^\d{1,9}$/, { error })
+    .regex(/^\d{1,9}$/, { error: `must be a whole number from ${low} to ${high}` })
     .transform(Number)
-    .refine((value) => value >= low && value <= high, { error });
+    .refine((value) => value >= low && value <= high, { error: `must be a whole number from ${low} to ${high}` });
 }
-
-// Waits that a receiver lengthens to a day each take nine days: with a shorter log it gives up the rest of the attempts.
-const retentionReason = 'webhooks are tried for nearly 4 days, and what is removed before is lost to them';
 
 const flag = z
   .enum(['true', 'false', '1', '0'], { error: 'must be true or false' })
@@ -72,7 +67,7 @@ export const variables = z.object({
   TRUST_PROXY: integer(0, 10).default(0),
   SHUTDOWN_GRACE_SECONDS: integer(0, 3_600).default(10),
   SHUTDOWN_DELAY_SECONDS: integer(0, 3_600).default(0),
-  EVENT_RETENTION_DAYS: integer(4, 3_650, retentionReason).default(30),
+  EVENT_RETENTION_DAYS: integer(1, 3_650).default(30),
   WEBHOOK_ALLOW_HTTP: flag,
   WEBHOOK_ALLOW_PRIVATE_NETWORKS: flag,
   NODE_ENV: z.string().default('development'),

@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
+import { scheduleMs } from '../delivery/schedule.ts';
 import { createAccount } from '../domain/accounts.ts';
 import type { World } from '../domain/ports.ts';
 import { systemClock } from './clock.ts';
@@ -22,6 +23,9 @@ export function addServe(program: Command): void {
       } catch (error) {
         await server.close();
         throw error;
+      }
+      if (config.eventRetentionMs < scheduleMs) {
+        log.warn('events are removed while webhooks may still be tried with them: EVENT_RETENTION_DAYS is less than 4');
       }
       log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
       await stopping;

@@ -16,6 +16,8 @@ const waitsMs = [
 /** Each wait is up to a fifth shorter or longer: what failed together should not come back together. */
 const jitter = 0.2;
 const maxRetryAfterMs = 24 * hourMs;
+/** How long the ten attempts take at most, as long as no receiver asks for longer waits. */
+export const scheduleMs = waitsMs.reduce((sum, wait) => sum + wait * (1 + jitter), 0);
 /** A webhook that fails for this long without a success is disabled. */
 export const failingMs = 5 * 24 * hourMs;
 

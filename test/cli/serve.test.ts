@@ -51,6 +51,15 @@ test('a server that cannot make the first account ends and says why', async () =
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('there is no room') });
 });
 
+test.each([
+  ['3', true],
+  ['4', false],
+])('a log of %s days is %j to be warned of: webhooks are tried for nearly four', async (days, isWarnedOf) => {
+  const { signal, ended } = await serve(join(temporaryFolder(), 'a.db'), { EVENT_RETENTION_DAYS: days });
+  signal('SIGTERM');
+  expect((await ended).stdout.includes('EVENT_RETENTION_DAYS')).toBe(isWarnedOf);
+});
+
 describe('SIGTERM', () => {
   test('lets the request in flight finish, then closes the database and ends with 0', async () => {
     const path = join(temporaryFolder(), 'a.db');

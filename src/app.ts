@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import { Exchange } from './access/exchange.ts';
 import { isPreflight, Origins } from './access/origins.ts';
+import { protocolFault } from './access/protocol.ts';
 import { RateLimiter } from './access/rate-limit.ts';
 import { type Reply, Responder } from './access/respond.ts';
 import { secrets } from './access/secrets.ts';
@@ -29,6 +30,7 @@ import type { ServerContext } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
 import { answerRest } from './rest/answer.ts';
+import { problemReply } from './rest/problem.ts';
 import type { Route } from './rest/routes.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/probes.ts';
@@ -161,6 +163,11 @@ export function buildApp(options: AppOptions): App {
 
   async function replyTo(exchange: Exchange, res: ServerResponse): Promise<Reply | undefined> {
     const { req, path } = exchange;
+    const fault = protocolFault(req);
+    if (fault !== undefined) {
+      exchange.code = fault.code;
+      return path === '/graphql' ? refusal(fault, exchange) : problemReply(fault, exchange);
+    }
     if (isPreflight(req)) return { status: 204, headers: origins.preflightHeaders(req.headers) };
     if (path !== '/graphql') return await rest(exchange, res);
     if (req.headers.accept !== undefined) req.headers.accept = withoutWeights(req.headers.accept);
@@ -190,6 +197,7 @@ export function buildApp(options: AppOptions): App {
         sessions,
         timings,
         telemetry: metrics,
+        problemReply,
         log,
         onError,
       }),

@@ -1,5 +1,8 @@
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { DomainError, errorCodes } from '../domain/errors.ts';
+import { protocolFault } from './protocol.ts';
 
 export const maxBodyBytes = 1024 * 1024;
 
@@ -28,8 +31,10 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
  * Whether an answer has to end the connection, because too much of the body may still be on its way.
  * Else Node reads and forgets the rest, however long it is, to keep the connection for the next request.
  */
-export function endsConnection(status: number, { complete, headers }: IncomingMessage): boolean {
+export function endsConnection(status: number, req: IncomingMessage): boolean {
   if (status === errorCodes.PAYLOAD_TOO_LARGE.status) return true; // it was left in the middle
+  if (protocolFault(req) !== undefined) return true; // who knows what comes next
+  const { complete, headers } = req;
   if (complete) return false;
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxBodyBytes;
 }
@@ -43,20 +48,25 @@ const lingerMs = 5_000;
  */
 export function linger(req: IncomingMessage): void {
   const { socket } = req;
-  const hangUp = (): void => void socket.destroy();
   // Node calls this when the answer is written.
   socket.destroySoon = () => {
     socket.end();
-    const timer = setTimeout(hangUp, lingerMs);
-    socket.once('close', () => clearTimeout(timer));
-    let left = lingerBytes;
-    req.on('data', (chunk: Buffer) => {
-      left -= chunk.length;
-      if (left < 0) hangUp();
-    });
-    if (req.readableEnded) hangUp();
-    else req.once('end', hangUp).resume();
+    discard(socket, req);
   };
+}
+
+/** Throws away for a while what comes from a source on a connection that was ended, and hangs up. */
+export function discard(socket: Socket, source: Readable): void {
+  const hangUp = (): void => void socket.destroy();
+  const timer = setTimeout(hangUp, lingerMs);
+  socket.once('close', () => clearTimeout(timer));
+  let left = lingerBytes;
+  source.on('data', (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left < 0) hangUp();
+  });
+  if (source.readableEnded) hangUp();
+  else source.once('end', hangUp).resume();
 }
 
 function requireJson({ headers }: IncomingMessage): void {

@@ -37,6 +37,11 @@ export class Connections {
     return this.#unanswered.values().some((busy) => busy === socket);
   }
 
+  /** What is still to be answered on a connection, in the order in which it came. */
+  answersOn(socket: Socket): readonly ServerResponse[] {
+    return [...this.#unanswered].flatMap(([res, busy]) => (busy === socket ? [res] : []));
+  }
+
   /**
    * From here on no connection is taken, and every answer says that it is its connection's last, so that a client
    * does not send its next request into the end. Resolves when nobody can connect any more.

@@ -10,6 +10,7 @@ import { Metrics } from '../telemetry/metrics.ts';
 import { Connections } from './connections.ts';
 import { listenError } from './errors.ts';
 import { openStorage } from './storage.ts';
+import { refuseUnreadable } from './unreadable.ts';
 
 export interface RunningServer {
   readonly url: string;
@@ -56,6 +57,7 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
       connectionsCheckingInterval: 1_000, // by default those times may be exceeded by 30 s
       keepAliveTimeout: 65_000, // longer than the usual balancer keeps its own connections
       maxHeaderSize: 16 * 1024,
+      requireHostHeader: false, // it is required by the app, whose answers have a code and a request id
       // Some clients offer HTTP/2 on every request: what is no socket is answered as if it had not asked.
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
@@ -67,7 +69,9 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
       });
     },
   );
+  server.on('checkExpectation', (req, res) => server.emit('request', req, res)); // as is this
   const connections = new Connections(server);
+  refuseUnreadable(server, connections, log);
   // Told of a connection on which nothing has come or gone for as long, or that was kept and is not used any more.
   server.setTimeout(slowReaderMs, (socket) => {
     if (socket.writableLength > 0 || !connections.isWorkedFor(socket)) socket.destroy();

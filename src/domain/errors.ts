@@ -109,6 +109,8 @@ export interface ErrorFacts {
   readonly allow?: readonly string[];
   /** Whether the log has a line for all of its kind together, and need not have one for each. */
   readonly isToldInSum?: boolean;
+  /** Another HTTP status than the code's own, where HTTP itself has one for just this. */
+  readonly status?: number;
   /** What made it happen. It goes to the log and never to the caller. */
   readonly cause?: unknown;
 }
@@ -127,7 +129,7 @@ export class DomainError extends Error {
   }
 
   get status(): number {
-    return errorCodes[this.code].status;
+    return this.facts.status ?? errorCodes[this.code].status;
   }
 }
 

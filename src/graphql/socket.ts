@@ -1,4 +1,4 @@
-import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
 import {
@@ -14,12 +14,13 @@ import { handleProtocols, makeServer, type ServerOptions, type SubscribePayload 
 import type { Logger } from 'pino';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Arrival, Door } from '../access/admit.ts';
+import { answerBare, type WholeReply } from '../access/bare.ts';
 import { arrivalOf, requestIdOf } from '../access/exchange.ts';
 import type { Origins } from '../access/origins.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { codeOf, DomainError, type ErrorCode, errorCodes, isTrouble } from '../domain/errors.ts';
+import { codeOf, DomainError, isTrouble } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
@@ -61,6 +62,8 @@ export interface SocketOptions {
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
   readonly telemetry: Telemetry;
+  /** The answer to one who asks for a socket and does not get one. */
+  readonly problemReply: (error: DomainError, occurrence: { path: string; requestId: string }) => WholeReply;
   readonly log: Logger;
   readonly onError: (error: unknown) => void;
 }
@@ -70,7 +73,7 @@ export interface SocketOptions {
  * A page that may not call does not get one. The door's credential check is at `connection_init`, and every `subscribe` is charged as a request.
  */
 export function attachSocket(server: Server, world: World, options: SocketOptions): { close(graceMs: number): void } {
-  const { origins, timings, telemetry, log, onError } = options;
+  const { origins, timings, telemetry, problemReply, log, onError } = options;
   const protocol = makeServer<Record<string, unknown>, Extra>(protocolOptions(world, options));
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, handleProtocols });
   const wires = new Set<Wire>();
@@ -79,28 +82,27 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     const { headers } = request;
     if (isClosing) {
-      refuse(request, socket, 'UNAVAILABLE'); // somebody has to: Node has let go of it, and would wait for its end
+      // Somebody has to: Node has let go of it, and would wait for its end.
+      refuse(request, socket, new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 }));
     } else if (request.url?.split('?')[0] !== '/graphql') {
-      refuse(request, socket, 'NOT_FOUND');
+      refuse(request, socket, new DomainError('NOT_FOUND', 'Sockets are opened at /graphql.'));
     } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
-      refuse(request, socket, 'FORBIDDEN'); // browsers ask no preflight for a socket
+      // Browsers ask no preflight for a socket.
+      refuse(request, socket, new DomainError('FORBIDDEN', 'Pages of this origin may not open sockets.'));
     } else {
       sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, socket, request));
     }
   };
 
   /** Node has let go of the connection, so nobody else looks after its errors or ends it when its client does not. */
-  function refuse({ headers, url }: IncomingMessage, socket: Duplex, code: ErrorCode): void {
+  function refuse({ headers, url = '' }: IncomingMessage, socket: Duplex, error: DomainError, more = {}): void {
     const requestId = requestIdOf(headers['x-request-id']);
-    const { status } = errorCodes[code];
-    const retryAfter = code === 'UNAVAILABLE' ? 'Retry-After: 1\r\n' : '';
-    socket.on('error', () => {});
+    const [path = ''] = url.split('?');
+    const reply = problemReply(error, { path, requestId });
     socket.once('finish', () => socket.destroy());
-    socket.end(
-      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nX-Request-Id: ${requestId}\r\n${retryAfter}Content-Length: 0\r\n\r\n`,
-    );
-    telemetry.called('socket', undefined, code, 0);
-    log.info({ requestId, path: url?.split('?')[0], origin: headers.origin, status }, 'socket refused');
+    answerBare(socket, requestId, { ...reply, headers: { ...reply.headers, ...more } });
+    telemetry.called('socket', undefined, error.code, 0);
+    log.info({ requestId, path, origin: headers.origin, status: error.status }, 'socket refused');
   }
 
   function open(socket: WebSocket, connection: Duplex, request: IncomingMessage): void {
@@ -138,6 +140,13 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   }
 
   server.on('upgrade', onUpgrade);
+  sockets.on('wsClientError', ({ message }, socket, request) => {
+    const error =
+      request.method === 'GET'
+        ? new DomainError('BAD_REQUEST', `${message}.`)
+        : new DomainError('METHOD_NOT_ALLOWED', 'A socket is opened by GET.', { allow: ['GET'] });
+    refuse(request, socket, error, { 'Sec-WebSocket-Version': '13, 8' });
+  });
   return {
     close(graceMs) {
       isClosing = true;

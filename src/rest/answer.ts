@@ -15,7 +15,7 @@ import { inputOfHeaders, matches } from './headers.ts';
 import { type InputReader, inputReader, namingParameters } from './input.ts';
 import { createPages, isFresh, type Page } from './pages.ts';
 import { answersTo, type Probes } from './probes.ts';
-import { problemHeaders, problemOf } from './problem.ts';
+import { problemReply } from './problem.ts';
 import { type Answer, routes as allRoutes, type Route } from './routes.ts';
 import { WrittenJson } from './written-json.ts';
 
@@ -121,7 +121,7 @@ export function answerRest(
     return await answer();
   }
 
-  function problemReply(error: unknown, exchange: Exchange): Reply {
+  function refusal(error: unknown, exchange: Exchange): Reply {
     const known = asDomainError(error);
     exchange.code = known.code;
     exchange.isOneOfMany = known.facts.isToldInSum === true;
@@ -129,7 +129,7 @@ export function answerRest(
       const { requestId, traceId } = exchange;
       log.error({ requestId, traceId, err: known.cause ?? known }, 'request failed');
     }
-    return { status: known.status, headers: problemHeaders(known), body: JSON.stringify(problemOf(known, exchange)) };
+    return problemReply(known, exchange);
   }
 
   return async (exchange, res) => {
@@ -137,7 +137,7 @@ export function answerRest(
     try {
       result = await (isUnder(prefix, exchange.path) ? reply(exchange, res) : outside(exchange));
     } catch (error) {
-      result = problemReply(error, exchange);
+      result = refusal(error, exchange);
     }
     if (exchange.deprecation !== undefined) addDeprecation(result.headers, exchange.deprecation, exchange.operation);
     return result;

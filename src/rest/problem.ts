@@ -1,3 +1,4 @@
+import type { WholeReply } from '../access/bare.ts';
 import { type DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
 import type { Problem } from './shapes.ts';
 
@@ -6,15 +7,25 @@ export function problemType(code: ErrorCode): string {
   return `urn:conversation-service:problem:${code}`;
 }
 
-/** The REST form of an error that the domain has meant to give. */
-export function problemOf(error: DomainError, { path, requestId }: { path: string; requestId: string }): Problem {
+interface Occurrence {
+  /** The path that was asked for, if that could be read. */
+  readonly path?: string;
+  readonly requestId: string;
+}
+
+/** An error that the domain has meant to give, as the answer to a request. */
+export function problemReply(error: DomainError, occurrence: Occurrence): WholeReply {
+  return { status: error.status, headers: problemHeaders(error), body: JSON.stringify(problemOf(error, occurrence)) };
+}
+
+export function problemOf(error: DomainError, { path, requestId }: Occurrence): Partial<Problem> {
   const { faults } = error.facts;
   return {
     type: problemType(error.code),
     title: errorCodes[error.code].title,
     status: error.status,
     detail: error.message,
-    instance: path,
+    ...(path === undefined ? {} : { instance: path }),
     code: error.code,
     requestId,
     ...(error.facts.oldestCursor === undefined ? {} : { oldestCursor: error.facts.oldestCursor }),
@@ -29,7 +40,7 @@ export function problemOf(error: DomainError, { path, requestId }: { path: strin
 }
 
 /** The headers that an error brings beside its body. */
-export function problemHeaders({ code, facts }: DomainError): Record<string, string> {
+function problemHeaders({ code, facts }: DomainError): Record<string, string> {
   return {
     'Content-Type': 'application/problem+json',
     'Cache-Control': 'no-store',

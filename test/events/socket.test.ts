@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import Database from 'better-sqlite3';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { updateAccount } from '../../src/domain/accounts.ts';
+import { openWire, requestText } from '../http/wire.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
@@ -205,6 +206,44 @@ describe('a socket is opened', () => {
     expect(server.logLines).toContainEqual(expect.objectContaining(line));
     const client = await server.account();
     expect((await client.rest('GET', '/account')).status).toBe(200);
+  });
+
+  const offer = {
+    Connection: 'Upgrade',
+    Upgrade: 'websocket',
+    'Sec-WebSocket-Version': '13',
+    'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+  };
+  const { 'Sec-WebSocket-Key': _key, ...keyless } = offer;
+  const bad = { status: 400, code: 'BAD_REQUEST' };
+  test.each([
+    { what: 'without a key', headers: keyless, expected: bad },
+    { what: 'with a key that is none', headers: { ...offer, 'Sec-WebSocket-Key': 'x' }, expected: bad },
+    { what: 'in a version that is not known', headers: { ...offer, 'Sec-WebSocket-Version': '99' }, expected: bad },
+    { what: 'for a list that is none', headers: { ...offer, 'Sec-WebSocket-Protocol': ',,' }, expected: bad },
+    { what: 'by POST', method: 'POST', headers: offer, expected: { status: 405, code: 'METHOD_NOT_ALLOWED' } },
+    { what: 'on another path', path: '/nowhere', headers: offer, expected: { status: 404, code: 'NOT_FOUND' } },
+    {
+      what: 'by a page that may not call',
+      headers: { ...offer, Origin: 'https://shop.example' },
+      expected: { status: 403, code: 'FORBIDDEN' },
+    },
+  ])('$what: refused with a code and the request’s id', async (asked) => {
+    const { method = 'GET', path = '/graphql', headers, expected } = asked;
+    for (const given of [undefined, 'mine']) {
+      const wire = openWire(server.url);
+      const named = given === undefined ? headers : { ...headers, 'X-Request-Id': given };
+      await wire.send(requestText(method, path, { headers: named }));
+      const answer = await wire.response();
+      await wire.ended;
+      const requestId = given ?? answer.headers['x-request-id'];
+      expect(answer.status).toBe(expected.status);
+      expect(answer.headers).toMatchObject({ 'content-type': 'application/problem+json', 'x-request-id': requestId });
+      expect(JSON.parse(answer.body)).toMatchObject({ ...expected, instance: path, requestId });
+      const line = { level: 'info', msg: 'socket refused', requestId, status: expected.status };
+      expect(server.logLines).toContainEqual(expect.objectContaining(line));
+      if (expected === bad) expect(answer.headers['sec-websocket-version']).toBe('13, 8');
+    }
   });
 
   test('for HTTP/2 on plain requests: answered as if it had not been asked for', async () => {

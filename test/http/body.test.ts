@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-import { openWire, requestText, type Wire } from './wire.ts';
+import { openWire, requestText, type Wire, type WireResponse } from './wire.ts';
 
 // Bodies as they come over the wire: whole, in pieces, cut off, endless, or not at all.
 
@@ -444,7 +444,18 @@ describe('broken HTTP is refused without a trace, and the server lives on', () =
     ['a length that is no number', () => posting('Content-Length: two\r\n\r\n{}'), 400],
     ['a length and chunks', () => posting('Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'), 400],
     ['a chunk without a size', () => posting('Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n'), 400],
+    ['a bad chunk after a good one', () => posting('Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nzz\r\n'), 400],
+    [
+      'endless extensions of a chunk',
+      () => posting(`Transfer-Encoding: chunked\r\n\r\n2;${'a'.repeat(20_000)}\r\n{}\r\n0\r\n\r\n`),
+      413,
+    ],
     ['an unknown expectation', () => posting('Expect: a-miracle\r\nContent-Length: 2\r\n\r\n{}'), 417],
+    [
+      'an unknown expectation, without what is expected',
+      () => posting('Expect: a-miracle\r\nContent-Length: 2\r\n\r\n'),
+      417,
+    ],
   ];
   const posting = (rest: string): string =>
     `POST /v1/conversations HTTP/1.1\r\n${head}Authorization: Bearer ${client.secret}\r\nContent-Type: application/json\r\n${rest}`;
@@ -453,8 +464,73 @@ describe('broken HTTP is refused without a trace, and the server lives on', () =
     const before = await state();
     const wire = openWire(server.url);
     await wire.send(text());
-    expect((await wire.response()).status).toBe(status);
+    expectProblem(await wire.response(), status);
+    await wire.ended;
+    await expect(wire.response()).rejects.toThrow('The connection ended after ""');
     expect(await state()).toEqual(before);
+  });
+
+  /** As every answer is: with a code to act on, and the id that the log has it under. */
+  function expectProblem({ status, headers, body }: WireResponse, expected: number): void {
+    expect(status).toBe(expected);
+    expect(headers).toMatchObject({ 'content-type': 'application/problem+json', connection: 'close' });
+    const requestId = headers['x-request-id'];
+    const code = expected === 413 ? 'PAYLOAD_TOO_LARGE' : 'BAD_REQUEST';
+    expect(JSON.parse(body)).toMatchObject({ status: expected, code, requestId });
+    expect(server.logLines).toContainEqual(expect.objectContaining({ level: 'info', requestId, status: expected }));
+  }
+
+  test('no Host, on GraphQL as its clients read it', async () => {
+    const wire = openWire(server.url);
+    await wire.send('GET /graphql HTTP/1.1\r\nX-Request-Id: mine\r\n\r\n');
+    const { status, headers, body } = await wire.response();
+    expect([status, headers['x-request-id']]).toEqual([400, 'mine']);
+    expect(JSON.parse(body).errors[0].extensions).toEqual({ code: 'BAD_REQUEST', requestId: 'mine' });
+    await wire.ended;
+  });
+
+  test('a bad chunk under the id that its request came with', async () => {
+    const wire = openWire(server.url);
+    await wire.send(posting('X-Request-Id: mine\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'));
+    expect((await wire.response()).headers['x-request-id']).toBe('mine');
+  });
+
+  test('what follows on a request gets an answer of its own, after that of the request', async () => {
+    const before = (await state()).pagination.total;
+    const wire = openWire(server.url);
+    await wire.send(`${posting('Content-Length: 2\r\n\r\n{}').repeat(3)}GARBAGE\r\n\r\n${'x'.repeat(100_000)}`);
+    for (let request = 0; request < 3; request++) expect((await wire.response()).status).toBe(201);
+    expectProblem(await wire.response(), 400);
+    await wire.ended;
+    expect((await state()).pagination.total).toBe(before + 3);
+  });
+
+  test('what comes in the midst of an answer does not get into it', async () => {
+    const stream = openWire(server.url);
+    await stream.send(requestText('GET', '/v1/events/stream', { headers: authorized() }));
+    await stream.received(1);
+    await stream.send('GARBAGE\r\n\r\n');
+    await client.rest('GET', '/account'); // by then it was read
+    const message = { content: 'x'.repeat(5_000), sender: 'visitor' };
+    await client.rest('POST', '/conversations', { body: { message } });
+    await stream.received(5_000);
+    stream.cut();
+    await stream.ended;
+    const seen = await stream.response().then(String, String); // it has no end, which quotes what came
+    expect(seen).toContain('event: conversation.started');
+    expect(seen).not.toContain('BAD_REQUEST');
+  });
+
+  test('one that cuts its connection off gets no answer, and nothing is said of it', async () => {
+    const lines = server.logLines.length;
+    for (const text of ['GET /v1/acc', 'GARBAGE']) {
+      const wire = openWire(server.url);
+      await wire.send(text);
+      wire.cut();
+      await wire.ended;
+    }
+    await client.rest('GET', '/account');
+    expect(server.logLines.slice(lines).filter(({ level }) => level !== 'info')).toEqual([]);
   });
 
   test('a connection that says nothing, or half a request, holds up nobody', async () => {

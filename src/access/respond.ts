@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { Account } from '../domain/accounts.ts';
+import type { DomainError } from '../domain/errors.ts';
 import type { RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './body.ts';
 import type { Exchange } from './exchange.ts';
@@ -13,6 +14,15 @@ export interface Reply {
   readonly headers: Record<string, string>;
   /** Text that is sent at once, or piece by piece as the client takes it. */
   readonly body?: string | AsyncIterable<string> | undefined;
+}
+
+/** The headers that an error brings beside its body, on either face. */
+export function headersOfError({ code, facts: { allow, retryAfterSeconds } }: DomainError): Record<string, string> {
+  return {
+    ...(code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
+    ...(allow === undefined ? {} : { Allow: allow.join(', ') }),
+    ...(retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) }),
+  };
 }
 
 export interface ResponderOptions {

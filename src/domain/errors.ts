@@ -162,6 +162,13 @@ function nameOf(fault: Fault): string {
   return name === '' ? 'The input' : `\`${name}\``;
 }
 
+/** What nobody has meant to happen, as it may be told: its cause stays here. */
+export function internal(cause: unknown): DomainError {
+  return new DomainError('INTERNAL', 'Something went wrong on our side; the request id helps us to find it.', {
+    cause,
+  });
+}
+
 /** The same words for what does not exist and for what belongs to another account. */
 export function notFound(what: string): DomainError {
   return new DomainError('NOT_FOUND', `There is no such ${what}.`);

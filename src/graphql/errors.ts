@@ -1,7 +1,7 @@
 import { GraphQLError } from 'graphql';
 import type { Exchange } from '../access/exchange.ts';
-import type { Reply } from '../access/respond.ts';
-import { DomainError, type ErrorCode, type ErrorFacts, errorCodes, isTrouble } from '../domain/errors.ts';
+import { headersOfError, type Reply } from '../access/respond.ts';
+import { DomainError, type ErrorCode, type ErrorFacts, errorCodes, internal, isTrouble } from '../domain/errors.ts';
 import { asSpeltHere } from './wording.ts';
 
 /** The codes that refuse a whole request and keep their status on this face too. */
@@ -77,7 +77,7 @@ export function refusal(error: DomainError, exchange: Exchange, mediaType: Media
     headers: {
       'Content-Type': `${mediaType}; charset=utf-8`,
       'Cache-Control': 'no-store',
-      ...headersOf(error),
+      ...headersOfError(error),
     },
     body: JSON.stringify({ errors: [{ message, extensions: { code, requestId, ...retryAfterOf(facts) } }] }),
   };
@@ -105,27 +105,15 @@ function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError
   if (status === 405) return new DomainError('METHOD_NOT_ALLOWED', error.message, { allow: ['POST'] });
   if (typeof theirs === 'string' && ownCodes[theirs] !== undefined)
     return new DomainError(ownCodes[theirs], error.message);
-  if (error.originalError !== undefined || !requestFailed) {
-    return new DomainError('INTERNAL', 'Something went wrong on our side; the request id helps us to find it.', {
-      cause: error.originalError ?? error,
-    });
-  }
+  if (error.originalError !== undefined || !requestFailed) return internal(error.originalError ?? error);
   // What graphql-js refuses before it runs anything: variables, and operations that cannot be told apart.
   return new DomainError('VALIDATION_FAILED', error.message);
 }
 
 function httpOf(known: DomainError, error: GraphQLError): HttpExtension {
   const { status } = errorCodes[known.code];
-  if (atTheDoor.includes(known.code)) return { status, headers: headersOf(known) };
+  if (atTheDoor.includes(known.code)) return { status, headers: headersOfError(known) };
   // An unreadable request is no GraphQL request yet, so its status is 400 for every client.
   const unreadable = known.code === 'BAD_REQUEST' && error.extensions['code'] !== 'GRAPHQL_PARSE_FAILED';
   return { status, spec: !unreadable };
-}
-
-function headersOf({ code, facts: { allow, retryAfterSeconds } }: DomainError): Record<string, string> {
-  return {
-    ...(code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
-    ...(allow === undefined ? {} : { Allow: allow.join(', ') }),
-    ...(retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) }),
-  };
 }

@@ -7,7 +7,7 @@ import type { Reply } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import { type Deprecation, deprecatedFields } from '../domain/deprecation.ts';
-import { DomainError, isTrouble } from '../domain/errors.ts';
+import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { World } from '../domain/ports.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
@@ -122,7 +122,7 @@ export function answerRest(
   }
 
   function refusal(error: unknown, exchange: Exchange): Reply {
-    const known = asDomainError(error);
+    const known = error instanceof DomainError ? error : internal(error);
     exchange.code = known.code;
     exchange.isOneOfMany = known.facts.isToldInSum === true;
     if (isTrouble(known)) {
@@ -142,14 +142,6 @@ export function answerRest(
     if (exchange.deprecation !== undefined) addDeprecation(result.headers, exchange.deprecation, exchange.operation);
     return result;
   };
-}
-
-/** An error as it may be told: whatever the domain did not mean is INTERNAL, and its cause stays here. */
-function asDomainError(error: unknown): DomainError {
-  if (error instanceof DomainError) return error;
-  return new DomainError('INTERNAL', 'Something went wrong on our side; the request id helps us to find it.', {
-    cause: error,
-  });
 }
 
 function isUnder(base: string, path: string): boolean {

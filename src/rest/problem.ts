@@ -1,4 +1,5 @@
 import type { WholeReply } from '../access/bare.ts';
+import { headersOfError } from '../access/respond.ts';
 import { type DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
 import type { Problem } from './shapes.ts';
 
@@ -15,7 +16,12 @@ interface Occurrence {
 
 /** An error that the domain has meant to give, as the answer to a request. */
 export function problemReply(error: DomainError, occurrence: Occurrence): WholeReply {
-  return { status: error.status, headers: problemHeaders(error), body: JSON.stringify(problemOf(error, occurrence)) };
+  const headers = {
+    'Content-Type': 'application/problem+json',
+    'Cache-Control': 'no-store',
+    ...headersOfError(error),
+  };
+  return { status: error.status, headers, body: JSON.stringify(problemOf(error, occurrence)) };
 }
 
 export function problemOf(error: DomainError, { path, requestId }: Occurrence): Partial<Problem> {
@@ -36,16 +42,5 @@ export function problemOf(error: DomainError, { path, requestId }: Occurrence): 
             parameter === undefined ? { pointer, detail } : { parameter, detail },
           ),
         }),
-  };
-}
-
-/** The headers that an error brings beside its body. */
-function problemHeaders({ code, facts }: DomainError): Record<string, string> {
-  return {
-    'Content-Type': 'application/problem+json',
-    'Cache-Control': 'no-store',
-    ...(code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
-    ...(facts.allow === undefined ? {} : { Allow: facts.allow.join(', ') }),
-    ...(facts.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(facts.retryAfterSeconds) }),
   };
 }

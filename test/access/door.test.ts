@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { clientAddress, FailedAttempts } from '../../src/access/failed-attempts.ts';
 import { createApiKey, type NewApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
-import { listEvents, streamEvents } from '../../src/domain/events.ts';
+import { eventCursor, listEvents, streamEvents } from '../../src/domain/events.ts';
 import { messagesById } from '../../src/domain/messages.ts';
 import { type OperationName, operations } from '../../src/domain/operations.ts';
 import { routes } from '../../src/rest/routes.ts';
@@ -599,6 +599,8 @@ describe('a scope', () => {
 
 type RestCall = [method: string, path: string, body?: unknown];
 
+const ofAnotherLog = eventCursor('0123456789abcdef', 0);
+
 /** What a token that is bound to a conversation may call, on a conversation; the last says whether it streams. */
 const inConversation: Partial<
   Record<OperationName, { rest(id: string): RestCall; graphql(id: string): [query: string, streams?: boolean] }>
@@ -622,8 +624,11 @@ const inConversation: Partial<
     graphql: (id) => [`{ events(conversationId: "${id}") { nodes { id } } }`],
   },
   streamEvents: {
-    rest: (id) => ['GET', `/events/stream?conversationId=${id}&after=nowhere`],
-    graphql: (id) => [`subscription { messageReceived(conversationId: "${id}", after: "nowhere") { id } }`, true],
+    rest: (id) => ['GET', `/events/stream?conversationId=${id}&after=${ofAnotherLog}`],
+    graphql: (id) => [
+      `subscription { messageReceived(conversationId: "${id}", after: "${ofAnotherLog}") { id } }`,
+      true,
+    ],
   },
 };
 
@@ -681,7 +686,7 @@ describe('a caller that is bound to one conversation', () => {
       };
       const found = await ask(own.id);
       // A stream goes on for ever, unless it is asked to start where there is nothing.
-      const expected = found.code === undefined ? undefined : 'VALIDATION_FAILED';
+      const expected = found.code === undefined ? undefined : 'CURSOR_EXPIRED';
       expect([found.code, found.codes]).toEqual([expected, expected && [expected]]);
       for (const id of [other.id, 'conv_1', strangers]) {
         expect(await ask(id)).toMatchObject({ code: 'NOT_FOUND', codes: ['NOT_FOUND'] });

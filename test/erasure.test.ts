@@ -11,7 +11,7 @@ import { openReceiver, webhookPolicy } from './support/repeatables.ts';
 import * as select from './support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { SseReader } from './support/sse.ts';
-import { socketClient, until } from './support/subscribe.ts';
+import { RawSocket, socketClient, until } from './support/subscribe.ts';
 
 // Whoever asks for a conversation to be deleted has promised somebody that it is gone. So it is looked
 // for everywhere: on both faces, in the log and all that follow it, at receivers, and in the file's bytes.
@@ -489,4 +489,37 @@ describe('who follows the log', () => {
     await late.until(({ events }) => events.length === 6);
     expect(late.events.map(({ data }) => data)).toEqual(Array(6).fill({ erased: true }));
   });
+
+  test.each([
+    { answers: 'that are looked up', scopes: ['events:read', 'conversations:read'] },
+    { answers: 'of which a part is refused', scopes: ['events:read'] },
+  ])(
+    'and is slow to take answers $answers is not told of it any more, whatever it was about to be sent',
+    async ({ scopes }) => {
+      const key = await client.rest('POST', '/api-keys', { body: { name: 'slow', scopes } });
+      const metadata = { note: 'x'.repeat(8_000) };
+      const after = (await client.rest('GET', '/account')).body.eventCursor;
+      const other = await client.rest('POST', '/conversations', { body: { metadata } });
+      // Each answer has five megabytes: more of them than lie on the way to the client.
+      for (let lead = 0; lead < 6; lead++) {
+        await client.rest('POST', '/leads', { body: { conversationId: other.body.id, email: 'other@example.com' } });
+      }
+      const { id } = await tell(marker);
+      const { socket } = await new RawSocket(server.url).init(key.body.secret);
+      onTestFinished(() => socket.terminate());
+      const told: string[] = [];
+      socket.removeAllListeners('message').on('message', (data) => told.push(String(data)));
+      socket.once('message', () => socket.pause());
+      const often = Array.from({ length: 600 }, (_, index) => `f${index}: metadata`).join(' ');
+      const query = `subscription ($after: String) { events(after: $after) {
+      sequence ... on LeadCapturedEvent { lead { email } conversation { messages { totalCount } ${often} } } } }`;
+      socket.send(JSON.stringify({ id: 's', type: 'subscribe', payload: { query, variables: { after } } }));
+      await until(() => told.length === 1);
+      await erase.REST(id);
+      socket.resume();
+      await until(() => told.length === 13);
+      expect(told.filter((text) => text.includes('other@example.com'))).toHaveLength(6);
+      expect(told.filter((text) => text.includes(marker))).toEqual([]);
+    },
+  );
 });

@@ -44,9 +44,9 @@ export class LiveLog implements LiveEvents {
     return [...this.#tails.values()].reduce((sum, tail) => sum + tail.followers, 0);
   }
 
-  follow(accountId: string, after: number, filter: EventFilter, atOnce = () => batchSize): EventFollower {
+  follow(accountId: string, after: number, filter: EventFilter): EventFollower {
     const join = (wake: () => void) => this.#join(accountId, wake);
-    return new Follower(this.#storage, join, { accountId, after, filter, atOnce });
+    return new Follower(this.#storage, join, { accountId, after, filter });
   }
 
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
@@ -230,8 +230,6 @@ interface Wish {
   readonly accountId: string;
   readonly after: number;
   readonly filter: EventFilter;
-  /** The most events that it is given at once. */
-  readonly atOnce: () => number;
 }
 
 class Follower implements EventFollower {
@@ -248,6 +246,10 @@ class Follower implements EventFollower {
     this.#join = join;
     this.#wish = wish;
     this.position = wish.after;
+  }
+
+  giveBack(from: LogEvent): void {
+    this.position = from.sequence - 1;
   }
 
   end(): void {
@@ -272,12 +274,11 @@ class Follower implements EventFollower {
         const { forgotten } = tail;
         const { events, scannedTo } = this.#shared(tail) ?? (await this.#readStorage());
         // What was erased while the consumer was busy with a part is not in what is read anew.
-        for (let index = 0; index < events.length && forgotten === tail.forgotten; ) {
-          const given = events.slice(index, index + this.#wish.atOnce());
-          index += given.length;
-          this.position = index < events.length ? (given.at(-1)?.sequence ?? this.position) : scannedTo;
-          yield given;
+        for (let rest = events; rest.length > 0 && forgotten === tail.forgotten; ) {
+          this.position = scannedTo;
+          yield rest;
           if (this.#isEnded) return;
+          rest = this.position < scannedTo ? rest.filter(({ sequence }) => sequence > this.position) : [];
         }
         if (events.length === 0) this.position = scannedTo;
         // A consumer whose socket is gone takes batches at once: without a turn of the loop it would spin.

@@ -333,14 +333,15 @@ export const listEvents = operation({
 export interface EventStream extends AsyncIterable<readonly LogEvent[]> {
   /** The place to resume from: it moves on with events that the filter passes over, too. */
   readonly cursor: string;
+  /** Gives the last batch back, from this event of it on: whoever takes time for a part of it does so first. */
+  giveBack(from: LogEvent): void;
   /** Ends it, also while it waits for events or for its reader. */
   end(): void;
 }
 
 /** A place in the log that was found, to be followed from. */
 export interface EventSubscription {
-  /** @param atOnce the most events that it gives at once, for whom it could be long until the last of them is sent */
-  follow(atOnce?: () => number): EventStream;
+  follow(): EventStream;
 }
 
 /** A log as a caller is shown it. There may be ten thousand at a time, so it is no object of closures. */
@@ -357,6 +358,10 @@ class FollowedLog implements EventStream {
 
   get cursor(): string {
     return eventCursor(this.#epoch, this.#follower.position);
+  }
+
+  giveBack(from: LogEvent): void {
+    this.#follower.giveBack(from);
   }
 
   end(): void {
@@ -384,7 +389,7 @@ export const streamEvents = operation({
     if (place !== undefined) refuseExpired(place, { epoch, ...bounds });
     const start = place?.sequence ?? bounds.last;
     return {
-      follow: (atOnce) => new FollowedLog(liveEvents.follow(accountId, start, filter, atOnce), epoch, caller),
+      follow: () => new FollowedLog(liveEvents.follow(accountId, start, filter), epoch, caller),
     };
   },
 });

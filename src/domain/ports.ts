@@ -454,17 +454,19 @@ export interface AnalyticsWrites {
 
 /** Where an account's log is followed as it grows. */
 export interface LiveEvents {
-  /**
-   * Follows an account's log from after a sequence, pulling: it reads no further ahead than it is asked.
-   * @param atOnce the most events that it gives at once: what was erased is not in what it gives from then on
-   */
-  follow(accountId: string, after: number, filter: EventFilter, atOnce?: () => number): EventFollower;
+  /** Follows an account's log from after a sequence, pulling: it reads no further ahead than it is asked. */
+  follow(accountId: string, after: number, filter: EventFilter): EventFollower;
 }
 
-/** A sequence of batches, each of one event or more, in the log's order. It can be gone through once. */
+/**
+ * A sequence of batches, each of one event or more, in the log's order. It can be gone through once. What was erased
+ * is not in what it gives from then on, so who takes time for a part of a batch gives the rest back first.
+ */
 export interface EventFollower extends AsyncIterable<readonly LogEvent[]> {
   /** The last sequence that was given or passed over: the place to resume from. */
   readonly position: number;
+  /** Gives the last batch back, from this event of it on: the next one begins there. */
+  giveBack(from: LogEvent): void;
   /** Ends it, also while it waits for events or for its reader. Without that it has no end. */
   end(): void;
 }

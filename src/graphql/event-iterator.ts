@@ -12,26 +12,26 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   readonly #closed: AbortSignal | undefined;
   readonly #onClosed = (): void => this.#end();
   #isEnded = false;
-  /** The most events in a batch. Who takes more than one has to be done with all before anything else is done. */
-  atOnce = 1;
 
   constructor(subscription: EventSubscription, { timings, onSlowReader, closed, budget }: GraphQLContext) {
     this.#budget = budget;
     this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
-    this.#stream = subscription.follow(() => this.atOnce);
+    this.#stream = subscription.follow();
     this.#batches = this.#stream[Symbol.asyncIterator]();
     this.#closed = closed;
     if (closed?.aborted) this.#end();
     else closed?.addEventListener('abort', this.#onClosed);
   }
 
-  /** One event; only with `atOnce` of 1, else some would be lost. */
   async next(): Promise<IteratorResult<LogEvent>> {
     const batch = await this.nextBatch();
-    return batch === undefined ? { done: true, value: undefined } : { done: false, value: batch[0] as LogEvent };
+    if (batch === undefined) return { done: true, value: undefined };
+    const [event, second] = batch;
+    if (second !== undefined) this.giveBack(second);
+    return { done: false, value: event as LogEvent };
   }
 
-  /** The next events, undefined at the end. */
+  /** The next events, undefined at the end. Those that are not made use of at once are to be given back. */
   async nextBatch(): Promise<readonly LogEvent[] | undefined> {
     this.#watch?.taken();
     try {
@@ -45,6 +45,11 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
       this.#end();
       throw error;
     }
+  }
+
+  /** Gives the last batch back, from this event of it on. */
+  giveBack(from: LogEvent): void {
+    this.#stream.giveBack(from);
   }
 
   async return(): Promise<IteratorResult<LogEvent>> {

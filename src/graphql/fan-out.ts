@@ -96,16 +96,12 @@ function answerOf(result: ExecutionResult): Answer {
   return result.errors === undefined ? { json: JSON.stringify(result) } : { result };
 }
 
-/** The most events that are taken at once. */
-const batchSize = 100;
-
 /** One subscription: takes events, and hands on what all are answered to them. */
 class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   readonly #events: EventIterator;
   readonly #answers: SharedAnswers;
   readonly #deliver: Deliver;
   readonly #leave: () => void;
-  #waiting: LogEvent[] = [];
   #ended = false;
 
   constructor(events: EventIterator, answers: SharedAnswers, deliver: Deliver, leave: () => void) {
@@ -118,22 +114,25 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   /** The next answer with errors; all others are delivered on the way to it. */
   async next(): Promise<IteratorResult<ExecutionResult, void>> {
     while (!this.#ended) {
-      if (this.#waiting.length === 0) {
-        // In here and in no function of its own: thousands of idle subscriptions wait at this place.
-        try {
-          const batch = await this.#events.nextBatch();
-          if (batch === undefined) this.#end();
-          else if (!this.#ended) this.#waiting = [...batch];
-        } catch (error) {
-          this.#end();
-          throw error;
-        }
+      let batch: readonly LogEvent[] | undefined;
+      // In here and in no function of its own: thousands of idle subscriptions wait at this place.
+      try {
+        batch = await this.#events.nextBatch();
+      } catch (error) {
+        this.#end();
+        throw error;
       }
-      const ready = this.#takeReady();
-      if (ready.length > 0) await this.#deliver(ready);
-      const event = this.#waiting.shift();
-      if (event === undefined) continue;
-      const answer = await this.#answers.to(event);
+      if (batch === undefined) this.#end();
+      if (batch === undefined || this.#ended) break;
+      const ready = this.#readyOf(batch);
+      // Others wait in the log: what is erased until it is their turn is not in what comes back.
+      const rest = batch[Math.max(1, ready.length)];
+      if (rest !== undefined) this.#events.giveBack(rest);
+      if (ready.length > 0) {
+        await this.#deliver(ready);
+        continue;
+      }
+      const answer = await this.#answers.to(batch[0] as LogEvent);
       if (this.#ended) break;
       if ('result' in answer) return { done: false, value: answer.result };
       await this.#deliver([answer.json]);
@@ -141,18 +140,14 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
     return { done: true, value: undefined };
   }
 
-  /** The answers to as many of the events that wait as can be had at once. */
-  #takeReady(): string[] {
+  /** The answers to as many of these events, from the first on, as can be had at once. */
+  #readyOf(batch: readonly LogEvent[]): string[] {
     const ready: string[] = [];
-    // What takes time is made event by event: what is erased meanwhile is not in what comes after it.
-    this.#events.atOnce = batchSize;
-    for (const event of this.#waiting) {
+    for (const event of batch) {
       const answer = this.#answers.to(event);
-      if (answer instanceof Promise) this.#events.atOnce = 1;
       if (answer instanceof Promise || 'result' in answer) break;
       ready.push(answer.json);
     }
-    this.#waiting = this.#waiting.slice(ready.length);
     return ready;
   }
 
@@ -178,7 +173,6 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#waiting = [];
     this.#leave();
   }
 }

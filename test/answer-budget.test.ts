@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Caller } from '../src/domain/caller.ts';
 import { createConversation } from '../src/domain/conversations.ts';
 import type { Json } from './support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+import { RawSocket, until } from './support/subscribe.ts';
 
 let server: TestServer;
 let client: TestAccount;
@@ -16,15 +17,21 @@ afterAll(() => server.close());
 const again = (times: number, field: string) =>
   Array.from({ length: times }, (_, index) => `f${index}: ${field}`).join(' ');
 
-test('an answer holds at most 16 MiB of text, however often it is asked for', async () => {
+/** A conversation with twenty messages of 16 KiB. */
+async function longConversation(): Promise<string> {
   const { body } = await client.rest('POST', '/conversations', { body: { metadata: { note: 'x'.repeat(8_000) } } });
   const content = 'x'.repeat(16_384);
   for (let sent = 0; sent < 20; sent++) {
     await client.rest('POST', `/conversations/${body.id}/messages`, { body: { content, sender: 'agent' } });
   }
+  return body.id;
+}
+
+test('an answer holds at most 16 MiB of text, however often it is asked for', async () => {
+  const id = await longConversation();
   const query = (times: number) => ({
     query: `query ($id: ID!) { conversation(id: $id) { messages { nodes { ${again(times, 'content')} } } } }`,
-    variables: { id: body.id },
+    variables: { id },
   });
   const allowed = await client.post(query(51)); // 20 × 51 × 16 KiB
   expect(allowed.body.errors).toBeUndefined();
@@ -37,9 +44,29 @@ test('an answer holds at most 16 MiB of text, however often it is asked for', as
   const metadata = `{ conversations(first: 1) { nodes { ${again(600, 'metadata')} } } }`;
   expect((await client.post({ query: metadata })).status).toBe(200);
   const { errors } =
-    await client.graphql(`{ a: conversation(id: "${body.id}") { ...M } ${again(4, `conversation(id: "${body.id}") { ...M }`)} }
+    await client.graphql(`{ a: conversation(id: "${id}") { ...M } ${again(4, `conversation(id: "${id}") { ...M }`)} }
     fragment M on Conversation { ${again(450, 'metadata')} }`);
   expect(errors?.[0]?.extensions.code).toBe('QUERY_TOO_COMPLEX');
+});
+
+test('so does each answer to an event, whoever else is answered at the same time', async () => {
+  const conversationId = await longConversation();
+  const after = (await client.rest('GET', '/account')).body.eventCursor;
+  const leads = 3;
+  for (let lead = 0; lead < leads; lead++) {
+    await client.rest('POST', '/leads', { body: { conversationId, email: 'a@example.com' } });
+  }
+  const query = (times: number) => `subscription ($after: String) { leadCaptured(after: $after) {
+    conversation { messages { nodes { ${again(times, 'content')} } } } } }`;
+  const socket = await new RawSocket(server.url).init(client.secret);
+  onTestFinished(() => socket.socket.terminate());
+  const alike = ['one', 'two', 'three'];
+  for (const id of alike) socket.subscribe(id, query(30), { after });
+  socket.subscribe('too long', query(52), { after });
+  await until(() => [...alike, 'too long'].every((id) => socket.of(id).length === leads));
+  const codes = (id: string) => socket.of(id).map(({ payload }) => payload.errors?.[0].extensions.code);
+  for (const id of alike) expect(codes(id)).toEqual(Array(leads).fill(undefined));
+  expect(codes('too long')).toEqual(Array(leads).fill('QUERY_TOO_COMPLEX'));
 });
 
 test('a caller bound to a sender cannot speak as another, in a first message neither', async () => {

@@ -52,6 +52,19 @@ export class OperationContext implements GraphQLContext {
     return this.#loaders;
   }
 
+  /** The same for one answer of many: several may be made at the same time, and none spends what another has. */
+  withOwnBudget(): OperationContext {
+    const [telemetry, isSubscription] = [this.#telemetry, this.#isSubscription];
+    const own = new OperationContext(this.#world, this.caller, {
+      ...this,
+      telemetry,
+      isSubscription,
+      budget: undefined,
+    });
+    own.#loaders = this.loaders;
+    return own;
+  }
+
   call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output> {
     return this.standIn(operation, () => operation.execute(this.#world, this.caller, input));
   }

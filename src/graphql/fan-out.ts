@@ -9,7 +9,7 @@ import {
 } from 'graphql';
 import type { Caller } from '../domain/caller.ts';
 import type { LogEvent } from '../domain/events.ts';
-import type { GraphQLContext } from './builder.ts';
+import type { OperationContext } from './context.ts';
 import { EventIterator } from './event-iterator.ts';
 
 // A thousand dashboards of an account ask the same and follow the same log. What they are answered to an event is
@@ -49,7 +49,7 @@ export class FanOut {
       byWish = new Map();
       this.#byDocument.set(document, byWish);
     }
-    const { caller } = contextValue as GraphQLContext;
+    const { caller } = contextValue as OperationContext;
     const wish = JSON.stringify([viewOf(caller), operationName ?? null, variableValues ?? {}]);
     const answers = byWish.get(wish) ?? new SharedAnswers(validated);
     byWish.set(wish, answers);
@@ -83,8 +83,8 @@ class SharedAnswers {
   to(event: LogEvent): Answer | Promise<Answer> {
     const known = this.#answers.get(event);
     if (known !== undefined) return known;
-    (this.#args.contextValue as GraphQLContext).budget.renew();
-    const result = executeSubscriptionEvent({ ...this.#args, rootValue: event });
+    const contextValue = (this.#args.contextValue as OperationContext).withOwnBudget();
+    const result = executeSubscriptionEvent({ ...this.#args, contextValue, rootValue: event });
     const answer = result instanceof Promise ? result.then(answerOf) : answerOf(result as ExecutionResult);
     this.#answers.set(event, answer);
     if (answer instanceof Promise) void answer.finally(() => this.#answers.delete(event));

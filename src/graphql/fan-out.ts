@@ -13,7 +13,7 @@ import type { OperationContext } from './context.ts';
 import { EventIterator } from './event-iterator.ts';
 
 // A thousand dashboards of an account ask the same and follow the same log. What they are answered to an event is
-// made once, and written as JSON once; and a subscriber that has fallen behind is sent all that it lacks at once.
+// made once, and written as JSON once; and a subscriber that has fallen behind is sent many at once.
 
 /** The answer to an event: as JSON, or with errors, which are told to each subscriber in its own words. */
 type Answer = { readonly json: string } | { readonly result: ExecutionResult };
@@ -66,11 +66,16 @@ function viewOf({ account, scopes, conversationId, sender }: Caller): unknown[] 
   return [account.id, [...scopes].sort(), conversationId ?? null, sender ?? null];
 }
 
+/** How much text of answers, in UTF-16 code units, is kept for those who are alike, or handed to one of them at once. */
+const maxText = 256 * 1024;
+
 /** What all are answered who have asked the same. */
 class SharedAnswers {
   subscribers = 0;
   readonly #args: ValidatedSubscriptionArgs;
-  readonly #answers = new WeakMap<LogEvent, Answer | Promise<Answer>>();
+  #answers = new WeakMap<LogEvent, Answer | Promise<Answer>>();
+  /** How much text is kept in them. */
+  #text = 0;
 
   constructor(args: ValidatedSubscriptionArgs) {
     this.#args = args;
@@ -86,9 +91,31 @@ class SharedAnswers {
     const contextValue = (this.#args.contextValue as OperationContext).withOwnBudget();
     const result = executeSubscriptionEvent({ ...this.#args, contextValue, rootValue: event });
     const answer = result instanceof Promise ? result.then(answerOf) : answerOf(result as ExecutionResult);
-    this.#answers.set(event, answer);
-    if (answer instanceof Promise) void answer.finally(() => this.#answers.delete(event));
+    if (answer instanceof Promise) {
+      this.#answers.set(event, answer);
+      void answer.finally(() => this.#answers.delete(event));
+    } else {
+      this.#keep(event, answer);
+    }
     return answer;
+  }
+
+  /**
+   * An answer can be a thousand times as long as its event: aliases repeat what is in it. So few are kept, for those
+   * who are a little behind, and one that is long, or is seen by one alone, until all who wait have been woken.
+   */
+  #keep(event: LogEvent, answer: Answer): void {
+    const length = 'json' in answer && this.subscribers > 1 ? answer.json.length : maxText;
+    if (length >= maxText) {
+      setImmediate(() => this.#answers.delete(event));
+    } else {
+      if (this.#text + length > maxText) {
+        this.#answers = new WeakMap();
+        this.#text = 0;
+      }
+      this.#text += length;
+    }
+    this.#answers.set(event, answer);
   }
 }
 
@@ -140,13 +167,16 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
     return { done: true, value: undefined };
   }
 
-  /** The answers to as many of these events, from the first on, as can be had at once. */
+  /** The answers to as many of these events, from the first on, as can be had at once and are not too long together. */
   #readyOf(batch: readonly LogEvent[]): string[] {
     const ready: string[] = [];
+    let length = 0;
     for (const event of batch) {
+      if (length >= maxText) break;
       const answer = this.#answers.to(event);
       if (answer instanceof Promise || 'result' in answer) break;
       ready.push(answer.json);
+      length += answer.json.length;
     }
     return ready;
   }

@@ -277,6 +277,40 @@ test('event streams that stop reading cost no memory, are ended, and resume to c
   expect(result.receivedByFast.join()).toBe(result.log.join());
 }, 60_000);
 
+test('long answers cost no memory, neither those that were taken nor those that are not', async () => {
+  server = await startTestServer();
+  const client = await server.account();
+  const start = await cursorOf(client);
+  // Five megabytes each.
+  const often = Array.from({ length: 600 }, (_, index) => `f${index}: metadata`).join(' ');
+  const query = `subscription ($after: String) {
+    events(after: $after) { cursor id ... on ConversationStartedEvent { conversation { ${often} } } }
+  }`;
+  const readers = [await openSocket(client, start, query), await openSocket(client, start, query)];
+  await until(() => server.app.liveLog.followers === readers.length);
+  let written = 0;
+  const tell = async (events: number): Promise<void> => {
+    for (const upTo = written + events; written < upTo; ) {
+      await write(client, 1, 8_000);
+      written++;
+      await until(() => readers.every(({ ids }) => ids.length === written));
+    }
+  };
+  await tell(5); // what is made once is made by now
+  const before = memoryBytes();
+  await tell(20);
+  expect((memoryBytes() - before) / megabyte).toBeLessThan(60);
+
+  const late = await openSocket(client, start, query);
+  late.pause();
+  await until(() => server.app.liveLog.followers === readers.length + 1);
+  await tell(1); // by now the late one was sent what it does not take
+  expect((memoryBytes() - before) / megabyte).toBeLessThan(60);
+  late.resume();
+  await until(() => late.ids.length === written);
+  expect(late.ids).toEqual(loggedIds(client));
+});
+
 test('streams to which nothing happens cost no memory, however long they are kept up', async () => {
   server = await startTestServer({ timings: { heartbeatMs: 1 } });
   const client = await server.account();

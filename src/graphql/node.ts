@@ -38,10 +38,10 @@ async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeSh
   }
 }
 
-const maxNodes = 100;
+const maxIds = 100;
 
 function refuseTooMany(count: number): void {
-  if (count > maxNodes) throw validationFailed([{ pointer: '/ids', detail: `must name at most ${maxNodes} ids` }]);
+  if (count > maxIds) throw validationFailed([{ pointer: '/ids', detail: `must name at most ${maxIds} ids` }]);
 }
 
 builder.queryFields((t) => ({
@@ -55,7 +55,7 @@ builder.queryFields((t) => ({
   nodes: t.field({
     type: [Node],
     nullable: { list: true, items: true },
-    description: `The things with these ids, in their order; null for each that the caller cannot see. At most ${maxNodes}.`,
+    description: `The things with these ids, in their order; null for each that the caller cannot see. At most ${maxIds}.`,
     args: { ids: t.arg.idList({ required: true, description: 'The ids, as they are given everywhere.' }) },
     resolve: (_, { ids }, context) => {
       refuseTooMany(ids.length);

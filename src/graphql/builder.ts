@@ -5,7 +5,7 @@ import type { Caller } from '../domain/caller.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { Timestamp } from '../domain/time.ts';
-import type { AnswerBudget } from './limits.ts';
+import type { AnswerBudget } from './answer-budget.ts';
 import type { Loaders } from './loaders.ts';
 
 /** What every resolver has at hand. */

@@ -4,8 +4,8 @@ import type { Caller } from '../domain/caller.ts';
 import { codeOf } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { CallCode, Telemetry, World } from '../domain/ports.ts';
+import { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
-import { AnswerBudget } from './limits.ts';
 import { Loaders } from './loaders.ts';
 
 export interface ContextOptions {

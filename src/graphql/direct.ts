@@ -5,6 +5,7 @@ import type { Reply } from '../access/respond.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
+import { AnswerBudget } from './answer-budget.ts';
 import { OperationContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
 import { type MediaType, refusal } from './errors.ts';
@@ -56,12 +57,14 @@ export function answerQueries(
       const definitions = node.variableDefinitions ?? [];
       const { variableValues } = getVariableValues(schema, definitions, asked.variables, { maxErrors: 1 });
       if (variableValues === undefined) return undefined;
-      checkComplexity(variableValues.coerced);
+      const budget = new AnswerBudget();
+      checkComplexity(variableValues.coerced, budget);
       const calls: Parameters<Telemetry['called']>[] = [];
       const context = new OperationContext(world, caller, {
         exchange,
         timings,
         telemetry: { called: (...call) => void calls.push(call) },
+        budget,
         isSubscription: false,
       });
       const data = await compiled(context, variableValues);

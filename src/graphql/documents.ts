@@ -6,7 +6,7 @@ import {
   type OperationDefinitionNode,
 } from 'graphql';
 import { type CompiledQuery, compileQuery } from './compile.ts';
-import { complexityCheck } from './limits.ts';
+import { type ComplexityCheck, complexityCheck } from './limits.ts';
 import { parseWithinLimits, validateDocument } from './requests.ts';
 
 /** An operation of a document. */
@@ -14,21 +14,21 @@ export interface PreparedOperation {
   readonly node: OperationDefinitionNode;
   /** Runs it, if it is a query that can be compiled. */
   readonly compiled: CompiledQuery | undefined;
-  readonly checkComplexity: ReturnType<typeof complexityCheck>;
+  readonly checkComplexity: ComplexityCheck;
 }
 
 /** A document that was parsed and validated, both once. */
 export class PreparedDocument {
   readonly source: string;
   readonly document: DocumentNode;
+  readonly schema: GraphQLSchema;
   /** What is wrong with it. */
   readonly errors: readonly GraphQLError[];
-  readonly #schema: GraphQLSchema;
   readonly #operations = new Map<string | null, PreparedOperation | undefined>();
 
   /** @throws GraphQLError for a text that is no document, or too long a one */
   constructor(schema: GraphQLSchema, source: string) {
-    this.#schema = schema;
+    this.schema = schema;
     this.source = source;
     this.document = parseWithinLimits(source);
     this.errors = validateDocument(schema, this.document);
@@ -41,8 +41,8 @@ export class PreparedDocument {
     if (node == null) return undefined;
     const prepared = {
       node,
-      compiled: compileQuery(this.#schema, this.document, node),
-      checkComplexity: complexityCheck(this.#schema, this.document, node),
+      compiled: compileQuery(this.schema, this.document, node),
+      checkComplexity: complexityCheck(this.schema, this.document, node),
     };
     this.#operations.set(name, prepared);
     return prepared;
@@ -58,19 +58,18 @@ const maxLength = 8 * 1024;
 export class Documents {
   readonly #schema: GraphQLSchema;
   readonly #kept = new Map<string, PreparedDocument>();
+  readonly #prepared = new WeakMap<DocumentNode, PreparedDocument>();
   #keptLength = 0;
-
-  readonly #errors = new WeakMap<DocumentNode, readonly GraphQLError[]>();
 
   constructor(schema: GraphQLSchema) {
     this.#schema = schema;
   }
 
-  /** What is wrong with a document that was prepared. */
-  errorsOf(document: DocumentNode): readonly GraphQLError[] {
-    const errors = this.#errors.get(document);
-    if (errors === undefined) throw new Error('A document is to be validated that was not prepared');
-    return errors;
+  /** What was prepared, for those who are handed on the document alone. */
+  of(document: DocumentNode): PreparedDocument {
+    const prepared = this.#prepared.get(document);
+    if (prepared === undefined) throw new Error('A document is to be run that was not prepared');
+    return prepared;
   }
 
   /** @throws GraphQLError for a text that is no document, or too long a one */
@@ -83,7 +82,7 @@ export class Documents {
       return kept;
     }
     const prepared = new PreparedDocument(this.#schema, source);
-    this.#errors.set(prepared.document, prepared.errors);
+    this.#prepared.set(prepared.document, prepared);
     if (source.length <= maxLength) this.#keep(source, prepared);
     return prepared;
   }

@@ -1,7 +1,7 @@
 import { PullWatch } from '../access/timings.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
+import type { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
-import type { AnswerBudget } from './limits.ts';
 
 /** Events from the log, one by one or in batches. To end it ends its place in the live log, also while that waits. */
 export class EventIterator implements AsyncIterableIterator<LogEvent> {

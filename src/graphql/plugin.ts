@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema, subscribe } from 'graphql';
+import { type ExecutionArgs, type ExecutionResult, execute, subscribe } from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
@@ -10,11 +10,12 @@ import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError, type ErrorCode } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
+import { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import { OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
-import { AnswerBudget, maxBatch } from './limits.ts';
+import { maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
 import { asGraphQLError, refusalsOf } from './requests.ts';
 
@@ -72,6 +73,11 @@ export function useGraphQL(
     return params as GraphQLParams[];
   }
 
+  /** What is wrong with an operation before it runs. */
+  function refusals(args: Pick<ExecutionArgs, 'document' | 'operationName' | 'variableValues' | 'contextValue'>) {
+    return refusalsOf(documents.of(args.document), args, (args.contextValue as GraphQLContext).budget);
+  }
+
   /** A result with its errors as they may be told. */
   function present<R extends Result>(result: R, exchange: Exchange): R {
     const { errors } = result;
@@ -82,7 +88,7 @@ export function useGraphQL(
     const presented = errors.map((error) =>
       presentError(asGraphQLError(error), { requestId, requestFailed, onUnexpected }),
     );
-    if (exchange !== undefined) exchange.code ??= presented[0]?.extensions['code'] as ErrorCode;
+    exchange.code ??= presented[0]?.extensions['code'] as ErrorCode;
     return { ...result, errors: presented };
   }
 
@@ -92,7 +98,7 @@ export function useGraphQL(
     },
 
     onValidate({ params: { documentAST }, setResult }) {
-      setResult([...documents.errorsOf(documentAST)]);
+      setResult([...documents.of(documentAST).errors]);
     },
 
     onRequest({ request, setRequest, serverContext, fetchAPI }) {
@@ -129,7 +135,7 @@ export function useGraphQL(
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
-      const errors = refusalsOf(args as ExecutionArgs & { schema: GraphQLSchema });
+      const errors = refusals(args);
       if (errors.length > 0) setResultAndStopExecution({ errors });
       else setExecuteFn(execute);
     },
@@ -138,7 +144,7 @@ export function useGraphQL(
       const request = args.contextValue as unknown as RequestContext & { caller: Caller };
       const { caller, exchange, res } = request;
       try {
-        const errors = refusalsOf(args as ExecutionArgs & { schema: GraphQLSchema });
+        const errors = refusals(args);
         if (errors.length > 0) {
           setResultAndStopExecution({ errors });
           return;

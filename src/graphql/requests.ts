@@ -3,15 +3,15 @@ import {
   type ExecutionArgs,
   GraphQLError,
   type GraphQLSchema,
-  getOperationAST,
   getVariableValues,
   parse,
-  type ValidationRule,
   validate,
 } from 'graphql';
 import { DomainError, validationFailed } from '../domain/errors.ts';
+import type { AnswerBudget } from './answer-budget.ts';
+import type { PreparedDocument } from './documents.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
-import { complexityCheck, maxTokens } from './limits.ts';
+import { maxTokens } from './limits.ts';
 import { nullsOutOfPlace } from './nulls.ts';
 
 // What is done with every operation before it runs, whether it came by HTTP or on a socket.
@@ -19,12 +19,8 @@ import { nullsOutOfPlace } from './nulls.ts';
 /** graphql-js quotes the document in each, so that they must be fewer than its default of 100. */
 const maxValidationErrors = 50;
 
-export function validateDocument(
-  schema: GraphQLSchema,
-  document: DocumentNode,
-  rules?: readonly ValidationRule[],
-): readonly GraphQLError[] {
-  return pointingErrors(document, validate(schema, document, rules, { maxErrors: maxValidationErrors }));
+export function validateDocument(schema: GraphQLSchema, document: DocumentNode): readonly GraphQLError[] {
+  return pointingErrors(document, validate(schema, document, undefined, { maxErrors: maxValidationErrors }));
 }
 
 export function asGraphQLError(error: unknown): GraphQLError {
@@ -32,9 +28,9 @@ export function asGraphQLError(error: unknown): GraphQLError {
   return new GraphQLError('', { originalError: error instanceof Error ? error : new Error(String(error)) });
 }
 
-export function parseWithinLimits(source: string, options?: object): DocumentNode {
+export function parseWithinLimits(source: string): DocumentNode {
   try {
-    return parse(source, { ...options, maxTokens });
+    return parse(source, { maxTokens });
   } catch (error) {
     if (error instanceof GraphQLError && error.message.includes('Document contains more than')) {
       throw new GraphQLError(error.message, {
@@ -45,25 +41,26 @@ export function parseWithinLimits(source: string, options?: object): DocumentNod
   }
 }
 
-/** What is wrong with an operation before it runs: its variables, then its size. */
-export function refusalsOf({
-  schema,
-  document,
-  operationName,
-  variableValues,
-}: ExecutionArgs & { schema: GraphQLSchema }): GraphQLError[] {
-  const operation = getOperationAST(document, operationName);
-  if (operation == null) return []; // graphql-js says what is wrong
+/** What is wrong with an operation before it runs: its variables, then its size, which is spent of a budget. */
+export function refusalsOf(
+  prepared: PreparedDocument,
+  { operationName = null, variableValues }: Pick<ExecutionArgs, 'operationName' | 'variableValues'>,
+  budget: AnswerBudget,
+): GraphQLError[] {
+  const { schema, document } = prepared;
+  const operation = prepared.operation(operationName);
+  if (operation === undefined) return []; // graphql-js says what is wrong
+  const { node, checkComplexity } = operation;
   const values = variableValues ?? {};
   // Each error of graphql-js quotes the whole value: one is enough to know that there are some.
-  const { variableValues: coerced, errors } = getVariableValues(schema, operation.variableDefinitions ?? [], values, {
+  const { variableValues: coerced, errors } = getVariableValues(schema, node.variableDefinitions ?? [], values, {
     maxErrors: 1,
   });
-  const nulls = nullsOutOfPlace(schema, document, operation, values);
+  const nulls = nullsOutOfPlace(schema, document, node, values);
   try {
     if (errors !== undefined || nulls.length > 0)
-      throw validationFailed(variableFaults(schema, document, operation, values));
-    complexityCheck(schema, document, operation)(coerced.coerced);
+      throw validationFailed(variableFaults(schema, document, node, values));
+    checkComplexity(coerced.coerced, budget);
     return [];
   } catch (error) {
     const nodes = errors?.[0]?.nodes ?? nulls.slice(0, 1);

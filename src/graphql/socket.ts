@@ -8,7 +8,6 @@ import {
   GraphQLError,
   type GraphQLFormattedError,
   type GraphQLSchema,
-  getOperationAST,
 } from 'graphql';
 import { handleProtocols, makeServer, type ServerOptions, type SubscribePayload } from 'graphql-ws';
 import type { Logger } from 'pino';
@@ -22,6 +21,7 @@ import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { codeOf, DomainError, isTrouble } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
+import { AnswerBudget } from './answer-budget.ts';
 import { OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { codeOfRefusal, presentError } from './errors.ts';
@@ -185,7 +185,8 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     id: string,
     payload: SubscribePayload,
   ): Promise<SocketArgs | readonly GraphQLError[]> {
-    const { document, errors, source } = documents.prepare(payload.query);
+    const prepared = documents.prepare(payload.query);
+    const { document, errors, source } = prepared;
     (payload as { query: string }).query = source; // a thousand subscriptions that are alike share their text
     if (errors.length > 0) return errors;
     const start = `{"id":${JSON.stringify(id)},"type":"next","payload":`;
@@ -196,15 +197,23 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       variableValues: payload.variables ?? null,
       deliver: (answers) => wire.send(...answers.map((answer) => `${start}${answer}}`)),
     };
-    const operation = getOperationAST(document, args.operationName);
-    if (operation == null) throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
-    const refused = refusalsOf(args);
+    const operation = prepared.operation(payload.operationName ?? null);
+    if (operation === undefined)
+      throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
+    const budget = new AnswerBudget();
+    const refused = refusalsOf(prepared, args, budget);
     if (refused.length > 0) return refused;
-    const isSubscription = operation.operation === 'subscription';
+    const isSubscription = operation.node.operation === 'subscription';
     if (!wire.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
     return {
       ...args,
-      contextValue: new OperationContext(world, caller, { timings, telemetry, isSubscription, closed: wire.ended }),
+      contextValue: new OperationContext(world, caller, {
+        timings,
+        telemetry,
+        isSubscription,
+        budget,
+        closed: wire.ended,
+      }),
     };
   }
 

@@ -27,7 +27,13 @@ export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webh
   description: 'An address that events are sent to, signed as Standard Webhooks has it.',
   interfaces: [Node],
   fields: (t) => ({
-    url: t.exposeString('url', { description: 'Where events are sent.' }),
+    url: t.string({
+      description: 'Where events are sent.',
+      resolve: ({ url }, _, { budget }) => {
+        budget.spend(url.length);
+        return url;
+      },
+    }),
     events: t.expose('events', { type: [EventTypeEnum], description: 'The types of event that are sent.' }),
     description: t.exposeString('description', { nullable: true, description: 'What it is for.' }),
     enabled: t.exposeBoolean('enabled', { description: 'Whether events are sent. If not, its deliveries are paused.' }),

@@ -1,0 +1,56 @@
+import { DomainError } from '../domain/errors.ts';
+
+/**
+ * Values in one answer. A hundred conversations with a hundred messages each, whole, are fewer than half as many;
+ * graphql-js is busy with so many for up to half a second.
+ */
+export const maxValues = 600_000;
+
+/** Characters of messages, metadata and the like in one answer. */
+const maxText = 16 * 1024 * 1024;
+
+/**
+ * What the answer to one request may still hold, of values and of the texts that can be long. Aliases ask for the same
+ * again and again, so the number of objects bounds neither.
+ */
+export class AnswerBudget {
+  #values = maxValues;
+  #text = maxText;
+
+  /**
+   * Spends what an operation could return, before it runs.
+   * @throws QUERY_TOO_COMPLEX
+   */
+  spendValues(values: number): void {
+    this.#values -= values;
+    if (this.#values >= 0) return;
+    throw new DomainError(
+      'QUERY_TOO_COMPLEX',
+      `The answer could hold more than ${maxValues} values; ask for fewer fields, or smaller pages.`,
+    );
+  }
+
+  /**
+   * Spends a text that the answer holds, as it is made.
+   * @throws QUERY_TOO_COMPLEX
+   */
+  spend(characters: number): void {
+    this.#text -= characters;
+    if (this.#text >= 0) return;
+    throw new DomainError(
+      'QUERY_TOO_COMPLEX',
+      'The answer would hold more than 16 MiB of text; ask for smaller pages.',
+    );
+  }
+
+  /** Hands on metadata, for its length as JSON. */
+  spendOn<M extends object>(metadata: M): M {
+    if (Object.keys(metadata).length > 0) this.spend(JSON.stringify(metadata).length);
+    return metadata;
+  }
+
+  /** A subscription has one answer after another. None has more values than were spent when it began. */
+  renew(): void {
+    this.#text = maxText;
+  }
+}

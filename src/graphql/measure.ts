@@ -1,0 +1,160 @@
+import {
+  type DocumentNode,
+  type FieldNode,
+  type FragmentDefinitionNode,
+  type GraphQLCompositeType,
+  type GraphQLObjectType,
+  type GraphQLSchema,
+  getNamedType,
+  isCompositeType,
+  Kind,
+  type SelectionSetNode,
+} from 'graphql';
+import { maxPoints } from '../domain/analytics.ts';
+import { defaultPageSize, maxPageSize } from '../domain/paging.ts';
+import { IntrospectionMeasure } from './introspection.ts';
+import { lengthOf, valuesOf } from './values.ts';
+
+/** What one selection costs for each object that it is made on. */
+export interface Cost {
+  readonly depth: number;
+  /** The objects that it could return. */
+  readonly nodes: number;
+  /** The values that it could return. */
+  readonly values: number;
+  /** Of a page: the values of each of its items, which `values` does not count. */
+  readonly valuesOfItem: number;
+}
+
+const nothing: Cost = { depth: 0, nodes: 0, values: 0, valuesOfItem: 0 };
+
+/** The lists of a page. */
+const itemFields: readonly string[] = ['nodes', 'edges', 'series'];
+
+function isPage({ name }: GraphQLCompositeType): boolean {
+  return name.endsWith('Connection') || name === 'Analytics';
+}
+
+/** Measures an operation of a valid document, and each of its fragments once. */
+export class Measure {
+  /** Whether what was measured hangs on a variable. */
+  usesVariables = false;
+  readonly #schema: GraphQLSchema;
+  readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
+  readonly #variables: Readonly<Record<string, unknown>>;
+  readonly #measured = new Map<string, Cost>();
+  #introspection: IntrospectionMeasure | undefined;
+
+  constructor(schema: GraphQLSchema, document: DocumentNode, variables: Readonly<Record<string, unknown>>) {
+    this.#schema = schema;
+    this.#variables = variables;
+    this.#fragments = new Map(
+      document.definitions.flatMap((node) => (node.kind === Kind.FRAGMENT_DEFINITION ? [[node.name.value, node]] : [])),
+    );
+  }
+
+  of(selections: SelectionSetNode, parent: GraphQLCompositeType): Cost {
+    let depth = 0;
+    let nodes = 0;
+    let values = 0;
+    let valuesOfItem = 0;
+    for (const selection of selections.selections) {
+      const cost =
+        selection.kind === Kind.FIELD
+          ? this.#field(selection, parent)
+          : selection.kind === Kind.FRAGMENT_SPREAD
+            ? this.#fragment(selection.name.value)
+            : this.of(selection.selectionSet, this.#typeNamed(selection.typeCondition?.name.value) ?? parent);
+      depth = Math.max(depth, cost.depth);
+      nodes += cost.nodes;
+      values += cost.values;
+      valuesOfItem += cost.valuesOfItem;
+    }
+    return { depth, nodes, values, valuesOfItem };
+  }
+
+  #field(field: FieldNode, parent: GraphQLCompositeType): Cost {
+    const name = field.name.value;
+    const definition = this.#schema.getField(parent, name);
+    if (definition === undefined) return nothing;
+    // Its depth has a rule of graphql-js of its own: the standard query is deeper than any of ours.
+    if (name.startsWith('__')) return { ...nothing, values: this.#introspect(field, parent) };
+    const type = getNamedType(definition.type);
+    if (field.selectionSet === undefined || !isCompositeType(type)) {
+      return { depth: 1, nodes: 0, values: valuesOf(field, lengthOf(definition)), valuesOfItem: 0 };
+    }
+    const inner = this.of(field.selectionSet, type);
+    const count = this.#count(field, parent, type);
+    const own = valuesOf(field, 0);
+    const within = inner.values * (isPage(type) ? 1 : count) + inner.valuesOfItem * count;
+    const isItem = isPage(parent) && itemFields.includes(name);
+    return {
+      depth: inner.depth + 1,
+      nodes: count * (1 + inner.nodes),
+      values: isItem ? own : own + within,
+      valuesOfItem: isItem ? within : 0,
+    };
+  }
+
+  #introspect(field: FieldNode, parent: GraphQLCompositeType): number {
+    const name = field.name.value === '__type' ? this.#argument(field, 'name') : undefined;
+    this.#introspection ??= new IntrospectionMeasure(this.#schema, this.#fragments);
+    return this.#introspection.of(field, parent, { name });
+  }
+
+  /** How many objects a field can give. The insides of a connection are counted with it. */
+  #count(field: FieldNode, parent: GraphQLCompositeType, type: GraphQLCompositeType): number {
+    if (type.name.endsWith('Connection')) {
+      return Math.max(
+        1,
+        Math.min(maxPageSize, this.#integer(field, 'first') ?? this.#integer(field, 'last') ?? defaultPageSize),
+      );
+    }
+    // Its series is as long as the interval makes it, and has to be counted up even where it is not shown.
+    if (field.name.value === 'analytics' && parent === this.#schema.getQueryType()) return maxPoints;
+    if (field.name.value === 'nodes' && parent === this.#schema.getQueryType()) return this.#listLength(field, 'ids');
+    return 1;
+  }
+
+  #argument(field: FieldNode, name: string): unknown {
+    const value = field.arguments?.find((argument) => argument.name.value === name)?.value;
+    switch (value?.kind) {
+      case Kind.VARIABLE:
+        this.usesVariables = true;
+        return this.#variables[value.name.value];
+      case Kind.INT:
+        return Number(value.value);
+      case Kind.STRING:
+        return value.value;
+      case Kind.LIST:
+        return value.values;
+      default:
+        return undefined;
+    }
+  }
+
+  #integer(field: FieldNode, name: string): number | undefined {
+    const value = this.#argument(field, name);
+    return typeof value === 'number' ? value : undefined;
+  }
+
+  #listLength(field: FieldNode, name: string): number {
+    const value = this.#argument(field, name);
+    return Array.isArray(value) ? Math.max(1, value.length) : 1;
+  }
+
+  #fragment(name: string): Cost {
+    const measured = this.#measured.get(name);
+    if (measured !== undefined) return measured;
+    const fragment = this.#fragments.get(name);
+    const type = this.#typeNamed(fragment?.typeCondition.name.value);
+    const cost = fragment === undefined || type === undefined ? nothing : this.of(fragment.selectionSet, type);
+    this.#measured.set(name, cost);
+    return cost;
+  }
+
+  #typeNamed(name: string | undefined): GraphQLCompositeType | undefined {
+    const type = name === undefined ? undefined : this.#schema.getType(name);
+    return isCompositeType(type) ? (type as GraphQLObjectType) : undefined;
+  }
+}

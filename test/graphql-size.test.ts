@@ -1,0 +1,139 @@
+import { getIntrospectionQuery } from 'graphql';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openApiDocument } from '../src/rest/openapi/document.ts';
+import { routes } from '../src/rest/routes.ts';
+import type { Json } from './support/client.ts';
+import { conversation, deliveryWithAttempts, message, webhook } from './support/selections.ts';
+import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+import { RawSocket } from './support/subscribe.ts';
+
+// How many values an answer could hold is known before anything is done for it, whichever way it is asked for.
+
+let server: TestServer;
+let client: TestAccount;
+
+beforeAll(async () => {
+  server = await startTestServer();
+  client = await server.account();
+  await client.rest('POST', '/conversations', { body: { visitor: { name: 'Ada' } } });
+});
+afterAll(() => server.close());
+
+const many = (count: number, made: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => made(index)).join(' ');
+
+const codesOf = ({ errors = [] }: Json): string[] => errors.map((error: Json) => error.extensions.code);
+
+/** Every way by which a query can come, and what it is answered. */
+const ways: [name: string, ask: (query: string) => Promise<Json>][] = [
+  ['POST', async (query) => (await client.post({ query })).body],
+  ['POST, with what the short way does not take', async (query) => (await client.post({ query, extensions: {} })).body],
+  [
+    'GET',
+    async (query) => {
+      const headers = { authorization: `Bearer ${client.secret}` };
+      return await (await fetch(`${server.url}/graphql?query=${encodeURIComponent(query)}`, { headers })).json();
+    },
+  ],
+  ['a batch', async (query) => (await client.post([{ query: '{ __typename }' }, { query }])).body[1]],
+  [
+    'a socket',
+    async (query) => {
+      const socket = await new RawSocket(server.url).init(client.secret);
+      socket.subscribe('1', query);
+      const { type, payload } = await socket.first('1');
+      socket.socket.terminate();
+      return type === 'error' ? { errors: payload } : payload;
+    },
+  ],
+];
+
+/** Fields of a hundred messages of each of a hundred conversations. */
+const pages = (fields: string): string =>
+  `{ conversations(first: 100) { nodes { messages(first: 100) { nodes { ${fields} } } } } }`;
+
+const introspection = (fields: number, names: number): string =>
+  `{ __schema { types { ...F } } } fragment F on __Type { ${many(fields, (i) => `a${i}:fields{type{...G}}`)} } fragment G on __Type { ${many(names, (i) => `b${i}:fields{name}`)} }`;
+
+/** The fields of a type and of those types, fifty times. */
+const type = `fragment T on __Type { ${many(50, (i) => `f${i}:fields{description type{...U ofType{...U}}}`)} } fragment U on __Type { fields { description args { description } } }`;
+
+const tooLarge: [name: string, query: string][] = [
+  ['a value by many names', pages(many(61, (i) => `a${i}: sequence`))],
+  ['a value by few long names', pages(many(8, (i) => `${'a'.repeat(1_020)}${i}: sequence`))],
+  ['a text by many names', pages(`author { ${many(21, (i) => `a${i}: name`)} }`)],
+  ['a name of a type by many names', pages(many(61, (i) => `a${i}: __typename`))],
+  ['types of types', introspection(30, 100)],
+  ['types of types, as often as a document can say it', introspection(98, 160)],
+  ['one type by many names', `{ ${many(60, (i) => `t${i}: __type(name: "Query") { ...T }`)} } ${type}`],
+  ['the whole schema by many names', `{ ${many(10, (i) => `s${i}: __schema { types { ...T } }`)} } ${type}`],
+];
+
+describe.each(ways)('asked by %s', (_, ask) => {
+  test.each(tooLarge)('more than 600,000 values are QUERY_TOO_COMPLEX: %s', async (_, query) => {
+    const answer = await ask(query);
+    expect(codesOf(answer)).toEqual(['QUERY_TOO_COMPLEX']);
+    expect(answer).not.toHaveProperty('data');
+  });
+
+  test('just as many are answered', async () => {
+    expect(codesOf(await ask(pages(many(59, (i) => `a${i}: sequence`))))).toEqual([]);
+    expect(codesOf(await ask(introspection(3, 100)))).toEqual([]);
+  });
+});
+
+test('a subscription whose events would hold more is refused', async () => {
+  const socket = await new RawSocket(server.url).init(client.secret);
+  const query = `subscription { conversationStarted { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { ${many(61, (i) => `a${i}: sequence`)} } } } } } } } }`;
+  socket.subscribe('1', query);
+  expect(codesOf({ errors: (await socket.first('1', 'error')).payload })).toEqual(['QUERY_TOO_COMPLEX']);
+  socket.socket.terminate();
+  const { body } = await client.post({ query }, { headers: { accept: 'text/event-stream' } });
+  expect(body).toContain('"code":"QUERY_TOO_COMPLEX"');
+});
+
+test('the operations of a batch share one answer', async () => {
+  const one = { query: pages(many(35, (i) => `a${i}: sequence`)) };
+  expect((await client.post([one])).body.map(codesOf)).toEqual([[]]);
+  expect((await client.post([one, one])).body.map(codesOf)).toEqual([[], ['QUERY_TOO_COMPLEX']]);
+});
+
+test('what tools ask of the schema passes, ten times over', async () => {
+  const everything = {
+    specifiedByUrl: true,
+    directiveIsRepeatable: true,
+    schemaDescription: true,
+    inputValueDeprecation: true,
+    oneOf: true,
+  };
+  for (const query of [getIntrospectionQuery(), getIntrospectionQuery(everything)]) {
+    const { body } = await client.post(Array.from({ length: 10 }, () => ({ query })));
+    expect(body.map(codesOf)).toEqual(Array.from({ length: 10 }, () => []));
+  }
+});
+
+test.each([
+  [
+    'a hundred conversations with a hundred messages each, in the form of Relay',
+    `{ conversations(first: 100) { pageInfo { hasNextPage endCursor } edges { cursor node { __typename ${conversation}
+      messages(first: 100) { totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+        edges { cursor node { __typename ${message} conversation { __typename id } } } } } } } }`,
+  ],
+  [
+    'all webhooks with a hundred deliveries each',
+    `{ webhooks { nodes { ${webhook} deliveries(first: 100) { nodes { ${deliveryWithAttempts.replace('(first: 100)', '')} } } } } }`,
+  ],
+])('what a page shows at once passes: %s', async (_, query) => {
+  expect(codesOf((await client.post({ query })).body)).toEqual([]);
+});
+
+test('no text is longer than it counts as, besides those that are spent of 16 MiB', () => {
+  const longer = new Set<string>();
+  const collect = (name: string, part: unknown): void => {
+    if (typeof part !== 'object' || part === null) return;
+    if ('maxLength' in part && Number(part.maxLength) > 320) longer.add(name);
+    for (const [key, inner] of Object.entries(part)) collect(key, inner);
+  };
+  collect('', openApiDocument(routes));
+  expect([...longer].sort()).toEqual(['content', 'url']);
+});

@@ -11,11 +11,13 @@ import { RawSocket } from './support/subscribe.ts';
 
 let server: TestServer;
 let client: TestAccount;
+let id: string;
+const statements: string[] = [];
 
 beforeAll(async () => {
-  server = await startTestServer();
+  server = await startTestServer({ onStatement: (sql) => void statements.push(sql) });
   client = await server.account();
-  await client.rest('POST', '/conversations', { body: { visitor: { name: 'Ada' } } });
+  id = (await client.rest('POST', '/conversations', { body: { visitor: { name: 'Ada' } } })).body.id;
 });
 afterAll(() => server.close());
 
@@ -136,4 +138,44 @@ test('no text is longer than it counts as, besides those that are spent of 16 Mi
   };
   collect('', openApiDocument(routes));
   expect([...longer].sort()).toEqual(['content', 'url']);
+});
+
+describe('texts of more than 16 MiB', () => {
+  const content = 'x'.repeat(16_384);
+  const query = `query ($id: ID!) { account { name } conversation(id: $id) { messages(first: 100) { nodes { ${many(300, (i) => `a${i}: content`)} } } } }`;
+  const short = `query ($id: ID!) { account { name } conversation(id: $id) { messages(first: 100) { nodes { ${many(200, (i) => `a${i}: content`)} } } } }`;
+  beforeAll(async () => {
+    for (let sent = 0; sent < 10; sent++) {
+      await client.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'agent' } });
+    }
+  });
+
+  test('are one error, and no data, on every way', async () => {
+    const headers = { 'x-request-id': 'the-same' };
+    for (const asked of [query, short]) {
+      const [plain, ...others] = [
+        await client.post({ query: asked, variables: { id } }, { headers }),
+        await client.post({ query: asked, variables: { id }, extensions: {} }, { headers }),
+      ];
+      expect(plain?.body).toEqual({
+        errors: [{ message: expect.any(String), extensions: { code: 'QUERY_TOO_COMPLEX', requestId: 'the-same' } }],
+        data: null,
+      });
+      for (const { status, body } of others)
+        expect({ status, body }).toEqual({ status: plain?.status, body: plain?.body });
+    }
+  });
+
+  test('are not made twice', async () => {
+    statements.length = 0;
+    await client.post({ query: short, variables: { id } });
+    expect(statements.filter((sql) => sql.includes('"content"'))).toHaveLength(1);
+  });
+
+  test('end a mutation with one error, when it has been done', async () => {
+    const mutation = `mutation ($id: ID!) { updateConversation(input: { id: $id, subject: "Done" }) { conversation { messages(first: 100) { nodes { ${many(200, (i) => `a${i}: content`)} } } } } }`;
+    const { status, body } = await client.post({ query: mutation, variables: { id } });
+    expect([status, codesOf(body), body.data]).toEqual([200, ['QUERY_TOO_COMPLEX'], null]);
+    expect((await client.rest('GET', `/conversations/${id}`)).body.subject).toBe('Done');
+  });
 });

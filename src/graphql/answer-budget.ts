@@ -16,6 +16,13 @@ const maxText = 16 * 1024 * 1024;
 export class AnswerBudget {
   #values = maxValues;
   #text = maxText;
+  #overspending: AbortController | undefined;
+
+  /** Aborts when the texts have become too long: what else is made of the answer is for nobody. */
+  get overspent(): AbortSignal {
+    this.#overspending ??= new AbortController();
+    return this.#overspending.signal;
+  }
 
   /**
    * Spends what an operation could return, before it runs.
@@ -37,10 +44,13 @@ export class AnswerBudget {
   spend(characters: number): void {
     this.#text -= characters;
     if (this.#text >= 0) return;
-    throw new DomainError(
+    const error = new DomainError(
       'QUERY_TOO_COMPLEX',
       'The answer would hold more than 16 MiB of text; ask for smaller pages.',
     );
+    this.#overspending ??= new AbortController();
+    this.#overspending.abort(error);
+    throw error;
   }
 
   /** Hands on metadata, for its length as JSON. */

@@ -8,7 +8,7 @@ import type { Telemetry, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { OperationContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
-import { type MediaType, refusal } from './errors.ts';
+import { failure, type MediaType, refusal } from './errors.ts';
 import { KeptAnswers } from './kept-answers.ts';
 
 /**
@@ -36,6 +36,11 @@ export function answerQueries(
     if (exchange.method !== 'POST') return undefined;
     const mediaType = mediaTypeFor(exchange.req.headers.accept);
     if (mediaType === undefined) return undefined;
+    const budget = new AnswerBudget();
+    const calls: Parameters<Telemetry['called']>[] = [];
+    const tell = (): void => {
+      for (const call of calls) telemetry.called(...call);
+    };
     try {
       const caller = await exchange.admit(door);
       const asked = readParams(await exchange.readJson());
@@ -57,9 +62,7 @@ export function answerQueries(
       const definitions = node.variableDefinitions ?? [];
       const { variableValues } = getVariableValues(schema, definitions, asked.variables, { maxErrors: 1 });
       if (variableValues === undefined) return undefined;
-      const budget = new AnswerBudget();
       checkComplexity(variableValues.coerced, budget);
-      const calls: Parameters<Telemetry['called']>[] = [];
       const context = new OperationContext(world, caller, {
         exchange,
         timings,
@@ -68,11 +71,15 @@ export function answerQueries(
         isSubscription: false,
       });
       const data = await compiled(context, variableValues);
-      for (const call of calls) telemetry.called(...call); // of what is left to Yoga, it tells
+      tell(); // of what is left to Yoga, it tells
       const body = JSON.stringify({ data });
       answers.keep(caller, question, { body, calls: calls.map(([, name = '']) => name) });
       return { status: 200, headers, body };
     } catch (error) {
+      if (budget.overspent.aborted) {
+        tell();
+        return failure(budget.overspent.reason as DomainError, exchange, mediaType);
+      }
       // Yoga meets it again, and tells of it. But there is no time for that when there is none for the request.
       if (!(error instanceof DomainError) || error.facts.isToldInSum !== true) return undefined;
       exchange.isOneOfMany = true;

@@ -69,9 +69,19 @@ export type MediaType = 'application/json' | 'application/graphql-response+json'
 
 /** The answer to a request that is refused as a whole before Yoga has seen it. */
 export function refusal(error: DomainError, exchange: Exchange, mediaType: MediaType = 'application/json'): Reply {
+  return replyOf(error, exchange, mediaType, {});
+}
+
+/** The answer to a query that was run, and of which nothing can be told. */
+export function failure(error: DomainError, exchange: Exchange, mediaType: MediaType): Reply {
+  return { ...replyOf(error, exchange, mediaType, { data: null }), status: 200 };
+}
+
+function replyOf(error: DomainError, exchange: Exchange, mediaType: MediaType, result: object): Reply {
   const { status, message, code, facts } = error;
   const { requestId } = exchange;
   exchange.code = code;
+  const errors = [{ message, extensions: { code, requestId, ...retryAfterOf(facts) } }];
   return {
     status,
     headers: {
@@ -79,7 +89,7 @@ export function refusal(error: DomainError, exchange: Exchange, mediaType: Media
       'Cache-Control': 'no-store',
       ...headersOfError(error),
     },
-    body: JSON.stringify({ errors: [{ message, extensions: { code, requestId, ...retryAfterOf(facts) } }] }),
+    body: JSON.stringify({ errors, ...result }),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ExecutionArgs, type ExecutionResult, execute, subscribe } from 'graphql';
+import { type ExecutionArgs, type ExecutionResult, subscribe } from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
@@ -17,7 +17,7 @@ import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
 import { maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
-import { asGraphQLError, refusalsOf } from './requests.ts';
+import { asGraphQLError, executeWithin, refusalsOf } from './requests.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
@@ -137,7 +137,7 @@ export function useGraphQL(
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
       const errors = refusals(args);
       if (errors.length > 0) setResultAndStopExecution({ errors });
-      else setExecuteFn(execute);
+      else setExecuteFn(executeWithin);
     },
 
     onSubscribe({ args, setSubscribeFn, setResultAndStopExecution, extendContext }) {

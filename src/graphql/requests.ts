@@ -1,6 +1,8 @@
 import {
   type DocumentNode,
   type ExecutionArgs,
+  type ExecutionResult,
+  execute,
   GraphQLError,
   type GraphQLSchema,
   getVariableValues,
@@ -9,6 +11,7 @@ import {
 } from 'graphql';
 import { DomainError, validationFailed } from '../domain/errors.ts';
 import type { AnswerBudget } from './answer-budget.ts';
+import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
 import { maxTokens } from './limits.ts';
@@ -65,5 +68,19 @@ export function refusalsOf(
   } catch (error) {
     const nodes = errors?.[0]?.nodes ?? nulls.slice(0, 1);
     return [new GraphQLError('', { nodes, originalError: error as Error })];
+  }
+}
+
+/**
+ * Runs a query or a mutation with a context of ours. An answer that becomes too large is none: each of its texts would
+ * else be an error, and there may be more of those than anybody can read.
+ */
+export async function executeWithin(args: ExecutionArgs): Promise<ExecutionResult> {
+  const { overspent } = (args.contextValue as GraphQLContext).budget;
+  try {
+    return await execute({ ...args, abortSignal: overspent });
+  } catch (error) {
+    if (!overspent.aborted) throw error;
+    return { errors: [asGraphQLError(overspent.reason)], data: null };
   }
 }

@@ -3,7 +3,6 @@ import type { Duplex } from 'node:stream';
 import { isDeepStrictEqual } from 'node:util';
 import {
   type ExecutionArgs,
-  execute,
   type FormattedExecutionResult,
   GraphQLError,
   type GraphQLFormattedError,
@@ -26,7 +25,7 @@ import { OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { codeOfRefusal, presentError } from './errors.ts';
 import { type Deliver, FanOut } from './fan-out.ts';
-import { asGraphQLError, refusalsOf } from './requests.ts';
+import { asGraphQLError, executeWithin, refusalsOf } from './requests.ts';
 import { closeCodes, maxAtOnce, Wire } from './wire.ts';
 
 // GraphQL over WebSocket, by the protocol graphql-transport-ws (its PROTOCOL.md is in the package graphql-ws).
@@ -239,7 +238,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   }
 
   return {
-    execute,
+    execute: executeWithin,
     // Its arguments are those that `onSubscribe` has returned.
     subscribe: (args) => fanOut.subscribe(args, (args as SocketArgs).deliver),
     connectionInitWaitTimeout: 0,

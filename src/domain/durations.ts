@@ -17,6 +17,27 @@ export interface DurationTally {
   readonly buckets: readonly number[];
 }
 
+/** What tallies come to together. */
+export function tallyOfAll(tallies: readonly DurationTally[]): DurationTally {
+  const counts = new Float64Array(bucketLimit);
+  let [count, sumMs] = [0, 0];
+  for (const tally of tallies) {
+    count += tally.count;
+    sumMs += tally.sumMs;
+    const { buckets } = tally;
+    for (let at = 0; at < buckets.length; at += 2) {
+      const bucket = buckets[at] as number;
+      counts[bucket] = (counts[bucket] as number) + (buckets[at + 1] as number);
+    }
+  }
+  const buckets: number[] = [];
+  for (let bucket = 0; bucket < bucketLimit; bucket++) {
+    const inBucket = counts[bucket] as number;
+    if (inBucket > 0) buckets.push(bucket, inBucket);
+  }
+  return { count, sumMs, buckets };
+}
+
 /**
  * The bucket of a duration in whole milliseconds: 0 for none, else one above the whole part of its logarithm.
  * The migration that counts what is there already says the same in SQL.

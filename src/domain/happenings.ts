@@ -1,5 +1,5 @@
 import type { StoredConversation } from './conversation.ts';
-import type { DurationTally } from './durations.ts';
+import { type DurationTally, tallyOfAll } from './durations.ts';
 import type { Lead } from './leads.ts';
 import type { Message, Sender } from './messages.ts';
 import type { Transaction } from './ports.ts';
@@ -40,6 +40,16 @@ export interface Happenings extends Partial<Readonly<Record<CountName, number>>>
 export interface HappeningSums extends Readonly<Record<CountName, number>> {
   readonly firstResponses: DurationTally;
   readonly resolutions: DurationTally;
+}
+
+/** What sums of ranges beside each other come to together. */
+export function sumsOfAll(sums: readonly HappeningSums[]): HappeningSums {
+  const counts = countNames.map((name) => [name, sums.reduce((sum, each) => sum + each[name], 0)]);
+  return {
+    ...(Object.fromEntries(counts) as Record<CountName, number>),
+    firstResponses: tallyOfAll(sums.map(({ firstResponses }) => firstResponses)),
+    resolutions: tallyOfAll(sums.map(({ resolutions }) => resolutions)),
+  };
 }
 
 /** Quarter hours from the first, included, to the last, excluded. */

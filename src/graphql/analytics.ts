@@ -12,6 +12,7 @@ import {
 } from '../domain/analytics-shape.ts';
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { builder, calls, withoutNulls } from './builder.ts';
+import { OneByOne } from './one-by-one.ts';
 
 const AnalyticsInterval = builder.enumType('AnalyticsInterval', {
   description: 'What a point of the series spans, by the calendar of the time zone.',
@@ -110,6 +111,9 @@ const Analytics = builder.objectRef<AnalyticsShape>('Analytics').implement({
   }),
 });
 
+/** A report can take as long as a hundred other requests, and a query ask for many. */
+const reports = new OneByOne();
+
 builder.queryField('analytics', (t) =>
   t.field({
     type: Analytics,
@@ -131,6 +135,6 @@ builder.queryField('analytics', (t) =>
         description: 'The time zone of the IANA database whose calendar the points follow; by default UTC.',
       }),
     },
-    resolve: (_, args, context) => context.call(getAnalytics, withoutNulls(args)),
+    resolve: (_, args, context) => reports.run(() => context.call(getAnalytics, withoutNulls(args))),
   }),
 );

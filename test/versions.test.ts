@@ -178,8 +178,18 @@ describe('If-Match', () => {
     expect((await send('*', unknownConversation)).status).toBe(404);
   });
 
-  test.each(['W/"1"', '"other"', '""', '"01"', '"9999999999999999"'])(
-    'of %s, a tag that it never has, is a conflict',
+  test.each(['"1", "2"', '"2","1"', '"1",', ', ,"1"', 'W/"2", "1"', '"a,b", "1"', '"1", "1"'])(
+    'of %s is the version that it has, among others',
+    async (tag) => {
+      const [one, other] = [await create(), await create()];
+      expect((await send(tag, one.id)).status).toBe(200);
+      const removed = await client.rest('DELETE', `/conversations/${other.id}`, { headers: { 'if-match': tag } });
+      expect(removed.status).toBe(204);
+    },
+  );
+
+  test.each(['W/"1"', '"other"', '""', '"01"', '"9999999999999999"', '"2", "3"', '"2", W/"1"', '"a,1"'])(
+    'of %s, which it has not, is a conflict',
     async (tag) => {
       const { id } = await create();
       const { status, body } = await send(tag, id);
@@ -187,8 +197,8 @@ describe('If-Match', () => {
     },
   );
 
-  test.each(['"1", "2"', '"1",', '1', 'W/1', '', '"1', '"1" "2"', '"1 "', '*, "1"'])(
-    'of %s, which is no one tag, is refused',
+  test.each(['1', 'W/1', '', ',', '"1', '"1" "2"', '"1 "', '*, "1"', '"1", *', '"1", 2', 'w/"1"'])(
+    'of %s, which is no list of tags, is refused',
     async (tag) => {
       const { id } = await create();
       for (const [method, body] of [['PATCH', { subject: 'x' }], ['DELETE']] as const) {

@@ -102,27 +102,30 @@ export function conversationView(stored: StoredConversation, caller?: Caller): C
   };
 }
 
-/** The version that a change is made for: a change that somebody else has made since is not overlooked. */
+/**
+ * The version that a change is made for: a change that somebody else has made since is not overlooked. Where a face has
+ * a way to name several, it is to be one of them.
+ */
 export const expectedVersionInput = z
-  .int({ error: 'must be an integer' })
+  .union([z.int(), z.array(z.int()).readonly()], { error: 'must be an integer' })
   .nullish()
   .describe(
     'The `version` that the caller has seen: with any other, nothing is changed and the code is VERSION_CONFLICT.',
   );
 
 /**
- * @param expectedVersion the version that the caller expects, if it does
+ * @param expectedVersion the version that the caller expects, or several, if it does
  * @throws NOT_FOUND, also for what the caller may not see; VERSION_CONFLICT
  */
 export async function findConversation(
   reads: Pick<Reads, 'conversations'>,
   caller: Caller,
   id: string,
-  expectedVersion?: number | null,
+  expectedVersion?: number | readonly number[] | null,
 ): Promise<StoredConversation> {
   const conversation = maySee(caller, id) ? await reads.conversations.find(caller.account.id, id) : undefined;
   if (conversation === undefined) throw notFound('conversation');
-  if (expectedVersion != null && expectedVersion !== conversation.version) {
+  if (expectedVersion != null && ![expectedVersion].flat().includes(conversation.version)) {
     throw new DomainError(
       'VERSION_CONFLICT',
       `The conversation has changed: its version is ${conversation.version} now. Read it again and decide anew.`,

@@ -11,9 +11,9 @@ import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { World } from '../domain/ports.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
-import { inputOfHeaders, matches } from './headers.ts';
+import { inputOfHeaders, isKnown } from './headers.ts';
 import { type InputReader, inputReader, namingParameters } from './input.ts';
-import { createPages, isFresh, type Page } from './pages.ts';
+import { createPages, type Page } from './pages.ts';
 import { answersTo, type Probes } from './probes.ts';
 import { problemReply } from './problem.ts';
 import { type Answer, routes as allRoutes, type Route } from './routes.ts';
@@ -149,7 +149,7 @@ function isUnder(base: string, path: string): boolean {
 }
 
 function pageReply(page: Page, ifNoneMatch: string | undefined): Reply {
-  return isFresh(page, ifNoneMatch)
+  return isKnown(ifNoneMatch, page.headers.ETag)
     ? { status: 304, headers: { ...page.headers } }
     : { status: 200, headers: { ...page.headers, 'Content-Type': page.type }, body: page.body };
 }
@@ -176,11 +176,12 @@ function replyOf(route: Route, output: unknown, answer: Answer, exchange: Exchan
   if (location !== undefined) headers['Location'] = location(output);
   if (answer.next != null) headers['Link'] = `<${nextPage(exchange, answer.next)}>; rel="next"`;
   if (version !== undefined) {
-    headers['ETag'] = `"${version(output)}"`;
+    const tag = `"${version(output)}"`;
+    headers['ETag'] = tag;
     headers['Cache-Control'] = 'private, no-cache'; // it may be kept, and has to be asked about each time
     const isRead = route.method === 'GET';
     if (isRead) headers['Vary'] = 'Authorization'; // a token of one conversation is shown less of the same version
-    if (isRead && matches(exchange.req.headers['if-none-match'], version(output))) return { status: 304, headers };
+    if (isRead && isKnown(exchange.req.headers['if-none-match'], tag)) return { status: 304, headers };
   }
   if (answer.body === undefined && answer.json === undefined) return { status, headers };
   const body = answer.json ?? JSON.stringify(answer.body);

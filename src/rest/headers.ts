@@ -24,9 +24,9 @@ export function inputOfHeaders(
   if (streams && typeof lastEventId === 'string' && lastEventId !== '') input['after'] = lastEventId;
   if (method === 'POST' && key !== undefined) input['idempotencyKey'] = key;
   if (method !== 'GET' && headers['if-match'] !== undefined) {
-    const version = versionOf(headers['if-match']);
+    const version = versionsOf(headers['if-match']);
     if (version === undefined) {
-      const detail = 'the header `If-Match` must hold one tag, as `ETag` gave it, or a star';
+      const detail = 'the header `If-Match` must hold tags, as `ETag` gave them, or a star';
       faults.push({ pointer: pointer(['expectedVersion']), detail });
     } else {
       input['expectedVersion'] = version;
@@ -39,21 +39,40 @@ export function inputOfHeaders(
 const noVersion = 0;
 
 /**
- * The version that `If-Match` asks for (RFC 9110, section 13.1.1).
- * @returns null when any will do; undefined when it is not one tag: one resource has one version
+ * The version that `If-Match` asks for, or several (RFC 9110, section 13.1.1).
+ * @returns null when any will do; undefined when it names no tag
  */
-function versionOf(header: string): number | null | undefined {
-  const tag = header.trim();
-  if (tag === '*') return null;
-  if (!/^(W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/.test(tag)) return undefined;
-  // A weak tag never matches here.
-  const version = /^"([1-9]\d{0,14})"$/.exec(tag)?.[1];
-  return version === undefined ? noVersion : Number(version);
+function versionsOf(header: string): number | readonly number[] | null | undefined {
+  const tags = tagsOf(header);
+  if (tags === '*') return null;
+  const versions = tags?.map(({ isWeak, value }) =>
+    // A weak tag never matches here.
+    !isWeak && /^[1-9]\d{0,14}$/.test(value) ? Number(value) : noVersion,
+  );
+  return versions === undefined || versions.length > 1 ? versions : versions[0];
 }
 
-/** Whether `If-None-Match` names this version (RFC 9110, section 13.1.2). */
-export function matches(header: string | undefined, version: number): boolean {
-  if (header === undefined) return false;
-  if (header.trim() === '*') return true;
-  return header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === `"${version}"`);
+/** Whether `If-None-Match` names a tag (RFC 9110, section 13.1.2): the client has what it is of. */
+export function isKnown(header: string | undefined, tag: string): boolean {
+  const tags = header === undefined ? undefined : tagsOf(header);
+  return tags === '*' || tags?.some(({ value }) => `"${value}"` === tag) === true;
+}
+
+interface EntityTag {
+  readonly isWeak: boolean;
+  readonly value: string;
+}
+
+/** A star, or a list of tags (RFC 9110, sections 5.6.1 and 8.8.3); undefined for anything else. */
+function tagsOf(header: string): '*' | readonly EntityTag[] | undefined {
+  if (header.trim() === '*') return '*';
+  const element = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y;
+  const tags: EntityTag[] = [];
+  while (element.lastIndex < header.length) {
+    const found = element.exec(header);
+    if (found === null) return undefined;
+    const [, weak, value] = found;
+    if (value !== undefined) tags.push({ isWeak: weak !== undefined, value }); // an empty element is passed over
+  }
+  return tags;
 }

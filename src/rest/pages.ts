@@ -28,13 +28,6 @@ export function createPages(
   return (path) => pages.get(path)?.();
 }
 
-/** Whether a client has the page already (RFC 9110, section 13.1.2). */
-export function isFresh({ headers }: Page, ifNoneMatch: string | undefined): boolean {
-  if (ifNoneMatch === undefined) return false;
-  const known = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  return known.includes(headers.ETag) || known.includes('*');
-}
-
 function page(type: string, body: string): Page {
   const ETag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
   const policy = type === html ? { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'" } : {};

@@ -79,7 +79,8 @@ const headerParameters: Readonly<Record<'Idempotency-Key' | 'If-Match', OpenApiP
   'If-Match': {
     name: 'If-Match',
     in: 'header',
-    description: 'The `ETag` that the caller has seen: with any other, nothing is changed and the answer is 412.',
+    description:
+      'The `ETag` that the caller has seen, or several: with any other, nothing is changed and the answer is 412.',
     required: false,
     schema: { type: 'string' },
     example: '"3"',

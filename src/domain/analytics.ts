@@ -39,7 +39,8 @@ export const getAnalytics = operation({
         .default('UTC')
         .describe('The IANA time zone whose calendar the points follow; by default UTC.'),
     })
-    .refine(({ from, to }) => typeof from !== 'number' || typeof to !== 'number' || from < to, {
+    // What is no time is a fault of its own, and NaN here.
+    .refine(({ from, to }) => typeof from !== 'number' || typeof to !== 'number' || !(from >= to), {
       path: ['to'],
       error: 'must be later than `from`',
       ...besideOthers,

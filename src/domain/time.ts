@@ -37,7 +37,15 @@ export function timestamp(epochMs: number): Timestamp {
   return `${start}${end}`;
 }
 
-/** A time given by a caller, in any RFC 3339 offset; parsed to epoch milliseconds. */
-export const timeInput = z.iso
-  .datetime({ offset: true, error: 'must be an RFC 3339 time such as 2026-11-21T06:12:00.000Z' })
-  .transform((text) => Date.parse(text));
+const rfc3339 = z.regexes.datetime({ offset: true });
+
+/** A time given by a caller, in any RFC 3339 offset and with small letters too; parsed to epoch milliseconds. */
+export const timeInput = z
+  .string()
+  .meta({ format: 'date-time' })
+  .transform((text, { issues }) => {
+    const time = text.toUpperCase();
+    if (rfc3339.test(time)) return Date.parse(time);
+    issues.push({ code: 'custom', input: text, message: 'must be an RFC 3339 time such as 2026-11-21T06:12:00.000Z' });
+    return Number.NaN;
+  });

@@ -536,6 +536,11 @@ export const conversationsCases: readonly Case[] = [
       check: ({ total }) => expect(total).toBe(0),
     },
   ),
+  listing(
+    'by time of creation, in small letters',
+    { createdAfter: '2026-01-01t00:00:00.5z', createdBefore: '2026-11-30t01:00:00+01:00' },
+    { expected: 200, check: ({ total }) => expect(total).toBe(5) },
+  ),
   listing('no page at all is refused', { limit: 0 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
   listing('too large a page is refused', { limit: 101 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
   listing(

@@ -55,6 +55,15 @@ export const credentialsCases: readonly Case[] = [
     check: ({ expiresAt }) => expect(expiresAt).toBe('2030-01-01T00:00:00.000Z'),
   },
   {
+    name: 'creating a key that expires at a time in small letters',
+    rest: () => ['POST', '/api-keys', { name: 'reader', expiresAt: '2030-01-01t00:00:00z' }],
+    graphql: () => [
+      `mutation { result: createApiKey(input: { name: "reader", expiresAt: "2030-01-01t00:00:00z" }) { apiKey { ${select.apiKey} } } }`,
+    ],
+    expected: 201,
+    check: ({ expiresAt }) => expect(expiresAt).toBe('2030-01-01T00:00:00.000Z'),
+  },
+  {
     name: 'creating a key that has expired already is refused',
     rest: () => ['POST', '/api-keys', { name: 'late', expiresAt: '2020-01-01T00:00:00Z' }],
     graphql: () => [

@@ -248,9 +248,8 @@ export class RateLimiter implements Limiter {
     const rateLimit = this.#stateOf(block, nowMs);
     if (units > block.limit) {
       // No wait is long enough, so none is named.
-      return new DomainError('RATE_LIMITED', `The account may send ${block.limit} requests per hour, not ${units}.`, {
-        rateLimit,
-      });
+      const detail = `The account may send ${block.limit} requests per hour: ${units} are never let in together; send them in parts.`;
+      return new DomainError('RATE_LIMITED', detail, { rateLimit });
     }
     const retryAfterSeconds = Math.max(1, Math.ceil((freeAtMs(block, units, nowMs) - nowMs) / 1_000));
     return new DomainError('RATE_LIMITED', `The account has used its ${block.limit} requests per hour.`, {

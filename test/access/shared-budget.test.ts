@@ -235,11 +235,12 @@ describe('a GraphQL batch', () => {
     expect((await account.post(batchOf(4))).status).toBe(200);
   });
 
-  test('larger than the account’s limit is refused, and not told to come again', async () => {
+  test('larger than the account’s limit is refused, and told to come in parts, not again', async () => {
     const account = await server.account({ plan: 'trial', requestsPerHour: 3 });
     const refused = await account.post(batchOf(4));
     expect(refused.status).toBe(429);
     expect(refused.headers['retry-after']).toBeUndefined();
+    expect([refused.body].flat()[0].errors[0].message).toContain('never let in together; send them in parts');
     expect(limitsOf(refused).remaining).toBe(3);
   });
 

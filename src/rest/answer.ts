@@ -48,6 +48,7 @@ export function answerRest(
   { door, sessions, timings, log, probes, publicUrl, routes = allRoutes }: RestOptions,
 ): (exchange: Exchange, res: ServerResponse) => Promise<Reply> {
   const pageAt = createPages(routes, publicUrl);
+  const publicPath = publicUrl === undefined ? '' : new URL(publicUrl).pathname.replace(/\/$/, '');
   const probeAt = answersTo(probes);
   const json = new WrittenJson();
   const router = createRouter<Methods>();
@@ -140,6 +141,7 @@ export function answerRest(
       result = refusal(error, exchange);
     }
     if (exchange.deprecation !== undefined) addDeprecation(result.headers, exchange.deprecation, exchange.operation);
+    if (publicPath !== '') leadUnder(publicPath, result.headers);
     return result;
   };
 }
@@ -195,6 +197,12 @@ function nextPage({ path, query }: Exchange, cursor: string): string {
   parameters.delete('offset');
   parameters.set('after', cursor);
   return `${path}?${parameters}`;
+}
+
+/** Has what an answer refers to lead to where the service is reached, when a proxy has it under a path of its own. */
+function leadUnder(path: string, headers: Record<string, string>): void {
+  if (headers['Location'] !== undefined) headers['Location'] = path + headers['Location'];
+  if (headers['Link'] !== undefined) headers['Link'] = headers['Link'].replaceAll('</', `<${path}/`);
 }
 
 /** Of the deprecated fields that an input uses, what is said of the one that is gone first. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type ErrorCode, errorCodes } from '../../src/domain/errors.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { type Client, clientOf, type Json, type RestResponse } from '../support/client.ts';
@@ -243,6 +243,17 @@ test('the Location of a new conversation leads to it', async () => {
   const { headers, body } = await client.rest('POST', '/conversations', { body: { subject: 'Parcel' } });
   const found = await at('GET', headers['location'] ?? '', authorized());
   expect(found.body).toEqual(body);
+});
+
+test('links lead under the path of the public address, where a proxy has taken it away', async () => {
+  const behind = await startTestServer({ config: { publicUrl: 'https://shop.example/chat/' } });
+  onTestFinished(() => behind.close());
+  const caller = await behind.account();
+  const { headers, body } = await caller.rest('POST', '/conversations');
+  expect(headers['location']).toBe(`/chat/v1/conversations/${body.id}`);
+  await caller.rest('POST', '/conversations');
+  const list = await caller.rest('GET', '/conversations?limit=1');
+  expect(list.headers['link']).toMatch(/^<\/chat\/v1\/conversations\?limit=1&after=[\w-]+>; rel="next"$/);
 });
 
 describe('a list can be walked by its Link headers', () => {

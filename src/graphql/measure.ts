@@ -18,15 +18,17 @@ import { lengthOf, valuesOf } from './values.ts';
 /** What one selection costs for each object that it is made on. */
 export interface Cost {
   readonly depth: number;
-  /** The objects that it could return. */
+  /** The objects that it could return, pages among them; an edge is none beside its node. */
   readonly nodes: number;
   /** The values that it could return. */
   readonly values: number;
-  /** Of a page: the values of each of its items, which `values` does not count. */
+  /** Of a page: the objects of each of its items, which `nodes` does not count. */
+  readonly nodesOfItem: number;
+  /** And their values. */
   readonly valuesOfItem: number;
 }
 
-const nothing: Cost = { depth: 0, nodes: 0, values: 0, valuesOfItem: 0 };
+const nothing: Cost = { depth: 0, nodes: 0, values: 0, nodesOfItem: 0, valuesOfItem: 0 };
 
 /**
  * What a report counts as beside what is shown of it. It has to be counted up even where it is not shown, and that takes
@@ -63,6 +65,7 @@ export class Measure {
     let depth = 0;
     let nodes = 0;
     let values = 0;
+    let nodesOfItem = 0;
     let valuesOfItem = 0;
     for (const selection of selections.selections) {
       const cost =
@@ -74,9 +77,10 @@ export class Measure {
       depth = Math.max(depth, cost.depth);
       nodes += cost.nodes;
       values += cost.values;
+      nodesOfItem += cost.nodesOfItem;
       valuesOfItem += cost.valuesOfItem;
     }
-    return { depth, nodes, values, valuesOfItem };
+    return { depth, nodes, values, nodesOfItem, valuesOfItem };
   }
 
   #field(field: FieldNode, parent: GraphQLCompositeType): Cost {
@@ -87,19 +91,22 @@ export class Measure {
     if (name.startsWith('__')) return { ...nothing, values: this.#introspect(field, parent) };
     const type = getNamedType(definition.type);
     if (field.selectionSet === undefined || !isCompositeType(type)) {
-      return { depth: 1, nodes: 0, values: valuesOf(field, lengthOf(definition)), valuesOfItem: 0 };
+      return { ...nothing, depth: 1, values: valuesOf(field, lengthOf(definition)) };
     }
     const inner = this.of(field.selectionSet, type);
+    const depth = inner.depth + 1;
     const count = this.#count(field, parent, type);
-    const own = valuesOf(field, 0) + (type.name === 'Analytics' ? valuesOfReport : 0);
-    const within = inner.values * (isPage(type) ? 1 : count) + inner.valuesOfItem * count;
-    const isItem = isPage(parent) && itemFields.includes(name);
-    return {
-      depth: inner.depth + 1,
-      nodes: count * (1 + inner.nodes),
-      values: isItem ? own : own + within,
-      valuesOfItem: isItem ? within : 0,
-    };
+    const isReport = type.name === 'Analytics';
+    const own = valuesOf(field, 0) + (isReport ? valuesOfReport : 0);
+    if (isPage(parent) && itemFields.includes(name)) {
+      const nodesOfItem = name === 'edges' ? Math.max(1, inner.nodes) : 1 + inner.nodes;
+      return { depth, nodes: 0, values: own, nodesOfItem, valuesOfItem: inner.values };
+    }
+    if (isPage(type)) {
+      const nodes = (isReport ? maxPoints : 1) + inner.nodes + inner.nodesOfItem * count;
+      return { ...nothing, depth, nodes, values: own + inner.values + inner.valuesOfItem * count };
+    }
+    return { ...nothing, depth, nodes: count * (1 + inner.nodes), values: own + inner.values * count };
   }
 
   #introspect(field: FieldNode, parent: GraphQLCompositeType): number {

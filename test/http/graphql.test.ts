@@ -439,6 +439,8 @@ describe('the size of a query', () => {
 
   const page = (first: string, inner: string): string =>
     `conversations(${first}) { nodes { messages(${first}) { nodes { ${inner} } } } }`;
+  const aliased = (count: number, field: string): string =>
+    Array.from({ length: count }, (_, index) => `a${index}: ${field}`).join(' ');
   const tooMany: [name: string, query: string, variables?: object][] = [
     ['by literals', `{ ${page('first: 100', 'conversation { messages(first: 100) { nodes { id } } }')} }`],
     [
@@ -466,13 +468,10 @@ describe('the size of a query', () => {
       'by fragments',
       `{ conversations(first: 100) { nodes { ...A } } } fragment A on Conversation { messages(first: 100) { nodes { conversation { ...B } } } } fragment B on Conversation { messages(first: 100) { nodes { id } } }`,
     ],
-    [
-      'by aliases',
-      `{ ${Array.from({ length: 6 }, (_, index) => `a${index}: ${page('first: 100', 'id')}`).join(' ')} }`,
-    ],
+    ['by aliases', `{ ${aliased(10, page('first: 100', 'id'))} }`],
     [
       'by a fragment used often',
-      `{ ${Array.from({ length: 6 }, (_, index) => `a${index}: conversations(first: 100) { ...A }`).join(' ')} } fragment A on ConversationConnection { nodes { messages(first: 100) { nodes { id } } } }`,
+      `{ ${aliased(10, 'conversations(first: 100) { ...A }')} } fragment A on ConversationConnection { nodes { messages(first: 100) { nodes { id } } } }`,
     ],
     ['by a list of ids', 'query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids: Array(100_001).fill('x') }],
     [
@@ -492,7 +491,15 @@ describe('the size of a query', () => {
       `query ($n: Int = 100) { ${page('first: $n', 'conversation { messages(first: $n) { nodes { id } } }')} }`,
       { n: 10 },
     );
-    await allowed(`{ ${Array.from({ length: 4 }, (_, index) => `a${index}: ${page('first: 100', 'id')}`).join(' ')} }`);
+    await allowed(`{ ${aliased(9, page('first: 100', 'id'))} }`);
+  });
+
+  test('an edge counts as its node, and a page of which no item is asked for as one object', async () => {
+    const withEdges =
+      '{ edges { cursor node { messages(first: 100) { pageInfo { hasNextPage } edges { node { id } } } } } }';
+    await allowed(`{ ${aliased(9, `conversations(first: 100) ${withEdges}`)} }`);
+    await refused(`{ ${aliased(10, `conversations(first: 100) ${withEdges}`)} }`);
+    await allowed(`{ ${aliased(50, 'conversations(first: 100) { nodes { messages(first: 100) { totalCount } } }')} }`);
   });
 
   test('2,000 tokens are allowed, 2,001 are not', async () => {

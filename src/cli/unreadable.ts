@@ -27,12 +27,17 @@ function faultOf(code: string): DomainError | undefined {
 export function refuseUnreadable(server: Server, connections: Connections, log: Logger): void {
   const refused = new WeakSet<Socket>();
 
-  function refuse(socket: Socket, reason: string): void {
+  function refuse(socket: Socket, reason: string, isLate = false): void {
     const due = connections.answersOn(socket);
+    // What took too long has come in the meantime, as a whole, and is answered.
+    if (isLate && reason === 'ERR_HTTP_REQUEST_TIMEOUT' && due.every(({ req }) => req.complete)) {
+      refused.delete(socket);
+      return;
+    }
     // What was read as a whole before is answered first: it would take the refusal for its own answer.
     const whole = due.find(({ req }) => req.complete);
     if (whole !== undefined) {
-      whole.once('close', () => refuse(socket, reason));
+      whole.once('close', () => refuse(socket, reason, true));
       return;
     }
     const fault = faultOf(reason);
@@ -42,6 +47,7 @@ export function refuseUnreadable(server: Server, connections: Connections, log: 
     }
     const requestId = requestIdOf(due[0]?.req.headers['x-request-id']);
     answerBare(socket, requestId, problemReply(fault, { requestId }));
+    socket.removeAllListeners('data'); // Node would read on, and have done what was refused
     if (!socket.readableEnded) discard(socket, socket);
     log.info({ requestId, status: fault.status, reason }, 'unreadable request refused');
   }

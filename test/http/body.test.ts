@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { openWire, requestText, type Wire, type WireResponse } from './wire.ts';
@@ -538,6 +540,27 @@ describe('broken HTTP is refused without a trace, and the server lives on', () =
     await Promise.all(silent.map((wire, index) => wire.send(index % 2 === 0 ? 'GET /v1/acc' : 'POST /v1/')));
     expect((await clientOf(server.url, client.secret).rest('GET', '/account')).status).toBe(200);
   });
+});
+
+test('of a request that took too long, what comes after it was refused is not done any more', async () => {
+  const impatient = await startTestServer({ timings: { headMs: 300, requestMs: 300 } });
+  onTestFinished(() => impatient.close());
+  const caller = await impatient.account();
+  const text = '{"subject":"Too late"}';
+  const headers = { Authorization: `Bearer ${caller.secret}`, 'Content-Type': 'application/json' };
+  const socket = connect({ port: Number(new URL(impatient.url).port), host: '127.0.0.1', allowHalfOpen: true });
+  const ended = once(socket, 'end');
+  let answer = '';
+  socket.setEncoding('utf8').on('data', (part: string) => (answer += part));
+  const head = requestText('POST', '/v1/conversations', {
+    headers: { ...headers, 'Content-Length': `${text.length}` },
+  });
+  socket.write(head + text.slice(0, 5));
+  await ended;
+  expect(answer).toMatch(/^HTTP\/1\.1 408 .*"code":"BAD_REQUEST"/s);
+  socket.end(text.slice(5));
+  await once(socket, 'close');
+  expect((await caller.rest('GET', '/conversations')).body.pagination.total).toBe(0);
 });
 
 test('nothing of all this was an error of the server’s own', () => {

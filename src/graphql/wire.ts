@@ -73,7 +73,7 @@ export class Wire {
     });
   }
 
-  /** Whether there is room for what a `subscribe` asks for, which then counts until it ends, or the client ends it. */
+  /** Whether there is room for what a `subscribe` asks for, which then counts until it ends; a subscription until its client ends it. */
   makeRoom(id: string, asked: Asked): boolean {
     return this.#inbox.makeRoom(id, asked);
   }
@@ -203,9 +203,11 @@ class Inbox {
   }
 
   makeRoom(id: string, asked: Asked): boolean {
-    const alike = this.#running.filter((each) => each.asked === asked && !each.isCompleted);
+    // What is to be answered goes on being made when its client waits for it no more.
+    const counts = ({ isCompleted }: Running): boolean => asked === 'answer' || !isCompleted;
+    const alike = this.#running.filter((each) => each.asked === asked && counts(each));
     if (alike.length >= maxAtOnce) return false;
-    const running = this.#running.find((each) => each.id === id);
+    const running = this.#running.findLast((each) => each.id === id);
     if (running !== undefined) running.asked = asked;
     return true;
   }

@@ -527,6 +527,22 @@ describe('an operation that is refused', () => {
     for (let number = 1; number <= 100; number++) await socket.first(`${number}`, 'next');
   });
 
+  test('queries that a client waits for no more count until they are answered', async () => {
+    const client = await server.account();
+    const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(client.secret);
+    socket.subscribe('first', '{ eventCursor }');
+    await socket.first('first', 'complete'); // it reserves a block of the budget
+    const other = new Database(server.databasePath);
+    other.exec('BEGIN IMMEDIATE'); // nobody else can write
+    for (let number = 1; number <= 100; number++) {
+      socket.subscribe(`${number}`, 'mutation { createConversation(input: {}) { eventCursor } }');
+      socket.send({ id: `${number}`, type: 'complete' });
+    }
+    socket.subscribe('101', '{ eventCursor }');
+    expectRefusal(await socket.first('101'), 'QUOTA_EXCEEDED');
+    other.close();
+  });
+
   test('the 101st query or mutation that a socket waits for: QUOTA_EXCEEDED, and subscriptions are let in', async () => {
     const client = await server.account();
     const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(client.secret);

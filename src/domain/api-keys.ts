@@ -79,9 +79,9 @@ export function prepareApiKey(
   return { key, secret, secretHash: secrets.hash(secret) };
 }
 
-/** @throws QUOTA_EXCEEDED when the account has its hundred keys */
+/** @throws QUOTA_EXCEEDED when the account has its hundred keys that are valid */
 export async function storeApiKey(tx: Transaction, accountId: string, prepared: PreparedApiKey): Promise<NewApiKey> {
-  if ((await tx.apiKeys.countLive(accountId)) >= maxLiveKeys) {
+  if ((await tx.apiKeys.countLive(accountId, Date.parse(prepared.key.createdAt))) >= maxLiveKeys) {
     throw new DomainError(
       'QUOTA_EXCEEDED',
       `An account can have ${maxLiveKeys} API keys; revoke one that is not used.`,

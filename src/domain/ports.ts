@@ -200,8 +200,8 @@ export interface ApiKeyReads extends NewestFirstReads<ApiKey> {
   revocations(): Awaitable<number>;
   /** What tokens are signed with: 256 bits that never change, the same for all who have the database open. */
   tokenKey(): Awaitable<Uint8Array>;
-  /** How many were not revoked. */
-  countLive(accountId: string): Awaitable<number>;
+  /** How many were neither revoked nor have expired. */
+  countLive(accountId: string, nowMs: number): Awaitable<number>;
 }
 
 export interface ApiKeyWrites {

@@ -34,6 +34,14 @@ const keyOver: Readonly<Record<'REST' | 'GraphQL', (client: Client, input?: obje
   },
 };
 
+test.each(Object.entries(keyOver))('keys that have expired leave room for others: %s', async (_, make) => {
+  const crowded = await server.account();
+  for (let made = 1; made < 100; made++) await make(crowded, { expiresAt: inMs(minuteMs) });
+  expect(await make(crowded)).toMatchObject({ code: 'QUOTA_EXCEEDED' });
+  server.clock.advance(minuteMs);
+  expect(await make(crowded)).toMatchObject({ secret: expect.any(String) });
+});
+
 /** A token or a key that ends in ten minutes. */
 const ending = {
   async token(input: object = {}): Promise<Client> {

@@ -129,7 +129,7 @@ const reads: Calls<Reads> = {
       apiKeys.page(account.id, { limit: 10, offset: 0, after: key.id }),
     ],
     count: (apiKeys) => apiKeys.count(account.id),
-    countLive: (apiKeys) => apiKeys.countLive(account.id),
+    countLive: (apiKeys) => apiKeys.countLive(account.id, startMs),
     revocations: (apiKeys) => apiKeys.revocations(),
     tokenKey: (apiKeys) => apiKeys.tokenKey(),
   },

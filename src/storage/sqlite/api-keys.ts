@@ -1,4 +1,4 @@
-import { and, count, desc, eq, isNull, lt, sql } from 'drizzle-orm';
+import { and, count, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
 import type { ApiKey } from '../../domain/api-keys.ts';
 import type { ApiKeyReads, ApiKeyWrites } from '../../domain/ports.ts';
 import { toAccount } from './accounts.ts';
@@ -48,7 +48,13 @@ export function apiKeyReads(db: Queries) {
   const countLive = db
     .select({ count: count() })
     .from(apiKeys)
-    .where(and(ofAccount, isNull(apiKeys.revokedAt)))
+    .where(
+      and(
+        ofAccount,
+        isNull(apiKeys.revokedAt),
+        or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, sql.placeholder('nowMs'))),
+      ),
+    )
     .prepare();
   const revocations = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'revocations')).prepare();
   const tokenKey = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'token_key')).prepare();
@@ -70,7 +76,7 @@ export function apiKeyReads(db: Queries) {
       if (row === undefined) throw new Error('The database has no key to sign tokens with');
       return Buffer.from(row.value, 'hex');
     },
-    countLive: (accountId) => countLive.get({ accountId })?.count ?? 0,
+    countLive: (accountId, nowMs) => countLive.get({ accountId, nowMs })?.count ?? 0,
   } satisfies ApiKeyReads;
 }
 

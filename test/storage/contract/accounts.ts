@@ -151,7 +151,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
         }
       }
       expect(await storage.read.apiKeys.count(accountId)).toBe(6);
-      expect(await storage.read.apiKeys.countLive(accountId)).toBe(4);
+      expect(await storage.read.apiKeys.countLive(accountId, startMs)).toBe(4);
     });
   });
 

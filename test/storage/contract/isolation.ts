@@ -11,6 +11,7 @@ import {
   sampleLead,
   sampleMessage,
   sampleWebhook,
+  startMs,
   storedAccount,
 } from '../samples.ts';
 import type { OpenedStorage } from './opened.ts';
@@ -44,7 +45,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
       const everything = async (reads: Storage['read'], accountId: string) => ({
         key: await reads.apiKeys.find(accountId, key.id),
         keys: await reads.apiKeys.page(accountId, { limit: 10, offset: 0 }),
-        keyCounts: [await reads.apiKeys.count(accountId), await reads.apiKeys.countLive(accountId)],
+        keyCounts: [await reads.apiKeys.count(accountId), await reads.apiKeys.countLive(accountId, startMs)],
         conversation: await reads.conversations.find(accountId, conversation.id),
         many: await reads.conversations.findMany(accountId, [conversation.id]),
         whole: await reads.conversations.findWithMessages(accountId, conversation.id),

@@ -45,7 +45,14 @@ async function listen(options: ListenOptions): Promise<void> {
     console.error(`Following the events of ${caller.account.name}; Ctrl-C ends it.`);
     try {
       for await (const events of stream) {
-        for (const event of events) show(event, options, await forward?.send(event));
+        if (forward === undefined) {
+          for (const event of events) show(event, options);
+        } else {
+          // While one is sent, what the others tell of may be erased: they are read again when it is their turn.
+          const [event, second] = events;
+          if (second !== undefined) stream.giveBack(second);
+          if (event !== undefined) show(event, options, await forward.send(event));
+        }
       }
     } finally {
       stopWaiting();
@@ -54,7 +61,7 @@ async function listen(options: ListenOptions): Promise<void> {
   }).finally(() => forward?.close());
 }
 
-function show(event: LogEvent, { json }: ListenOptions, answer: string | undefined): void {
+function show(event: LogEvent, { json }: ListenOptions, answer?: string): void {
   if (json === true) {
     console.log(event.json);
     if (answer !== undefined) console.error(`${event.id}  ${answer}`);

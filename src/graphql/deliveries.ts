@@ -15,6 +15,7 @@ import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts'
 import { type Connection, connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
+import { spendsText } from './values.ts';
 import { Webhook } from './webhooks.ts';
 
 const DeliveryStatus = builder.enumType('DeliveryStatus', {
@@ -52,6 +53,7 @@ const Attempt = builder.objectRef<AttemptShape>('Attempt').implement({
     responseBody: t.string({
       nullable: true,
       description: 'The first 16 KiB of the answer, as text; null when there was none.',
+      extensions: spendsText,
       resolve: ({ responseBody }, _, { budget }) => {
         budget.spend(responseBody?.length ?? 0);
         return responseBody;

@@ -13,8 +13,8 @@ import { maxValues } from './answer-budget.ts';
 import { valuesOf } from './values.ts';
 
 /**
- * Measures introspection: exactly, since the schema is there to look at. A bound by the longest lists that it has would
- * be too high for the standard query by far, or too low for any other.
+ * Measures introspection by the schema itself, what is deprecated always counted in. A bound by the longest lists that it
+ * has would be too high for the standard query by far, or too low for any other.
  *
  * Each selection is measured once for each part of the schema, and none any further when there are too many values. So
  * it takes a bounded time, whatever the document multiplies to.

@@ -14,6 +14,7 @@ import { builder, calls, expectedVersionDescription, type GraphQLContext, withou
 import { type Connection, connectionType, pageArgumentDescriptions } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
 import { Node } from './node.ts';
+import { spendsText } from './values.ts';
 
 export const Sender = builder.enumType('Sender', {
   description: 'The role that sends a message.',
@@ -45,6 +46,7 @@ export const MessageType = builder.objectRef<Message>('Message').implement({
     sender: t.expose('sender', { type: Sender, description: described.sender }),
     content: t.string({
       description: described.content,
+      extensions: spendsText,
       resolve: ({ content }, _, { budget }) => {
         budget.spend(content.length);
         return content;

@@ -5,6 +5,7 @@ import {
   execute,
   GraphQLError,
   type GraphQLSchema,
+  getOperationAST,
   getVariableValues,
   parse,
   validate,
@@ -72,10 +73,11 @@ export function refusalsOf(
 }
 
 /**
- * Runs a query or a mutation with a context of ours. An answer that becomes too large is none: each of its texts would
- * else be an error, and there may be more of those than anybody can read.
+ * Runs a query or a mutation with a context of ours. An answer to a query that becomes too large is none: each of its
+ * texts would else be an error, and there may be more of those than anybody can read. What a mutation has done is told.
  */
 export async function executeWithin(args: ExecutionArgs): Promise<ExecutionResult> {
+  if (getOperationAST(args.document, args.operationName)?.operation !== 'query') return await execute(args);
   const { overspent } = (args.contextValue as GraphQLContext).budget;
   try {
     return await execute({ ...args, abortSignal: overspent });

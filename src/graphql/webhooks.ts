@@ -13,6 +13,7 @@ import { builder, calls, withoutNulls } from './builder.ts';
 import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
+import { spendsText } from './values.ts';
 
 const WebhookDisabledReason = builder.enumType('WebhookDisabledReason', {
   description: 'Why nothing is sent to a webhook.',
@@ -29,6 +30,7 @@ export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webh
   fields: (t) => ({
     url: t.string({
       description: 'Where events are sent.',
+      extensions: spendsText,
       resolve: ({ url }, _, { budget }) => {
         budget.spend(url.length);
         return url;

@@ -3,7 +3,7 @@ import { Portion } from './portion.ts';
 import type { Storage, Transaction } from './ports.ts';
 
 /** How many are removed between two looks at the clock: a delivery goes with all its answers, which can be megabytes. */
-const batchSizes = { deliveries: 1, events: 8, keptResults: 1 } as const;
+const batchSizes = { deliveries: 1, events: 32, keptResults: 1 } as const;
 type Kind = keyof typeof batchSizes;
 
 /**
@@ -19,8 +19,8 @@ export async function removeOld(storage: Storage, nowMs: number, eventRetentionM
 }
 
 async function removeKind({ write }: Storage, kind: Kind, beforeMs: number): Promise<void> {
-  let isRest = false;
-  while (!isRest) isRest = await write(async (tx) => await removePortion(tx, kind, beforeMs));
+  let isAll = false;
+  while (!isAll) isAll = await write(async (tx) => await removePortion(tx, kind, beforeMs));
 }
 
 /** @returns whether that was all */

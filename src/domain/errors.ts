@@ -25,7 +25,11 @@ export const errorCodes = {
     title: 'Method not allowed',
     when: 'The path does not know the method; `Allow` says which it knows.',
   },
-  BAD_REQUEST: { status: 400, title: 'Unreadable request', when: 'The body is not JSON, or not an object.' },
+  BAD_REQUEST: {
+    status: 400,
+    title: 'Unreadable request',
+    when: 'The body is not JSON, or not an object; or the request is not HTTP that can be served (also as 408, 417 or 431).',
+  },
   VALIDATION_FAILED: {
     status: 400,
     title: 'Invalid input',

@@ -52,7 +52,7 @@ async function* eventStreamText(
   try {
     watch.given();
     yield `retry: ${retryMs}\n${idBlock(stream.cursor)}`;
-    for (let next = new Awaited(batches.next()); ; ) {
+    for (let next = new Pending(batches.next()); ; ) {
       watch.taken();
       const batch = await next.within(heartbeatMs);
       if (batch === undefined) {
@@ -62,7 +62,7 @@ async function* eventStreamText(
         if (batch.done === true) return;
         watch.given();
         yield batch.value.map(eventBlock).join('');
-        next = new Awaited(batches.next());
+        next = new Pending(batches.next());
       }
     }
   } catch (error) {
@@ -83,7 +83,7 @@ function eventBlock(event: LogEvent): string {
 }
 
 /** Something that is waited for, for a while and again for a while, any number of times. */
-class Awaited<T> {
+class Pending<T> {
   readonly #promise: Promise<T>;
   #isSettled = false;
   #wake = (): void => {};

@@ -24,7 +24,11 @@ export function problemReply(error: DomainError, occurrence: Occurrence): WholeR
   return { status: error.status, headers, body: JSON.stringify(problemOf(error, occurrence)) };
 }
 
-export function problemOf(error: DomainError, { path, requestId }: Occurrence): Partial<Problem> {
+/** The REST form of an error; without `instance` only where no path could be read. */
+export function problemOf(
+  error: DomainError,
+  { path, requestId }: Occurrence,
+): Omit<Problem, 'instance'> & Partial<Pick<Problem, 'instance'>> {
   const { faults } = error.facts;
   return {
     type: problemType(error.code),

@@ -1,5 +1,6 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished, test } from 'vitest';
@@ -22,6 +23,7 @@ async function serverWithAccount() {
 
 async function receiver(
   status: number,
+  beforeAnswer: () => Promise<void> = async () => {},
 ): Promise<{ url: string; got: { headers: IncomingHttpHeaders; body: string }[] }> {
   const got: { headers: IncomingHttpHeaders; body: string }[] = [];
   const server = createServer((req, res) => {
@@ -29,7 +31,7 @@ async function receiver(
     req.setEncoding('utf8').on('data', (text: string) => (body += text));
     req.on('end', () => {
       got.push({ headers: req.headers, body });
-      res.writeHead(status).end();
+      void beforeAnswer().then(() => res.writeHead(status).end());
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -102,6 +104,24 @@ test('listen forwards events, signed as a webhook is, and shows what was answere
   const event = new Webhook(secret).verify(body, headers as Record<string, string>) as Json;
   expect(event.type).toBe('lead.captured');
   expect(headers['webhook-id']).toBe(event.id);
+});
+
+test('listen forwards nothing that was erased while an event before it was sent', async () => {
+  const { account, environment } = await serverWithAccount();
+  const { data } = await account.graphql('{ eventCursor }');
+  await account.rest('POST', '/conversations');
+  const { body: second } = await account.rest('POST', '/conversations', { body: { subject: 'Secret' } });
+  const { url, got } = await receiver(200, async () => {
+    if (got.length > 1) return;
+    await account.rest('DELETE', `/conversations/${second.id}`);
+    await sleep(200); // a process looks for what others have committed every 20 ms
+  });
+  const listening = start(['listen', '--url', url, '--after', data.eventCursor], { environment });
+  await until(() => got.length === 2);
+  listening.signal('SIGINT');
+  await listening.ended;
+  expect(got.map(({ body }) => JSON.parse(body).sequence)).toEqual([1, 2]);
+  expect(JSON.parse(got[1]?.body ?? '').data).toEqual({ erased: true });
 });
 
 test.each([

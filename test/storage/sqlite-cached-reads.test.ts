@@ -39,7 +39,7 @@ test('a reader that has kept what it read sees each change of this process and o
     await tx.messages.insert(accountId, sampleMessage(first.id, 1));
   });
   const before = { subjects: ['first', 'first', 'first'], messages: [1, 1], total: 1 };
-  for (let again = 0; again < 2; again++) expect(await seen(here, accountId, first.id)).toEqual(before);
+  for (let again = 0; again < 3; again++) expect(await seen(here, accountId, first.id)).toEqual(before);
 
   let latest = first;
   for (const writer of [here, beside]) {
@@ -58,7 +58,7 @@ test('a reader that has kept what it read sees each change of this process and o
       await tx.messages.insert(accountId, sampleMessage(first.id, changed.messageCount));
     });
     latest = changed;
-    for (const reader of [here, beside, here]) {
+    for (const reader of [here, beside, here, here]) {
       expect(await seen(reader, accountId, first.id)).toEqual({
         subjects: [changed.subject, changed.subject, changed.subject],
         messages: [changed.messageCount, changed.messageCount],
@@ -76,16 +76,30 @@ test('a reader that has kept what it read sees each change of this process and o
   expect(await here.read.messages.ranges(other.id, [range])).toEqual([[]]);
 });
 
-test('of what is kept the last used stays, within its weight, and an older version is never given', () => {
+test('what is made for the second time is kept, and of that the last used, within its weight, in no older version', () => {
   const recent = new Recent<string>(10);
-  for (const id of ['a', 'b', 'c']) recent.keep(id, 1, id, 3);
+  const keep = (id: string, version: number, value: string, weight = 3): void => {
+    recent.keep(id, version, value, weight);
+    expect(recent.get(id, version)).toBeUndefined(); // what nobody comes back to is not kept
+    recent.keep(id, version, value, weight);
+  };
+  for (const id of ['a', 'b', 'c']) keep(id, 1, id);
   expect(recent.get('a', 1)).toBe('a'); // so that `b` was used longest ago
-  recent.keep('d', 1, 'd', 3);
+  keep('d', 1, 'd');
   expect(['a', 'b', 'c', 'd'].map((id) => recent.get(id, 1))).toEqual(['a', undefined, 'c', 'd']);
-  recent.keep('a', 2, 'A', 3);
+  keep('a', 2, 'A');
   expect([recent.get('a', 1), recent.get('a', 2), recent.get('a', 3)]).toEqual([undefined, 'A', undefined]);
-  recent.keep('e', 1, 'too heavy', 11);
+  keep('e', 1, 'too heavy', 11);
   expect(recent.get('e', 1)).toBeUndefined();
+});
+
+test('what is made but once weighs too: however much is asked for once, no more than the weight is kept of it', () => {
+  const recent = new Recent<string>(10);
+  for (let again = 0; again < 2; again++) recent.keep('kept', 1, 'kept', 4);
+  for (const id of ['once1', 'once2']) recent.keep(id, 1, id, 1);
+  expect(recent.get('kept', 1)).toBeUndefined();
+  recent.keep('once1', 1, 'again', 1);
+  expect(recent.get('once1', 1)).toBe('again');
 });
 
 test('whether anybody has committed is asked once for all that is read before the loop goes on, or while reads are held', async () => {

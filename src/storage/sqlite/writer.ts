@@ -182,12 +182,13 @@ export class Writer<Tx> {
         break;
       }
     }
+    if (!alone) await nextTurn(); // the commit is a slice of its own: it takes longer than they do
     const undone = alone && done.some(([, outcome]) => 'error' in outcome);
     const failure = undone ? this.#rollback() : this.#commit();
     this.#onCommit();
     this.#onGroup(done.length, slices.heldMs);
     for (const [index, [job, outcome]] of done.entries()) {
-      if (index > 0 && index % settledAtOnce === 0) await nextTurn();
+      if (!alone && index % settledAtOnce === 0) await nextTurn();
       settle(job, failure ?? outcome);
     }
     return done.length;

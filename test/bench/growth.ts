@@ -4,7 +4,7 @@ import { createAccount } from '../../src/domain/accounts.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { type BenchData, worldOn } from './data.ts';
 import { type Contestant, ours, peer, remove, type Served, serve } from './processes.ts';
-import { median } from './throughput.ts';
+import { median, onFreshCopy } from './throughput.ts';
 
 // How the cost grows with what is there, and what the service costs while it does nothing.
 
@@ -14,6 +14,8 @@ export interface CostResult {
   readonly unit: string;
   readonly value: number;
   readonly atMost: number;
+  /** The same of others, where they do the same. */
+  readonly peers?: Readonly<Record<string, number>>;
   /** What it was made of. */
   readonly raw: Readonly<Record<string, number | readonly number[]>>;
 }
@@ -110,10 +112,19 @@ export async function compareSizes(
   });
 }
 
-/** The 99th percentile of a read while many write, to its median alone. */
+/** The 99th percentile of a read while many write, to its median alone: ours, and what it is with nothing around the queries. */
 export async function readsAmongWrites(data: BenchData, seconds: number): Promise<CostResult> {
-  return await onCopies([data], async ([server]) => {
-    const { url } = server;
+  const measured = await timeReadsAmongWrites(ours, data, seconds);
+  const peers: Record<string, number> = {};
+  for (const name of ['bare', 'fastify']) {
+    peers[name] = (await timeReadsAmongWrites(peer(name), data, seconds)).times;
+  }
+  const { times, ...raw } = measured;
+  return { name: 'p99 of a read while 64 write, to its median alone', unit: '×', value: times, atMost: 5, peers, raw };
+}
+
+async function timeReadsAmongWrites(contestant: Contestant, data: BenchData, seconds: number) {
+  return await onFreshCopy(contestant, data, async (url) => {
     const read = (index: number) =>
       timeOf(url, data.secret, { path: `/v1/conversations/${data.withMessages[index % data.withMessages.length]}` });
     for (let index = 0; index < 300; index++) await read(index);
@@ -142,19 +153,13 @@ export async function readsAmongWrites(data: BenchData, seconds: number): Promis
     });
     const among: number[] = [];
     for (let index = 0; !isOver; index++) among.push(await read(index));
-    const p99 = p99Of(among);
-    const raw = {
-      aloneMs: rounded(median(alone)),
+    const [aloneMs, amongP99Ms] = [median(alone), p99Of(among)];
+    return {
+      times: rounded(amongP99Ms / aloneMs),
+      aloneMs: rounded(aloneMs),
       aloneP99Ms: rounded(p99Of(alone)), // what the machine itself does to a hundredth of them
       amongMedianMs: rounded(median(among)),
-      amongP99Ms: rounded(p99),
-    };
-    return {
-      name: 'p99 of a read while 64 write, to its median alone',
-      unit: '×',
-      value: rounded(p99 / median(alone)),
-      atMost: 5,
-      raw,
+      amongP99Ms: rounded(amongP99Ms),
     };
   });
 }

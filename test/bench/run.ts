@@ -97,9 +97,10 @@ if (options.plot !== undefined) {
   writeFileSync(options.plot, plot(results, `Node ${machine.node}, ${machine.cores} cores (${machine.cpu}).`));
 }
 
-function printCost({ name, unit, value, atMost }: CostResult): void {
+function printCost({ name, unit, value, atMost, peers = {} }: CostResult): void {
+  const beside = Object.entries(peers).map(([peer, itsValue]) => `; ${peer}: ${itsValue}`);
   console.log(
-    `  ${name.padEnd(52)} ${String(value).padStart(8)} ${unit}, at most ${atMost}${value > atMost ? '  ✗' : ''}`,
+    `  ${name.padEnd(52)} ${String(value).padStart(8)} ${unit}, at most ${atMost}${value > atMost ? '  ✗' : ''}${beside.join('')}`,
   );
 }
 

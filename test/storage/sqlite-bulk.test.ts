@@ -100,3 +100,16 @@ test('a lock of another process is waited for, and given up on with UNAVAILABLE'
   await write;
   expect(await storage.read.conversations.count(accountId, {})).toBe(1);
 });
+
+test('a file that a newer version has migrated meanwhile is written no more', async () => {
+  const { path, storage, writer, accountId } = await open();
+  await writer.write(sampleRows(accountId).rows);
+  const newer = new Database(path);
+  newer.exec(`BEGIN IMMEDIATE;
+    ALTER TABLE leads ADD COLUMN colour TEXT;
+    INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('of the future', 9e12);
+    COMMIT`);
+  newer.close();
+  await expect(writer.write(sampleRows(accountId).rows)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  expect(await storage.read.leads.count(accountId)).toBe(1);
+});

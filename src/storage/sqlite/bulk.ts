@@ -7,6 +7,7 @@ import { eventReads } from './events.ts';
 import { leased } from './guard.ts';
 import { type Connection, openWriter, stopBlocking } from './open.ts';
 import type { Queries } from './queries.ts';
+import { refuseSuperseded } from './superseded.ts';
 import { accountTotals, conversations, events, leads, messages } from './tables.ts';
 import { emptyLog } from './write-ahead-log.ts';
 import { pause, Writer } from './writer.ts';
@@ -41,12 +42,15 @@ export class BulkWriter {
     stopBlocking(this.#connection);
     this.#version = this.#dataVersion();
     const transaction = leased({ add: addition(openQueries(this.#connection)) }, this.#connection);
-    this.#writer = new Writer(this.#connection, transaction, { busyTimeoutMs });
+    this.#writer = new Writer(this.#connection, transaction, {
+      busyTimeoutMs,
+      onBegin: refuseSuperseded(this.#connection),
+    });
   }
 
   /**
    * Adds all of the rows or none, and leaves as much time to others as that took them, if there are others.
-   * @throws UNAVAILABLE
+   * @throws UNAVAILABLE, also once a newer version has migrated the file
    */
   async write(rows: BulkRows): Promise<void> {
     const heldMs = await this.#writer.write(async (tx) => {

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { Attempt, StoredDelivery } from '../domain/delivery.ts';
+import { type Attempt, leaseMs, type StoredDelivery } from '../domain/delivery.ts';
 import { erasedJson, LogEvent, type StoredEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
 import type { ClaimedDelivery, Clock, ReleasedDelivery, Storage, Telemetry, Transaction } from '../domain/ports.ts';
@@ -12,8 +12,6 @@ import type { Letter } from './letter.ts';
 import type { PostOffice } from './post-office.ts';
 import { givenBack, isSuccess, settle, withoutEvent } from './settle.ts';
 
-/** How long a claim holds. Longer than an attempt and the storing of its result can take. */
-const leaseMs = 30_000;
 /** How often it looks for what nobody has told it of: what another process planned, or held when it died. */
 const lookMs = 5_000;
 /** After commits of other processes it looks sooner, but not more often than this. */
@@ -115,7 +113,8 @@ export class WebhookSender {
     this.#looking = undefined;
     const startedMs = performance.now();
     try {
-      for (const { webhookId, dueAtMs } of await this.#options.storage.read.deliveries.due()) {
+      const { storage, clock } = this.#options;
+      for (const { webhookId, dueAtMs } of await storage.read.deliveries.due(clock.now())) {
         this.#lanes.plan(webhookId, dueAtMs);
       }
     } catch (error) {

@@ -99,6 +99,14 @@ export interface StoredDelivery {
   readonly completedAt: Timestamp | null;
 }
 
+/** How long a claim of a delivery holds. Longer than an attempt and the storing of its result can take. */
+export const leaseMs = 30_000;
+/**
+ * What seems to hold for longer was claimed by a clock that has been set back since, and holds no more. It is longer than
+ * a lease: somebody else may have claimed after the time was read that it is held against.
+ */
+export const longestLeaseMs = 2 * leaseMs;
+
 /** A stored delivery and what else decides on it. */
 export interface DeliveryOfWebhook extends StoredDelivery {
   readonly webhookEnabled: boolean;

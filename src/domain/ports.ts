@@ -346,7 +346,7 @@ export interface DeliveryReads {
     range: { fromId: string; limit: number },
   ): Awaitable<readonly StoredDelivery[]>;
   /** For each enabled webhook of any account with something pending, when the first of it may be claimed. */
-  due(): Awaitable<readonly { webhookId: string; dueAtMs: number }[]>;
+  due(nowMs: number): Awaitable<readonly { webhookId: string; dueAtMs: number }[]>;
   /**
    * How much is to be sent to enabled webhooks, of all accounts.
    * @param countedTo further is not counted, so that the cost has a bound
@@ -384,7 +384,7 @@ export interface WantedDeliveries {
   readonly limit: number;
 }
 
-/** For how long what is claimed is nobody else's. */
+/** For how long what is claimed is nobody else's: `longestLeaseMs` at most. */
 export interface DeliveryLease {
   /** Whose it is. */
   readonly id: string;
@@ -404,7 +404,8 @@ export interface DeliveryWrites {
   insert(delivery: StoredDelivery): Awaitable<void>;
   update(delivery: StoredDelivery): Awaitable<void>;
   /**
-   * Takes what is due of enabled webhooks, the longest due first. Nobody else is given it before the lease ends.
+   * Takes what is due of enabled webhooks, the longest due first. Nobody else is given it before the lease ends,
+   * unless the clock is set back so far that it would hold for more than `longestLeaseMs` from then on.
    * @param wanted names each webhook once
    * @returns what was taken of each, in their order
    */

@@ -8,6 +8,7 @@ import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { createLog } from '../../src/cli/log.ts';
+import { leaseMs } from '../../src/domain/delivery.ts';
 import type { Storage } from '../../src/domain/ports.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import {
@@ -56,7 +57,7 @@ test('two servers share a backlog and send nothing twice; what a killed one held
   expect(receiver.arrivals).toHaveLength(size);
   await eventually(() => one.attempts() + two.attempts() === size);
   for (const server of [one, two]) expect(server.attempts()).toBeGreaterThan(0);
-  expect(await storage.read.deliveries.due()).toEqual([]);
+  expect(await storage.read.deliveries.due(startMs)).toEqual([]);
 
   // Now it answers nothing until one of them is killed.
   receiver.arrivals.length = 0;
@@ -143,12 +144,31 @@ test('a clock that jumps over the end of a lease does not make a server send wha
   const renewed = [{ webhookId, dueAtMs: clock.now() + 30_000 }];
   const page = async () => (await storage.read.deliveries.page(accountId, webhookId, { limit: 10, offset: 0 })).items;
   // It claims them again, so that nobody else does.
-  const isRenewed = async () => isDeepStrictEqual(await storage.read.deliveries.due(), renewed);
+  const isRenewed = async () => isDeepStrictEqual(await storage.read.deliveries.due(clock.now()), renewed);
   await eventually(async () => receiver.arrivals.length > 3 || (await isRenewed()));
   receiver.release();
   await eventually(async () => (await page()).every(({ status }) => status !== 'pending'));
   expect(receiver.arrivals).toHaveLength(3);
   expect((await page()).map(({ attemptCount }) => attemptCount)).toEqual([1, 1, 1]);
+});
+
+test('what a killed server was sending is sent by the next one, however far the clock was set back in between', async () => {
+  const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
+  const clock = new TestClock();
+  clock.nowMs = startMs + 3 * 3_600_000;
+  const app = buildApp({ storage, clock, log: createLog('silent'), webhookPolicy: anywhere });
+  onTestFinished(async () => {
+    await app.close();
+    await storage.close();
+  });
+  const receiver = await startReceiver();
+  const { id: webhookId } = await backlog(storage, receiver.url, 3);
+  // All that is left of one that was killed is its claim.
+  const lease = { id: 'of the dead', nowMs: clock.now(), endsMs: clock.now() + leaseMs };
+  await storage.write(async (tx) => tx.deliveries.claim([{ webhookId, limit: 2 }], lease));
+  clock.nowMs = startMs;
+  app.webhooks.start();
+  await eventually(() => receiver.arrivals.length === 3);
 });
 
 /** So many deliveries to one webhook, due at once, as events of one log. */

@@ -336,7 +336,7 @@ describe('the queries', () => {
   });
 
   test('of the sender find what is due first of each enabled webhook, and read no delivery beside', async () => {
-    const [due, leases] = await explain(({ read }) => read.deliveries.due());
+    const [due, leases] = await explain(({ read }) => read.deliveries.due(startMs));
     expect(due?.plan).toEqual([
       expect.stringMatching(/^SCAN webhooks USING INDEX webhooks_enabled/),
       expect.stringMatching(/^CORRELATED SCALAR SUBQUERY/),

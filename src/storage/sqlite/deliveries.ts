@@ -1,5 +1,5 @@
 import { and, asc, count, desc, eq, getTableColumns, gte, inArray, lt, lte, min, type SQL, sql } from 'drizzle-orm';
-import type { Attempt, DeliveryOfWebhook, StoredDelivery } from '../../domain/delivery.ts';
+import { type Attempt, type DeliveryOfWebhook, longestLeaseMs, type StoredDelivery } from '../../domain/delivery.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/ports.ts';
@@ -79,17 +79,15 @@ const attemptColumns = {
     THEN NULL ELSE ${attempts.responseBody} END`,
 };
 
-/** Whether somebody is trying a delivery. @param nowMs leaves out claims that have ended by then */
-const isTried = (nowMs?: SQL) =>
-  sql<boolean>`EXISTS (SELECT 1 FROM delivery_leases
-    WHERE delivery_leases.delivery_key = deliveries.key${nowMs && sql` AND delivery_leases.ends_at > ${nowMs}`})`;
+/** How long a claim is to hold from now on. */
+const leftMs = sql`delivery_leases.ends_at - ${sql.placeholder('nowMs')}`;
+const claim = sql`SELECT 1 FROM delivery_leases WHERE delivery_leases.delivery_key = deliveries.key`;
+/** Whether somebody is trying a delivery, or has died in the midst of it. */
+const isTried = sql`EXISTS (${claim})`.mapWith(Boolean);
+/** Whether that keeps others from it. */
+const isHeld = sql`EXISTS (${claim} AND ${leftMs} BETWEEN 1 AND ${longestLeaseMs})`;
 
-const joined = {
-  delivery: deliveries,
-  webhookId: webhooks.id,
-  enabled: webhooks.enabled,
-  isTried: isTried().mapWith(Boolean),
-};
+const joined = { delivery: deliveries, webhookId: webhooks.id, enabled: webhooks.enabled, isTried };
 
 // Conditions of partial indexes have to be in the statement word for word.
 const kept = sql`${webhooks.removed} = 0`;
@@ -177,18 +175,21 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .prepare();
   const ofEnabledWebhook = and(sql`${webhooks.enabled} = 1`, kept);
   // In a query of one table drizzle leaves out the tables' names, and `key` would be the inner one's.
-  const firstFree = (nowMs?: SQL) =>
+  const firstFree = (isTaken: SQL) =>
     sql<number | null>`(SELECT deliveries.due_at FROM deliveries
-      WHERE deliveries.webhook_key = webhooks.key AND deliveries.status = 'pending' AND NOT ${isTried(nowMs)}
+      WHERE deliveries.webhook_key = webhooks.key AND deliveries.status = 'pending' AND NOT ${isTaken}
       ORDER BY deliveries.due_at LIMIT 1)`;
   const due = db
-    .select({ webhookId: webhooks.id, dueAtMs: firstFree() })
+    .select({ webhookId: webhooks.id, dueAtMs: firstFree(isTried) })
     .from(webhooks)
     .where(ofEnabledWebhook)
     .prepare();
   // As many rows as there are attempts underway.
   const leases = db
-    .select({ webhookId: webhooks.id, dueAtMs: deliveryLeases.endsAt })
+    .select({
+      webhookId: webhooks.id,
+      dueAtMs: sql<number | null>`iif(${leftMs} > ${longestLeaseMs}, ${deliveries.dueAt}, ${deliveryLeases.endsAt})`,
+    })
     .from(deliveryLeases)
     .crossJoin(deliveries)
     .crossJoin(webhooks)
@@ -211,14 +212,10 @@ export function deliveryReads(db: Queries): DeliveryReads {
   const countPending = db.select({ count: count() }).from(ofEnabled().as('counted')).prepare();
   const countDue = db
     .select({ count: count() })
-    .from(
-      ofEnabled(
-        and(lte(deliveries.dueAt, sql.placeholder('nowMs')), sql`NOT ${isTried(sql`${sql.placeholder('nowMs')}`)}`),
-      ).as('counted'),
-    )
+    .from(ofEnabled(and(lte(deliveries.dueAt, sql.placeholder('nowMs')), sql`NOT ${isHeld}`)).as('counted'))
     .prepare();
   const firstDue = db
-    .select({ dueAtMs: sql<number | null>`min(${firstFree(sql`${sql.placeholder('nowMs')}`)})` })
+    .select({ dueAtMs: sql<number | null>`min(${firstFree(isHeld)})` })
     .from(webhooks)
     .where(ofEnabledWebhook)
     .prepare();
@@ -250,9 +247,9 @@ export function deliveryReads(db: Queries): DeliveryReads {
     },
     failed: (accountId, webhookId, range) =>
       failed.all({ ...range, accountId, webhookId }).map(({ delivery }) => toDelivery(delivery, webhookId)),
-    due: () => {
+    due: (nowMs) => {
       const first = new Map<string, number>();
-      for (const { webhookId, dueAtMs } of [...due.all(), ...leases.all()]) {
+      for (const { webhookId, dueAtMs } of [...due.all(), ...leases.all({ nowMs })]) {
         if (dueAtMs !== null) first.set(webhookId, Math.min(dueAtMs, first.get(webhookId) ?? dueAtMs));
       }
       return [...first].map(([webhookId, dueAtMs]) => ({ webhookId, dueAtMs }));
@@ -325,13 +322,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
   const firstFree = db
     .select()
     .from(deliveries)
-    .where(
-      and(
-        eq(deliveries.webhookKey, sql.placeholder('webhookKey')),
-        pending,
-        sql`NOT ${isTried(sql`${sql.placeholder('nowMs')}`)}`,
-      ),
-    )
+    .where(and(eq(deliveries.webhookKey, sql.placeholder('webhookKey')), pending, sql`NOT ${isHeld}`))
     .orderBy(asc(deliveries.dueAt))
     .limit(sql.placeholder('limit'))
     .prepare();

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Attempt, StoredDelivery } from '../../../src/domain/delivery.ts';
+import { type Attempt, longestLeaseMs, type StoredDelivery } from '../../../src/domain/delivery.ts';
 import { lowestIdAt } from '../../../src/domain/ids.ts';
 import type { PageQuery, Slice } from '../../../src/domain/paging.ts';
 import type {
@@ -643,7 +643,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       await other.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
       await until(() => told > 0);
       stop();
-      expect(await storage.read.deliveries.due()).toEqual([{ webhookId: webhook.id, dueAtMs: startMs }]);
+      expect(await storage.read.deliveries.due(startMs)).toEqual([{ webhookId: webhook.id, dueAtMs: startMs }]);
     });
   });
 }
@@ -723,7 +723,7 @@ async function ofWebhook(storage: Storage, accountId: string, webhook: StoredWeb
     count: await deliveries.count(accountId, webhook.id),
     attempts: await deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]),
     failed: await deliveries.failed(accountId, webhook.id, { fromId: '', limit: 9 }),
-    due: await deliveries.due(),
+    due: await deliveries.due(startMs),
     claim: await claim(storage, webhook.id, { nowMs: startMs }),
   };
 }
@@ -795,6 +795,14 @@ const commands = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('remove' as const), webhook: place }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('advance' as const), ms: fc.integer({ min: 1, max: 9 }) }) },
   {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('setBack' as const),
+      // By little, or by so much that the end of a lease lies as far ahead as none does, or farther.
+      ms: fc.oneof(fc.nat(9), fc.integer({ min: longestLeaseMs - 20, max: longestLeaseMs + 20 })),
+    }),
+  },
+  {
     weight: 1,
     arbitrary: fc.record({
       kind: fc.constant('prune' as const),
@@ -845,6 +853,8 @@ class Model {
   async #do(command: Command): Promise<void> {
     if (command.kind === 'advance') {
       this.#nowMs += command.ms;
+    } else if (command.kind === 'setBack') {
+      this.#nowMs -= command.ms;
     } else if (command.kind === 'insert') {
       const { webhook } = this.#webhooks[command.webhook] ?? {};
       if (webhook === undefined) return; // removed
@@ -887,7 +897,7 @@ class Model {
     { limit, lease }: { limit: number; lease: DeliveryLease },
   ): void {
     const due = this.#pending(webhook)
-      .filter(({ dueAt, claim }) => Date.parse(dueAt) <= this.#nowMs && (claim?.endsMs ?? 0) <= this.#nowMs)
+      .filter((known) => Date.parse(known.dueAt) <= this.#nowMs && !this.#isHeld(known))
       .toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
     const before = new Map(due.map((delivery) => [delivery.id, delivery]));
     // Of those that are due since the same moment any may be given.
@@ -903,7 +913,7 @@ class Model {
     expect(taken.size, 'each once').toBe(claimed.length);
     expect(claimed.map(({ delivery }) => delivery)).toEqual([...taken.values()].map(stored));
     this.#deliveries = this.#deliveries.map((delivery) => taken.get(delivery.id) ?? delivery);
-    const left = this.#pending(webhook).filter(({ claim }) => (claim?.endsMs ?? 0) <= this.#nowMs);
+    const left = this.#pending(webhook).filter((known) => !this.#isHeld(known));
     const times = left.filter(({ id }) => !taken.has(id)).map(({ dueAt }) => Date.parse(dueAt));
     expect(nextDueAtMs).toBe(times.length === 0 ? undefined : Math.min(...times));
   }
@@ -959,8 +969,19 @@ class Model {
     );
   }
 
+  #isHeld({ claim }: Known): boolean {
+    return claim !== undefined && claim.endsMs > this.#nowMs && !this.#isOfAnotherClock(claim);
+  }
+
+  /** Whether a claim ends later than any can that was made by the clock as it is now. */
+  #isOfAnotherClock({ endsMs }: { readonly endsMs: number }): boolean {
+    return endsMs > this.#nowMs + longestLeaseMs;
+  }
+
   #firstDueMs(webhook: StoredWebhook | undefined): number | undefined {
-    const times = this.#pending(webhook).map(({ dueAt, claim }) => claim?.endsMs ?? Date.parse(dueAt));
+    const times = this.#pending(webhook).map(({ dueAt, claim }) =>
+      claim === undefined || this.#isOfAnotherClock(claim) ? Date.parse(dueAt) : claim.endsMs,
+    );
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
@@ -971,7 +992,16 @@ class Model {
       return dueAtMs === undefined ? [] : [{ webhookId: webhook.id, dueAtMs }];
     });
     const order = (a: { webhookId: string }, b: { webhookId: string }) => (a.webhookId < b.webhookId ? -1 : 1);
-    expect((await deliveries.due()).toSorted(order)).toEqual(due.toSorted(order));
+    expect((await deliveries.due(this.#nowMs)).toSorted(order)).toEqual(due.toSorted(order));
+    const waiting = this.#webhooks.flatMap(({ webhook }) => this.#pending(webhook));
+    const times = waiting.filter((known) => !this.#isHeld(known)).map(({ dueAt }) => Date.parse(dueAt));
+    const past = times.filter((dueMs) => dueMs <= this.#nowMs);
+    expect(await deliveries.backlog(this.#nowMs, 100)).toEqual({
+      pending: waiting.length,
+      due: past.length,
+      oldestDueAtMs: past.length === 0 ? undefined : Math.min(...past),
+      countedTo: 100,
+    });
     for (const { accountId, webhook } of this.#webhooks) {
       const mine = this.#deliveries.filter(({ webhookId }) => webhookId === webhook.id);
       const page = await deliveries.page(accountId, webhook.id, { limit: 100, offset: 0 });

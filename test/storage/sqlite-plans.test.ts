@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
 import type { EventFilter } from '../../src/domain/events.ts';
 import type { Reads, Transaction } from '../../src/domain/ports.ts';
+import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
 import {
@@ -383,6 +384,36 @@ describe('the queries', () => {
       'SEARCH events USING COVERING INDEX events_by_time (timestamp<?)',
       'SEARCH events USING PRIMARY KEY (account_id=?)',
       'SEARCH events USING PRIMARY KEY (account_id=? AND sequence<?)',
+    ]);
+  });
+
+  test('of pruning do not walk over old events that lie behind a young one, but ask the accounts for their first', async () => {
+    const [stuck, other] = [account, sampleAccount()];
+    const [old, young] = [0, 1_000].map((ms) => sampleEvent(conversation, { timestamp: timestamp(startMs + ms) }));
+    if (old === undefined || young === undefined) expect.fail();
+    const explained = await explain((storage) =>
+      storage.write(async (tx) => {
+        for (const each of [stuck, other]) await tx.accounts.insert(each);
+        await tx.events.append(stuck.id, [young, old, old]);
+        await tx.events.append(other.id, [old]);
+        expect(await tx.events.prune(startMs + 1, 10)).toBe(1);
+      }),
+    );
+    const pruning = explained.slice(explained.findIndex(({ sql }) => sql.includes('"timestamp" <')));
+    const fronts = [
+      'SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (id>?)',
+      expect.stringMatching(/^CORRELATED SCALAR SUBQUERY/),
+      'SEARCH events USING PRIMARY KEY (account_id=?)',
+    ];
+    expect(pruning.map(({ plan }) => plan)).toEqual([
+      ['SEARCH events USING COVERING INDEX events_by_time (timestamp<?)'],
+      ['SEARCH events USING PRIMARY KEY (account_id=?)'],
+      fronts,
+      ['SEARCH events USING PRIMARY KEY (account_id=?)'],
+      ['SEARCH events USING PRIMARY KEY (account_id=? AND sequence<?)'],
+      // The first of what is left lies behind a young one still.
+      ['SEARCH events USING PRIMARY KEY (account_id=?)'],
+      fronts,
     ]);
   });
 

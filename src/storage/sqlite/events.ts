@@ -1,9 +1,9 @@
-import { and, asc, eq, getTableColumns, gt, inArray, lt, lte, notInArray, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, gt, gte, inArray, lt, lte, sql } from 'drizzle-orm';
 import { type EventFilter, erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/ports.ts';
 import { isBeingErased, jsonList, type Queries } from './queries.ts';
 import { toMs, toTimestamp } from './rows.ts';
-import { accountTotals, events, meta } from './tables.ts';
+import { accounts, accountTotals, events, meta } from './tables.ts';
 
 type Row = typeof events.$inferSelect;
 
@@ -138,13 +138,21 @@ export function eventWrites(db: Queries, onAppend: (accountId: string) => void):
   const accountWithOldest = db
     .select({ accountId: events.accountId })
     .from(events)
+    .where(lt(events.timestamp, sql.placeholder('before')))
+    .orderBy(asc(events.timestamp))
+    .limit(1)
+    .prepare();
+  const accountWithOldFront = db
+    .select({ id: accounts.id })
+    .from(accounts)
     .where(
       and(
-        lt(events.timestamp, sql.placeholder('before')),
-        notInArray(events.accountId, sql`(SELECT value FROM json_each(${sql.placeholder('passed')}))`),
+        gte(accounts.id, sql.placeholder('from')),
+        sql`(SELECT events.timestamp FROM events WHERE events.account_id = accounts.id ORDER BY events.sequence LIMIT 1)
+          < ${sql.placeholder('before')}`,
       ),
     )
-    .orderBy(asc(events.timestamp))
+    .orderBy(asc(accounts.id))
     .limit(1)
     .prepare();
   const oldest = db
@@ -165,6 +173,14 @@ export function eventWrites(db: Queries, onAppend: (accountId: string) => void):
     const last = rows[(young === -1 ? rows.length : young) - 1];
     return last === undefined ? 0 : removeUpTo.run({ accountId, sequence: last.sequence }).changes;
   };
+  /** Who had an old front last: what it has is removed in many steps, and those before it had nothing. */
+  let from = '';
+  /** Asks one account after the other for its front, all of them if need be. */
+  const findOldFront = (before: number): string | undefined => {
+    const found = accountWithOldFront.get({ from, before }) ?? accountWithOldFront.get({ from: '', before });
+    from = found?.id ?? '';
+    return found?.id;
+  };
   return {
     append: (accountId, added) => {
       const row = advance.get({ accountId, count: added.length });
@@ -184,13 +200,16 @@ export function eventWrites(db: Queries, onAppend: (accountId: string) => void):
     },
     prune: (before, limit) => {
       let removed = 0;
-      // Accounts whose old events lie behind a young one: they must not keep the others' turn from coming.
-      const passed: string[] = [];
       while (removed < limit) {
-        const found = accountWithOldest.get({ before, passed: jsonList(passed) });
+        const found = accountWithOldest.get({ before });
         if (found === undefined) break;
-        const count = removeFront(found.accountId, before, limit - removed);
-        if (count === 0) passed.push(found.accountId);
+        let count = removeFront(found.accountId, before, limit - removed);
+        if (count === 0) {
+          // The oldest of all lies behind a young one, with any number of others that nobody is to walk over.
+          const accountId = findOldFront(before);
+          if (accountId === undefined) break;
+          count = removeFront(accountId, before, limit - removed);
+        }
         removed += count;
       }
       return removed;

@@ -81,7 +81,11 @@ export class LiveLog implements LiveEvents {
       const last = await this.#storage.read.events.lastSequences(tails.map(([accountId]) => accountId));
       for (const [index, [, tail]] of tails.entries()) if ((last[index] ?? 0) > tail.last) tail.refresh();
     } catch {
-      for (const [, tail] of tails) tail.refresh();
+      // Nobody knows whether anything was erased: so nothing is kept, and each reads on until it can.
+      for (const [, tail] of tails) {
+        tail.forget();
+        tail.refresh();
+      }
     }
   }
 

@@ -722,6 +722,26 @@ describe('what was erased', () => {
       expect(got.map(({ erased }) => erased)).toEqual(got.map((_, index) => index >= takes && index % 2 === 0));
     }
   });
+
+  test('is not given, even if the storage cannot be read at the moment of the erasure', async () => {
+    const { storage, accountId, read, hooks } = await openLog();
+    await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+    const beside = read(0);
+    beside.pull();
+    await append(storage, accountId, events(1));
+    await beside.pullTo(1);
+    let failed = false;
+    hooks.onStatement = (sql) => {
+      if (failed || !/^select "value" from "meta" .*'erasures'/s.test(sql)) return;
+      failed = true;
+      throw new Error('disk I/O error');
+    };
+    await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+    await until(() => failed);
+    const next = read(0);
+    await next.pullTo(1);
+    expect(next.got.map(({ erased }) => erased)).toEqual([true]);
+  });
 });
 
 describe('trouble with the storage', () => {

@@ -83,8 +83,8 @@ export interface App {
   drain(): void;
   /**
    * Does what is due from time to time: hands back what the limiter holds of minutes that have passed,
-   * removes what is kept for a while only, in small steps, and ends erasures that others could not.
-   * To be called every minute or so.
+   * removes what is kept for a while only, in small steps, and ends erasures that others could not,
+   * unless the last call is still at that. To be called every minute or so.
    */
   tick(): Promise<void>;
   /** Ends the erasures in the midst of which a process was killed. To be called at the start, when requests are served. */
@@ -182,6 +182,13 @@ export function buildApp(options: AppOptions): App {
     if (count > 0) log.info({ count }, 'finished erasing conversations');
   };
 
+  const removeAndErase = async (): Promise<void> => {
+    await removeOld(storage, clock.now(), eventRetentionMs);
+    await endErasures();
+  };
+  /** It can take longer than the time between two ticks, and several beside each other would only be in each other's way. */
+  let removing: Promise<void> | undefined;
+
   return {
     world,
     listener,
@@ -208,11 +215,12 @@ export function buildApp(options: AppOptions): App {
     async tick() {
       // None is kept from its work by what keeps another from it.
       const onFailure = (error: unknown): void => log.warn({ err: error }, 'could not remove what is old');
-      const removeAndErase = async () => {
-        await removeOld(storage, clock.now(), eventRetentionMs);
-        await endErasures();
-      };
-      await Promise.all([limiter.handBack(), removeAndErase().catch(onFailure)]);
+      removing ??= removeAndErase()
+        .catch(onFailure)
+        .finally(() => {
+          removing = undefined;
+        });
+      await Promise.all([limiter.handBack(), removing]);
     },
     finishErasures: endErasures,
     async close() {

@@ -1,7 +1,8 @@
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
-import { sampleAttempt, sampleDelivery } from './storage/samples.ts';
+import { sampleAttempt, sampleConversation, sampleDelivery, sampleEvent } from './storage/samples.ts';
 import { startTestServer } from './support/server.ts';
+import { until } from './support/subscribe.ts';
 import { dayMs, minuteMs } from './support/webhooks.ts';
 
 // What the service does every minute.
@@ -65,4 +66,27 @@ test('what is old is removed a little at a time, however large it is: others com
   expect(left()).toBeGreaterThan(0);
   await removed;
   expect(left()).toBe(0);
+});
+
+test('what is old is removed by one removal at a time, however long it takes and however often it is due', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const client = await server.account();
+  const conversation = sampleConversation();
+  const old = Array.from({ length: 5_000 }, () => sampleEvent(conversation));
+  await server.storage.write(async (tx) => tx.events.append(client.account.id, old));
+  server.clock.nowMs += 31 * dayMs;
+  const ticks = Array.from({ length: 8 }, () => server.app.tick());
+  let isDone = false;
+  void Promise.all(ticks).then(() => {
+    isDone = true;
+  });
+  let most = 0;
+  await until(() => {
+    most = Math.max(most, server.storage.waitingWrites);
+    return isDone;
+  });
+  expect(most).toBe(1);
+  const { first, last } = await server.storage.read.events.bounds(client.account.id);
+  expect(first).toBe(last + 1);
 });

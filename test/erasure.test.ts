@@ -433,6 +433,21 @@ describe('the file', () => {
     await until(() => placesOf(marker).length === 0);
   });
 
+  test('is cleaned by the other server when the one that deleted was stopped before it could', async () => {
+    const stopping = await startTestServer({ databasePath: server.databasePath, clock: server.clock });
+    const { id } = await tell(marker);
+    const reader = new Database(server.databasePath, { readonly: true });
+    onTestFinished(() => void reader.close());
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM messages').get();
+    const { status } = await stopping.clientFor(client.secret).rest('DELETE', `/conversations/${id}`);
+    await stopping.close();
+    expect(status).toBe(204);
+    expect(placesOf(marker).length).toBeGreaterThan(0);
+    reader.exec('COMMIT');
+    await until(() => placesOf(marker).length === 0);
+  });
+
   test('is cleaned when it is opened again after a crash right behind the deletion', async () => {
     const { id } = await tell(marker);
     const reader = new Database(server.databasePath, { readonly: true });

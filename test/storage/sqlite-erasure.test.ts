@@ -8,6 +8,7 @@ import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { commandLine } from '../cli/program.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { until } from '../support/subscribe.ts';
 import {
   sampleAttempt,
   sampleConversation,
@@ -151,4 +152,31 @@ test('no transaction takes more than a few rows away, so that those of others co
   expect([left[0], left.at(-1)]).toEqual([6 * size, 0]);
   expect(Math.max(...left.map((rows, index) => (left[index - 1] ?? rows) - rows))).toBeLessThanOrEqual(150);
   expect(written).toBeGreaterThan((6 * size) / 150);
+});
+
+test('the log is emptied of what others have erased, also when that took them many steps', async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  const storage = openSqliteStorage(path);
+  onTestFinished(() => storage.close());
+  onTestFinished(storage.watch(() => {})); // as a server does all the time
+  const other = openSqliteStorage(path);
+  const { id: accountId } = await storedAccount(other);
+  const conversation = sampleConversation();
+  await other.write(async (tx) => {
+    await tx.conversations.insert(accountId, conversation);
+    for (let sequence = 1; sequence <= 1_000; sequence++) {
+      await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence));
+    }
+  });
+  const reader = new Database(path, { readonly: true });
+  onTestFinished(() => void reader.close());
+  reader.exec('BEGIN');
+  reader.prepare('SELECT count(*) FROM messages').get();
+  await other.write(async (tx) => tx.conversations.erase(accountId, conversation));
+  expect(await storage.read.conversations.erasing()).toHaveLength(1);
+  await finishErasures(other);
+  await other.close();
+  expect(readFileSync(`${path}-wal`).length).toBeGreaterThan(0);
+  reader.exec('COMMIT');
+  await until(() => readFileSync(`${path}-wal`).length === 0);
 });

@@ -49,7 +49,7 @@ export interface SqliteOptions extends WriterOptions, ConnectionOptions {
 export function openSqliteStorage(path: string, options: SqliteOptions = {}): SqliteStorage {
   const { busyTimeoutMs = 5_000 } = options;
   const { writing, reading, migrations } = openConnections(path, options);
-  const watch = new CommitWatch(writing);
+  const watch = new CommitWatch(writing, reading);
   watch.cleanLog(); // a process that was killed right after erasing something could not do it any more
   const commits = new Commits(reading);
   const checkpointer = new Checkpointer(path, writing, options.onThreadFailure);

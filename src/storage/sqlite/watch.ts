@@ -15,24 +15,36 @@ const cleanRetryMs = 50;
  */
 export class CommitWatch {
   readonly #connection: Connection;
+  readonly #countErasures: { get(): unknown };
   readonly #listeners = new Set<Listener>();
   /** What the transactions of the running group have touched. */
   #grown = new Set<string>();
   #due = new Set<string>();
   #blurred = false;
   #hasErased = false;
+  /** How many erasures there were when it was last looked for those of others. */
+  #erasures: unknown;
+  /** Whether there may be more by now. */
+  #isToLook = false;
   #version = 0;
   #polling: NodeJS.Timeout | undefined;
   #cleaning: NodeJS.Timeout | undefined;
 
-  constructor(connection: Connection) {
+  /** @param reading another connection than the writing one, which sees what is not committed */
+  constructor(connection: Connection, reading: Connection) {
     this.#connection = connection;
+    // None as long as something is left to be erased: what was erased by then is in the log still, and more will be.
+    this.#countErasures = reading
+      .prepare("SELECT value FROM meta WHERE name = 'erasures' AND NOT EXISTS (SELECT 1 FROM erasing)")
+      .pluck();
+    this.#erasures = this.#countErasures.get();
   }
 
   watch(listener: Listener): () => void {
     this.#listeners.add(listener);
     if (this.#polling === undefined) {
       this.#version = this.#dataVersion();
+      this.#isToLook = true;
       this.#polling = setInterval(() => this.#poll(), pollMs).unref();
     }
     return () => {
@@ -96,9 +108,25 @@ export class CommitWatch {
 
   #poll(): void {
     const version = this.#dataVersion();
-    if (version === this.#version) return;
-    this.#version = version;
-    this.#tell(undefined);
+    if (version !== this.#version) {
+      this.#version = version;
+      this.#isToLook = true;
+      this.#tell(undefined);
+    }
+    if (this.#isToLook) this.#cleanAfterOthers();
+  }
+
+  /** Who has erased something empties the log, but may be stopped before others let it. */
+  #cleanAfterOthers(): void {
+    try {
+      const erasures = this.#countErasures.get();
+      this.#isToLook = false;
+      if (erasures === undefined || erasures === this.#erasures) return;
+      this.#erasures = erasures;
+      this.cleanLog();
+    } catch {
+      // Busy: the next look will see it.
+    }
   }
 
   #dataVersion(): number {

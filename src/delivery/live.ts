@@ -1,5 +1,6 @@
 import { cursorExpired, type EventFilter, eventCursor, LogEvent } from '../domain/events.ts';
 import type { EventFollower, LiveEvents, Storage } from '../domain/ports.ts';
+import { TailBudget } from './tail-budget.ts';
 
 /** The most events that a follower is given, or a look into the storage returns, at once. */
 const batchSize = 100;
@@ -9,8 +10,8 @@ const span = 2_000;
 const batchLength = 256 * 1024;
 /** How many of an account's newest events are kept for its followers to share. */
 const tailSize = 1_000;
-/** How much text of data they may have. */
-const tailLength = 4 * 1024 * 1024;
+/** How much they may weigh, in bytes. */
+const tailWeight = 8 * 1024 * 1024;
 /** After trouble with the storage the tail is read again without waiting for a commit. */
 const retryMs = 1_000;
 
@@ -18,13 +19,14 @@ const retryMs = 1_000;
  * The log's live readers. There is one way of reading, for replay and live: a follower pulls from the
  * log by sequence. Commits only wake it, so a wake-up that is lost or repeated loses nothing.
  *
- * An account's newest events are read once, however many follow it; a follower that lags reads from
- * the storage itself. Either way it holds a number and one batch.
+ * An account's newest events are read once, however many follow it, and kept as long as there is room for them; a
+ * follower that lags reads from the storage itself. Either way it holds a number and one batch.
  */
 export class LiveLog implements LiveEvents {
   readonly #storage: Storage;
   readonly #onTrouble: (error: unknown) => void;
   readonly #tails = new Map<string, Tail>();
+  readonly #budget = new TailBudget();
   #erasures = -1;
   #stopWatching: (() => void) | undefined;
 
@@ -52,17 +54,22 @@ export class LiveLog implements LiveEvents {
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
     // Watched first and read then: no commit may fall in between.
     this.#stopWatching ??= this.#storage.watch((touched) => this.#wake(touched?.accountIds));
-    const tail = this.#tails.get(accountId) ?? new Tail(this.#storage, accountId, this.#onTrouble);
+    const tail = this.#tails.get(accountId) ?? this.#newTail(accountId);
     this.#tails.set(accountId, tail);
     tail.add(wake);
     const leave = (): void => {
       if (!tail.remove(wake) || tail.followed) return;
       this.#tails.delete(accountId);
+      tail.forget();
       if (this.#tails.size > 0) return;
       this.#stopWatching?.();
       this.#stopWatching = undefined;
     };
     return { tail, leave };
+  }
+
+  #newTail(accountId: string): Tail {
+    return new Tail(this.#storage, accountId, { budget: this.#budget, onTrouble: this.#onTrouble });
   }
 
   #wake(accountIds: ReadonlySet<string> | undefined): void {
@@ -110,17 +117,23 @@ class Tail {
   forgotten = 0;
   /** The newest last, without gaps. */
   #events: LogEvent[] = [];
-  /** How much text their data is. */
-  #length = 0;
+  /** How much they weigh. */
+  #weight = 0;
   #reading = false;
   #grown = false;
+  readonly #budget: TailBudget;
   readonly #onTrouble: (error: unknown) => void;
   #troubled = false;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(storage: Storage, accountId: string, onTrouble: (error: unknown) => void) {
+  constructor(
+    storage: Storage,
+    accountId: string,
+    { budget, onTrouble }: { budget: TailBudget; onTrouble: (error: unknown) => void },
+  ) {
     this.#storage = storage;
     this.#accountId = accountId;
+    this.#budget = budget;
     this.#onTrouble = onTrouble;
   }
 
@@ -153,7 +166,8 @@ class Tail {
   /** Lets go of the events that are kept, by followers too: they read the storage until new ones have come. */
   forget(): void {
     this.#events = [];
-    this.#length = 0;
+    this.#weight = 0;
+    this.#budget.note(this, 0);
     this.forgotten++;
   }
 
@@ -197,7 +211,7 @@ class Tail {
     const epoch = await log.epoch();
     const options = { filter: {}, limit: batchSize, span: batchSize };
     const { events, scannedTo } = await log.after(this.#accountId, this.last, options);
-    if (scannedTo === this.last) return;
+    if (scannedTo === this.last || !this.followed) return;
     if (events[0]?.sequence !== this.last + 1) {
       // What came next was removed before it was read. Nothing kept may hide the gap: who has not come
       // past it yet is to find it in the storage.
@@ -207,18 +221,21 @@ class Tail {
     for (const stored of events) {
       const event = new LogEvent(this.#accountId, epoch, stored);
       this.#events.push(event);
-      this.#length += event.dataLength;
+      this.#weight += weightOf(event);
     }
     this.last = scannedTo;
-    if (this.#events.length > 2 * tailSize || this.#length > 2 * tailLength) this.#trim();
+    if (this.#events.length > 2 * tailSize || this.#weight > 2 * tailWeight) this.#trim();
+    this.#budget.note(this, this.#weight);
     // What comes later is told of; what was there already is not.
     if (events.length === batchSize) this.#grown = true;
   }
 
   #trim(): void {
     let count = 0;
-    for (; this.#events.length - count > tailSize || this.#length > tailLength; count++) {
-      this.#length -= this.#events[count]?.dataLength ?? 0;
+    for (const event of this.#events) {
+      if (this.#events.length - count <= tailSize && this.#weight <= tailWeight) break;
+      this.#weight -= weightOf(event);
+      count++;
     }
     this.#events.splice(0, count);
   }
@@ -329,6 +346,11 @@ function startOf(events: readonly LogEvent[]): readonly LogEvent[] {
     return !fits;
   });
   return end === -1 ? events : events.slice(0, end);
+}
+
+/** What an event takes at most, about, in bytes: as text, as JSON and parsed, all of that with metadata and without. */
+function weightOf({ dataLength }: LogEvent): number {
+  return 1_024 + 8 * dataLength;
 }
 
 function nextTurn(): Promise<void> {

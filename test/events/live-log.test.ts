@@ -416,6 +416,43 @@ describe('a follower that lags', () => {
     }
   });
 
+  test('makes the service hold no more of all accounts together than a bound: of quiet ones nothing first', async () => {
+    const { storage, liveLog, statements } = await openLog();
+    const content = 'x'.repeat(60_000);
+    const data = { conversation, message: sampleMessage(conversation.id, 1, { content }) };
+    /** Lets an account have 900 KB of events while somebody follows it. */
+    const fill = async (accountId: string): Promise<Reader> => {
+      const reader = new Reader(liveLog, accountId, 0);
+      readers.push(reader);
+      reader.pull();
+      for (let turn = 0; turn < 5; turn++) await nextTurn();
+      const large = Array.from({ length: 15 }, () => sampleEvent(conversation, { type: 'message.received', data }));
+      await append(storage, accountId, large);
+      await reader.pullTo(15);
+      return reader;
+    };
+    /** How often the log is looked into for one who resumes at its beginning. */
+    const looksToResume = async (accountId: string): Promise<number> => {
+      statements.length = 0;
+      const resuming = new Reader(liveLog, accountId, 0);
+      readers.push(resuming);
+      await resuming.pullTo(15);
+      expect(resuming.sequences).toEqual(range(1, 15));
+      return looks(statements);
+    };
+    const accounts = await Promise.all(Array.from({ length: 6 }, () => storedAccount(storage)));
+    for (const { id } of accounts) await fill(id);
+    // What is not followed any more is not held, and takes nothing from the others.
+    for (let count = 0; count < 6; count++) (await fill((await storedAccount(storage)).id)).end();
+    const kept: boolean[] = [];
+    for (const { id } of accounts) kept.push((await looksToResume(id)) === 0);
+    expect(kept).toEqual([false, false, false, true, true, true]);
+    // A quiet one that is no longer quiet is shared again.
+    await append(storage, accounts[0]?.id ?? '', events(2));
+    await readers[0]?.pullTo(17);
+    expect(readers[0]?.sequences).toEqual(range(1, 17));
+  });
+
   test('behind what was removed is told so, with the oldest cursor, from which it can go on', async () => {
     const { storage, accountId, read } = await openLog();
     await append(storage, accountId, events(3_500));

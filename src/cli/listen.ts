@@ -4,6 +4,7 @@ import { PostOffice } from '../delivery/post-office.ts';
 import { eventTypes, type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from './clock.ts';
 import { OperatorError } from './errors.ts';
+import { endingSignals } from './stop.ts';
 import { asAccount } from './storage.ts';
 
 interface ListenOptions {
@@ -94,14 +95,14 @@ function forwarder(url: string, { secret: given }: ListenOptions) {
 }
 
 /**
- * Calls back at the first SIGINT or SIGTERM, and until then keeps the program alive, which waits for nothing else.
+ * Calls back at the first of the ending signals, and until then keeps the program alive, which waits for nothing else.
  * @returns ends that
  */
 function untilStopped(onStop: () => void): () => void {
   const alive = setInterval(() => {}, 60_000);
-  process.once('SIGINT', onStop).once('SIGTERM', onStop);
+  for (const signal of endingSignals) process.once(signal, onStop);
   return () => {
     clearInterval(alive);
-    process.off('SIGINT', onStop).off('SIGTERM', onStop);
+    for (const signal of endingSignals) process.off(signal, onStop);
   };
 }

@@ -1,7 +1,13 @@
+/**
+ * What asks a program to end: a supervisor, Ctrl-C, a terminal that is gone. Node.js begins by undoing what its parent
+ * has it ignore, so nothing can be told of `nohup`, which never kept it from ending.
+ */
+export const endingSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
 const oneRequestMs = 1_000;
 
 /**
- * Resolves at the first SIGTERM or SIGINT. A second one ends the program at once, unless it comes right
+ * Resolves at the first of the ending signals. A second one ends the program at once, unless it comes right
  * after: Ctrl-C under npm arrives twice, once from the terminal and once passed on by npm.
  */
 export function untilAskedToStop({ underNpm }: { readonly underNpm: boolean }): Promise<void> {
@@ -15,7 +21,7 @@ export function untilAskedToStop({ underNpm }: { readonly underNpm: boolean }): 
         process.exit(1);
       }
     };
-    process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+    for (const signal of endingSignals) process.on(signal, onSignal);
     if (underNpm) whenParentEnds(resolve);
   });
 }

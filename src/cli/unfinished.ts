@@ -1,4 +1,5 @@
 import { removeWithSideFiles } from '../storage/sqlite/files.ts';
+import { endingSignals } from './stop.ts';
 
 /**
  * Does something that leaves an unfinished file behind when it is interrupted, and sees to it that it does not.
@@ -12,10 +13,10 @@ export async function withoutRemains<T>(work: (onUnfinished: (path: string) => v
     process.off(signal, interrupted);
     process.kill(process.pid, signal);
   };
-  process.on('SIGINT', interrupted).on('SIGTERM', interrupted);
+  for (const signal of endingSignals) process.on(signal, interrupted);
   try {
     return await work((path) => unfinished.push(path));
   } finally {
-    process.off('SIGINT', interrupted).off('SIGTERM', interrupted);
+    for (const signal of endingSignals) process.off(signal, interrupted);
   }
 }

@@ -53,17 +53,22 @@ test('a killed server lets in no more after its restart, and loses no more than 
   expect(busyAfter).toBeGreaterThanOrEqual(1_000 - 200 - largestBlock);
 });
 
-test('a server that is asked to stop loses nothing: over both runs exactly the limit is let in', {
-  timeout: 60_000,
-}, async () => {
-  const { account, serve } = database();
-  const secret = await account('pro');
-  const first = await serve();
-  expect(await spend(at(first, secret), 137)).toBe(137);
-  first.signal('SIGTERM');
-  expect((await first.ended).code).toBe(0);
-  expect(await spendAll(at(await serve(), secret))).toBe(1_000 - 137);
-});
+test.each([
+  ['is asked to stop', 'SIGTERM'],
+  ['has lost its terminal', 'SIGHUP'],
+] as const)(
+  'a server that %s loses nothing: over both runs exactly the limit is let in',
+  { timeout: 60_000 },
+  async (_, signal) => {
+    const { account, serve } = database();
+    const secret = await account('pro');
+    const first = await serve();
+    expect(await spend(at(first, secret), 137)).toBe(137);
+    first.signal(signal);
+    expect((await first.ended).code).toBe(0);
+    expect(await spendAll(at(await serve(), secret))).toBe(1_000 - 137);
+  },
+);
 
 test('two servers on one file let in exactly the 100 of a trial between them', { timeout: 60_000 }, async () => {
   const { account, serve } = database();

@@ -139,7 +139,7 @@ describe('a backup', () => {
 });
 
 describe('a backup is there or it is not', () => {
-  test.each(['SIGINT', 'SIGTERM'] as const)('%s ends it, and leaves nothing behind', async (signal) => {
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s ends it, and leaves nothing behind', async (signal) => {
     const path = await madeDatabase();
     fill(path, 80);
     const folder = temporaryFolder();

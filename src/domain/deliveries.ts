@@ -43,11 +43,11 @@ async function findDelivery(
 async function withAttempts(
   reads: Pick<Reads, 'deliveries'>,
   accountId: string,
-  stored: DeliveryOfWebhook,
+  delivery: Delivery,
 ): Promise<DeliveryWithAttempts> {
-  const range = { deliveryId: stored.id, from: 1, to: stored.attemptCount };
+  const range = { deliveryId: delivery.id, from: 1, to: delivery.attemptCount };
   const [attempts = []] = await reads.deliveries.attempts(accountId, [range]);
-  return { ...deliveryView(stored), attempts };
+  return { ...delivery, attempts };
 }
 
 export const listDeliveries = operation({
@@ -81,7 +81,7 @@ export const getDelivery = operation({
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, input): Promise<DeliveryWithAttempts> {
     const delivery = await findDelivery(storage.read, caller.account.id, input);
-    return await withAttempts(storage.read, caller.account.id, delivery);
+    return await withAttempts(storage.read, caller.account.id, deliveryView(delivery));
   },
 });
 
@@ -115,8 +115,6 @@ export async function attemptRanges(
 
 export interface ChangedDelivery {
   readonly delivery: DeliveryWithAttempts;
-  /** The conversation that its attempts may tell of: nobody is shown it, and it is erased with what is kept. */
-  readonly conversationId?: string | null;
   /** The end of the event log as it was then. */
   readonly eventCursor: string;
 }
@@ -154,41 +152,24 @@ export const redeliver = operation({
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
   // REST has to name the webhook, and GraphQL has not: it is the same request.
-  repeatable: {
-    asked: ({ id }) => ({ id }),
-    conversationIdOf: ({ conversationId = null }: ChangedDelivery) => conversationId,
-  },
-  async run({ caller, once, now }, input): Promise<ChangedDelivery> {
+  repeatable: { asked: ({ id }) => ({ id }) },
+  async run({ caller, storage, once, now }, input): Promise<ChangedDelivery> {
     const accountId = caller.account.id;
-    const changed = await once(async (tx) => {
+    const { delivery, eventCursor } = await once(async (tx) => {
       const previous = await findDelivery(tx, accountId, input);
       if (previous.attemptCount >= maxAttempts) {
         throw new DomainError('QUOTA_EXCEEDED', `A delivery can be repeated until it has ${maxAttempts} attempts.`);
       }
       const next = startedAnew(previous, timestamp(now));
       await tx.deliveries.update(next);
-      return {
-        delivery: await withAttempts(tx, accountId, next),
-        conversationId: await conversationIdOf(tx, accountId, next),
-        eventCursor: await currentEventCursor(tx, accountId),
-      };
+      return { delivery: deliveryView(next), eventCursor: await currentEventCursor(tx, accountId) };
     });
     // Only the result of a request before can be of another webhook than the one named.
-    if (input.webhookId != null && input.webhookId !== changed.delivery.webhookId) throw keyReused();
-    return changed;
+    if (input.webhookId != null && input.webhookId !== delivery.webhookId) throw keyReused();
+    // Attempts hold long answers and are not kept with the result: the first so many are always the same ones.
+    return { delivery: await withAttempts(storage.read, accountId, delivery), eventCursor };
   },
 });
-
-/** The conversation that a delivery tells of, as long as the log has its event. */
-async function conversationIdOf(
-  { events: log }: Pick<Reads, 'events'>,
-  accountId: string,
-  { eventSequence }: StoredDelivery,
-): Promise<string | null> {
-  if (eventSequence === null) return null;
-  const { events } = await log.after(accountId, eventSequence - 1, { filter: {}, limit: 1, span: 1 });
-  return events[0]?.conversationId ?? null;
-}
 
 export const recoveryShape = z
   .object({

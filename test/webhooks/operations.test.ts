@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { StoredDelivery } from '../../src/domain/delivery.ts';
 import { timestamp } from '../../src/domain/time.ts';
@@ -237,6 +238,33 @@ describe('redeliver', () => {
     held.open();
     expect(await scene.attempted(id, 1)).toMatchObject({ status: 'succeeded', attemptCount: 1 });
     expect(scene.receiver.letters).toHaveLength(1);
+  });
+
+  test('under a key, sent again, shows the attempts of then, whose answers are stored once', async () => {
+    const body = 'x'.repeat(16_384);
+    const scene = await sceneOf(server, await server.account(), ({ number }) => ({
+      status: number < 3 ? 500 : 200,
+      body,
+    }));
+    const { id } = await scene.webhook();
+    await startConversation(scene.client);
+    const { id: deliveryId } = await scene.attempted(id, 1);
+    const redeliver = () =>
+      scene.client.rest('POST', `/webhooks/${id}/deliveries/${deliveryId}/redeliver`, {
+        headers: { 'idempotency-key': 'again' },
+      });
+    const first = await redeliver();
+    expect(first.body).toMatchObject({ attemptCount: 1, attempts: [{ responseBody: body }] });
+    await scene.attempted(id, 2);
+    const again = await redeliver();
+    expect(again.headers['idempotent-replayed']).toBe('true');
+    expect(again.body).toEqual(first.body);
+    const database = new Database(server.databasePath, { readonly: true });
+    const lengths = database.prepare('SELECT length(result) FROM kept_results WHERE account_id = ?').pluck();
+    expect(lengths.get(scene.client.account.id)).toBeLessThan(1_000);
+    database.close();
+    await scene.client.rest('DELETE', `/webhooks/${id}`);
+    expect((await redeliver()).body, 'they are gone with their webhook').toEqual({ ...first.body, attempts: [] });
   });
 
   test('is refused after a hundred attempts', async () => {

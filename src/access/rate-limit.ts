@@ -110,17 +110,31 @@ export class RateLimiter implements Limiter {
    * @param all also what is reserved for the current minute, as at a shutdown
    */
   async handBack({ all = false } = {}): Promise<void> {
-    const current = minuteOf(this.#clock.now());
-    const stale: [string, Block][] = [];
-    for (const [accountId, entry] of this.#entries) {
-      if (entry.waiting.length > 0 || (entry.block !== undefined && !all && entry.block.minute >= current)) continue;
-      this.#entries.delete(accountId);
-      if (entry.block !== undefined && entry.block.left > 0) stale.push([accountId, entry.block]);
-    }
-    if (stale.length === 0) return;
+    const minute = all ? Number.POSITIVE_INFINITY : minuteOf(this.#clock.now());
+    for (const [accountId, { block }] of this.#passed(minute)) if (!block?.left) this.#entries.delete(accountId);
+    if (this.#passed(minute).length === 0) return;
+    let blocks: readonly [string, Block][] | undefined;
     await this.#storage.write(async (tx) => {
+      // Not before: if nothing can be written, it is all there the next time. From here on it may be committed
+      // whatever is told of it, and nothing is ever handed back twice.
+      blocks ??= this.#take(minute);
       await this.#goOn(tx);
-      for (const [accountId, { minute, left }] of stale) await this.#giveBack(tx, accountId, minute, left);
+      for (const [accountId, block] of blocks) await this.#giveBack(tx, accountId, block.minute, block.left);
+    });
+  }
+
+  /** The entries that hold nothing of a minute from this one on, and that nobody waits for. */
+  #passed(minute: number): [string, Entry][] {
+    return [...this.#entries].filter(
+      ([, { block, waiting }]) => waiting.length === 0 && (block === undefined || block.minute < minute),
+    );
+  }
+
+  /** Forgets those entries. @returns their blocks */
+  #take(minute: number): [string, Block][] {
+    return this.#passed(minute).flatMap(([accountId, { block }]) => {
+      this.#entries.delete(accountId);
+      return block === undefined ? [] : [[accountId, block]];
     });
   }
 
@@ -155,7 +169,6 @@ export class RateLimiter implements Limiter {
         // Those that came meanwhile have their part of it, and need no write of their own.
         while (mayTake(entry.waiting[0], block)) this.#settle(entry.waiting.shift() as Waiting, block, now);
       } catch (error) {
-        entry.block = undefined; // the write may have happened all the same, so what was left counts as spent
         for (const { reject } of entry.waiting.splice(0, count)) reject(error);
       }
     }
@@ -165,7 +178,9 @@ export class RateLimiter implements Limiter {
     const { account } = waiting.at(-1) as Waiting; // the one that was read last
     const { block: leftover } = entry;
     const limit = limitOf(account);
-    return await this.#storage.write(async (tx) => {
+    let hasBegun = false;
+    const reserving = this.#storage.write(async (tx) => {
+      hasBegun = true;
       const { now, keep } = await this.#goOn(tx);
       const minute = minuteOf(now);
       const first = minute - bucketsBefore;
@@ -182,6 +197,10 @@ export class RateLimiter implements Limiter {
         await tx.rateWindows.prune(account.id, first);
       }
       return { minute, limit, left, windows, readAtMs: now };
+    });
+    return await reserving.catch((error: unknown) => {
+      if (hasBegun) entry.block = undefined; // it may have happened all the same, so what was left counts as spent
+      throw error;
     });
   }
 

@@ -21,17 +21,20 @@ const hourMs = 60 * minuteMs;
 let folder: string;
 /** Two storages on one file, as two processes would have them. */
 let storages: readonly [SqliteStorage, SqliteStorage];
+/** One on the same file that waits for no lock of another process. */
+let impatient: SqliteStorage;
 let observer: Database.Database;
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
   const path = join(folder, 'test.db');
   storages = [openSqliteStorage(path), openSqliteStorage(path)];
+  impatient = openSqliteStorage(path, { busyTimeoutMs: 0 });
   observer = new Database(path, { readonly: true });
 });
 afterAll(async () => {
   observer.close();
-  for (const storage of storages) await storage.close();
+  for (const storage of [...storages, impatient]) await storage.close();
   rmSync(folder, { recursive: true });
 });
 
@@ -59,6 +62,17 @@ function forgetClock(): void {
   const other = new Database(observer.name);
   other.exec('DELETE FROM rate_clock');
   other.close();
+}
+
+/** Does something while another process holds the lock that everybody needs who writes. */
+async function whileLocked(work: () => Promise<void>): Promise<void> {
+  const other = new Database(observer.name);
+  try {
+    other.exec('BEGIN IMMEDIATE');
+    await work();
+  } finally {
+    other.close();
+  }
 }
 
 /** What is counted against an account in the file, spent or reserved. */
@@ -202,7 +216,15 @@ const action = fc.oneof(
 
 const start = fc.integer({ min: 0, max: hourMs }).map((ms) => Date.parse('2026-11-21T06:00:00.000Z') + ms);
 
-describe('one limiter that is never killed, with a clock that is set now and then', () => {
+describe('one limiter that is never killed, with a clock that is set and a file that is locked now and then', () => {
+  const actions = fc.array(
+    fc.oneof(
+      { weight: 19, arbitrary: action },
+      { weight: 1, arbitrary: fc.record({ kind: fc.constant('lock' as const), burst }) },
+    ),
+    { minLength: 5, maxLength: 40 },
+  );
+
   /** Does the next thing to a limiter and to the model, and compares what they say. */
   class Pair {
     readonly time: Time;
@@ -214,7 +236,7 @@ describe('one limiter that is never killed, with a clock that is set now and the
       this.time = new Time(startMs);
       this.model = new Model(limit);
       this.#account = accountWith(limit);
-      this.#limiter = limiterOn(this.time.clock);
+      this.#limiter = new RateLimiter({ storage: impatient, clock: this.time.clock });
     }
 
     /** The limiter's clock begins with what the machine's shows at the first request. */
@@ -267,11 +289,25 @@ describe('one limiter that is never killed, with a clock that is set now and the
 
     async restart(): Promise<void> {
       await this.#limiter.handBack({ all: true });
-      this.#limiter = limiterOn(this.time.clock);
+      this.#limiter = new RateLimiter({ storage: impatient, clock: this.time.clock });
     }
 
     async tick(): Promise<void> {
       await this.#limiter.handBack();
+    }
+
+    /** Nothing can be written for a while: who is let in all the same counts, and nothing else does. */
+    async lock(requests: readonly number[]): Promise<void> {
+      const now = this.time.nowMs;
+      await whileLocked(async () => {
+        const all = requests.map((each) => attempt(this.#limiter, this.#account, each));
+        const [handedBack, ...outcomes] = await Promise.allSettled([this.#limiter.handBack({ all: true }), ...all]);
+        for (const [index, outcome] of outcomes.entries()) {
+          if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'UNAVAILABLE' });
+          else if (isAdmitted(outcome.value)) expect(this.model.admit(now, requests[index] as number)).toBe(true);
+        }
+        if (handedBack.status === 'rejected') expect(handedBack.reason).toMatchObject({ code: 'UNAVAILABLE' });
+      });
     }
 
     changeLimit(limit: number): void {
@@ -286,9 +322,9 @@ describe('one limiter that is never killed, with a clock that is set now and the
 
   test('decides, and tells what is left and when there is more, exactly as the contract counts', async () => {
     await fc.assert(
-      fc.asyncProperty(start, limits, fc.array(action, { minLength: 5, maxLength: 40 }), async (at, limit, actions) => {
+      fc.asyncProperty(start, limits, actions, async (at, limit, all) => {
         const pair = await Pair.open(at, limit);
-        for (const next of actions) {
+        for (const next of all) {
           if (next.kind === 'admit') await pair.admitAll([next.units]);
           else if (next.kind === 'burst') await pair.admitAll(next.burst);
           else if (next.kind === 'advance') pair.time.pass(next.step);
@@ -296,6 +332,7 @@ describe('one limiter that is never killed, with a clock that is set now and the
           else if (next.kind === 'tick') await pair.tick();
           else if (next.kind === 'restart') await pair.restart();
           else if (next.kind === 'set') pair.time.clock.nowMs += next.byMs;
+          else if (next.kind === 'lock') await pair.lock(next.burst);
           else pair.changeLimit(next.limit);
           await pair.comparePeek();
         }
@@ -690,6 +727,34 @@ describe('several processes and restarts', () => {
       expect(countedOf(account)).toBe(total);
     }
     expect(await admitUntilRefused(limiterOn(clock), account)).toBe(1_000 - total);
+  });
+
+  test('what cannot be handed back since another process holds the lock is handed back later', async () => {
+    const clock = new TestClock();
+    const account = accountWith(640);
+    const limiter = new RateLimiter({ storage: impatient, clock });
+    await limiter.admit(account);
+    clock.advance(minuteMs);
+    await whileLocked(async () => {
+      await expect(limiter.handBack()).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+      expect(await limiter.peek(account)).toMatchObject({ remaining: 639 });
+    });
+    expect(countedOf(account)).toBe(10);
+    await limiter.handBack();
+    expect(countedOf(account)).toBe(1);
+    await limiter.handBack();
+    expect(countedOf(account), 'and once').toBe(1);
+  });
+
+  test('who is not let in since another process holds the lock loses nothing of what was reserved', async () => {
+    const account = accountWith(640);
+    const limiter = new RateLimiter({ storage: impatient, clock: new TestClock() });
+    await limiter.admit(account);
+    await whileLocked(async () => {
+      await expect(limiter.admit(account, 10)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+      await limiter.admit(account, 9);
+    });
+    expect(countedOf(account)).toBe(10);
   });
 
   test('a stop while a block is being replaced hands nothing back twice', async () => {

@@ -3,7 +3,7 @@ import { secrets } from '../access/secrets.ts';
 import { PostOffice } from '../delivery/post-office.ts';
 import { eventTypes, type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from './clock.ts';
-import { OperatorError } from './errors.ts';
+import { askingFiles, OperatorError } from './errors.ts';
 import { endingSignals } from './stop.ts';
 import { asAccount } from './storage.ts';
 
@@ -34,6 +34,7 @@ export function addListen(program: Command): void {
 }
 
 async function listen(options: ListenOptions): Promise<void> {
+  process.stdout.on('error', () => {}); // whoever prints is told of it
   const forward = options.url === undefined ? undefined : forwarder(options.url, options);
   await asAccount(options.account, async (world, caller) => {
     const subscription = await streamEvents.execute(world, caller, {
@@ -47,14 +48,17 @@ async function listen(options: ListenOptions): Promise<void> {
     try {
       for await (const events of stream) {
         if (forward === undefined) {
-          for (const event of events) show(event, options);
+          for (const event of events) await show(event, options);
         } else {
           // While one is sent, what the others tell of may be erased: they are read again when it is their turn.
           const [event, second] = events;
           if (second !== undefined) stream.giveBack(second);
-          if (event !== undefined) show(event, options, await forward.send(event));
+          if (event !== undefined) await show(event, options, await forward.send(event));
         }
       }
+    } catch (error) {
+      if (error instanceof NobodyReads) return;
+      throw error;
     } finally {
       stopWaiting();
     }
@@ -62,14 +66,31 @@ async function listen(options: ListenOptions): Promise<void> {
   }).finally(() => forward?.close());
 }
 
-function show(event: LogEvent, { json }: ListenOptions, answer?: string): void {
+/** Whoever has read what is printed has ended, as `head` does when it has had enough. */
+class NobodyReads extends Error {}
+
+/** @throws NobodyReads; OperatorError when it cannot be printed */
+async function show(event: LogEvent, { json }: ListenOptions, answer?: string): Promise<void> {
   if (json === true) {
-    console.log(event.json);
+    await printLine(event.json);
     if (answer !== undefined) console.error(`${event.id}  ${answer}`);
     return;
   }
   const about = event.data.lead?.id ?? event.data.message?.id ?? event.conversationId ?? '';
-  console.log([event.timestamp, event.type.padEnd(20), event.id, about, answer ?? ''].join('  ').trimEnd());
+  await printLine([event.timestamp, event.type.padEnd(20), event.id, about, answer ?? ''].join('  ').trimEnd());
+}
+
+/** As `console.log` does, which passes over what goes wrong. */
+function printLine(line: string): Promise<void> {
+  return askingFiles(
+    () =>
+      new Promise((resolve, reject) => {
+        process.stdout.write(`${line}\n`, (error) => {
+          if (error == null) resolve();
+          else reject('code' in error && error.code === 'EPIPE' ? new NobodyReads() : error);
+        });
+      }),
+  );
 }
 
 /** Sends events as webhooks are sent, but to any address, and once: whoever watches sees what became of it. */

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -40,6 +41,7 @@ async function receiver(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`, got };
 }
 
+const secret = `whsec_${'A'.repeat(32)}`;
 const visitorWrites = { body: { message: { content: 'Hello', sender: 'visitor' } } };
 
 test('listen shows the events of the only account as they happen, and where to go on when it is stopped', async () => {
@@ -104,6 +106,37 @@ test('listen forwards events, signed as a webhook is, and shows what was answere
   const event = new Webhook(secret).verify(body, headers as Record<string, string>) as Json;
   expect(event.type).toBe('lead.captured');
   expect(headers['webhook-id']).toBe(event.id);
+});
+
+test('listen ends without a word when nobody reads what it prints any more, and forwards no more', async () => {
+  const { account, environment } = await serverWithAccount();
+  const { url, got } = await receiver(200);
+  const options = { environment };
+  const all = [start(['listen', '--json'], options), start(['listen', '--url', url, '--secret', secret], options)];
+  const capture = () => account.rest('POST', '/leads', { body: { email: 'ada@example.com' } });
+  for (const listening of all) await listening.told('Following');
+  await capture();
+  for (const listening of all) {
+    await listening.printed('lead.captured');
+    listening.stopReading();
+  }
+  await capture();
+  for (const listening of all) {
+    const { code, stderr } = await listening.ended;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: 'Following the events of test; Ctrl-C ends it.\n' });
+  }
+  await capture();
+  expect(got.length).toBeLessThanOrEqual(2);
+});
+
+test.skipIf(!existsSync('/dev/full'))('listen ends and says so when what it prints cannot be written', async () => {
+  const { account, environment } = await serverWithAccount();
+  const listening = start(['listen'], { environment, before: 'exec > /dev/full' });
+  await listening.told('Following');
+  await account.rest('POST', '/leads', { body: { email: 'ada@example.com' } });
+  const { code, stderr } = await listening.ended;
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^Following .*\nENOSPC: no space left on device, write\.\n$/);
 });
 
 test('listen forwards nothing that was erased while an event before it was sent', async () => {

@@ -16,6 +16,8 @@ export interface Running {
   readonly pid: number;
   readonly ended: Promise<Ended>;
   readonly signal: (name: NodeJS.Signals) => void;
+  /** Closes the reading end of its standard output, as `head` does when it has had enough. */
+  readonly stopReading: () => void;
   /** Resolves with all that was printed once it holds the text; rejects if the program ends before. */
   printed(text: string): Promise<string>;
   /** The same of what was printed beside, on standard error. */
@@ -71,6 +73,7 @@ export function start(args: readonly string[], options: Options = {}): Running {
     pid: child.pid ?? 0,
     ended,
     signal: (name) => void child.kill(name),
+    stopReading: () => void child.stdout.destroy(),
     printed: (text) => until(() => stdout, text),
     told: (text) => until(() => stderr, text),
   };

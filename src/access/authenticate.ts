@@ -57,7 +57,7 @@ async function byKey({ storage, secrets, clock }: Books, secret: string): Promis
   return identified;
 }
 
-function identify({ key, account, state }: FoundApiKey): Identified {
+function identify({ key, account }: FoundApiKey): Identified {
   return {
     caller: {
       account,
@@ -65,7 +65,6 @@ function identify({ key, account, state }: FoundApiKey): Identified {
       credential: 'key',
       scopes: new Set(key.scopes),
       expiresAtMs: key.expiresAt === null ? undefined : Date.parse(key.expiresAt),
-      storageState: state,
     },
     lastUsedAt: key.lastUsedAt,
   };

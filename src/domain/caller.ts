@@ -27,8 +27,6 @@ export interface Caller {
   readonly conversationId?: string;
   /** The one sender that the caller may speak as, if it is bound to one. */
   readonly sender?: Sender;
-  /** The state in which the storage was when the key was looked up, if that is known: see FoundApiKey. */
-  readonly storageState?: number | undefined;
   /** The trace that the request is part of, as a `traceparent`: webhooks that it causes carry it on. */
   readonly traceparent?: string | undefined;
 }

@@ -107,6 +107,8 @@ export interface Storage {
    * @returns ends it
    */
   holdReads(): () => void;
+  /** A number that stays the same until the next commit, whoever makes it: what was read since is as it was. */
+  state(): Awaitable<number>;
   /**
    * Runs a work in a transaction.
    *
@@ -188,8 +190,6 @@ export interface AccountWrites {
 export interface FoundApiKey {
   readonly key: ApiKey;
   readonly account: Account;
-  /** Says which state of the storage this is: as long as it is the same, nobody has committed anything. */
-  readonly state?: number;
 }
 
 export interface ApiKeyReads extends NewestFirstReads<ApiKey> {

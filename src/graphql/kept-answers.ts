@@ -17,21 +17,26 @@ const hangOnStorageAlone = new Set<string>(
 );
 
 /**
- * The answers to those who ask the same again, as pages do that poll. None is ever out of date: to let a key in, the
- * storage says in which state it is, and an answer is given again in the state that it was made in, to the same key,
- * if nothing but the storage comes into it.
+ * The answers to those who ask the same again, as pages do that poll. None is ever out of date: each time the storage
+ * says in which state it is, and an answer is given again in the state that it was made in, to the same key, if nothing
+ * but the storage comes into it.
  */
 export class KeptAnswers {
   readonly #kept = new Recent<KeptAnswer>(maxKept);
 
-  /** @param question all that the answer hangs on beside the caller and the storage */
-  get({ keyId, storageState }: Caller, question: string): KeptAnswer | undefined {
-    return storageState === undefined ? undefined : this.#kept.get(`${keyId} ${question}`, storageState);
+  /**
+   * @param question all that the answer hangs on beside the caller and the storage
+   * @param state that of the storage when all of the question had come
+   */
+  get({ keyId, credential }: Caller, question: string, state: number): KeptAnswer | undefined {
+    return credential === 'key' ? this.#kept.get(`${keyId} ${question}`, state) : undefined;
   }
 
-  keep({ keyId, storageState }: Caller, question: string, answer: KeptAnswer): void {
-    if (storageState === undefined || !answer.calls.every((name) => hangOnStorageAlone.has(name))) return;
+  /** @param state that of the storage before the answer was made */
+  keep({ keyId, credential }: Caller, question: string, state: number, answer: KeptAnswer): void {
+    // The tokens of a key see less than it, each in its own way.
+    if (credential !== 'key' || !answer.calls.every((name) => hangOnStorageAlone.has(name))) return;
     const length = question.length + answer.body.length;
-    if (length <= maxLength) this.#kept.keep(`${keyId} ${question}`, storageState, answer, length);
+    if (length <= maxLength) this.#kept.keep(`${keyId} ${question}`, state, answer, length);
   }
 }

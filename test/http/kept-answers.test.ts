@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Client, Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { openWire, requestText } from './wire.ts';
 
 // Who asks the same again is given what was answered before, unless anything may have changed.
 
@@ -77,6 +78,21 @@ describe('is answered anew', () => {
     await client.rest('DELETE', `/conversations/${id}`);
     expect(await subjects()).toEqual([]);
     expect(await read()).toBeNull();
+  });
+
+  test('after an erasure that was before the question was complete', async () => {
+    await read();
+    const question = JSON.stringify({ query: one, variables: { id } });
+    const headers = { Authorization: `Bearer ${client.secret}`, Expect: '100-continue' };
+    const request = requestText('POST', '/graphql', { headers, body: question });
+    const wire = openWire(server.url);
+    await wire.send(request.slice(0, 5 - question.length));
+    expect((await wire.response()).status).toBe(100); // it is being let in
+    await client.rest('DELETE', `/conversations/${id}`);
+    await wire.send(request.slice(5 - question.length));
+    const { data, errors } = JSON.parse((await wire.response()).body);
+    expect(data).toEqual({ conversation: null });
+    expect(errors).toMatchObject([{ extensions: { code: 'NOT_FOUND' } }]);
   });
 
   test('after a write through another process on the file', async () => {

@@ -126,11 +126,7 @@ export function cachedApiKeyReads(db: Queries, commits: Commits): ApiKeyReads {
   const keys = new Unchanged<FoundApiKey | undefined>(commits, 1_000);
   return {
     ...reads,
-    findBySecret: (hash) =>
-      keys.get(Buffer.from(hash).toString('latin1'), (state) => {
-        const found = reads.findBySecret(hash);
-        return found && { ...found, state };
-      }),
+    findBySecret: (hash) => keys.get(Buffer.from(hash).toString('latin1'), () => reads.findBySecret(hash)),
   };
 }
 

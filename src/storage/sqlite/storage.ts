@@ -66,6 +66,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
     migrations,
     read: readsOn(openQueries(reading), commits, busyTimeoutMs),
     holdReads: () => commits.hold(),
+    state: patient({ state: () => commits.state }, busyTimeoutMs).state,
     write: (work) => writer.write(work),
     watch: (listener) => watch.watch(listener),
     check: patient(checkOf(reading), busyTimeoutMs).check,

@@ -63,17 +63,14 @@ export class Unchanged<T> {
     this.#maxKept = maxKept;
   }
 
-  /**
-   * What `read` returns, or has returned since the last commit.
-   * @param read is told a number that stays the same until the next commit
-   */
-  get(key: string, read: (state: number) => T): T {
+  /** What `read` returns, or has returned since the last commit. */
+  get(key: string, read: () => T): T {
     const { state } = this.#commits;
     if (state !== this.#state) this.#kept.clear();
     this.#state = state;
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
-    const value = read(state);
+    const value = read();
     if (this.#kept.size >= this.#maxKept) this.#kept.clear();
     this.#kept.set(key, value);
     return value;

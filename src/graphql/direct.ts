@@ -49,7 +49,7 @@ export function answerQueries(
       const operation = validOperation(prepared, asked.operationName);
       if (operation?.compiled === undefined) return undefined;
       const headers = { 'Content-Type': `${mediaType}; charset=utf-8`, 'Cache-Control': 'no-store' };
-      const question = JSON.stringify([asked.operationName, asked.variables, asked.query]);
+      const question = JSON.stringify([asked.operationName, asked.variables, asked.query], refuseInfinite);
       const state = await world.storage.state(); // a body may come long after its key was looked up
       const kept = answers.get(caller, question, state);
       if (kept !== undefined) {
@@ -107,6 +107,12 @@ function readParams(body: unknown): Asked | undefined {
   if (typeof variables !== 'object' || Array.isArray(variables)) return undefined;
   if (operationName !== null && (typeof operationName !== 'string' || operationName === '')) return undefined;
   return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName };
+}
+
+/** JSON would have null for a number that is too large, which is another question. So it is left to Yoga. */
+function refuseInfinite(_key: string, value: unknown): unknown {
+  if (value === Number.POSITIVE_INFINITY || value === Number.NEGATIVE_INFINITY) throw new RangeError('No number');
+  return value;
 }
 
 /** The form of a result that a client accepts, by the first in its list that is one; undefined if that needs a closer look. */

@@ -125,6 +125,15 @@ describe('is answered anew', () => {
     expect(await subjects(await server.account())).toEqual([]);
   });
 
+  test('with a number that is too large to be one', async () => {
+    const query = 'query ($first: Int) { conversations(first: $first) { nodes { id } } }';
+    await asked({ query, variables: { first: null } });
+    for (const first of ['1e400', '-1e400']) {
+      const { body } = await client.post(`{ "query": "${query}", "variables": { "first": ${first} } }`);
+      expect(body.errors).toMatchObject([{ extensions: { code: 'VALIDATION_FAILED' } }]);
+    }
+  });
+
   test('for another key, which may see less', async () => {
     await subjects();
     const leadsOnly = await client.withScopes('leads:read');

@@ -4,7 +4,7 @@ import type { Account } from '../domain/accounts.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { Deprecation } from '../domain/deprecation.ts';
 import { DomainError, type ErrorCode } from '../domain/errors.ts';
-import type { Awaitable, Face, RateLimit } from '../domain/ports.ts';
+import type { Awaitable, CallCode, Face, RateLimit, Telemetry } from '../domain/ports.ts';
 import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
 import type { Arrival, Door } from './admit.ts';
 import { readJson } from './body.ts';
@@ -22,7 +22,7 @@ export class Exchange {
   readonly req: IncomingMessage;
   /** The trace that its caller has it in. */
   readonly traceparent: string | undefined;
-  /** The operation that was called, for the log. */
+  /** The operation that was called, for the log; the first, if there were several. */
   operation?: string;
   /** What it was refused with, or ended with. */
   code?: ErrorCode;
@@ -72,6 +72,12 @@ export class Exchange {
   readJson(): Promise<unknown> {
     this.#body ??= readJson(this.req);
     return this.#body;
+  }
+
+  /** Counts a call of an operation that has ended, where a request may make several. */
+  called(telemetry: Pick<Telemetry, 'called'>, operation: string, code: CallCode, durationMs: number): void {
+    this.operation ??= operation;
+    telemetry.called(this.face, operation, code, durationMs);
   }
 
   async #admit(door: Door): Promise<Caller> {

@@ -1,5 +1,4 @@
 import SchemaBuilder from '@pothos/core';
-import type { Exchange } from '../access/exchange.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
@@ -12,7 +11,6 @@ import type { Loaders } from './loaders.ts';
 export interface GraphQLContext {
   readonly caller: Caller;
   readonly loaders: Loaders;
-  readonly exchange?: Exchange | undefined;
   readonly timings: StreamTimings;
   /** Ends the connection of a subscriber that leaves what it was sent lying; a socket sees to that itself. */
   readonly onSlowReader?: (() => void) | undefined;

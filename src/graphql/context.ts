@@ -1,17 +1,16 @@
-import type { Exchange } from '../access/exchange.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { codeOf } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
-import type { CallCode, Telemetry, World } from '../domain/ports.ts';
+import type { CallCode, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import { Loaders } from './loaders.ts';
 
 export interface ContextOptions {
-  readonly exchange?: Exchange | undefined;
   readonly timings: StreamTimings;
-  readonly telemetry: Pick<Telemetry, 'called'>;
+  /** Told of each call of an operation when it has ended. */
+  readonly onCall: (operation: string, code: CallCode, durationMs: number) => void;
   readonly onSlowReader?: (() => void) | undefined;
   readonly closed?: AbortSignal | undefined;
   readonly budget?: AnswerBudget | undefined;
@@ -25,25 +24,23 @@ export interface ContextOptions {
  */
 export class OperationContext implements GraphQLContext {
   readonly caller: Caller;
-  readonly exchange: Exchange | undefined;
   readonly timings: StreamTimings;
   readonly onSlowReader: (() => void) | undefined;
   readonly closed: AbortSignal | undefined;
   readonly budget: AnswerBudget;
   readonly #world: World;
-  readonly #telemetry: Pick<Telemetry, 'called'>;
+  readonly #onCall: ContextOptions['onCall'];
   readonly #isSubscription: boolean;
   #loaders: Loaders | undefined;
 
   constructor(world: World, caller: Caller, options: ContextOptions) {
     this.caller = caller;
-    this.exchange = options.exchange;
     this.timings = options.timings;
     this.onSlowReader = options.onSlowReader;
     this.closed = options.closed;
     this.budget = options.budget ?? new AnswerBudget();
     this.#world = world;
-    this.#telemetry = options.telemetry;
+    this.#onCall = options.onCall;
     this.#isSubscription = options.isSubscription;
   }
 
@@ -54,10 +51,10 @@ export class OperationContext implements GraphQLContext {
 
   /** The same for one answer of many: several may be made at the same time, and none spends what another has. */
   withOwnBudget(): OperationContext {
-    const [telemetry, isSubscription] = [this.#telemetry, this.#isSubscription];
+    const [onCall, isSubscription] = [this.#onCall, this.#isSubscription];
     const own = new OperationContext(this.#world, this.caller, {
       ...this,
-      telemetry,
+      onCall,
       isSubscription,
       budget: undefined,
     });
@@ -70,11 +67,8 @@ export class OperationContext implements GraphQLContext {
   }
 
   standIn<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {
-    const { exchange } = this;
-    if (exchange !== undefined) exchange.operation = name;
-    const face = exchange === undefined ? 'socket' : 'graphql';
     const startedMs = performance.now();
-    const tell = (code: CallCode): void => this.#telemetry.called(face, name, code, performance.now() - startedMs);
+    const tell = (code: CallCode): void => this.#onCall(name, code, performance.now() - startedMs);
     const called = work();
     void called.then(
       () => tell('OK'),

@@ -6,7 +6,7 @@ import type { StreamTimings } from '../access/timings.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
-import { OperationContext } from './context.ts';
+import { type ContextOptions, OperationContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
 import { failure, type MediaType, refusal } from './errors.ts';
 import { KeptAnswers } from './kept-answers.ts';
@@ -37,9 +37,9 @@ export function answerQueries(
     const mediaType = mediaTypeFor(exchange.req.headers.accept);
     if (mediaType === undefined) return undefined;
     const budget = new AnswerBudget();
-    const calls: Parameters<Telemetry['called']>[] = [];
+    const calls: Parameters<ContextOptions['onCall']>[] = [];
     const tell = (): void => {
-      for (const call of calls) telemetry.called(...call);
+      for (const call of calls) exchange.called(telemetry, ...call);
     };
     try {
       const caller = await exchange.admit(door);
@@ -53,10 +53,7 @@ export function answerQueries(
       const state = await world.storage.state(); // a body may come long after its key was looked up
       const kept = answers.get(caller, question, state);
       if (kept !== undefined) {
-        for (const name of kept.calls) {
-          exchange.operation = name;
-          telemetry.called('graphql', name, 'OK', 0);
-        }
+        for (const name of kept.calls) exchange.called(telemetry, name, 'OK', 0);
         return { status: 200, headers, body: kept.body };
       }
       const { node, compiled, checkComplexity } = operation;
@@ -65,16 +62,15 @@ export function answerQueries(
       if (variableValues === undefined) return undefined;
       checkComplexity(variableValues.coerced, budget);
       const context = new OperationContext(world, caller, {
-        exchange,
         timings,
-        telemetry: { called: (...call) => void calls.push(call) },
+        onCall: (...call) => void calls.push(call),
         budget,
         isSubscription: false,
       });
       const data = await compiled(context, variableValues);
       tell(); // of what is left to Yoga, it tells
       const body = JSON.stringify({ data });
-      answers.keep(caller, question, state, { body, calls: calls.map(([, name = '']) => name) });
+      answers.keep(caller, question, state, { body, calls: calls.map(([name]) => name) });
       return { status: 200, headers, body };
     } catch (error) {
       if (budget.overspent.aborted) {

@@ -12,7 +12,7 @@ import { DomainError, type ErrorCode } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
-import { OperationContext } from './context.ts';
+import { type ContextOptions, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
 import { maxBatch } from './limits.ts';
@@ -130,7 +130,8 @@ export function useGraphQL(
       const { caller, exchange, budget, res } = context as unknown as RequestContext;
       if (caller === undefined) throw new Error('A GraphQL operation came in by no door');
       const onSlowReader = (): void => void res.destroy();
-      const options = { exchange, timings, telemetry, onSlowReader, budget, isSubscription: false };
+      const onCall: ContextOptions['onCall'] = (...call) => exchange.called(telemetry, ...call);
+      const options = { timings, onCall, onSlowReader, budget, isSubscription: false };
       extendContext(new OperationContext(world, caller, options).asProperties());
     },
 

@@ -21,7 +21,7 @@ import type { Caller } from '../domain/caller.ts';
 import { codeOf, DomainError, isTrouble } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
-import { OperationContext } from './context.ts';
+import { type ContextOptions, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { codeOfRefusal, presentError } from './errors.ts';
 import { type Deliver, FanOut } from './fan-out.ts';
@@ -163,6 +163,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   const { schema, documents, door, sessions, timings, telemetry, onError } = options;
 
   const fanOut = new FanOut();
+  const onCall: ContextOptions['onCall'] = (...call) => telemetry.called('socket', ...call);
 
   function present(errors: readonly GraphQLError[], extra: Extra): GraphQLFormattedError[] {
     extra.requestId ??= requestIdOf(extra.givenRequestId);
@@ -208,7 +209,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       ...args,
       contextValue: new OperationContext(world, caller, {
         timings,
-        telemetry,
+        onCall,
         isSubscription,
         budget,
         closed: wire.ended,

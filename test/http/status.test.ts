@@ -163,6 +163,18 @@ describe('/metrics', () => {
     });
   });
 
+  test('counts under none, and logs without an operation, what turns out to be no request after all', async () => {
+    const { url, account, logLines } = await start();
+    const client = await account();
+    const query = 'query ($id: ID = "x") { conversations { nodes { id } } conversation(id: $id) { id } }';
+    const { errors, headers } = await client.graphql(query, { id: null });
+    expect(errors).toMatchObject([{ extensions: { code: 'VALIDATION_FAILED' } }]);
+    expect(calls(await scrape(url))).toEqual({ '{face="graphql",operation="none",code="VALIDATION_FAILED"}': 1 });
+    const line = logLines.find(({ requestId }) => requestId === headers['x-request-id']);
+    expect(line).toMatchObject({ msg: 'request', path: '/graphql' });
+    expect(line).not.toHaveProperty('operation');
+  });
+
   test('counts what is refused before it comes to an operation, and has no series for what a client makes up', async () => {
     const { url, account, clientFor } = await start();
     const client = await account({ requestsPerHour: 2 });

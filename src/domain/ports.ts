@@ -77,7 +77,7 @@ export type CallCode = ErrorCode | 'OK';
 /** Is told of what the service does, so that its operator can see how it fares. Telling it must cost next to nothing. */
 export interface Telemetry {
   /**
-   * An operation was called, or a request was refused before it came to one.
+   * An operation was called, a request was refused before it came to one, or something failed between them.
    * @param operation its name; undefined where there was none
    */
   called(face: Face, operation: string | undefined, code: CallCode, durationMs: number): void;

@@ -1,6 +1,6 @@
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { codeOf } from '../domain/errors.ts';
+import { codeOf, DomainError } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { CallCode, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
@@ -16,6 +16,24 @@ export interface ContextOptions {
   readonly budget?: AnswerBudget | undefined;
   /** Whether the operation is a subscription, which outlives what it has loaded. */
   readonly isSubscription: boolean;
+}
+
+/** The errors that were counted. */
+const counted = new WeakSet<object>();
+
+/**
+ * Whether an error in an answer is still to be counted: as what no call has ended with, like one at an edge, and only
+ * the first time, in however many places it is told.
+ */
+export function isUncounted(error: unknown): boolean {
+  const cause = causeOf(error);
+  if (counted.has(cause)) return false;
+  counted.add(cause);
+  return true;
+}
+
+function causeOf(error: unknown): object {
+  return Object((error instanceof DomainError ? error.cause : undefined) ?? error);
 }
 
 /**
@@ -72,7 +90,10 @@ export class OperationContext implements GraphQLContext {
     const called = work();
     void called.then(
       () => tell('OK'),
-      (error: unknown) => tell(codeOf(error)),
+      (error: unknown) => {
+        counted.add(causeOf(error));
+        tell(codeOf(error));
+      },
     );
     return called;
   }

@@ -35,14 +35,14 @@ export interface PresentOptions {
   readonly requestId: string;
   /** Whether the whole request failed, so that no field of it has an answer. */
   readonly requestFailed: boolean;
-  /** Told of what the caller is not told: the cause of an error that nobody meant to give. */
-  readonly onUnexpected: (cause: unknown) => void;
+  /** Told of an error that its operator should look into, whose cause the caller is not told. */
+  readonly onTrouble: (error: DomainError) => void;
 }
 
 /** The GraphQL form of any error: a code of the closed set, the request's id, and nothing of the inside. */
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
   const known = domainErrorOf(error, options.requestFailed);
-  if (isTrouble(known)) options.onUnexpected(known.cause ?? known);
+  if (isTrouble(known)) options.onTrouble(known);
   const { faults, oldestCursor } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
   const spelt = (sentence: string): string => asSpeltHere(sentence, error.nodes);

@@ -131,7 +131,8 @@ builder.objectField(Conversation, 'messages', (t) =>
       before: t.arg.string({ description: 'Stop before this cursor.' }),
       offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
     },
-    resolve: (conversation, args, context) => messagesOf(conversation, args, context),
+    resolve: (conversation, args, context) =>
+      context.standIn(listMessages, () => messagesOf(conversation, args, context)),
   }),
 );
 

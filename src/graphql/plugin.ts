@@ -12,7 +12,7 @@ import { DomainError, type ErrorCode } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
-import { type ContextOptions, OperationContext } from './context.ts';
+import { type ContextOptions, isUncounted, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
 import { maxBatch } from './limits.ts';
@@ -83,10 +83,14 @@ export function useGraphQL(
     const { errors } = result;
     if (errors === undefined) return result;
     const { requestId, traceId } = exchange;
-    const onUnexpected = (cause: unknown): void => log.error({ requestId, traceId, err: cause }, 'request failed');
+    const onTrouble = (error: DomainError): void => {
+      log.error({ requestId, traceId, err: error.cause ?? error }, 'request failed');
+      // A request that has called nothing is counted as a whole.
+      if (exchange.operation !== undefined && isUncounted(error)) telemetry.called('graphql', undefined, error.code, 0);
+    };
     const requestFailed = !('data' in result) && !isSubscribing(errors);
     const presented = errors.map((error) =>
-      presentError(asGraphQLError(error), { requestId, requestFailed, onUnexpected }),
+      presentError(asGraphQLError(error), { requestId, requestFailed, onTrouble }),
     );
     exchange.code ??= presented[0]?.extensions['code'] as ErrorCode;
     return { ...result, errors: presented };

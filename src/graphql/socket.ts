@@ -21,7 +21,7 @@ import type { Caller } from '../domain/caller.ts';
 import { codeOf, DomainError, isTrouble } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
-import { type ContextOptions, OperationContext } from './context.ts';
+import { type ContextOptions, isUncounted, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { codeOfRefusal, presentError } from './errors.ts';
 import { type Deliver, FanOut } from './fan-out.ts';
@@ -165,9 +165,18 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   const fanOut = new FanOut();
   const onCall: ContextOptions['onCall'] = (...call) => telemetry.called('socket', ...call);
 
-  function present(errors: readonly GraphQLError[], extra: Extra): GraphQLFormattedError[] {
+  /** @param count told of trouble that is not counted yet */
+  function present(
+    errors: readonly GraphQLError[],
+    extra: Extra,
+    count?: (error: DomainError) => void,
+  ): GraphQLFormattedError[] {
     extra.requestId ??= requestIdOf(extra.givenRequestId);
-    const options = { requestId: extra.requestId, requestFailed: false, onUnexpected: onError };
+    const onTrouble = (error: DomainError): void => {
+      onError(error.cause ?? error);
+      count?.(error);
+    };
+    const options = { requestId: extra.requestId, requestFailed: false, onTrouble };
     return errors.map((error) => presentError(error, options).toJSON());
   }
 
@@ -286,7 +295,9 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
 
     onNext({ extra }, _id, _payload, _args, result): FormattedExecutionResult | undefined {
       if (result.errors === undefined) return undefined;
-      const errors = present(result.errors, extra);
+      const errors = present(result.errors, extra, (error) => {
+        if (isUncounted(error)) telemetry.called('socket', undefined, error.code, 0);
+      });
       return result.data === undefined ? { errors } : { data: result.data, errors };
     },
 

@@ -163,6 +163,40 @@ describe('/metrics', () => {
     });
   });
 
+  test('counts what fails inside an answer, once each time and on both faces of GraphQL', async () => {
+    const { url, account, databasePath } = await start();
+    const client = await account();
+    const sent = { message: { sender: 'visitor', content: 'hello' } };
+    const { body } = await client.rest('POST', '/conversations', { body: sent });
+    await client.rest('POST', '/conversations', { body: sent });
+    const list = '{ conversations { nodes { messages { nodes { id } } } } }';
+    expect((await client.graphql(list)).errors).toBeUndefined();
+    // Somebody has been at the database: no reading of messages can succeed.
+    const database = new Database(databasePath);
+    database.exec('ALTER TABLE messages RENAME TO elsewhere');
+    database.close();
+    const atEdges = `{ account { id } nodes(ids: ["${body.messages[0].id}", "${body.messages[0].id}"]) { id } }`;
+    expect(
+      (await client.graphql('{ conversations { nodes { messages(last: 1) { nodes { id } } } } }')).errors,
+    ).toHaveLength(2);
+    expect((await client.graphql(atEdges)).errors).toHaveLength(2);
+    expect((await client.graphql(`{ node(id: "${body.messages[0].id}") { id } }`)).errors).toHaveLength(1);
+    const socket = await new RawSocket(url).init(client.secret);
+    onTestFinished(() => socket.socket.terminate());
+    socket.subscribe('1', atEdges);
+    await socket.first('1', 'complete');
+    const inGraphQL = Object.entries(calls(await scrape(url))).filter(([labels]) => !labels.includes('"rest"'));
+    expect(Object.fromEntries(inGraphQL)).toEqual({
+      '{face="graphql",operation="listConversations",code="OK"}': 2,
+      '{face="graphql",operation="listMessages",code="OK"}': 2,
+      '{face="graphql",operation="listMessages",code="INTERNAL"}': 2,
+      '{face="graphql",operation="getAccount",code="OK"}': 1,
+      '{face="graphql",operation="none",code="INTERNAL"}': 2,
+      '{face="socket",operation="getAccount",code="OK"}': 1,
+      '{face="socket",operation="none",code="INTERNAL"}': 1,
+    });
+  });
+
   test('counts under none, and logs without an operation, what turns out to be no request after all', async () => {
     const { url, account, logLines } = await start();
     const client = await account();

@@ -97,12 +97,8 @@ function retryAfterOf({ retryAfterSeconds }: ErrorFacts): { retryAfterSeconds?: 
   return retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
 }
 
-/** The code that an operation on a socket is refused with. */
-export function codeOfRefusal(error: GraphQLError): ErrorCode {
-  return domainErrorOf(error, false).code;
-}
-
-function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError {
+/** What an error of GraphQL is in the service's own words. */
+export function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError {
   for (
     let cause: unknown = error;
     cause instanceof Error;

@@ -18,12 +18,12 @@ import type { Origins } from '../access/origins.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
-import { codeOf, DomainError, isTrouble } from '../domain/errors.ts';
+import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { type ContextOptions, isUncounted, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
-import { codeOfRefusal, presentError } from './errors.ts';
+import { domainErrorOf, presentError } from './errors.ts';
 import { type Deliver, FanOut } from './fan-out.ts';
 import { asGraphQLError, executeWithin, refusalsOf } from './requests.ts';
 import { closeCodes, maxAtOnce, Wire } from './wire.ts';
@@ -160,10 +160,35 @@ export function attachSocket(server: Server, world: World, options: SocketOption
 }
 
 function protocolOptions(world: World, options: SocketOptions): ServerOptions<Record<string, unknown>, Extra> {
-  const { schema, documents, door, sessions, timings, telemetry, onError } = options;
+  const { schema, documents, door, sessions, timings, telemetry, log } = options;
 
   const fanOut = new FanOut();
   const onCall: ContextOptions['onCall'] = (...call) => telemetry.called('socket', ...call);
+
+  function requestIdFor(extra: Extra): string {
+    extra.requestId ??= requestIdOf(extra.givenRequestId);
+    return extra.requestId;
+  }
+
+  function logTrouble(extra: Extra, error: DomainError): void {
+    log.error({ requestId: requestIdFor(extra), err: error.cause ?? error }, 'request failed');
+  }
+
+  /** Notes that a hello or an operation was refused, before any operation of the domain was called. */
+  function refused(extra: Extra, error: DomainError, startedMs: number): void {
+    const durationMs = performance.now() - startedMs;
+    telemetry.called('socket', undefined, error.code, durationMs);
+    log[error.facts.isToldInSum === true ? 'debug' : 'info'](
+      {
+        requestId: requestIdFor(extra),
+        path: '/graphql',
+        accountId: extra.caller?.account.id,
+        code: error.code,
+        durationMs: Math.round(durationMs * 100) / 100,
+      },
+      'socket request refused',
+    );
+  }
 
   /** @param count told of trouble that is not counted yet */
   function present(
@@ -171,12 +196,12 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     extra: Extra,
     count?: (error: DomainError) => void,
   ): GraphQLFormattedError[] {
-    extra.requestId ??= requestIdOf(extra.givenRequestId);
+    const requestId = requestIdFor(extra);
     const onTrouble = (error: DomainError): void => {
-      onError(error.cause ?? error);
+      logTrouble(extra, error);
       count?.(error);
     };
-    const options = { requestId: extra.requestId, requestFailed: false, onTrouble };
+    const options = { requestId, requestFailed: false, onTrouble };
     return errors.map((error) => presentError(error, options).toJSON());
   }
 
@@ -269,9 +294,10 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
         door.refuseForeignPage(caller, arrival);
         extra.caller = caller;
       } catch (error) {
-        telemetry.called('socket', undefined, codeOf(error), performance.now() - startedMs);
-        if (error instanceof DomainError && error.code !== 'UNAVAILABLE') return false;
-        if (!(error instanceof DomainError) || isTrouble(error)) onError(error);
+        const known = error instanceof DomainError ? error : internal(error);
+        refused(extra, known, startedMs);
+        if (isTrouble(known)) logTrouble(extra, known);
+        else if (known.code !== 'UNAVAILABLE') return false;
         wire.close(closeCodes.tryAgain, 'Try again later');
         return true;
       }
@@ -286,10 +312,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       const startedMs = performance.now();
       const admitted = await admit(extra, id, payload);
       // What is let in calls operations, which are told of one by one.
-      if (isRefused(admitted)) {
-        const code = admitted[0] === undefined ? 'INTERNAL' : codeOfRefusal(admitted[0]);
-        telemetry.called('socket', undefined, code, performance.now() - startedMs);
-      }
+      if (isRefused(admitted)) refused(extra, domainErrorOf(admitted[0], false), startedMs);
       return admitted;
     },
 
@@ -307,7 +330,9 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   };
 }
 
-function isRefused(admitted: SocketArgs | readonly GraphQLError[]): admitted is readonly GraphQLError[] {
+function isRefused(
+  admitted: SocketArgs | readonly GraphQLError[],
+): admitted is readonly [GraphQLError, ...GraphQLError[]] {
   return Array.isArray(admitted);
 }
 

@@ -579,6 +579,41 @@ function started(conversationId: string | null = null) {
   } as const;
 }
 
+describe('the log has under the request’s id that an error names', () => {
+  test('the cause of what nobody meant to give', async () => {
+    const own = await startOwn({});
+    const client = await own.account();
+    const { id } = (await startConversation(client)).body;
+    const database = new Database(own.databasePath);
+    database.exec('ALTER TABLE messages RENAME TO elsewhere');
+    database.close();
+    const socket = await open({}, own.url).init(client.secret);
+    socket.subscribe('1', `{ conversation(id: "${id}") { messages { nodes { id } } } }`);
+    const [error] = (await socket.first('1', 'next')).payload.errors;
+    expect(error.extensions).toMatchObject({ code: 'INTERNAL', requestId: expect.any(String) });
+    const { requestId } = error.extensions;
+    const lines = own.logLines.filter((line) => line['requestId'] === requestId);
+    expect(lines).toMatchObject([{ level: 'error', msg: 'request failed' }]);
+    expect(JSON.stringify(lines)).toContain('no such table');
+  });
+
+  test('that an operation was refused, or a hello', async () => {
+    const client = await server.account();
+    const socket = await open({ headers: { 'x-request-id': 'my-socket' } }).init(client.secret);
+    socket.subscribe('1', '{ nothing }');
+    const [error] = (await socket.first('1', 'error')).payload;
+    expect(error.extensions.requestId).toBe('my-socket');
+    const stranger = await open({ headers: { 'x-request-id': 'no-socket' } }).opened();
+    stranger.send({ type: 'connection_init', payload: { authorization: 'Bearer cs_nobody' } });
+    await stranger.closed;
+    const refused = { path: '/graphql', msg: 'socket request refused' };
+    expect(server.logLines.filter(({ msg }) => msg === refused.msg)).toMatchObject([
+      { ...refused, requestId: 'my-socket', accountId: client.account.id, code: 'VALIDATION_FAILED' },
+      { ...refused, requestId: 'no-socket', code: 'UNAUTHENTICATED' },
+    ]);
+  });
+});
+
 describe('what a socket costs', () => {
   test('queries, mutations and subscriptions count 1 each; events, pings and hellos nothing', async () => {
     const client = await server.account();

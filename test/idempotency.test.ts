@@ -321,7 +321,8 @@ describe('a key', () => {
       const inHeader = await client.rest('POST', path, { body, headers: { 'idempotency-key': 'k' } });
       expect(inHeader.body, path).toMatchObject({
         code: 'VALIDATION_FAILED',
-        errors: [{ pointer: '/idempotencyKey', detail: 'is not known here' }],
+        detail: 'The header `Idempotency-Key` is not known here.',
+        errors: [{ pointer: '/idempotencyKey', header: 'Idempotency-Key', detail: 'is not known here' }],
       });
       const inBody = await client.rest('POST', path, { body: { ...body, idempotencyKey: 'k' } });
       expect(inBody.body, path).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ pointer: '/idempotencyKey' }] });

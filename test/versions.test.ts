@@ -209,7 +209,8 @@ describe('If-Match', () => {
         expect(answer.status).toBe(400);
         expect(answer.body).toMatchObject({
           code: 'VALIDATION_FAILED',
-          errors: [{ pointer: '/expectedVersion', detail: expect.stringContaining('`If-Match`') }],
+          detail: 'The header `If-Match` must hold tags, as `ETag` gave them, or a star.',
+          errors: [{ pointer: '/expectedVersion', header: 'If-Match', detail: expect.any(String) }],
         });
       }
       expect((await read(id)).body.version).toBe(1);
@@ -229,7 +230,10 @@ describe('If-Match', () => {
       for (const tag of ['"1"', '*', 'W/"1"']) {
         const answer = await client.rest(method, path, { ...(body && { body }), headers: { 'if-match': tag } });
         expect([answer.status, answer.body.code], `${method} ${path}`).toEqual([400, 'VALIDATION_FAILED']);
-        expect(answer.body.errors).toMatchObject([{ pointer: '/expectedVersion' }]);
+        expect(answer.body).toMatchObject({
+          detail: 'The header `If-Match` is not known here.',
+          errors: [{ pointer: '/expectedVersion', header: 'If-Match' }],
+        });
       }
     }
   });
@@ -239,6 +243,11 @@ describe('If-Match', () => {
     const { body } = await change(id, { subject: 'x', expectedVersion: 1 });
     expect(body).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ pointer: '/expectedVersion' }] });
     expect(body.errors[0].detail).toContain('`If-Match`');
+    const both = await change(id, { subject: 'x', expectedVersion: 1 }, { 'if-match': 'none' });
+    expect(both.body.errors).toEqual([
+      expect.not.objectContaining({ header: 'If-Match' }),
+      expect.objectContaining({ header: 'If-Match' }),
+    ]);
   });
 });
 

@@ -90,6 +90,8 @@ export interface Fault {
   readonly pointer: string;
   /** The query parameter that brought it, when it came in a URL. */
   readonly parameter?: string;
+  /** The header that brought it, where HTTP has a place for it. */
+  readonly header?: string;
   /** A sentence that says what is wrong and, where it can, what would be right. */
   readonly detail: string;
 }
@@ -162,6 +164,7 @@ export function validationFailed(faults: readonly Fault[]): DomainError {
 }
 
 function nameOf(fault: Fault): string {
+  if (fault.header !== undefined) return `The header \`${fault.header}\``;
   const name = fault.parameter ?? fault.pointer.slice(1);
   return name === '' ? 'The input' : `\`${name}\``;
 }

@@ -12,7 +12,7 @@ import type { EventSubscription } from '../domain/events.ts';
 import type { World } from '../domain/ports.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
 import { inputOfHeaders, isKnown } from './headers.ts';
-import { type InputReader, inputReader, namingParameters } from './input.ts';
+import { type InputReader, inputReader, namingSources } from './input.ts';
 import { createPages, type Page } from './pages.ts';
 import { answersTo, type Probes } from './probes.ts';
 import { problemReply } from './problem.ts';
@@ -84,14 +84,15 @@ export function answerRest(
     operation.authorise(caller);
     // One that takes no body is read all the same, for what is asked of a deletion must not be passed over.
     const body = route.method === 'GET' ? undefined : await exchange.readJson();
+    const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
+    const inHeaders = inputOfHeaders(exchange.req, route);
+    const found = [...faults, ...inHeaders.faults];
+    Object.assign(input, inHeaders.input);
+    const deprecation = soonest(target.deprecated, input);
+    if (deprecation !== undefined) exchange.deprecation ??= deprecation;
+    let replayed = false;
     try {
-      const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
-      const inHeaders = inputOfHeaders(exchange.req, route);
-      Object.assign(input, inHeaders.input);
-      const deprecation = soonest(target.deprecated, input);
-      if (deprecation !== undefined) exchange.deprecation ??= deprecation;
-      let replayed = false;
-      const parsed = operation.parse(input, [...faults, ...inHeaders.faults]);
+      const parsed = operation.parse(input, found);
       const output = await operation.run(world, caller, parsed, () => {
         replayed = true;
       });
@@ -103,7 +104,8 @@ export function answerRest(
       }
       return replyOf(route, output, await route.answer(output, { caller, json }), exchange, replayed);
     } catch (error) {
-      throw error instanceof DomainError ? namingParameters(route, error) : error;
+      if (!(error instanceof DomainError)) throw error;
+      throw namingSources(error, { route, inHeaders: inHeaders.input, found });
     }
   }
 

@@ -26,13 +26,18 @@ export function inputOfHeaders(
   if (method !== 'GET' && headers['if-match'] !== undefined) {
     const version = versionsOf(headers['if-match']);
     if (version === undefined) {
-      const detail = 'the header `If-Match` must hold tags, as `ETag` gave them, or a star';
-      faults.push({ pointer: pointer(['expectedVersion']), detail });
+      const detail = 'must hold tags, as `ETag` gave them, or a star';
+      faults.push({ pointer: pointer(['expectedVersion']), header: 'If-Match', detail });
     } else {
       input['expectedVersion'] = version;
     }
   }
   return { input, faults };
+}
+
+/** The header that a field came in, of those whose headers hold it. */
+export function headerOf(field: string, inHeaders: object): string | undefined {
+  return Object.hasOwn(inHeaders, field) ? (fieldsInHeaders.get(field) ?? 'Last-Event-ID') : undefined;
 }
 
 /** No version: what a tag that this service has not made is compared with. */

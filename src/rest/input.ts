@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { DomainError, type Fault, maxFaults, pointer } from '../domain/errors.ts';
-import { fieldsInHeaders } from './headers.ts';
+import { DomainError, type Fault, maxFaults, pointer, validationFailed } from '../domain/errors.ts';
+import { fieldsInHeaders, headerOf } from './headers.ts';
 import type { Route } from './routes.ts';
 
 /** Where the parts of an operation's input lie in a REST request. */
@@ -127,13 +127,24 @@ function readBody(
   }
 }
 
-/** Marks the faults of fields that came in the query as such. */
-export function namingParameters(route: Route, error: DomainError): DomainError {
-  if (route.body !== 'none' || error.facts.faults === undefined) return error;
-  const inQuery = fieldsOf(route);
-  const faults = error.facts.faults.map((fault) => {
-    const [name = ''] = fault.pointer.slice(1).split('/'); // without the place in a list
-    return fault.parameter === undefined && inQuery.has(name) ? { ...fault, parameter: name } : fault;
-  });
-  return new DomainError(error.code, error.message, { ...error.facts, faults });
+/**
+ * Names the faults of fields that came in the query or in headers as the client knows them.
+ * @param found the faults that were found while reading: they say themselves where they lie
+ */
+export function namingSources(
+  error: DomainError,
+  { route, inHeaders, found }: { route: Route; inHeaders: object; found: readonly Fault[] },
+): DomainError {
+  const { faults } = error.facts;
+  if (faults === undefined) return error;
+  const inQuery = route.body === 'none' ? fieldsOf(route) : undefined;
+  return validationFailed(
+    faults.map((fault) => {
+      if (found.includes(fault)) return fault;
+      const [name = ''] = fault.pointer.slice(1).split('/'); // without the place in a list
+      const header = headerOf(name, inHeaders);
+      if (header !== undefined) return { ...fault, header };
+      return inQuery?.has(name) === true ? { ...fault, parameter: name } : fault;
+    }),
+  );
 }

@@ -42,8 +42,10 @@ export function problemOf(
     ...(faults === undefined
       ? {}
       : {
-          errors: faults.map(({ pointer, parameter, detail }) =>
-            parameter === undefined ? { pointer, detail } : { parameter, detail },
+          errors: faults.map(({ pointer, parameter, header, detail }) =>
+            parameter === undefined
+              ? { pointer, ...(header !== undefined && { header }), detail }
+              : { parameter, detail },
           ),
         }),
   };

@@ -74,7 +74,8 @@ export const problemShape = z
     errors: z
       .array(
         z.object({
-          pointer: z.string().optional().describe('Where in the body: a JSON Pointer (RFC 6901).'),
+          pointer: z.string().optional().describe('Where in the input: a JSON Pointer (RFC 6901).'),
+          header: z.string().optional().describe('Which header brought it, beside `pointer`.'),
           parameter: z.string().optional().describe('Which query parameter, in place of `pointer`.'),
           detail: z.string().describe('What is wrong with it and, where it can be said, what would be right.'),
         }),

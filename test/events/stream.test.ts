@@ -176,7 +176,11 @@ describe('GET /v1/events/stream', () => {
       request: 'what is no cursor in Last-Event-ID',
       headers: { 'last-event-id': 'nonsense' },
       status: 400,
-      body: { code: 'VALIDATION_FAILED' },
+      body: {
+        code: 'VALIDATION_FAILED',
+        detail: 'The header `Last-Event-ID` is not a cursor of the event log.',
+        errors: [{ pointer: '/after', header: 'Last-Event-ID', detail: 'is not a cursor of the event log' }],
+      },
     },
     {
       request: 'a cursor of another log',

@@ -7,6 +7,7 @@ import type { RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import type { Origins } from './origins.ts';
+import { withoutSecrets } from './secrets.ts';
 
 /** What a face answers to a request. */
 export interface Reply {
@@ -83,7 +84,7 @@ export class Responder {
         requestId,
         traceId: exchange.traceId,
         method: exchange.method,
-        path: exchange.path,
+        path: withoutSecrets(exchange.path),
         operation: exchange.operation,
         accountId: account?.id,
         status,

@@ -15,6 +15,7 @@ import type { Arrival, Door } from '../access/admit.ts';
 import { answerBare, type WholeReply } from '../access/bare.ts';
 import { arrivalOf, requestIdOf } from '../access/exchange.ts';
 import type { Origins } from '../access/origins.ts';
+import { withoutSecrets } from '../access/secrets.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
@@ -101,7 +102,8 @@ export function attachSocket(server: Server, world: World, options: SocketOption
     socket.once('finish', () => socket.destroy());
     answerBare(socket, requestId, { ...reply, headers: { ...reply.headers, ...more } });
     telemetry.called('socket', undefined, error.code, 0);
-    log.info({ requestId, path, origin: headers.origin, status: error.status }, 'socket refused');
+    const facts = { requestId, path: withoutSecrets(path), origin: headers.origin, status: error.status };
+    log.info(facts, 'socket refused');
   }
 
   function open(socket: WebSocket, connection: Duplex, request: IncomingMessage): void {

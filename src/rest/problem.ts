@@ -1,5 +1,6 @@
 import type { WholeReply } from '../access/bare.ts';
 import { headersOfError } from '../access/respond.ts';
+import { withoutSecrets } from '../access/secrets.ts';
 import { type DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
 import type { Problem } from './shapes.ts';
 
@@ -35,7 +36,7 @@ export function problemOf(
     title: errorCodes[error.code].title,
     status: error.status,
     detail: error.message,
-    ...(path === undefined ? {} : { instance: path }),
+    ...(path === undefined ? {} : { instance: withoutSecrets(path) }),
     code: error.code,
     requestId,
     ...(error.facts.oldestCursor === undefined ? {} : { oldestCursor: error.facts.oldestCursor }),

@@ -11,6 +11,7 @@ import { messagesById } from '../../src/domain/messages.ts';
 import { type OperationName, operations } from '../../src/domain/operations.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { commandLine } from '../cli/program.ts';
+import { openWire, requestText } from '../http/wire.ts';
 import { type Client, clientOf, type GraphQLResponse } from '../support/client.ts';
 import { TestClock } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -462,6 +463,31 @@ describe('secrets and contents', () => {
     expect(lines.some((line) => line.includes('"status":201'))).toBe(true);
     expect(lines.filter((line) => line.includes(account.secret.slice(3, 20)))).toEqual([]);
     expect(lines.filter((line) => line.includes(content))).toEqual([]);
+  });
+
+  test('the log and errors show of a secret in a path how it begins, and nothing of what comes then', async () => {
+    const inside = 'Wm9uZS1vZi1ub2JvZHk_aW4tbm8tbG9n-c2VjcmV0';
+    const paths: [sent: string, shown: string][] = [
+      [`/v1/api-keys/cs_${inside}`, '/v1/api-keys/cs_***'],
+      [`/v1/api-keys/%63s%5f${inside}`, '/v1/api-keys/cs_***'],
+      [`/v1/api-keys/%zz%63s_${inside}/x`, '/v1/api-keys/%zzcs_***'],
+      [`/cs_${inside}/cs_${inside}`, '/cs_***'],
+      [`/v1/webhooks/whsec_a/b+${inside}=/test`, '/v1/webhooks/whsec_***'],
+      [`/v1/conversations/eyJhbGciOiJIUzI1NiJ9.${inside}.${inside}`, '/v1/conversations/eyJ***'],
+      ['/v1/conversations/conv_%C3%A9', '/v1/conversations/conv_%C3%A9'],
+    ];
+    const upgrade = { Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13' };
+    for (const headers of [{ ...bearer(account.secret), Connection: 'close' }, upgrade]) {
+      for (const [sent, shown] of paths) {
+        const before = server.logLines.length;
+        const wire = openWire(server.url);
+        await wire.send(requestText('DELETE', sent, { headers }));
+        expect(JSON.parse((await wire.response()).body).instance).toBe(shown);
+        await wire.ended;
+        expect(server.logLines.slice(before)).toMatchObject([{ path: shown }]);
+      }
+    }
+    expect(server.logLines.filter((line) => JSON.stringify(line).includes(inside))).toEqual([]);
   });
 });
 

@@ -602,6 +602,8 @@ const lists: ListCase[] = [
     '+002026-11-21T06:12:00Z',
     '2026-11-21T06:12:00Z\0',
     '2026-11-21T06:12:00ZZ',
+    '9999-12-31T23:59:59-00:01',
+    '0000-01-01T00:00:00+00:01',
     '9'.repeat(5_000),
   ].flatMap((time): ListCase[] => [
     [`createdAfter=${encodeURIComponent(time)}`, { createdAfter: time }, '/createdAfter'],

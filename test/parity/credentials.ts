@@ -64,6 +64,15 @@ export const credentialsCases: readonly Case[] = [
     check: ({ expiresAt }) => expect(expiresAt).toBe('2030-01-01T00:00:00.000Z'),
   },
   {
+    name: 'creating a key that expires after the year 9999 of UTC is refused',
+    rest: () => ['POST', '/api-keys', { name: 'far', expiresAt: '9999-12-31T23:59:59-23:59' }],
+    graphql: () => [
+      'mutation { result: createApiKey(input: { name: "far", expiresAt: "9999-12-31T23:59:59-23:59" }) { apiKey { id } } }',
+    ],
+    expected: 'VALIDATION_FAILED',
+    pointers: ['/expiresAt'],
+  },
+  {
     name: 'creating a key that has expired already is refused',
     rest: () => ['POST', '/api-keys', { name: 'late', expiresAt: '2020-01-01T00:00:00Z' }],
     graphql: () => [

@@ -6,6 +6,11 @@ import { protocolFault } from './protocol.ts';
 
 export const maxBodyBytes = 1024 * 1024;
 
+/** Whether a body is announced. Only at the end of its chunks is it known whether there is anything in it. */
+export function announcesBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
+}
+
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
 
 /**
@@ -17,12 +22,12 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
 export async function readJson(req: IncomingMessage): Promise<unknown> {
   const declared = req.headers['content-length'];
   if (declared !== undefined && Number(declared) > maxBodyBytes) throw tooLarge();
+  if (!announcesBody(req)) return undefined;
   const chunked = req.headers['transfer-encoding'] !== undefined;
-  if (!chunked && (declared === undefined || declared === '0')) return undefined;
   if (!chunked) requireJson(req);
   const bytes = await readBytes(req);
   if (bytes.length === 0) return undefined;
-  // Only at the end of the chunks is it known whether there is anything that has a type.
+  // Of chunks it was not known before that there is anything that has a type.
   if (chunked) requireJson(req);
   return parseJson(bytes);
 }

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Door } from '../access/admit.ts';
+import { announcesBody } from '../access/body.ts';
 import type { Exchange } from '../access/exchange.ts';
 import type { Reply } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
@@ -82,8 +83,8 @@ export function answerRest(
     exchange.operation = operation.name;
     if (operation.deprecated !== undefined) exchange.deprecation = operation.deprecated;
     operation.authorise(caller);
-    // One that takes no body is read all the same, for what is asked of a deletion must not be passed over.
-    const body = route.method === 'GET' ? undefined : await exchange.readJson();
+    // One that takes no body is read all the same: what is asked of a deletion or a list must not be passed over.
+    const body = announcesBody(exchange.req) ? await exchange.readJson() : undefined;
     const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
     const inHeaders = inputOfHeaders(exchange.req, route);
     const found = [...faults, ...inHeaders.faults];

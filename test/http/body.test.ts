@@ -415,15 +415,34 @@ describe('where a request takes no body', () => {
       const text = requestText('DELETE', `/v1${one}`, { headers: { ...authorized(), ...headers } });
       expect((await send(text + rest)).status).toBe(204);
     }
+    expect(
+      (await send(requestText('GET', '/v1/account', { headers: { ...authorized(), ...headers } }) + rest)).status,
+    ).toBe(200);
   });
-});
 
-test('a body of a GET is not read, nor is it in the way of the next request', async () => {
-  const wire = openWire(server.url);
-  await wire.send(requestText('GET', '/v1/account', { headers: authorized(), body: '{"a":1}' }));
-  await wire.send(requestText('GET', '/nothing'));
-  expect((await wire.response()).status).toBe(200);
-  expect((await wire.response()).status).toBe(404);
+  test.each(['/conversations', '/events/stream', '/account'])('what a body asks of GET %s is refused', async (path) => {
+    const filters = { status: 'closed', types: ['lead.captured'] };
+    const { status, body } = await client.rest('GET', path, { body: filters });
+    expect([status, body.code]).toEqual([400, 'VALIDATION_FAILED']);
+    expect(body.errors).toEqual(
+      Object.keys(filters).map((name) => ({ pointer: `/${name}`, detail: 'is not known here' })),
+    );
+    const raw = (type: string, content: string) =>
+      client.rest('GET', path, { headers: { 'content-type': type }, body: content });
+    expect(codeOf(await raw('application/json', '['))).toBe('BAD_REQUEST');
+    expect(codeOf(await raw('text/plain', '{}'))).toBe('UNSUPPORTED_MEDIA_TYPE');
+    expect(codeOf(await raw('application/json', `{}${' '.repeat(mebibyte)}`))).toBe('PAYLOAD_TOO_LARGE');
+  });
+
+  test('that of a HEAD is refused too, and is not in the way of the next request', async () => {
+    const chunked = `${requestText('HEAD', '/v1/conversations', {
+      headers: { ...authorized(), 'Content-Type': 'application/json', 'Transfer-Encoding': 'chunked' },
+    })}13\r\n{"status":"closed"}\r\n0\r\n\r\n`;
+    const wire = openWire(server.url);
+    await wire.send(chunked + requestText('GET', '/v1/account', { headers: authorized() }));
+    expect((await wire.response(true)).status).toBe(400);
+    expect((await wire.response()).status).toBe(200);
+  });
 });
 
 describe('broken HTTP is refused without a trace, and the server lives on', () => {

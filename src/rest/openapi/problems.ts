@@ -5,7 +5,7 @@ import type { Route } from '../routes.ts';
 import { deprecationHeaders, headersNamed, limitHeaders } from './headers.ts';
 import type { OpenApiResponse, Reference } from './types.ts';
 
-/** Errors that any operation can give, and those that any whose body is read can. */
+/** Errors that any operation can give. A body is read also where none is taken, to be refused. */
 const errorsOfAll: readonly ErrorCode[] = [
   'VALIDATION_FAILED',
   'UNAUTHENTICATED',
@@ -13,16 +13,18 @@ const errorsOfAll: readonly ErrorCode[] = [
   'RATE_LIMITED',
   'INTERNAL',
   'UNAVAILABLE',
+  'BAD_REQUEST',
+  'PAYLOAD_TOO_LARGE',
+  'UNSUPPORTED_MEDIA_TYPE',
 ];
-const errorsOfBodies: readonly ErrorCode[] = ['BAD_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'];
 
 /** A response for each status that an error of the operation has, which names the codes that it can bring. */
 export function problemsOf(
   route: Route,
   problems: Record<string, OpenApiResponse>,
 ): Record<string, OpenApiResponse | Reference> {
-  const codes = [...route.operation.errors, ...errorsOfAll, ...(route.method === 'GET' ? [] : errorsOfBodies)];
-  const byStatus = Map.groupBy(new Set(codes), (code) => errorCodes[code].status);
+  const codes = new Set([...route.operation.errors, ...errorsOfAll]);
+  const byStatus = Map.groupBy(codes, (code) => errorCodes[code].status);
   // What fails before it is known what it calls does not say that this is deprecated.
   const deprecation = deprecationHeaders(route.operation, { always: false });
   return Object.fromEntries(

@@ -4,6 +4,7 @@ import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-y
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
 import type { Exchange } from '../access/exchange.ts';
+import { parametersOf } from '../access/query.ts';
 import type { Responder } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
@@ -240,11 +241,14 @@ function reads({ method }: Exchange): boolean {
 /** The parameters of a GET request. */
 function paramsOfQuery(query: string): GraphQLParams {
   const params = new Map<string, unknown>();
-  for (const [name, value] of new URLSearchParams(query)) {
+  for (const [name, value] of parametersOf(query)) {
     if (!['query', 'operationName', 'variables', 'extensions'].includes(name)) {
       throw new DomainError('BAD_REQUEST', `Unexpected parameter \`${name}\`.`);
     }
     if (params.has(name)) throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is given more than once.`);
+    if (value === undefined) {
+      throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not UTF-8 in percent-encoding.`);
+    }
     const isJson = name === 'variables' || name === 'extensions';
     params.set(name, value === '' ? undefined : isJson ? parseParameter(name, value) : value);
   }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { parametersOf } from '../access/query.ts';
 import { DomainError, type Fault, maxFaults, pointer, validationFailed } from '../domain/errors.ts';
 import { fieldsInHeaders, headerOf } from './headers.ts';
 import type { Route } from './routes.ts';
@@ -48,12 +49,7 @@ function readQuery(
   faults: Fault[],
 ): void {
   const seen = new Set<string>();
-  for (const pair of query.split('&')) {
-    if (pair === '') continue;
-    const mark = pair.indexOf('=');
-    const rawName = mark === -1 ? pair : pair.slice(0, mark);
-    const name = decode(rawName) ?? rawName;
-    const value = decode(pair.slice(rawName.length + 1));
+  for (const [name, value] of parametersOf(query)) {
     const field = fields.get(name);
     if (field === undefined) {
       if (!seen.has(name)) faults.push(parameterFault(name, 'is not a parameter of this request'));
@@ -69,15 +65,6 @@ function readQuery(
           : value;
     }
     seen.add(name);
-  }
-}
-
-/** Undefined for what is no percent-encoded UTF-8: URLSearchParams would put another text in its place. */
-function decode(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '));
-  } catch {
-    return undefined;
   }
 }
 

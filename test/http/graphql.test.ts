@@ -273,6 +273,9 @@ describe('GET', () => {
     const { status, body } = await get(`query=${query}&variables=${variables}&operationName=B`);
     expect(status).toBe(200);
     expect(body).toEqual({ data: { conversation: { status: 'PENDING' } } });
+    expect((await get('query=query+A%20%7B+__typename+%7D&&operationName=A')).body.data).toEqual({
+      __typename: 'Query',
+    });
   });
 
   test.each([
@@ -302,6 +305,9 @@ describe('GET', () => {
     ['a query twice', 'query=%7B__typename%7D&query=%7Baccount%7Bid%7D%7D'],
     ['a parameter that is mistyped', 'query=%7B__typename%7D&variable=%7B%7D'],
     ['__proto__', 'query=%7B__typename%7D&__proto__=x'],
+    ['a query that is not UTF-8', 'query=%7Bconversations(externalId:%22%FF%22)%7BtotalCount%7D%7D'],
+    ['variables in a broken encoding', 'query=%7B__typename%7D&variables=%7B%22a%22:%22100%%22%7D'],
+    ['a name that is not UTF-8', 'query=%7B__typename%7D&%FF=x'],
   ])('with %s is BAD_REQUEST', async (_, parameters) => {
     const response = await get(parameters);
     expect(response.status).toBe(400);

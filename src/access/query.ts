@@ -1,0 +1,25 @@
+/** A parameter's value is undefined where it is no percent-encoded UTF-8. */
+export type Parameter = readonly [name: string, value: string | undefined];
+
+/**
+ * The parameters of a query string, in their order. URLSearchParams would put another text in the place of what is no
+ * percent-encoded UTF-8, and nobody would be told.
+ */
+export function parametersOf(query: string): Parameter[] {
+  const parameters: Parameter[] = [];
+  for (const pair of query.split('&')) {
+    if (pair === '') continue;
+    const mark = pair.indexOf('=');
+    const name = mark === -1 ? pair : pair.slice(0, mark);
+    parameters.push([decode(name) ?? name, decode(pair.slice(name.length + 1))]);
+  }
+  return parameters;
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    return undefined;
+  }
+}

@@ -13,7 +13,15 @@ import { currentEventCursor, eventTypes, newDelivery, sequenceAt } from './event
 import { keyReused } from './idempotency.ts';
 import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';
-import { cursorInput, type List, limitInput, type NewestFirstReads, newestFirst, newestFirstInput } from './paging.ts';
+import {
+  checkStart,
+  cursorInput,
+  type List,
+  limitInput,
+  type NewestFirstReads,
+  newestFirst,
+  newestFirstInput,
+} from './paging.ts';
 import type { AttemptRange, Reads, Transaction } from './ports.ts';
 import { sampleEvent } from './sample-event.ts';
 import { timeInput, timestamp } from './time.ts';
@@ -99,7 +107,9 @@ export async function deliveriesById(
 }
 
 /** What a page of a delivery's attempts is asked for by. */
-export const attemptPageInput = z.strictObject({ limit: limitInput, after: cursorInput('attempt', [1]) });
+export const attemptPageInput = z
+  .strictObject({ limit: limitInput, after: cursorInput('attempt', [1]) })
+  .check(checkStart({ attempt: ['number'] }));
 
 /**
  * Attempts of many deliveries at once, each list in its order.

@@ -16,7 +16,15 @@ import { type Ids, idInput, idShape } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
-import { type CursorShapes, checkStart, decodeCursor, encodeCursor, type List, pageInput } from './paging.ts';
+import {
+  type CursorShapes,
+  checkStart,
+  decodeCursor,
+  encodeCursor,
+  faultOfCursor,
+  type List,
+  pageInput,
+} from './paging.ts';
 import { line, prose } from './text.ts';
 import { timeShape, timestamp } from './time.ts';
 
@@ -272,6 +280,11 @@ async function readRange(
 
 export function messageCursor(message: Message, sort: MessageSort = 'sequence'): string {
   return encodeCursor(sort, [message.sequence]);
+}
+
+/** What is wrong with a cursor of messages, or undefined. */
+export function messageCursorFault(cursor: string): string | undefined {
+  return faultOfCursor(cursor, 'sequence', cursorShapes.sequence);
 }
 
 /** @throws VALIDATION_FAILED */

@@ -85,6 +85,10 @@ export function decodeCursor(cursor: string, sort: string, shape: CursorShape, a
 }
 
 /** What is wrong with a cursor where one of this sort is to be, or undefined. */
+export function faultOfCursor(cursor: string, sort: string, shape: CursorShape): string | undefined {
+  return cursorFault(readCursor(cursor), sort, shape);
+}
+
 function cursorFault(read: ReadCursor | undefined, sort: string, shape: CursorShape | undefined): string | undefined {
   if (read !== undefined && read.sort !== sort) return `is a cursor of the sort \`${read.sort}\`, not of \`${sort}\``;
   const isWhole =

@@ -1,11 +1,12 @@
 import { descriptionsOf } from '../domain/descriptions.ts';
-import { validationFailed } from '../domain/errors.ts';
+import type { Fault } from '../domain/errors.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import type { Author, Message } from '../domain/messages.ts';
 import {
   authorShape,
   listMessages,
   messageCursor,
+  messageCursorFault,
   messageCursorSequence,
   messageShape,
   sendMessage,
@@ -90,16 +91,22 @@ async function messagesOf(
 ): Promise<Connection<Message>> {
   listMessages.authorise(caller);
   const { first, after, last, before, offset } = withoutNulls(args);
+  const faults: Fault[] = [];
   if (first !== undefined && last !== undefined) {
-    throw validationFailed([{ pointer: '/last', detail: 'cannot be used together with `first`' }]);
+    faults.push({ pointer: '/last', detail: 'cannot be used together with `first`' });
   }
+  const beforeFault = before === undefined ? undefined : messageCursorFault(before);
+  if (beforeFault !== undefined) faults.push({ pointer: '/before', detail: beforeFault });
   const limit = first ?? last;
-  const page = listMessages.parse({
-    conversationId: conversation.id,
-    ...(limit === undefined ? {} : { limit }),
-    ...(offset === undefined ? {} : { offset }),
-    ...(after === undefined ? {} : { after }),
-  });
+  const page = listMessages.parse(
+    {
+      conversationId: conversation.id,
+      ...(limit === undefined ? {} : { limit }),
+      ...(offset === undefined ? {} : { offset }),
+      ...(after === undefined ? {} : { after }),
+    },
+    faults,
+  );
   // Of a snapshot the messages are those of now, and none once it was erased.
   const { messageCount: count = 0 } = conversation.isSnapshot
     ? ((await loaders.conversation.load(conversation.id)) ?? {})

@@ -740,6 +740,22 @@ describe('bad parameters of a list are refused alike on both faces', () => {
     expectErrors(await client.post({ query }), invalid(pointer));
   });
 
+  test.each([
+    ['last: 2, after: "x", before: "y", offset: -1', ['/after', '/after', '/before', '/offset']],
+    ['first: 0, last: 2, before: "y"', ['/before', '/last', '/limit']],
+  ])('messages(%s) tells all that is wrong', async (args, pointers) => {
+    const query = `{ conversation(id: "${conversation.id}") { messages(${args}) { totalCount } } }`;
+    expectErrors(await client.post({ query }), invalid(...pointers));
+  });
+
+  test('attempts of a delivery tell all that is wrong', async () => {
+    const other = await server.account();
+    const hook = (await other.rest('POST', '/webhooks', { body: { url: 'https://example.com/hooks' } })).body;
+    const delivery = (await other.rest('POST', `/webhooks/${hook.id}/test`)).body;
+    const query = `{ delivery(id: "${delivery.id}") { attempts(first: 0, after: "x") { totalCount } } }`;
+    expectErrors(await other.post({ query }), invalid('/after', '/limit'));
+  });
+
   test('a cursor of messages in the other order is refused', async () => {
     const path = `/conversations/${conversation.id}/messages`;
     expectProblem(await client.rest('GET', `${path}?after=${cursors.newestMessages}`), invalid('/after'));

@@ -61,9 +61,10 @@ export const createToken = operation({
       .int({ error: 'must be an integer' })
       .min(60, { error: lifetimeFault })
       .max(maxTokenSeconds, { error: lifetimeFault })
-      .nullable()
-      .default(defaultTokenSeconds)
-      .describe('How long it is valid: 60 to 3600. It ends with its API key in any case.'),
+      .nullish()
+      .describe(
+        `How long it is valid: 60 to ${maxTokenSeconds}, by default ${defaultTokenSeconds}. It ends with its API key in any case.`,
+      ),
   }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage, tokens, now }, input): Promise<{ token: NewToken; eventCursor: string }> {

@@ -151,6 +151,14 @@ describe('openapi.json', () => {
     ]);
   });
 
+  test('has no default in what a body takes: generators of types would require such a field', () => {
+    const inputs = Object.entries(document.components.schemas).filter(([name]) => name.endsWith('Input'));
+    const preset = inputs.flatMap(([name, schema]) =>
+      propertiesOf(schema, name).flatMap(([path, property]) => ('default' in property ? [path] : [])),
+    );
+    expect(preset).toEqual([]);
+  });
+
   test('has examples that are valid, for every body', () => {
     const ajv = new Ajv2020({ strict: false, allErrors: true, validateSchema: false });
     formats(ajv);

@@ -48,8 +48,8 @@ export function answerRest(
   world: World,
   { door, sessions, timings, log, probes, publicUrl, routes = allRoutes }: RestOptions,
 ): (exchange: Exchange, res: ServerResponse) => Promise<Reply> {
-  const pageAt = createPages(routes, publicUrl);
   const publicPath = publicUrl === undefined ? '' : new URL(publicUrl).pathname.replace(/\/$/, '');
+  const pageAt = createPages(routes, publicUrl, publicPath);
   const probeAt = answersTo(probes);
   const json = new WrittenJson();
   const router = createRouter<Methods>();

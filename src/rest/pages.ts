@@ -14,14 +14,18 @@ export interface Page {
 const html = 'text/html; charset=utf-8';
 const maxAgeSeconds = 300;
 
-/** The pages that need no credential, by path. Each is made once, when it is first asked for. */
+/**
+ * The pages that need no credential, by path. Each is made once, when it is first asked for.
+ * @param publicPath the path of `publicUrl`, without a slash at its end
+ */
 export function createPages(
   routes: readonly Route[],
   publicUrl: string | undefined,
+  publicPath: string,
 ): (path: string) => Page | undefined {
   const document = once(() => openApiDocument(routes, publicUrl));
   const pages = new Map([
-    ['/', once(() => page(html, welcomePage))],
+    ['/', once(() => page(html, welcomePage(publicPath)))],
     ['/openapi.json', once(() => page('application/json; charset=utf-8', JSON.stringify(document())))],
     ['/docs', once(() => page(html, docsPage(document())))],
   ]);

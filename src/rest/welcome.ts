@@ -1,5 +1,8 @@
-/** The page at `/`: what this is, and where to go on. */
-export const welcomePage = `<!doctype html>
+/**
+ * The page at `/`: what this is, and where to go on.
+ * @param base the path that the service is reached under, without a slash at its end
+ */
+export const welcomePage = (base: string): string => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -16,11 +19,11 @@ export const welcomePage = `<!doctype html>
 <h1>Conversation service</h1>
 <p>Conversations, messages and events for client programs, through two faces of one service:</p>
 <ul>
-<li>REST under <code>/v1</code>, for example <code>GET /v1/conversations</code></li>
-<li>GraphQL at <a href="/graphql"><code>/graphql</code></a>, which opens GraphiQL in a browser</li>
+<li>REST under <code>${base}/v1</code>, for example <code>GET ${base}/v1/conversations</code></li>
+<li>GraphQL at <a href="${base}/graphql"><code>${base}/graphql</code></a>, which opens GraphiQL in a browser</li>
 </ul>
-<p>Each operation is explained in <a href="/docs">the documentation</a>, which programs can read as
-<a href="/openapi.json"><code>openapi.json</code></a>.</p>
+<p>Each operation is explained in <a href="${base}/docs">the documentation</a>, which programs can read as
+<a href="${base}/openapi.json"><code>openapi.json</code></a>.</p>
 <p>Every request carries a credential: <code>Authorization: Bearer cs_…</code></p>
 </body>
 </html>

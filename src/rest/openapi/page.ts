@@ -37,7 +37,7 @@ interface Entry {
   readonly operation: OpenApiOperation;
 }
 
-/** Shows an OpenAPI document of this service. */
+/** Shows an OpenAPI document of this service, which lies beside the page. */
 export function docsPage(document: OpenApiDocument): string {
   const entries = Object.entries(document.paths).flatMap(([path, item]) =>
     methods.flatMap((method): Entry[] =>
@@ -67,7 +67,7 @@ ${links(schemas.map(([name]) => name))}
 <main id="top">
 <h1>${text(document.info.title)} <small>${text(document.info.version)}</small></h1>
 ${prose(document.info.description)}
-<p>As a document for programs: <a href="/openapi.json">openapi.json</a></p>
+<p>As a document for programs: <a href="openapi.json">openapi.json</a></p>
 ${document.tags
   .map(
     ({ name, description }) =>

@@ -9,7 +9,7 @@ import {
   startedAnew,
 } from './delivery.ts';
 import { DomainError, notFound } from './errors.ts';
-import { currentEventCursor, eventTypes, newDelivery, sequenceAt } from './events.ts';
+import { currentEventCursor, eventTypes, isEventCursor, newDelivery, sequenceAt } from './events.ts';
 import { keyReused } from './idempotency.ts';
 import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';
@@ -219,6 +219,9 @@ export const recoverWebhook = operation({
     id: idInput('webhook').describe('The webhook’s id.'),
     since: z
       .string({ error: 'must be a string' })
+      .refine((since) => timeInput.safeParse(since).success || isEventCursor(since), {
+        error: 'must be an RFC 3339 time or a cursor of the event log',
+      })
       .describe(
         'A time in RFC 3339: what has failed for good since then is repeated, whenever it happened. Or a cursor of the event log: what has failed of the events after it is.',
       )
@@ -247,7 +250,7 @@ async function failedSince(tx: Transaction, accountId: string, since: string): P
   const time = timeInput.safeParse(since);
   return time.success
     ? { fromId: '', afterSequence: 0, failedFromMs: time.data } // what was made long before may have failed since
-    : { fromId: '', afterSequence: await sequenceAt(tx, accountId, since, 'since') };
+    : { fromId: '', afterSequence: await sequenceAt(tx, accountId, since) };
 }
 
 /** @returns how many were started anew, and where to go on, if there can be more */

@@ -3,7 +3,7 @@ import type { Caller } from './caller.ts';
 import { choices } from './choices.ts';
 import type { Conversation } from './conversation.ts';
 import type { StoredDelivery } from './delivery.ts';
-import { DomainError, notFound, pointer, validationFailed } from './errors.ts';
+import { DomainError, notFound } from './errors.ts';
 import { idInput } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
@@ -155,6 +155,9 @@ interface Place {
   readonly sequence: number;
 }
 
+/** Where no log is. */
+const nowhere: Place = { epoch: '', sequence: 0 };
+
 function readCursor(cursor: string): Place | undefined {
   const match = /^([0-9a-f]+)\.(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString());
   if (match?.[1] === undefined) return undefined;
@@ -163,27 +166,21 @@ function readCursor(cursor: string): Place | undefined {
   return eventCursor(place.epoch, place.sequence) === cursor ? place : undefined;
 }
 
-const noCursor = 'is not a cursor of the event log';
-
-/** @throws VALIDATION_FAILED for what is no cursor */
-function placeOf(cursor: string, argument: string): Place {
-  const place = readCursor(cursor);
-  if (place === undefined) throw validationFailed([{ pointer: pointer([argument]), detail: noCursor }]);
-  return place;
+/** Whether a text is a cursor of an event log, be it this one or another. */
+export function isEventCursor(text: string): boolean {
+  return readCursor(text) !== undefined;
 }
 
 /**
  * The sequence of the last event before a cursor.
- * @param argument the name that the caller gave it under
- * @throws VALIDATION_FAILED for what is no cursor; CURSOR_EXPIRED
+ * @throws CURSOR_EXPIRED, also for what is no cursor
  */
 export async function sequenceAt(
   { events: log }: Pick<Reads, 'events'>,
   accountId: string,
   cursor: string,
-  argument: string,
 ): Promise<number> {
-  const place = placeOf(cursor, argument);
+  const place = readCursor(cursor) ?? nowhere;
   refuseExpired(place, { epoch: await log.epoch(), ...(await log.bounds(accountId)) });
   return place.sequence;
 }
@@ -270,8 +267,10 @@ const readerInput = {
     .meta({ examples: [exampleEventCursor] })
     .transform((cursor, { issues }): Place => {
       const place = readCursor(cursor);
-      if (place === undefined) issues.push({ code: 'custom', input: cursor, message: noCursor });
-      return place ?? { epoch: '', sequence: 0 };
+      if (place === undefined) {
+        issues.push({ code: 'custom', input: cursor, message: 'is not a cursor of the event log' });
+      }
+      return place ?? nowhere;
     })
     .optional()
     .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.'),

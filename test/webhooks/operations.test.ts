@@ -76,6 +76,10 @@ describe('over REST', () => {
     expect(pointersOf(await post(`/webhooks/${id}/rotate-secret`, { secret: 'mine' }))).toEqual(['/secret']);
     expect(pointersOf(await post(`/webhooks/${id}/recover`, {}))).toEqual(['/since']);
     expect(pointersOf(await post(`/webhooks/${id}/recover`, { since: 5 }))).toEqual(['/since']);
+    expect(pointersOf(await post(`/webhooks/${id}/recover`, { since: 'yesterday', until: 'now' }))).toEqual([
+      '/since',
+      '/until',
+    ]);
     expect((await post(`/webhooks/${id}/recover`, undefined)).body.code).toBe('BAD_REQUEST');
     expect((await post('/webhooks', [])).body.code).toBe('BAD_REQUEST');
     expect(pointersOf(await client.rest('GET', `/webhooks/${id}/deliveries?status=failed&limit=0`))).toEqual([
@@ -132,6 +136,15 @@ test('the tenth rotation is taken again when the first secret of the day has end
 });
 
 describe('recover', () => {
+  test('says what `since` may be, before it looks for the webhook', async () => {
+    const client = await server.account();
+    const path = '/webhooks/whk_01m7z9f005fjrbbpn7ckr0m2wr/recover';
+    const { body } = await client.rest('POST', path, { body: { since: 'yesterday' } });
+    expect(body.errors).toEqual([
+      { pointer: '/since', detail: 'must be an RFC 3339 time or a cursor of the event log' },
+    ]);
+  });
+
   /**
    * A webhook with four deliveries that have failed for good and a sample that has, and when each of the four was made
    * and had failed: an hour from one to the next.

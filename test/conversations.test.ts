@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
@@ -25,5 +26,68 @@ describe('a conversation', () => {
     const { messages, ...conversation } = created.body;
     expect(messages).toEqual([]);
     expect(data.conversation).toEqual({ ...conversation, status: 'ACTIVE', messages: { nodes: [], totalCount: 0 } });
+  });
+});
+
+describe('a page of messages', () => {
+  const count = 5;
+  let id: string;
+  let cursors: string[];
+  const query = `query ($id: ID!, $first: Int, $after: String, $last: Int, $before: String, $offset: Int) {
+    conversation(id: $id) {
+      messages(first: $first, after: $after, last: $last, before: $before, offset: $offset) {
+        edges { cursor node { sequence } }
+        pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+        totalCount
+      }
+    }
+  }`;
+
+  beforeAll(async () => {
+    id = (await client.rest('POST', '/conversations')).body.id;
+    for (let sequence = 1; sequence <= count; sequence++) {
+      await client.rest('POST', `/conversations/${id}/messages`, { body: { sender: 'agent', content: 'Hi' } });
+    }
+    const { data } = await client.graphql(query, { id });
+    cursors = data.conversation.messages.edges.map(({ cursor }: { cursor: string }) => cursor);
+  });
+
+  const size = fc.constantFrom(1, 2, 3, 100);
+  const place = fc.option(fc.integer({ min: 1, max: count }), { nil: undefined });
+  const skipped = fc.constantFrom(undefined, 0, 1, 2, 4, 9);
+  const end = fc.oneof(
+    fc.record({ first: fc.option(size, { nil: undefined }) }),
+    fc.record({ last: size }),
+  ) as fc.Arbitrary<{ first?: number; last?: number }>;
+
+  test('is counted from the end that it is asked from, what is skipped as well', async () => {
+    await fc.assert(
+      fc.asyncProperty(end, skipped, place, place, async ({ first, last }, offset, after, before) => {
+        const sequences = cursors.map((_, index) => index + 1);
+        const isWithin = (sequence: number) => sequence > (after ?? 0) && sequence < (before ?? count + 1);
+        const list = last === undefined ? sequences : sequences.toReversed();
+        fc.pre(offset === undefined || after === undefined); // which are refused together
+        const page = list
+          .filter(isWithin)
+          .slice(offset ?? 0)
+          .slice(0, last ?? first ?? 20);
+        const expected = page.sort((a, b) => a - b);
+        const { data } = await client.graphql(query, {
+          ...{ id, first, last, offset },
+          after: after && cursors[after - 1],
+          before: before && cursors[before - 1],
+        });
+        const { edges, pageInfo, totalCount } = data.conversation.messages;
+        expect(edges).toEqual(expected.map((sequence) => ({ cursor: cursors[sequence - 1], node: { sequence } })));
+        expect([pageInfo.startCursor, pageInfo.endCursor, totalCount]).toEqual([
+          edges.at(0)?.cursor ?? null,
+          edges.at(-1)?.cursor ?? null,
+          count,
+        ]);
+        const [oldest, newest] = [expected.at(0), expected.at(-1)];
+        expect(pageInfo.hasNextPage).toBe(newest !== undefined && newest < count);
+        if (oldest !== undefined) expect(pageInfo.hasPreviousPage).toBe(oldest > 1);
+      }),
+    );
   });
 });

@@ -217,6 +217,7 @@ export const sendMessage = operation({
 const sorts = ['sequence', '-sequence'] as const;
 type MessageSort = (typeof sorts)[number];
 const cursorShapes = { sequence: ['number'], '-sequence': ['number'] } as const satisfies CursorShapes;
+const page = pageInput('sequence', [20]);
 
 interface Window {
   /** The range to read, both ends included; empty when `from` is above `to`. */
@@ -247,7 +248,8 @@ export const listMessages = operation({
   input: z
     .strictObject({
       conversationId: idInput('conversation').describe('The conversation that they are in.'),
-      ...pageInput('sequence', [20]),
+      ...page,
+      offset: page.offset.describe('How many to skip. It costs nothing.'),
       sort: z.enum(sorts).default('sequence').describe('By sequence: oldest first, or with `-sequence` newest first.'),
     })
     .check(checkStart(cursorShapes)),

@@ -111,10 +111,13 @@ async function messagesOf(
   const { messageCount: count = 0 } = conversation.isSnapshot
     ? ((await loaders.conversation.load(conversation.id)) ?? {})
     : conversation;
-  const low = (after === undefined ? 0 : messageCursorSequence(after)) + (page.offset ?? 0) + 1;
-  const high = Math.min(count, before === undefined ? count : messageCursorSequence(before, 'before') - 1);
-  const from = last === undefined ? low : Math.max(low, high - page.limit + 1);
-  const to = last === undefined ? Math.min(high, low + page.limit - 1) : high;
+  const { offset: skipped = 0 } = page;
+  const begin = (after === undefined ? 0 : messageCursorSequence(after)) + 1;
+  const end = Math.min(count, before === undefined ? count : messageCursorSequence(before, 'before') - 1);
+  const [from, to] =
+    last === undefined
+      ? [begin + skipped, Math.min(end, begin + skipped + page.limit - 1)]
+      : [Math.max(begin, end - skipped - page.limit + 1), end - skipped];
   const nodes = from > to ? [] : await loaders.messageRange.load({ conversationId: conversation.id, from, to });
   return {
     nodes,
@@ -136,7 +139,9 @@ builder.objectField(Conversation, 'messages', (t) =>
       after: t.arg.string({ description: 'Continue after this cursor.' }),
       last: t.arg.int({ description: 'How many to return from the end: 1 to 100. Not together with `first`.' }),
       before: t.arg.string({ description: 'Stop before this cursor.' }),
-      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
+      offset: t.arg.int({
+        description: 'How many to skip, with `last` from the end; not together with `after`. It costs nothing.',
+      }),
     },
     resolve: (conversation, args, context) =>
       context.standIn(listMessages, () => messagesOf(conversation, args, context)),

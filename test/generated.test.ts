@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { isObjectType, printSchema } from 'graphql';
+import { getNamedType, isInputObjectType, isNonNullType, isObjectType, printSchema } from 'graphql';
 import { expect, test } from 'vitest';
+import type { z } from 'zod';
 import { operations } from '../src/domain/operations.ts';
 import { schema } from '../src/graphql/schema.ts';
 import { routes } from '../src/rest/routes.ts';
@@ -58,6 +59,19 @@ test('every type, field, argument and value of the schema is described', () => {
     .filter(({ description }) => description == null || description === '')
     .map(({ name }) => name);
   expect(undescribed).toEqual([]);
+});
+
+test('a field of an input that may be left out, and not be null, says so', () => {
+  const silent = Object.values(schema.getMutationType()?.getFields() ?? {}).flatMap(({ args, extensions }) => {
+    const { input } = operations[extensions['operation'] as keyof typeof operations];
+    const { shape } = input as unknown as { shape: Record<string, z.ZodType> };
+    const type = args[0] && getNamedType(args[0].type);
+    return Object.values(isInputObjectType(type) ? type.getFields() : {})
+      .filter(({ name, type }) => !isNonNullType(type) && shape[name]?.safeParse(null).success === false)
+      .filter(({ description }) => !description?.includes('It cannot be null'))
+      .map(({ name }) => `${type}.${name}`);
+  });
+  expect(silent).toEqual([]);
 });
 
 test('schema.graphql is the schema', async () => {

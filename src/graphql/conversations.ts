@@ -151,7 +151,10 @@ const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
   description: 'What to change; what is left out stays.',
   fields: (t) => ({
     id: t.id({ required: true, description: 'The conversation to change.' }),
-    status: t.field({ type: ConversationStatus, description: 'The status to bring it to.' }),
+    status: t.field({
+      type: ConversationStatus,
+      description: 'The status to bring it to. It cannot be null: left out, it stays.',
+    }),
     subject: t.string({ description: 'What it is about: at most 200 characters, or null.' }),
     visitor: t.field({ type: VisitorInput, description: 'Whom it is with; replaced as a whole.' }),
     externalId: t.string({ description: 'The client’s own id of it: at most 128 characters, or null.' }),

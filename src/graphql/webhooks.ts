@@ -97,10 +97,18 @@ const UpdateWebhookInput = builder.inputType('UpdateWebhookInput', {
   description: 'What to change; what is left out stays.',
   fields: (t) => ({
     id: t.id({ required: true, description: 'The webhook to change.' }),
-    url: t.string({ description: 'Where to send events: an `https` address on the internet.' }),
-    events: t.field({ type: [EventTypeEnum], description: 'The types of event to send.' }),
+    url: t.string({
+      description: 'Where to send events: an `https` address on the internet. It cannot be null: left out, it stays.',
+    }),
+    events: t.field({
+      type: [EventTypeEnum],
+      description: 'The types of event to send. It cannot be null: left out, they stay.',
+    }),
     description: t.string({ description: 'What it is for: at most 200 characters, or null.' }),
-    enabled: t.boolean({ description: 'Whether events are sent. While it is disabled, no new deliveries are made.' }),
+    enabled: t.boolean({
+      description:
+        'Whether events are sent. While it is disabled, no new deliveries are made. It cannot be null: left out, it stays.',
+    }),
   }),
 });
 

@@ -1,6 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { getNamedType, isInputObjectType, isNonNullType, isObjectType, printSchema } from 'graphql';
+import {
+  type GraphQLInterfaceType,
+  getNamedType,
+  isInputObjectType,
+  isNonNullType,
+  isObjectType,
+  printSchema,
+} from 'graphql';
 import { expect, test } from 'vitest';
 import type { z } from 'zod';
 import { operations } from '../src/domain/operations.ts';
@@ -72,6 +79,15 @@ test('a field of an input that may be left out, and not be null, says so', () =>
       .map(({ name }) => `${type}.${name}`);
   });
   expect(silent).toEqual([]);
+});
+
+test('Node and the fields that find one name the kinds that there are, which are not all that have an id', () => {
+  const node = schema.getType('Node') as GraphQLInterfaceType;
+  const kinds = schema.getImplementations(node).objects.map(({ name }) => name.toLowerCase());
+  const { node: one, nodes: several } = schema.getQueryType()?.getFields() ?? {};
+  for (const { description } of [node, one, several].filter((part) => part != null)) {
+    expect(kinds.filter((kind) => !description?.toLowerCase().includes(kind))).toEqual([]);
+  }
 });
 
 test('schema.graphql is the schema', async () => {

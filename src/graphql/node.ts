@@ -6,8 +6,10 @@ interface NodeShape {
   readonly id: string;
 }
 
+const kinds = 'A conversation, message, lead, webhook or delivery';
+
 export const Node = builder.interfaceRef<NodeShape>('Node').implement({
-  description: 'Anything with an id. Ids are the same strings on every face of the service.',
+  description: `${kinds}: what \`node\` finds by its id. Ids are the same strings on every face of the service.`,
   fields: (t) => ({ id: t.exposeID('id', { description: 'Its id, which also says what kind of thing it is.' }) }),
   resolveType: ({ id }) => typeNames[kindOfId(id) as keyof typeof typeNames],
 });
@@ -48,14 +50,14 @@ builder.queryFields((t) => ({
   node: t.field({
     type: Node,
     nullable: true,
-    description: 'The thing with this id, or null if there is none that the caller can see.',
+    description: `${kinds} with this id, or null if there is none that the caller can see. What else has an id gives null.`,
     args: { id: t.arg.id({ required: true, description: 'The id, as it is given everywhere.' }) },
     resolve: (_, { id }, context) => loadNode(id, context),
   }),
   nodes: t.field({
     type: [Node],
     nullable: { list: true, items: true },
-    description: `The things with these ids, in their order; null for each that the caller cannot see. At most ${maxIds}.`,
+    description: `${kinds} for each of these ids, in their order; null for each that the caller cannot see, and for what else has an id. At most ${maxIds}.`,
     args: { ids: t.arg.idList({ required: true, description: 'The ids, as they are given everywhere.' }) },
     resolve: (_, { ids }, context) => {
       refuseTooMany(ids.length);

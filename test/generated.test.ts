@@ -10,6 +10,7 @@ import {
 } from 'graphql';
 import { expect, test } from 'vitest';
 import type { z } from 'zod';
+import { errorCodes } from '../src/domain/errors.ts';
 import { operations } from '../src/domain/operations.ts';
 import { schema } from '../src/graphql/schema.ts';
 import { routes } from '../src/rest/routes.ts';
@@ -88,6 +89,22 @@ test('Node and the fields that find one name the kinds that there are, which are
   for (const { description } of [node, one, several].filter((part) => part != null)) {
     expect(kinds.filter((kind) => !description?.toLowerCase().includes(kind))).toEqual([]);
   }
+});
+
+test.each(Object.values(operations))('the fields that call $name name its errors', ({ name, errors }) => {
+  const fields = Object.values(schema.getTypeMap())
+    .filter(isObjectType)
+    .flatMap((type) => Object.values(type.getFields()))
+    .filter(({ extensions }) => extensions['operation'] === name);
+  const silent = fields.flatMap((field) =>
+    errors.filter((code) => !field.description?.includes(`\`${code}\``)).map((code) => `${field.name}: ${code}`),
+  );
+  expect(silent).toEqual([]);
+});
+
+test('the schema says what each code means, and what an error has beside it', () => {
+  const told = ['requestId', 'errors', 'oldestCursor', 'retryAfterSeconds', ...Object.keys(errorCodes)];
+  expect(told.filter((name) => !schema.description?.includes(`\`${name}\``))).toEqual([]);
 });
 
 test('schema.graphql is the schema', async () => {

@@ -2,6 +2,7 @@ import type { GraphQLSchema } from 'graphql';
 import { operations } from '../domain/operations.ts';
 import { builder } from './builder.ts';
 import { type Deprecable, type Shapes, withDeprecations } from './deprecation.ts';
+import { withErrors } from './error-descriptions.ts';
 import { withFreshMutations } from './fresh-mutations.ts';
 import { shapes } from './shapes.ts';
 import './scalars.ts';
@@ -23,7 +24,8 @@ export function schemaOf(
   ofOperations: readonly Deprecable[] = Object.values(operations),
   ofTypes: Shapes = shapes,
 ): GraphQLSchema {
-  return withDeprecations(withFreshMutations(builder.toSchema()), ofOperations, ofTypes);
+  const made = withErrors(withFreshMutations(builder.toSchema()), Object.values(operations));
+  return withDeprecations(made, ofOperations, ofTypes);
 }
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */

@@ -1,0 +1,23 @@
+import { type GraphQLSchema, isObjectType } from 'graphql';
+import { errorCodes } from '../domain/errors.ts';
+import type { Operation } from '../domain/operation.ts';
+
+const opening = `Conversations, messages and events for client programs. Every request carries a credential: \`Authorization: Bearer …\`.
+
+An error has in its \`extensions\` a \`code\` to act on and the \`requestId\`; with \`VALIDATION_FAILED\` all faults as \`errors\`, with \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used, and where waiting helps \`retryAfterSeconds\`. A field names the codes of its own; any other can come of any request.`;
+
+/** Says of each field that calls an operation which errors that has of its own, and of the schema what all of them mean. */
+export function withErrors(
+  schema: GraphQLSchema,
+  operations: readonly Pick<Operation, 'name' | 'errors'>[],
+): GraphQLSchema {
+  const errorsOf = new Map(operations.map(({ name, errors }) => [name, errors]));
+  const types = Object.values(schema.getTypeMap()).filter(isObjectType);
+  for (const field of types.flatMap((type) => Object.values(type.getFields()))) {
+    const errors = errorsOf.get(field.extensions['operation'] as string) ?? [];
+    if (errors.length > 0) field.description += `\nErrors: ${errors.map((code) => `\`${code}\``).join(', ')}.`;
+  }
+  const codes = Object.entries(errorCodes).map(([code, { when }]) => `- \`${code}\`: ${when}`);
+  schema.description = `${opening}\n\n${codes.join('\n')}`;
+  return schema;
+}

@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { variables } from '../src/config.ts';
+import { closeCodes } from '../src/graphql/wire.ts';
 import { longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 
@@ -227,4 +228,11 @@ test('the README’s configuration is what the service reads, with its defaults'
       Object.keys(variables.shape).map((name) => [name, defaults[name as keyof typeof defaults]?.toString()]),
     ),
   );
+});
+
+test('the README says why a socket was closed, by each code that there is', () => {
+  const told = [...readme.matchAll(/^\| (`\d{4}`.*?) +\|/gm)].flatMap(([, codes = '']) => codes.match(/\d{4}/g) ?? []);
+  // Those of the protocol and of RFC 6455 beside the service's own.
+  const codes = [...Object.values(closeCodes), 4401, 4406, 4409, 1009];
+  expect(told.map(Number).sort()).toEqual(codes.sort());
 });

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type GraphQLSchema, getVariableValues } from 'graphql';
 import type { Door } from '../access/admit.ts';
 import type { Exchange } from '../access/exchange.ts';
@@ -47,9 +48,9 @@ export function answerQueries(
       if (asked === undefined) return undefined;
       const prepared = documents.prepare(asked.query);
       const operation = validOperation(prepared, asked.operationName);
-      if (operation?.compiled === undefined) return undefined;
+      const question = questionOf(asked);
+      if (operation?.compiled === undefined || question === undefined) return undefined;
       const headers = { 'Content-Type': `${mediaType}; charset=utf-8`, 'Cache-Control': 'no-store' };
-      const question = JSON.stringify([asked.operationName, asked.variables, asked.query], refuseInfinite);
       const state = await world.storage.state(); // a body may come long after its key was looked up
       const kept = answers.get(caller, question, state);
       if (kept !== undefined) {
@@ -105,10 +106,11 @@ function readParams(body: unknown): Asked | undefined {
   return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName };
 }
 
-/** JSON would have null for a number that is too large, which is another question. So it is left to Yoga. */
-function refuseInfinite(_key: string, value: unknown): unknown {
-  if (value === Number.POSITIVE_INFINITY || value === Number.NEGATIVE_INFINITY) throw new RangeError('No number');
-  return value;
+/** What is asked, as one text; undefined if it has a number that is too large: JSON would have null for it, which is another question. */
+function questionOf({ query, variables, operationName }: Asked): string | undefined {
+  const given = JSON.stringify(variables);
+  if (given.includes('null') && !isDeepStrictEqual(JSON.parse(given), variables)) return undefined;
+  return `${operationName ?? ''} ${given} ${query}`;
 }
 
 /** The form of a result that a client accepts, by the first in its list that is one; undefined if that needs a closer look. */

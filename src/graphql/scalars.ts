@@ -1,4 +1,4 @@
-import { GraphQLError, Kind, valueFromASTUntyped } from 'graphql';
+import { GraphQLError, Kind, valueFromASTUntyped, visit } from 'graphql';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import { builder } from './builder.ts';
 
@@ -21,5 +21,13 @@ builder.scalarType('Metadata', {
   description: 'A flat object of the client’s own strings, numbers and booleans: at most 50 keys and 8 KiB.',
   serialize: (value) => value,
   parseValue: (value) => value as MetadataPatch,
-  parseLiteral: (ast, variables) => valueFromASTUntyped(ast, variables) as MetadataPatch,
+  parseLiteral: (ast, variables) => {
+    // It would become a text: `TRUE` is none, and no boolean either.
+    visit(ast, {
+      EnumValue: (node) => {
+        throw new GraphQLError('must be a string in quotes, a number or a boolean', { nodes: node });
+      },
+    });
+    return valueFromASTUntyped(ast, variables) as MetadataPatch;
+  },
 });

@@ -640,6 +640,16 @@ const lists: ListCase[] = [
   ['after=a&after=b', undefined, '/after', '/after'],
 ];
 
+test.each([
+  ['{ a: "A", vip: TRUE }', '/metadata/vip'],
+  ['{ a: { b: [yes] } }', '/metadata/a/b/0'],
+  ['none', '/metadata'],
+])('metadata of %s, a word without quotes, is not taken for a text', async (literal, place) => {
+  const query = `mutation { createConversation(input: { metadata: ${literal} }) { eventCursor } }`;
+  expectErrors(await client.post({ query }), invalid(place));
+  expect(await state()).toEqual(untouched);
+});
+
 describe('a value of another type is one fault, which says what it should be', () => {
   const lists = ['events:read', '', { length: 99 }].flatMap((value): [string, string, object][] => [
     ['createToken', '/tokens', { scopes: value }],

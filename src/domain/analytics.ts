@@ -5,13 +5,13 @@ import { durationFigures } from './durations.ts';
 import { validationFailed } from './errors.ts';
 import { type HappeningSums, type QuarterRange, quarterMs, quarterOf, sumsOfAll } from './happenings.ts';
 import { besideOthers, operation } from './operation.ts';
-import { timeInput, timestamp } from './time.ts';
+import { timeInputRoundedUp, timestamp } from './time.ts';
 
 export const maxPoints = 1_000;
 const defaultDays = 30;
 
 /** A bound of the period: what is counted, is counted in quarter hours. */
-const quarterInput = timeInput.refine((epochMs) => epochMs >= 0 && epochMs % quarterMs === 0, {
+const quarterInput = timeInputRoundedUp.refine((epochMs) => epochMs >= 0 && epochMs % quarterMs === 0, {
   error: 'must be on a quarter hour since 1970, such as 2026-11-21T06:15:00.000Z',
 });
 

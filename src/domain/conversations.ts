@@ -35,7 +35,7 @@ import {
 } from './paging.ts';
 import type { Storage, Transaction } from './ports.ts';
 import { line } from './text.ts';
-import { timeInput, timestamp } from './time.ts';
+import { timeInput, timeInputRoundedUp, timestamp } from './time.ts';
 
 export const conversationWithMessagesShape = conversationShape
   .extend({ messages: z.array(messageShape).readonly().describe('All of them, oldest first.') })
@@ -126,7 +126,7 @@ export const listConversations = operation({
         .describe('Only the one with this id of the client’s own.')
         .meta({ examples: ['ticket-1042'] }),
       createdAfter: timeInput.optional().describe('Only those created later than this.'),
-      createdBefore: timeInput.optional().describe('Only those created earlier than this.'),
+      createdBefore: timeInputRoundedUp.optional().describe('Only those created earlier than this.'),
     })
     .check(checkStart(cursorShapes)),
   errors: [],

@@ -41,17 +41,30 @@ const rfc3339 = z.regexes.datetime({ offset: true });
 /** What RFC 3339 has a form for in UTC. An offset can lead beyond it. */
 const [firstMs, lastMs] = [Date.parse('0000-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')];
 
-/** A time given by a caller, in any RFC 3339 offset and with small letters too; parsed to epoch milliseconds. */
-export const timeInput = z
-  .string()
-  .meta({ format: 'date-time' })
-  .transform((text, { issues }) => {
-    const time = text.toUpperCase();
-    const epochMs = rfc3339.test(time) ? Date.parse(time) : Number.NaN;
-    if (epochMs >= firstMs && epochMs <= lastMs) return epochMs;
-    const message = Number.isNaN(epochMs)
-      ? 'must be an RFC 3339 time such as 2026-11-21T06:12:00.000Z'
-      : 'must be in the years 0000 to 9999 of UTC';
-    issues.push({ code: 'custom', input: text, message });
-    return Number.NaN;
-  });
+/** What of a time is less than a millisecond: `Date.parse` cuts it off. */
+const finer = /\.\d{3}\d*[1-9]/;
+
+function inputRounded(to: 'down' | 'up') {
+  return z
+    .string()
+    .meta({ format: 'date-time' })
+    .transform((text, { issues }) => {
+      const time = text.toUpperCase();
+      const epochMs = rfc3339.test(time) ? Date.parse(time) : Number.NaN;
+      if (epochMs >= firstMs && epochMs <= lastMs) return to === 'up' && finer.test(time) ? epochMs + 1 : epochMs;
+      const message = Number.isNaN(epochMs)
+        ? 'must be an RFC 3339 time such as 2026-11-21T06:12:00.000Z'
+        : 'must be in the years 0000 to 9999 of UTC';
+      issues.push({ code: 'custom', input: text, message });
+      return Number.NaN;
+    });
+}
+
+/**
+ * A time given by a caller, in any RFC 3339 offset and with small letters too; parsed to epoch milliseconds. Whatever
+ * is later than these is later than the time itself.
+ */
+export const timeInput = inputRounded('down');
+
+/** The same, but whatever is earlier than these milliseconds is earlier than the time itself. */
+export const timeInputRoundedUp = inputRounded('up');

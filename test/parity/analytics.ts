@@ -79,6 +79,11 @@ export const analyticsCases: readonly Case[] = [
     { expected: 'VALIDATION_FAILED', pointers: ['/from', '/to'] },
   ),
   reporting(
+    'of bounds that are beside quarter hours by less than a millisecond is refused',
+    { from: '2026-11-01T00:00:00.0001Z', to: '2026-11-02T00:00:00.0001Z' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/from', '/to'] },
+  ),
+  reporting(
     'of bounds that are no times, in a zone that is none, tells all of it',
     { from: 'yesterday', to: '2026-11-02', timezone: 'Mars/Olympus' },
     { expected: 'VALIDATION_FAILED', pointers: ['/from', '/timezone', '/to'] },

@@ -541,6 +541,17 @@ export const conversationsCases: readonly Case[] = [
     { createdAfter: '2026-01-01t00:00:00.5z', createdBefore: '2026-11-30t01:00:00+01:00' },
     { expected: 200, check: ({ total }) => expect(total).toBe(5) },
   ),
+  ...(
+    [
+      ['before', { createdBefore: '2026-11-21T06:12:00Z' }, 0],
+      ['before, in the same millisecond', { createdBefore: '2026-11-21T06:12:00.0000001Z' }, 5],
+      ['before, just so', { createdBefore: '2026-11-21T06:12:00.0000000Z' }, 0],
+      ['after, in the millisecond before', { createdAfter: '2026-11-21T06:11:59.9999999Z' }, 5],
+      ['after, in the same millisecond', { createdAfter: '2026-11-21T06:12:00.0000001Z' }, 0],
+    ] as const
+  ).map(([what, input, count]) =>
+    listing(`created ${what}`, input, { expected: 200, check: ({ total }) => expect(total).toBe(count) }),
+  ),
   listing('no page at all is refused', { limit: 0 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
   listing('too large a page is refused', { limit: 101 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),
   listing(

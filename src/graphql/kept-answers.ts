@@ -1,6 +1,6 @@
 import type { Caller } from '../domain/caller.ts';
 import { operations } from '../domain/operations.ts';
-import { Recent } from '../domain/recent.ts';
+import { Recent, textWeight } from '../domain/recent.ts';
 
 /** An answer that went well, and the operations that were called for it. */
 export interface KeptAnswer {
@@ -8,8 +8,9 @@ export interface KeptAnswer {
   readonly calls: readonly string[];
 }
 
-/** In UTF-16 code units, of questions and answers. */
+/** In bytes, of questions and answers. */
 const maxKept = 4 * 1024 * 1024;
+/** In characters, of a question and its answer. */
 const maxLength = 64 * 1024;
 
 const hangOnStorageAlone = new Set<string>(
@@ -36,7 +37,7 @@ export class KeptAnswers {
   keep({ keyId, credential }: Caller, question: string, state: number, answer: KeptAnswer): void {
     // The tokens of a key see less than it, each in its own way.
     if (credential !== 'key' || !answer.calls.every((name) => hangOnStorageAlone.has(name))) return;
-    const length = question.length + answer.body.length;
-    if (length <= maxLength) this.#kept.keep(`${keyId} ${question}`, state, answer, length);
+    if (question.length + answer.body.length > maxLength) return;
+    this.#kept.keep(`${keyId} ${question}`, state, answer, textWeight(answer.body));
   }
 }

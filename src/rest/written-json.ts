@@ -1,9 +1,10 @@
 import type { Conversation } from '../domain/conversation.ts';
 import type { ConversationWithMessages } from '../domain/conversations.ts';
-import { Recent } from '../domain/recent.ts';
+import { Recent, textWeight } from '../domain/recent.ts';
 
-/** In characters. */
+/** In bytes. */
 const maxKept = 8 * 1024 * 1024;
+/** In characters. */
 const maxLength = 64 * 1024;
 
 /** Writes conversations as JSON, each version of them once as long as it is asked for. */
@@ -25,6 +26,6 @@ function written(conversation: Conversation, kept: Recent<string>): string {
   const known = kept.get(id, version);
   if (known !== undefined) return known;
   const json = JSON.stringify(conversation);
-  if (json.length <= maxLength) kept.keep(id, version, json, json.length);
+  if (json.length <= maxLength) kept.keep(id, version, json, textWeight(json));
   return json;
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { Recent } from '../../src/domain/recent.ts';
+import { Recent, textWeight } from '../../src/domain/recent.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sampleConversation, sampleMessage, storedAccount } from './samples.ts';
@@ -77,8 +77,8 @@ test('a reader that has kept what it read sees each change of this process and o
 });
 
 test('what is made for the second time is kept, and of that the last used, within its weight, in no older version', () => {
-  const recent = new Recent<string>(10);
-  const keep = (id: string, version: number, value: string, weight = 3): void => {
+  const recent = new Recent<string>(10_000);
+  const keep = (id: string, version: number, value: string, weight = 3_000): void => {
     recent.keep(id, version, value, weight);
     expect(recent.get(id, version)).toBeUndefined(); // what nobody comes back to is not kept
     recent.keep(id, version, value, weight);
@@ -89,17 +89,28 @@ test('what is made for the second time is kept, and of that the last used, withi
   expect(['a', 'b', 'c', 'd'].map((id) => recent.get(id, 1))).toEqual(['a', undefined, 'c', 'd']);
   keep('a', 2, 'A');
   expect([recent.get('a', 1), recent.get('a', 2), recent.get('a', 3)]).toEqual([undefined, 'A', undefined]);
-  keep('e', 1, 'too heavy', 11);
+  keep('e', 1, 'too heavy', 11_000);
   expect(recent.get('e', 1)).toBeUndefined();
 });
 
 test('what is made but once weighs too: however much is asked for once, no more than the weight is kept of it', () => {
-  const recent = new Recent<string>(10);
-  for (let again = 0; again < 2; again++) recent.keep('kept', 1, 'kept', 4);
-  for (const id of ['once1', 'once2']) recent.keep(id, 1, id, 1);
+  const recent = new Recent<string>(10_000);
+  const noteWeight = 100; // a place in the map, an object and the id take more
+  for (let again = 0; again < 2; again++) recent.keep('kept', 1, 'kept', 1_000);
+  const once = Array.from({ length: 200 }, (_, index) => `once ${index}`);
+  for (const id of once) recent.keep(id, 1, id, 1);
   expect(recent.get('kept', 1)).toBeUndefined();
-  recent.keep('once1', 1, 'again', 1);
-  expect(recent.get('once1', 1)).toBe('again');
+  // What is still known to have been made is kept when it is made again.
+  const known = once.reverse().filter((id) => {
+    recent.keep(id, 1, id, 1);
+    return recent.get(id, 1) !== undefined;
+  });
+  expect(known.length).toBeGreaterThan(1);
+  expect(known.length * noteWeight).toBeLessThanOrEqual(10_000);
+});
+
+test('a text weighs a byte for each character, and two for each as soon as one needs two', () => {
+  expect(['', 'Gruß', 'Grüße 🙂', 'мир'].map(textWeight)).toEqual([0, 4, 16, 6]);
 });
 
 test('whether anybody has committed is asked once for all that is read before the loop goes on, or while reads are held', async () => {

@@ -113,6 +113,47 @@ test('a text weighs a byte for each character, and two for each as soon as one n
   expect(['', 'Gruß', 'Grüße 🙂', 'мир'].map(textWeight)).toEqual([0, 4, 16, 6]);
 });
 
+test('what is kept fits into memory by its real length, however much of that is metadata', async () => {
+  let isRead = false;
+  const storage = open(join(temporaryFolder(), 'test.db'), (sql) => {
+    isRead ||= sql.includes('"metadata"');
+  });
+  const { id: accountId } = await storedAccount(storage);
+  const metadata = { note: 'x'.repeat(8_000) };
+  const conversations = Array.from({ length: 450 }, () => sampleConversation({ metadata, messageCount: 3 }));
+  await storage.write(async (tx) => {
+    for (const conversation of conversations) {
+      await tx.conversations.insert(accountId, conversation);
+      for (const sequence of [1, 2, 3]) {
+        await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence, { metadata }));
+      }
+    }
+  });
+  const { read } = storage;
+  const reads = [
+    { mebibytes: 3, metadataEach: 1, ask: (id: string) => read.conversations.findMany(accountId, [id]) },
+    { mebibytes: 9, metadataEach: 4, ask: (id: string) => read.conversations.findWithMessages(accountId, id) },
+    {
+      mebibytes: 3,
+      metadataEach: 3,
+      ask: (id: string) => read.messages.ranges(accountId, [{ conversationId: id, from: 1, to: 3 }]),
+    },
+  ];
+  for (const { mebibytes, metadataEach, ask } of reads) {
+    for (const { id } of conversations) for (let again = 0; again < 2; again++) await ask(id);
+    let kept = 0;
+    // Those first that were asked for last: whatever is read anew may take the place of another.
+    for (const { id } of conversations.toReversed()) {
+      isRead = false;
+      await ask(id);
+      if (!isRead) kept++;
+    }
+    const bytes = kept * metadataEach * metadata.note.length;
+    expect(bytes).toBeGreaterThan((mebibytes - 1) * 1024 * 1024);
+    expect(bytes).toBeLessThanOrEqual(mebibytes * 1024 * 1024);
+  }
+});
+
 test('whether anybody has committed is asked once for all that is read before the loop goes on, or while reads are held', async () => {
   let asked = 0;
   const path = join(temporaryFolder(), 'test.db');

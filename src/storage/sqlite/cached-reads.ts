@@ -2,9 +2,10 @@ import type { Account } from '../../domain/accounts.ts';
 import type { StoredConversation } from '../../domain/conversation.ts';
 import type { ConversationQuery } from '../../domain/conversations.ts';
 import type { Message } from '../../domain/messages.ts';
+import type { Metadata } from '../../domain/metadata.ts';
 import type { Slice } from '../../domain/paging.ts';
 import type { AccountReads, ApiKeyReads, ConversationReads, FoundApiKey, MessageReads } from '../../domain/ports.ts';
-import { Recent } from '../../domain/recent.ts';
+import { Recent, textWeight } from '../../domain/recent.ts';
 import { accountReads } from './accounts.ts';
 import { apiKeyReads } from './api-keys.ts';
 import { mayPassOverMany, versionReads } from './conversation-lists.ts';
@@ -19,13 +20,15 @@ import { type Commits, Unchanged } from './unchanged.ts';
 // whoever asks for them has just read the conversation that has them. Only for connections that read: what a writing
 // one sees may still be undone.
 
-/** Rough sizes in memory, in bytes. */
-const maxKept = 4 * 1024 * 1024;
+/** In bytes of memory. */
+const maxKept = 3 * 1024 * 1024;
 const maxKeptWhole = 3 * maxKept;
 const maxWeight = 64 * 1024;
-const conversationWeight = 1_500;
-const metadataWeight = 200;
-const messageWeight = 500;
+// What things take beside the texts that clients give them, in bytes, as measured: objects, times, ids, heads of texts.
+const conversationWeight = 700;
+const messageWeight = 360;
+/** One key, where nothing else has the same keys; else it is a third of that. */
+const metadataWeight = 110;
 /** The version of what has but one. */
 const unchanging = 1;
 
@@ -130,11 +133,28 @@ export function cachedApiKeyReads(db: Queries, commits: Commits): ApiKeyReads {
   };
 }
 
-function weightOf({ metadata }: StoredConversation, messages: readonly Message[] = []): number {
-  const own = conversationWeight + metadataWeight * Object.keys(metadata).length;
+function weightOf(conversation: StoredConversation, messages: readonly Message[] = []): number {
+  const { subject, visitor, externalId, metadata } = conversation;
+  const texts = weightOfText(subject) + weightOfText(externalId);
+  const ofVisitor = weightOfText(visitor?.id) + weightOfText(visitor?.name) + weightOfText(visitor?.email);
+  const own = conversationWeight + texts + ofVisitor + metadataWeightOf(metadata);
   return messages.reduce((sum, message) => sum + messageWeightOf(message), own);
 }
 
-function messageWeightOf({ content, metadata }: Message): number {
-  return messageWeight + 2 * content.length + metadataWeight * Object.keys(metadata).length;
+function messageWeightOf({ content, author, metadata }: Message): number {
+  const texts = textWeight(content) + weightOfText(author?.id) + weightOfText(author?.name);
+  return messageWeight + texts + metadataWeightOf(metadata);
+}
+
+function metadataWeightOf(metadata: Metadata): number {
+  let weight = 0;
+  for (const key in metadata) {
+    const value = metadata[key];
+    weight += metadataWeight + textWeight(key) + (typeof value === 'string' ? textWeight(value) : 0);
+  }
+  return weight;
+}
+
+function weightOfText(text: string | null | undefined): number {
+  return text == null ? 0 : textWeight(text);
 }

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import { Exchange } from './access/exchange.ts';
 import { isPreflight, Origins } from './access/origins.ts';
+import { pageReply } from './access/page.ts';
 import { protocolFault } from './access/protocol.ts';
 import { RateLimiter } from './access/rate-limit.ts';
 import { type Reply, Responder } from './access/respond.ts';
@@ -22,10 +23,11 @@ import { createIds } from './domain/ids.ts';
 import { lazily } from './domain/lazily.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
 import { removeOld } from './domain/retention.ts';
-import { withoutWeights } from './graphql/accept.ts';
+import { wantsPage, withoutWeights } from './graphql/accept.ts';
 import { answerQueries } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
 import { refusal } from './graphql/errors.ts';
+import { graphiQLPage } from './graphql/graphiql.ts';
 import type { ServerContext } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
@@ -170,6 +172,7 @@ export function buildApp(options: AppOptions): App {
     }
     if (isPreflight(req)) return { status: 204, headers: origins.preflightHeaders(req.headers) };
     if (path !== '/graphql') return await rest(exchange, res);
+    if (wantsPage(req)) return pageReply(await graphiQLPage(req.headers['accept-encoding']), exchange);
     if (req.headers.accept !== undefined) req.headers.accept = withoutWeights(req.headers.accept);
     if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) {
       return refusal(new DomainError('BAD_REQUEST', 'The header `Host` and the target make no URL.'), exchange);

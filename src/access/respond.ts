@@ -13,8 +13,8 @@ import { withoutSecrets } from './secrets.ts';
 export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
-  /** Text that is sent at once, or piece by piece as the client takes it. */
-  readonly body?: string | AsyncIterable<string> | undefined;
+  /** Text, or bytes, that are sent at once, or piece by piece as the client takes it. */
+  readonly body?: string | Uint8Array | AsyncIterable<string> | undefined;
 }
 
 /** The headers that an error brings beside its body, on either face. */
@@ -52,7 +52,7 @@ export class Responder {
     this.complete(exchange, status, (name, value) => {
       headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
     });
-    if (typeof body === 'object') {
+    if (typeof body === 'object' && Symbol.asyncIterator in body) {
       if (!res.destroyed) await stream(res.writeHead(status, headers), body);
       return;
     }
@@ -61,6 +61,7 @@ export class Responder {
     if (res.destroyed) return;
     res.writeHead(status, headers);
     if (body === undefined || exchange.method === 'HEAD') res.end();
+    else if (typeof body !== 'string') res.end(body);
     else res.end(body, length === body.length ? 'latin1' : 'utf8'); // ASCII needs no encoding
   }
 

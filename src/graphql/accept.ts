@@ -1,3 +1,5 @@
+import type { IncomingMessage } from 'node:http';
+
 /** The forms of a result over HTTP, that of a client which takes any first. */
 const forms = ['application/json', 'application/graphql-response+json'] as const;
 
@@ -28,6 +30,11 @@ export function withoutWeights(accept: string): string {
   if (known.size >= maxKnown) known.clear();
   if (accept.length <= maxKnownLength) known.set(accept, without);
   return without;
+}
+
+/** Whether a request is a browser's for the page of GraphiQL. */
+export function wantsPage({ method, headers: { accept } }: IncomingMessage): boolean {
+  return method === 'GET' && accept !== undefined && accept.includes('text/html');
 }
 
 function inOrderOfWeight(accept: string): string {

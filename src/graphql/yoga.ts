@@ -9,12 +9,9 @@ export function createGraphQLServer(world: World, options: GraphQLOptions) {
   return createYoga<ServerContext, GraphQLContext>({
     schema,
     plugins: [useGraphQL(world, options)],
-    // Yoga would take any URL that ends in its endpoint for GraphiQL's, and for the health check's.
-    graphiql: (_request, context) =>
-      /^\/graphql(\?|$)/.test(context?.req.url ?? '') && { title: 'Conversation service', defaultQuery: welcomeQuery },
-    healthCheckEndpoint: ' ', // no URL ends in a space
+    graphiql: false, // its page is made once: see graphiql.ts
+    healthCheckEndpoint: ' ', // it would be any URL that ends in it, and none ends in a space
     parserAndValidationCache: false, // `documents` keeps them, for those as well who don't come this way
-    renderGraphiQL: async (options) => (await import('@graphql-yoga/render-graphiql')).renderGraphiQL(options),
     batching: true,
     // Each of these is done by our own plugins, on both faces alike.
     cors: false,
@@ -25,13 +22,3 @@ export function createGraphQLServer(world: World, options: GraphQLOptions) {
     maxRequestBodySize: false,
   });
 }
-
-const welcomeQuery = `# Put your API key under "Headers" below: { "Authorization": "Bearer cs_…" }
-{
-  account { name plan rateLimit { remaining resetAt } }
-  conversations(first: 5) {
-    totalCount
-    nodes { id status subject messages(last: 1) { nodes { sender content } } }
-  }
-}
-`;

@@ -3,7 +3,9 @@ import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Door } from '../access/admit.ts';
 import { announcesBody } from '../access/body.ts';
+import { isKnown } from '../access/entity-tags.ts';
 import type { Exchange } from '../access/exchange.ts';
+import { pageReply } from '../access/page.ts';
 import type { Reply } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
@@ -12,9 +14,9 @@ import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { World } from '../domain/ports.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
-import { inputOfHeaders, isKnown } from './headers.ts';
+import { inputOfHeaders } from './headers.ts';
 import { type InputReader, inputReader, namingSources } from './input.ts';
-import { createPages, type Page } from './pages.ts';
+import { createPages } from './pages.ts';
 import { answersTo, type Probes } from './probes.ts';
 import { problemReply } from './problem.ts';
 import { type Answer, routes as allRoutes, type Route } from './routes.ts';
@@ -112,9 +114,9 @@ export function answerRest(
 
   /** What needs no credential. */
   async function outside(exchange: Exchange): Promise<Reply> {
-    const { path, method, req } = exchange;
+    const { path, method } = exchange;
     const page = pageAt(path);
-    const answer = probeAt.get(path) ?? (page && (() => pageReply(page, req.headers['if-none-match'])));
+    const answer = probeAt.get(path) ?? (page && (() => pageReply(page, exchange)));
     if (answer === undefined)
       throw new DomainError('NOT_FOUND', 'There is nothing at this path; the API is under /v1 and /graphql.');
     exchange.isProbe = probeAt.has(path);
@@ -151,12 +153,6 @@ export function answerRest(
 
 function isUnder(base: string, path: string): boolean {
   return path === base || path.startsWith(`${base}/`);
-}
-
-function pageReply(page: Page, ifNoneMatch: string | undefined): Reply {
-  return isKnown(ifNoneMatch, page.headers.ETag)
-    ? { status: 304, headers: { ...page.headers } }
-    : { status: 200, headers: { ...page.headers, 'Content-Type': page.type }, body: page.body };
 }
 
 /** What the paths outside the API know. */

@@ -257,7 +257,7 @@ describe('the service’s own page', () => {
   test('GraphiQL is served to a browser, and may call with a key and with a token', async () => {
     const page = await request(`${server.url}/graphql`, { headers: { accept: 'text/html' } });
     await page.body.dump();
-    expect([page.statusCode, page.headers['content-type']]).toEqual([200, 'text/html']);
+    expect([page.statusCode, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
     for (const credential of [account.secret, token]) {
       const headers = { origin: server.url };
       expect(

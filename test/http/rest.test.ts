@@ -660,6 +660,48 @@ describe('the pages for people', () => {
     expect(page.match(/@import\s+(?:url\()?["']?(?:https?:)?\/\//gi) ?? []).toEqual([]);
   });
 
+  test('GraphiQL is compressed for who takes that, may be kept like the other pages, and talks to nobody else', async () => {
+    const html = { Accept: 'text/html' };
+    const gzip = { ...html, 'Accept-Encoding': 'br, gzip;q=0.8' };
+    const plain = await fetch(`${server.url}/graphql`, { headers: { ...html, 'Accept-Encoding': 'identity' } });
+    const zipped = await fetch(`${server.url}/graphql`, { headers: gzip });
+    expect(plain.headers.get('content-encoding')).toBeNull();
+    expect(zipped.headers.get('content-encoding')).toBe('gzip');
+    expect(Number(zipped.headers.get('content-length'))).toBeLessThan(4_000_000);
+    expect(await zipped.text()).toBe(await plain.text());
+    const other = (await at('GET', '/docs')).headers;
+    for (const { headers } of [plain, zipped]) {
+      expect(headers.get('cache-control')).toBe(other['cache-control']);
+      expect(headers.get('vary')).toMatch(/^Accept, Accept-Encoding\b/);
+      expect(headers.get('content-security-policy')).toMatch(/^default-src 'none';.* connect-src 'self';/);
+    }
+    expect(zipped.headers.get('etag')).not.toBe(plain.headers.get('etag'));
+    const known = await at('GET', '/graphql', { ...gzip, 'If-None-Match': zipped.headers.get('etag') ?? '' });
+    expect([known.status, known.body]).toEqual([304, '']);
+    for (const refused of ['gzip;q=0', 'br', 'x-gzip-not']) {
+      expect((await at('GET', '/graphql', { ...html, 'Accept-Encoding': refused })).headers).not.toHaveProperty(
+        'content-encoding',
+      );
+    }
+  });
+
+  test('GraphiQL takes the memory of one page, however many ask for it and do not read it', async () => {
+    const ask = async (): Promise<void> => {
+      const wire = openWire(server.url);
+      await wire.send(requestText('GET', '/graphql', { headers: { Accept: 'text/html' } }));
+      await wire.received(1);
+      wire.pause();
+    };
+    const held = (): number => {
+      const { heapUsed, external } = process.memoryUsage();
+      return heapUsed + external;
+    };
+    await ask();
+    const before = held();
+    for (let count = 0; count < 30; count++) await ask();
+    expect(held() - before).toBeLessThan(50_000_000);
+  });
+
   test('GraphiQL is no way around the credential', async () => {
     expect((await at('GET', '/graphql', { Accept: 'application/json' })).status).toBe(401);
     expect((await at('GET', '/graphql?query=%7B__typename%7D')).status).toBe(401);

@@ -1,0 +1,27 @@
+import { createHash } from 'node:crypto';
+import { isKnown } from './entity-tags.ts';
+import type { Exchange } from './exchange.ts';
+import type { Reply } from './respond.ts';
+
+/** Something that anybody may see. It is the same as long as the program is. */
+export interface Page {
+  readonly type: string;
+  readonly headers: { readonly ETag: string } & Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+}
+
+export const html = 'text/html; charset=utf-8';
+const maxAgeSeconds = 300;
+
+/** @param headers what it has beside those that every page has */
+export function page(type: string, body: string | Uint8Array, headers: Readonly<Record<string, string>> = {}): Page {
+  const ETag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
+  return { type, body, headers: { ETag, 'Cache-Control': `public, max-age=${maxAgeSeconds}`, ...headers } };
+}
+
+/** The answer to who asks for a page, which may be that he has it. */
+export function pageReply({ type, headers, body }: Page, { req }: Exchange): Reply {
+  return isKnown(req.headers['if-none-match'], headers.ETag)
+    ? { status: 304, headers: { ...headers } }
+    : { status: 200, headers: { ...headers, 'Content-Type': type }, body };
+}

@@ -32,9 +32,21 @@ export function withoutWeights(accept: string): string {
   return without;
 }
 
-/** Whether a request is a browser's for the page of GraphiQL. */
+/**
+ * Whether a request is for the page of GraphiQL: if that is wanted more than any form of a result, or as much and the
+ * form is not named, or named later.
+ */
 export function wantsPage({ method, headers: { accept } }: IncomingMessage): boolean {
-  return method === 'GET' && accept !== undefined && accept.includes('text/html');
+  if (method !== 'GET' || accept === undefined || !/text\/html/i.test(accept)) return false;
+  const ranges = accept.split(',').map(rangeOf);
+  const at = ranges.findIndex(({ type }) => type === 'text/html');
+  const page = ranges[at];
+  if (page === undefined || page.weight === 0) return false;
+  return [...forms, 'text/event-stream'].every((form) => {
+    const range = rangeFor(form, ranges);
+    if (range === undefined || range.weight < page.weight) return true;
+    return range.weight === page.weight && (range.type !== form || range.index > at);
+  });
 }
 
 function inOrderOfWeight(accept: string): string {
@@ -56,7 +68,7 @@ function rangeOf(entry: string): Range {
 
 /** What the most specific range that a form is in says of it. */
 function rangeFor(form: string, ranges: readonly Range[]): (Range & { readonly index: number }) | undefined {
-  for (const type of [form, 'application/*', '*/*']) {
+  for (const type of [form, form.replace(/\/.*/, '/*'), '*/*']) {
     const index = ranges.findIndex((range) => range.type === type);
     const range = ranges[index];
     if (range !== undefined) return { ...range, text: type === form ? range.text : form, index };

@@ -256,6 +256,30 @@ describe('what is accepted', () => {
     });
   });
 
+  test.each([
+    ['text/html', 'text/html'],
+    ['TEXT/HTML;charset=utf-8', 'text/html'],
+    ['text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8', 'text/html'],
+    ['*/*, text/html', 'text/html'],
+    ['text/html, application/json', 'text/html'],
+    ['text/html;q=0.2, application/json;q=0.1', 'text/html'],
+    ['application/json, text/html;q=0.1', 'application/json'],
+    ['application/json, text/html', 'application/json'],
+    ['application/*, text/html;q=0.9', 'application/json'],
+    ['text/html;q=0.5, application/graphql-response+json', 'application/graphql-response+json'],
+    ['text/html;q=0, */*', 'application/json'],
+    ['text/html;q=0', 'application/json'],
+    ['*/*', 'application/json'],
+    ['text/event-stream, text/html;q=0.9', 'text/event-stream'],
+  ])('GET with %s is answered with %s: the page only who wants it most', async (accept, type) => {
+    const authorization = `Bearer ${client.secret}`;
+    const url = `${server.url}/graphql?query=${encodeURIComponent('{ account { name } }')}`;
+    const response = await fetch(url, { headers: { accept, authorization } });
+    await response.body?.cancel();
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')?.split(';')[0]).toBe(type);
+  });
+
   test('a stream that is refused by its weight is none', async () => {
     const accept = 'application/json, text/event-stream;q=0';
     const response = await send('subscription { events { id } }', undefined, { accept });

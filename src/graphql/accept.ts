@@ -37,7 +37,8 @@ export function withoutWeights(accept: string): string {
  * form is not named, or named later.
  */
 export function wantsPage({ method, headers: { accept } }: IncomingMessage): boolean {
-  if (method !== 'GET' || accept === undefined || !/text\/html/i.test(accept)) return false;
+  if (method !== 'GET' && method !== 'HEAD') return false;
+  if (accept === undefined || !/text\/html/i.test(accept)) return false;
   const ranges = accept.split(',').map(rangeOf);
   const at = ranges.findIndex(({ type }) => type === 'text/html');
   const page = ranges[at];

@@ -685,6 +685,15 @@ describe('the pages for people', () => {
     }
   });
 
+  test('GraphiQL can be asked for by HEAD', async () => {
+    const accept = { Accept: 'text/html' };
+    const [get, head] = [await at('GET', '/graphql', accept), await at('HEAD', '/graphql', accept)];
+    expect([head.status, head.body]).toEqual([200, '']);
+    for (const name of ['content-type', 'content-length', 'etag', 'vary'])
+      expect(head.headers[name]).toBe(get.headers[name]);
+    expect((await at('HEAD', '/graphql', { Accept: 'application/json' })).status).toBe(401);
+  });
+
   test('GraphiQL takes the memory of one page, however many ask for it and do not read it', async () => {
     const ask = async (): Promise<void> => {
       const wire = openWire(server.url);

@@ -197,7 +197,9 @@ export const createConversation = operation({
     status: z
       .enum(statuses)
       .nullish()
-      .describe('`active` by default, or `pending` when its first message is a visitor’s.'),
+      .describe(
+        '`active` by default, or `pending` when its first message is a visitor’s. With an agent’s message it is `active` in any case; `closed` is refused.',
+      ),
     visitor: visitorInput.default(null).describe('Whom it is with.'),
     externalId: externalIdInput.default(null),
     metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),

@@ -144,7 +144,10 @@ export function eventCursor(epoch: string, sequence: number): string {
   return Buffer.from(`${epoch}.${sequence}`).toString('base64url');
 }
 
-export const exampleEventCursor = eventCursor('5e0c1a7f', 1041);
+const exampleEpoch = '5e0c1a7f';
+export const exampleEventCursor = eventCursor(exampleEpoch, 1041);
+/** The place just before the event that the other is just after. */
+export const exampleStartCursor = eventCursor(exampleEpoch, 1040);
 
 function epochOf(cursor: string): string {
   return readCursor(cursor)?.epoch ?? '';

@@ -12,7 +12,8 @@ const CreateConversationInput = builder.inputType('CreateConversationInput', {
     subject: t.string({ description: 'What it is about: at most 200 characters.' }),
     status: t.field({
       type: ConversationStatus,
-      description: 'ACTIVE by default, or PENDING when its first message is a visitor’s.',
+      description:
+        'ACTIVE by default, or PENDING when its first message is a visitor’s. With an agent’s message it is ACTIVE in any case; CLOSED is refused.',
     }),
     visitor: t.field({ type: VisitorInput, description: 'Whom it is with.' }),
     externalId: t.string({ description: 'The client’s own id of it, unique in the account: at most 128 characters.' }),

@@ -6,7 +6,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
 
 /** How long an EventSource waits before it connects again. */
-const retryMs = 1_000;
+export const retryMs = 1_000;
 
 export const eventStreamHeaders: Record<string, string> = {
   'Content-Type': 'text/event-stream; charset=utf-8',

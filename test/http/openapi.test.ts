@@ -189,11 +189,18 @@ describe('openapi.json', () => {
     expect(count).toBeGreaterThan(60);
   });
 
-  test('has an event as the example of a stream', () => {
+  test('has as the example of a stream how one begins, and an event', () => {
     const stream = described('streamEvents').responses[200];
     const { example } = stream.content['text/event-stream'];
+    expect(example).toMatch(/^retry: 1000\nid: [\w-]+\n\nid: [\w-]+\nevent: [a-z.]+\ndata: .+\n\n$/);
+    expect(stream.description).toContain('`retry`');
     const event = JSON.parse(/^data: (.*)$/m.exec(example)?.[1] ?? '');
     expect(() => new Conformance(document).checkEvent(event)).not.toThrow();
+  });
+
+  test('says what a new conversation’s status is, whatever was asked for', () => {
+    const { status } = document.components.schemas['CreateConversationInput']?.properties ?? {};
+    expect(status?.description).toContain('With an agent’s message it is `active` in any case; `closed` is refused.');
   });
 
   test('is the same whenever it is made', () => {

@@ -1,6 +1,7 @@
 import { deprecationReason } from '../../domain/deprecation.ts';
-import { exampleEventCursor } from '../../domain/events.ts';
+import { exampleEventCursor, exampleStartCursor } from '../../domain/events.ts';
 import { idempotencyKeyDescription, idempotencyKeyPattern } from '../../domain/idempotency.ts';
+import { retryMs } from '../event-stream.ts';
 import { fieldsInHeaders } from '../headers.ts';
 import type { Route } from '../routes.ts';
 import { problemShape } from '../shapes.ts';
@@ -258,12 +259,12 @@ function answerOf(route: Route, components: SchemaComponents): OpenApiResponse {
   const description = components.resolve(schema).description ?? 'What was asked for.';
   if (!streams) return { description, headers, content: { 'application/json': { schema, example } } };
   return {
-    description: `Server-Sent Events without an end: \`id\` is the cursor, \`event\` the type, \`data\` the event as JSON. ${description}`,
+    description: `Server-Sent Events without an end: \`id\` is the cursor, \`event\` the type, \`data\` the event as JSON. First, and then every 15 s, comes a block with an \`id\` alone, to resume from: it moves on with what the filter leaves out. The first has \`retry\`, too. ${description}`,
     headers,
     content: {
       'text/event-stream': {
         schema: { type: 'string', contentMediaType: 'application/json', contentSchema: schema },
-        example: `id: ${exampleEventCursor}\nevent: conversation.started\ndata: ${JSON.stringify(example)}\n\n`,
+        example: `retry: ${retryMs}\nid: ${exampleStartCursor}\n\nid: ${exampleEventCursor}\nevent: conversation.started\ndata: ${JSON.stringify(example)}\n\n`,
       },
     },
   };

@@ -51,8 +51,9 @@ const Event = builder.interfaceRef<LogEvent>('Event').implement({
   resolveType: ({ type }) => typeNames[type],
 });
 
-const conversationSnapshot =
-  'The conversation after it: a snapshot, whose `messages` are those of now. Null when it was erased.';
+const cacheWarning =
+  'It has the id of the conversation, so a cache by id must not put it in the place of a newer `version`.';
+const conversationSnapshot = `The conversation after it: a snapshot, whose \`messages\` are those of now. ${cacheWarning} Null when it was erased.`;
 
 const snapshotOf = ({ data: { conversation } }: LogEvent): ShownConversation | null =>
   conversation == null ? null : { ...conversation, isSnapshot: true };
@@ -115,7 +116,7 @@ const LeadCapturedEvent = builder.objectRef<LogEvent>('LeadCapturedEvent').imple
     conversation: t.field({
       type: Conversation,
       nullable: true,
-      description: 'The conversation that it was left in, if it was in one: a snapshot.',
+      description: `The conversation that it was left in, if it was in one: a snapshot. ${cacheWarning}`,
       resolve: snapshotOf,
     }),
   }),

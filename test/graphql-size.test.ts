@@ -94,6 +94,44 @@ test('a subscription whose events would hold more is refused', async () => {
   expect(body).toContain('"code":"QUERY_TOO_COMPLEX"');
 });
 
+describe('a subscription', () => {
+  const text = 'subscription ($after: String) { events(after: $after) { id } }';
+  const variables = { after: null };
+  const most = 16 * 1024 - JSON.stringify(variables).length;
+  const tooLong: [name: string, asked: { query: string; variables: object }][] = [
+    ['text', { query: text.padEnd(most + 1), variables }],
+    ['text in other characters', { query: `${text} #`.padEnd(most / 2 + text.length, 'é'), variables }],
+    ['variables', { query: text, variables: { ...variables, other: 'x'.repeat(most) } }],
+  ];
+
+  test.each(tooLong)('of more than 16 KiB is QUERY_TOO_COMPLEX: %s', async (_, asked) => {
+    const socket = await new RawSocket(server.url).init(client.secret);
+    socket.subscribe('most', text.padEnd(most), variables);
+    socket.subscribe('more', asked.query, { ...asked.variables });
+    expect(codesOf({ errors: (await socket.first('more', 'error')).payload })).toEqual(['QUERY_TOO_COMPLEX']);
+    const { body } = await client.post(asked, { headers: { accept: 'text/event-stream' } });
+    expect(body).toContain('"code":"QUERY_TOO_COMPLEX"');
+    // The one that is just as long as it may be goes on.
+    await client.rest('POST', '/conversations');
+    expect((await socket.first('most')).type).toBe('next');
+    socket.socket.terminate();
+  });
+
+  test('may not be as long as queries and mutations', async () => {
+    const socket = await new RawSocket(server.url).init(client.secret);
+    const other = { other: 'x'.repeat(40_000) };
+    socket.subscribe('query', '{ account { id } }'.padEnd(20_000), other);
+    expect((await socket.first('query')).payload.data).toEqual({ account: { id: client.account.id } });
+    socket.subscribe(
+      'mutation',
+      'mutation { captureLead(input: { email: "ada@example.com" }) { eventCursor } }',
+      other,
+    );
+    expect((await socket.first('mutation')).payload.errors).toBeUndefined();
+    socket.socket.terminate();
+  });
+});
+
 test('what a batch is refused of takes nothing from its others', async () => {
   const tooMany = { query: pages(many(101, (i) => `a${i}: sequence`)) };
   const { body } = await client.post([tooMany, { query: '{ account { id } }' }]);

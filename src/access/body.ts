@@ -111,6 +111,7 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
     req.on('end', () => {
       ended = true;
       resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks));
+      chunks = []; // the request keeps its listeners, and may be answered by a stream
     });
     req.on('error', (cause) => reject(cutOff(cause)));
     req.on('close', () => {

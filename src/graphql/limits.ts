@@ -7,6 +7,8 @@ export const maxDepth = 12;
 export const maxNodes = 100_000;
 export const maxTokens = 2_000;
 export const maxBatch = 10;
+/** Of the text and the variables of a subscription, which are kept for as long as it lasts. */
+const maxSubscriptionBytes = 16 * 1024;
 
 /**
  * Refuses an operation with these variables, which are coerced, or spends what it could return of a budget.
@@ -34,6 +36,18 @@ export function complexityCheck(
     if (!measure.usesVariables) fixed = cost;
     refuse(cost, budget);
   };
+}
+
+/**
+ * Refuses a subscription that says too much.
+ * @throws QUERY_TOO_COMPLEX
+ */
+export function refuseLongSubscription(source: string, variables: Readonly<Record<string, unknown>>): void {
+  if (Buffer.byteLength(source) + Buffer.byteLength(JSON.stringify(variables)) <= maxSubscriptionBytes) return;
+  throw new DomainError(
+    'QUERY_TOO_COMPLEX',
+    'The text and the variables of a subscription may have at most 16 KiB together.',
+  );
 }
 
 function refuse({ depth, nodes, values }: Cost, budget: AnswerBudget): void {

@@ -18,7 +18,7 @@ import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
 import { maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
-import { asGraphQLError, executeWithin, refusalsOf } from './requests.ts';
+import { asGraphQLError, executeWithin, forgetTheRest, refusalsOf } from './requests.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
@@ -31,6 +31,7 @@ export interface ServerContext {
 
 /** Yoga's context of one request, with who sent it once the door has let it in. */
 interface RequestContext extends ServerContext {
+  readonly params: GraphQLParams;
   caller?: Caller;
   isBatch?: boolean;
   budget?: AnswerBudget;
@@ -156,6 +157,7 @@ export function useGraphQL(
           return;
         }
         refuseUnstreamed(request);
+        forgetTheRest(request.params); // they are kept, as what was in the body, for as long as the stream lasts
         const closed = sessions.openDuring(res, caller);
         // No `complete` is sent of what was not complete: clients would not come back.
         closed.addEventListener('abort', () => res.destroy());

@@ -15,7 +15,7 @@ import type { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
-import { maxTokens } from './limits.ts';
+import { maxTokens, refuseLongSubscription } from './limits.ts';
 import { nullsOutOfPlace } from './nulls.ts';
 
 // What is done with every operation before it runs, whether it came by HTTP or on a socket.
@@ -45,13 +45,16 @@ export function parseWithinLimits(source: string): DocumentNode {
   }
 }
 
-/** What is wrong with an operation before it runs: its variables, then its size, which is spent of a budget. */
+/**
+ * What is wrong with an operation before it runs: what it says, if that is kept, its variables, then its size, which is
+ * spent of a budget.
+ */
 export function refusalsOf(
   prepared: PreparedDocument,
   { operationName = null, variableValues }: Pick<ExecutionArgs, 'operationName' | 'variableValues'>,
   budget: AnswerBudget,
 ): GraphQLError[] {
-  const { schema, document } = prepared;
+  const { schema, document, source } = prepared;
   const operation = prepared.operation(operationName);
   if (operation === undefined) return []; // graphql-js says what is wrong
   const { node, checkComplexity } = operation;
@@ -62,6 +65,7 @@ export function refusalsOf(
   });
   const nulls = nullsOutOfPlace(schema, document, node, values);
   try {
+    if (node.operation === 'subscription') refuseLongSubscription(source, values);
     if (errors !== undefined || nulls.length > 0)
       throw validationFailed(variableFaults(schema, document, node, values));
     checkComplexity(coerced.coerced, budget);
@@ -69,6 +73,13 @@ export function refusalsOf(
   } catch (error) {
     const nodes = errors?.[0]?.nodes ?? nulls.slice(0, 1);
     return [new GraphQLError('', { nodes, originalError: error as Error })];
+  }
+}
+
+/** Takes out of what a subscription was asked with all that is of no use any more. */
+export function forgetTheRest(asked: object): void {
+  for (const name of Object.keys(asked)) {
+    if (!['query', 'variables', 'operationName'].includes(name)) Reflect.deleteProperty(asked, name);
   }
 }
 

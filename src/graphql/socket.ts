@@ -26,7 +26,7 @@ import { type ContextOptions, isUncounted, OperationContext } from './context.ts
 import type { Documents } from './documents.ts';
 import { domainErrorOf, presentError } from './errors.ts';
 import { type Deliver, FanOut } from './fan-out.ts';
-import { asGraphQLError, executeWithin, refusalsOf } from './requests.ts';
+import { asGraphQLError, executeWithin, forgetTheRest, refusalsOf } from './requests.ts';
 import { closeCodes, maxAtOnce, Wire } from './wire.ts';
 
 // GraphQL over WebSocket, by the protocol graphql-transport-ws (its PROTOCOL.md is in the package graphql-ws).
@@ -120,7 +120,8 @@ export function attachSocket(server: Server, world: World, options: SocketOption
         protocol: socket.protocol,
         send: (message) => wire.send(message),
         close: (code = closeCodes.internal, reason = '') => wire.close(code, reason),
-        onMessage: (handle) => wire.listen((message) => handle(message).catch((error) => fail(wire, error))),
+        // graphql-ws takes what is read already, too, though this type does not say so.
+        onMessage: (handle) => wire.listen((message) => handle(message as string).catch((error) => fail(wire, error))),
       },
       extra,
     );
@@ -240,6 +241,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     const refused = refusalsOf(prepared, args, budget);
     if (refused.length > 0) return refused;
     const isSubscription = operation.node.operation === 'subscription';
+    if (isSubscription) forgetTheRest(payload); // graphql-ws keeps it for as long as the subscription lasts
     if (!wire.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
     return {
       ...args,

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { PullWatch, type StreamTimings } from '../access/timings.ts';
+import { codePoints } from '../domain/text.ts';
 
 /** The close codes that the service uses beside those of graphql-transport-ws and of RFC 6455. */
 export const closeCodes = {
@@ -26,8 +27,15 @@ export type Asked = 'subscription' | 'answer';
 /** How many of each a socket can have at once. */
 export const maxAtOnce = 100;
 
-/** The other side's messages, as they come. It must not reject. */
-export type MessageHandler = (message: string) => Promise<void>;
+/** The longest name that a client may give to what it asks for, in characters: it is kept, and sent with each answer. */
+const maxIdLength = 256;
+
+/**
+ * The other side's messages, as they come: read, and with nothing in them but what the protocol knows, since who
+ * handles them keeps them until the end of what they ask for; or the text, if there is no message in it. It must not
+ * reject.
+ */
+export type MessageHandler = (message: unknown) => Promise<void>;
 
 /**
  * One client's WebSocket as the protocol uses it. Whatever the client does, it costs a bounded amount
@@ -69,7 +77,10 @@ export class Wire {
   /** Hands on what the client sends, until the end: a socket that is closing does nothing more. */
   listen(handler: MessageHandler): void {
     this.#socket.on('message', (data) => {
-      if (!this.ended.aborted) this.#inbox.take(String(data), handler);
+      if (this.ended.aborted) return;
+      const message = read(String(data));
+      if (codePoints(message.id) > maxIdLength) this.close(closeCodes.badRequest, 'Invalid message received');
+      else this.#inbox.take(message, handler);
     });
   }
 
@@ -147,6 +158,14 @@ export class Wire {
   }
 }
 
+interface Message {
+  /** What kind of message it is, and of which subscription; both are empty when it does not say both. */
+  readonly type: string;
+  readonly id: string;
+  /** What is handed on. */
+  readonly content: unknown;
+}
+
 interface Running {
   readonly id: string;
   readonly handled: Promise<void>;
@@ -178,19 +197,19 @@ class Inbox {
     return this.#holds;
   }
 
-  take(message: string, handler: MessageHandler): void {
+  take(message: Message, handler: MessageHandler): void {
     if (this.#holds) {
       this.#waiting.push(() => this.take(message, handler));
       return;
     }
-    const { type, id } = outlineOf(message);
+    const { type, id, content } = message;
     const running = this.#running.find((each) => each.id === id);
     if (type === 'subscribe' && running?.isCompleted === true) {
       this.#waiting.push(() => this.take(message, handler));
       this.#hold(running.handled);
       return;
     }
-    const handled = handler(message);
+    const handled = handler(content);
     if (running !== undefined) {
       if (type === 'complete') running.isCompleted = true;
     } else if (type === 'subscribe') {
@@ -227,15 +246,17 @@ class Inbox {
   }
 }
 
-/** What kind of message it is, and of which subscription; neither when it is none. */
-function outlineOf(message: string): { type: string; id: string } {
+function read(text: string): Message {
+  const none = { type: '', id: '', content: text };
   try {
-    const { type, id } = JSON.parse(message) as { type?: unknown; id?: unknown };
-    if (typeof type === 'string' && typeof id === 'string') return { type, id };
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return none;
+    const { type, id, payload } = value as Record<string, unknown>;
+    const content = { type, id, payload };
+    return typeof type === 'string' && typeof id === 'string' ? { type, id, content } : { ...none, content };
   } catch {
-    // The protocol has its own answer to it.
+    return none; // the protocol has its own answer to it
   }
-  return { type: '', id: '' };
 }
 
 /** The beginning of a text that fits, without a broken character at its end. */

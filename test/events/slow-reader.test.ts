@@ -335,6 +335,45 @@ test('streams to which nothing happens cost no memory, however long they are kep
   expect((memoryBytes() - startBytes) / more).toBeLessThan(200);
 });
 
+test('subscriptions keep nothing of what they were asked with but what they need', async () => {
+  server = await startTestServer();
+  const client = await server.account();
+  const query = 'subscription ($after: String) { events(after: $after) { id } }';
+  const long = 'x'.repeat(50_000);
+  const { socket } = await new RawSocket(server.url).init(client.secret);
+  onTestFinished(() => socket.terminate());
+  const streams: { destroy(): void }[] = [];
+  onTestFinished(() => {
+    for (const stream of streams) stream.destroy();
+  });
+  /** Two on a socket and one by Server-Sent Events, of which each says much that nobody asked for. */
+  const subscribe = async (): Promise<void> => {
+    const { followers } = server.app.liveLog;
+    const more = [{ payload: { query, extensions: { long } } }, { payload: { query, long }, long: 'x'.repeat(10_000) }];
+    for (const [index, message] of more.entries()) {
+      socket.send(JSON.stringify({ type: 'subscribe', id: `${followers + index}`, ...message }));
+    }
+    const stream = httpRequest(`${server.url}/graphql`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${client.secret}`,
+        accept: 'text/event-stream',
+        'content-type': 'application/json',
+      },
+    });
+    stream
+      .on('error', () => {})
+      .end(JSON.stringify({ query, extensions: { long: long.repeat(10) } }).padEnd(1_000_000));
+    streams.push(stream);
+    await until(() => server.app.liveLog.followers === followers + 3);
+  };
+  await subscribe(); // what is made once is made by now
+  const before = memoryBytes();
+  for (let count = 0; count < 30; count++) await subscribe();
+  // Some 30 MB came in. What is on its way out is let go of later.
+  await until(() => memoryBytes() - before < 3 * megabyte);
+});
+
 test.each([
   { reader: 'socket', kind: socket },
   { reader: 'stream of REST', kind: restStream },

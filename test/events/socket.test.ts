@@ -291,6 +291,11 @@ describe('a message that breaks the protocol', () => {
         socket.send({ type: 'subscribe', id: '1', payload: { query: '{ eventCursor }', variables: [] } }),
       code: 4400,
     },
+    {
+      message: 'a subscribe with an id of more than 256 characters',
+      send: (socket) => socket.subscribe('é'.repeat(257), '{ eventCursor }'),
+      code: 4400,
+    },
     { message: 'binary garbage', send: (socket) => socket.send(Uint8Array.of(0, 255, 128, 7)), code: 4400 },
     {
       message: 'text that is not UTF-8',
@@ -321,7 +326,7 @@ describe('a message that breaks the protocol', () => {
     await socket.first('1', 'complete');
   });
 
-  test.each(['1', 'é'.repeat(100), '__proto__'])('an id that is in use already: closed with 4409 (%s)', async (id) => {
+  test.each(['1', 'é'.repeat(256), '__proto__'])('an id that is in use already: closed with 4409 (%s)', async (id) => {
     const client = await server.account();
     const socket = await open().init(client.secret);
     socket.subscribe(id, everything);
@@ -478,8 +483,9 @@ describe('an operation that is refused', () => {
     await socket.first('query', 'complete');
     await startConversation(client);
     await until(() => socket.of('live').length === 2);
-    for (const query of [everything, '{ eventCursor }', 'mutation { createConversation(input: {}) { eventCursor } }']) {
-      const id = `wrong ${query}`;
+    const created = 'mutation { createConversation(input: {}) { eventCursor } }';
+    for (const [index, query] of [everything, '{ eventCursor }', created].entries()) {
+      const id = `wrong ${index}`;
       socket.subscribe(id, query);
       const message = await socket.first(id);
       expectRefusal(message, 'RATE_LIMITED', { retryAfterSeconds: expect.any(Number) });

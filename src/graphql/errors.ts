@@ -23,6 +23,9 @@ const ownCodes: Readonly<Record<string, ErrorCode>> = {
   BAD_REQUEST: 'BAD_REQUEST',
 };
 
+/** Those of them that say BAD_REQUEST of a document: it is none, or does not hold the operation to run. */
+const ofDocuments: readonly unknown[] = ['GRAPHQL_PARSE_FAILED', 'OPERATION_RESOLUTION_FAILURE'];
+
 /** How an error is sent over HTTP; Yoga takes it out before it sends the error. */
 interface HttpExtension {
   readonly status: number;
@@ -119,7 +122,7 @@ export function domainErrorOf(error: GraphQLError, requestFailed: boolean): Doma
 function httpOf(known: DomainError, error: GraphQLError): HttpExtension {
   const { status } = errorCodes[known.code];
   if (atTheDoor.includes(known.code)) return { status, headers: headersOfError(known) };
-  // An unreadable request is no GraphQL request yet, so its status is 400 for every client.
-  const unreadable = known.code === 'BAD_REQUEST' && error.extensions['code'] !== 'GRAPHQL_PARSE_FAILED';
+  // A request is one of GraphQL once its document is there; before that its status is 400 for every client.
+  const unreadable = known.code === 'BAD_REQUEST' && !ofDocuments.includes(error.extensions['code']);
   return { status, spec: !unreadable };
 }

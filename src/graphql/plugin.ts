@@ -99,6 +99,12 @@ export function useGraphQL(
   }
 
   return {
+    onParams({ params }) {
+      // Yoga looks at the types of the others, and would take this for a name that the document does not have.
+      const name: unknown = (params as GraphQLParams | null)?.operationName ?? '';
+      if (typeof name !== 'string') throw new DomainError('BAD_REQUEST', '`operationName` must be a string.');
+    },
+
     onParse({ setParseFn }) {
       setParseFn((source) => documents.prepare(source as string).document);
     },

@@ -72,6 +72,10 @@ describe('a request that fails as a whole', () => {
   const failing: [name: string, body: object, code: string][] = [
     ['a fault of syntax', { query: '{' }, 'BAD_REQUEST'],
     ['an empty document', { query: '' }, 'BAD_REQUEST'],
+    ['a document without an operation', { query: 'fragment A on Query { __typename }' }, 'BAD_REQUEST'],
+    ['a document of types', { query: 'type A { a: Int }' }, 'BAD_REQUEST'],
+    ['an operation name that is not there', { query: 'query A { __typename }', operationName: 'B' }, 'BAD_REQUEST'],
+    ['two operations, and no name', { query: 'query A { __typename } query B { __typename }' }, 'BAD_REQUEST'],
     ['an unknown field', { query: '{ nothing }' }, 'VALIDATION_FAILED'],
     ['an unknown type', { query: 'query ($a: Nothing) { node(id: $a) { id } }' }, 'VALIDATION_FAILED'],
     ['an unknown argument', { query: '{ account(id: 1) { id } }' }, 'VALIDATION_FAILED'],
@@ -126,10 +130,6 @@ describe('a request that fails as a whole', () => {
     ['no query', {}],
     ['a query of null', { query: null }],
     ['a query that is no text', { query: 5 }],
-    ['a document without an operation', { query: 'fragment A on Query { __typename }' }],
-    ['a document of types', { query: 'type A { a: Int }' }],
-    ['an operation name that is not there', { query: 'query A { __typename }', operationName: 'B' }],
-    ['two operations, and no name', { query: 'query A { __typename } query B { __typename }' }],
     ['an operation name that is no text', { query: 'query A { __typename }', operationName: 5 }],
     ['variables that are no object', { query: '{ __typename }', variables: 'x' }],
     ['extensions that are no object', { query: '{ __typename }', extensions: [] }],
@@ -391,6 +391,22 @@ describe('a batch', () => {
       ['VALIDATION_FAILED'],
     ]);
     for (const one of bad) expect(one.errors[0].extensions.requestId).toBe(response.headers['x-request-id']);
+  });
+
+  test.each([
+    ['that cannot be parsed', { query: '{' }],
+    ['that cannot be told', { query: '{ __typename }', operationName: 'A' }],
+  ])('with an operation %s: the others have their answers', async (_, bad) => {
+    for (const headers of [asJson, asGraphQL]) {
+      const response = await client.post([bad, ...batch(1)], { headers });
+      expect([response.status, response.body]).toEqual([
+        200,
+        [
+          { errors: [expect.objectContaining({ extensions: expect.objectContaining({ code: 'BAD_REQUEST' }) })] },
+          { data: { __typename: 'Query' } },
+        ],
+      ]);
+    }
   });
 
   test('of one is answered as a list of one', async () => {

@@ -189,6 +189,10 @@ export function useGraphQL(
 
     onResponse({ response, serverContext: { exchange } }) {
       response.headers.set('Cache-Control', 'no-store');
+      if (response.headers.get('Content-Type')?.startsWith('text/event-stream')) {
+        response.headers.delete('Content-Encoding'); // to Yoga it is `none`, which is no coding
+        response.headers.set('X-Accel-Buffering', 'no'); // proxies are to pass events on as they come
+      }
       responder.complete(exchange, response.status, (name, value) => response.headers.append(name, value));
     },
   };

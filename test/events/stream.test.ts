@@ -425,6 +425,21 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     expect(body).toContain('event: complete');
   });
 
+  test('is passed on by proxies as it comes, in no coding, and kept by nobody', async () => {
+    const client = await server.account();
+    const reader = await SseReader.open(`${server.url}/graphql?query=${encodeURIComponent(everything)}`, {
+      authorization: `Bearer ${client.secret}`,
+      accept: 'text/event-stream',
+    });
+    opened.push(reader);
+    expect(reader.headers).toMatchObject({
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    });
+    expect(reader.headers).not.toHaveProperty('content-encoding');
+  });
+
   test.each([{ accept: 'application/json' }, { accept: 'application/graphql-response+json' }, { accept: '*/*' }, {}])(
     'asked for as $accept: a GraphQL error that says how to ask',
     async (headers: { accept?: string }) => {

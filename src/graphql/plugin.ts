@@ -201,7 +201,7 @@ export function useGraphQL(
 /** @throws BAD_REQUEST for a subscription whose answer could not be a stream */
 function refuseUnstreamed({ req, isBatch }: RequestContext): void {
   if (isBatch) throw new DomainError('BAD_REQUEST', 'A subscription cannot be part of a batch.');
-  if (req.headers.accept?.includes('text/event-stream')) return;
+  if (req.headers.accept?.toLowerCase().includes('text/event-stream')) return;
   throw new DomainError(
     'BAD_REQUEST',
     'A subscription is a stream: ask for it with `Accept: text/event-stream`, or over a WebSocket.',

@@ -280,6 +280,18 @@ describe('what is accepted', () => {
     expect(response.headers.get('content-type')?.split(';')[0]).toBe(type);
   });
 
+  test('a subscription is a stream also to who asks for it in capitals (RFC 9110, section 8.3.1)', async () => {
+    const url = `${server.url}/graphql?query=${encodeURIComponent('subscription { events { id } }')}`;
+    for (const accept of ['Text/Event-Stream', 'TEXT/EVENT-STREAM;q=0.9']) {
+      const headers = { accept, authorization: `Bearer ${client.secret}` };
+      const response = await fetch(url, { headers });
+      expect(response.headers.get('content-type')).toContain('text/event-stream');
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      expect(Buffer.from((await reader.read()).value ?? []).toString()).not.toContain('errors');
+      await reader.cancel();
+    }
+  });
+
   test('a stream that is refused by its weight is none', async () => {
     const accept = 'application/json, text/event-stream;q=0';
     const response = await send('subscription { events { id } }', undefined, { accept });

@@ -33,6 +33,19 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(await reopened.read.conversations.findWithMessages(account.id, conversation.id)).toEqual(expected);
     });
 
+    test('makes another state of the storage when it is kept, for all who have it open', async () => {
+      const { storage, beside } = await open();
+      const other = await beside();
+      const states = async (): Promise<number[]> => [await storage.state(), await other.state()];
+      const before = await states();
+      await expect(storage.write(() => Promise.reject(new Error('on purpose')))).rejects.toThrow('on purpose');
+      expect(await states()).toEqual(before);
+      await storage.write(async (tx) => await tx.accounts.insert(sampleAccount()));
+      const after = await states();
+      for (const [index, state] of after.entries()) expect(state).not.toBe(before[index]);
+      expect(await states()).toEqual(after);
+    });
+
     test('returns its value to its caller', async () => {
       const { storage } = await open();
       const value = { anything: [undefined, awkwardText] };

@@ -99,11 +99,17 @@ export function idShape(kind: IdKind) {
   });
 }
 
+/** In place of a text that cannot be an id, and may be as long as a request: nothing has it either. */
+const nobodysId = '';
+
 /**
  * An id that a caller gives. One that has not the form of an id is no fault: there is nothing of that id.
  */
 export function idInput(kind: IdKind) {
-  return z.string({ error: 'must be a string' }).meta({ examples: [exampleId(kind)] });
+  return z
+    .string({ error: 'must be a string' })
+    .overwrite((text) => (isId(kind, text) ? text : nobodysId))
+    .meta({ examples: [exampleId(kind)] });
 }
 
 export function exampleId(kind: IdKind): string {

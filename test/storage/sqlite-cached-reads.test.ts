@@ -154,6 +154,47 @@ test('what is kept fits into memory by its real length, however much of that is 
   }
 });
 
+test('pages that are kept until somebody commits fit, too', async () => {
+  let isRead = false;
+  const storage = open(join(temporaryFolder(), 'test.db'), (sql) => {
+    isRead ||= sql.includes('from "conversations"');
+  });
+  const { id: accountId } = await storedAccount(storage);
+  const metadata = { note: 'x'.repeat(8_000) };
+  await storage.write(async (tx) => {
+    for (let count = 0; count < 100; count++)
+      await tx.conversations.insert(accountId, sampleConversation({ metadata }));
+  });
+  const ask = (createdAfter: number) =>
+    storage.read.conversations.page(accountId, { ...firstPage, filter: { createdAfter }, limit: 100 });
+  const filters = Array.from({ length: 10 }, (_, index) => index);
+  for (const createdAfter of filters) expect((await ask(createdAfter)).items).toHaveLength(100);
+  let kept = 0;
+  for (const createdAfter of filters.reverse()) {
+    isRead = false;
+    await ask(createdAfter);
+    if (!isRead) kept++;
+  }
+  expect(kept).toBeGreaterThan(0);
+  expect(kept * 100 * metadata.note.length).toBeLessThanOrEqual(3 * 1024 * 1024);
+});
+
+test('of an id that names nothing nothing is kept: no number of them pushes out what is', async () => {
+  let reads = 0;
+  const storage = open(join(temporaryFolder(), 'test.db'), (sql) => {
+    if (sql.includes('from "conversations"')) reads++;
+  });
+  const { id: accountId } = await storedAccount(storage);
+  const conversation = sampleConversation();
+  await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+  const ask = (id: string) => storage.read.conversations.findMany(accountId, [id]);
+  for (let again = 0; again < 3; again++) await ask(conversation.id);
+  for (let index = 0; index < 5_000; index++) expect(await ask(`unknown ${index}`)).toEqual([undefined]);
+  reads = 0;
+  expect(await ask(conversation.id)).toEqual([conversation]);
+  expect(reads).toBe(0);
+});
+
 test('whether anybody has committed is asked once for all that is read before the loop goes on, or while reads are held', async () => {
   let asked = 0;
   const path = join(temporaryFolder(), 'test.db');

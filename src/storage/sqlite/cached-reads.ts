@@ -26,6 +26,8 @@ const maxKeptWhole = 3 * maxKept;
 const maxWeight = 64 * 1024;
 // What things take beside the texts that clients give them, in bytes, as measured: objects, times, ids, heads of texts.
 const conversationWeight = 700;
+/** With the question, whose filters can have a few hundred characters. */
+const pageWeight = 1_000;
 const messageWeight = 360;
 /** One key, where nothing else has the same keys; else it is a third of that. */
 const metadataWeight = 110;
@@ -43,7 +45,7 @@ export function cachedConversationReads(db: Queries, commits: Commits): Conversa
   const rows = new Recent<StoredConversation>(maxKept);
   const wholes = new Recent<Whole>(maxKeptWhole);
   const current = new Unchanged<number | undefined>(commits, 4_000);
-  const pages = new Unchanged<Slice<StoredConversation>>(commits, 100);
+  const pages = new Unchanged<Slice<StoredConversation>>(commits, maxKept, pageWeightOf);
   const totals = new Unchanged<number>(commits, 1_000);
 
   const keep = (conversation: StoredConversation): void =>
@@ -131,6 +133,10 @@ export function cachedApiKeyReads(db: Queries, commits: Commits): ApiKeyReads {
     ...reads,
     findBySecret: (hash) => keys.get(Buffer.from(hash).toString('latin1'), () => reads.findBySecret(hash)),
   };
+}
+
+function pageWeightOf({ items }: Slice<StoredConversation>): number {
+  return items.reduce((sum, conversation) => sum + weightOf(conversation), pageWeight);
 }
 
 function weightOf(conversation: StoredConversation, messages: readonly Message[] = []): number {

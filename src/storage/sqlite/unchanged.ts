@@ -50,29 +50,43 @@ export class Commits {
   }
 }
 
-/** Keeps what was read until anybody commits anything. */
+/** Keeps what was read until anybody commits anything, but not that there is nothing: the keys of that can be any. */
 export class Unchanged<T> {
   readonly #commits: Commits;
-  readonly #maxKept: number;
+  readonly #maxWeight: number;
+  readonly #weigh: (value: NonNullable<T>) => number;
   readonly #kept = new Map<string, T>();
+  #weight = 0;
   #state = -1;
 
-  /** @param maxKept how many things at most */
-  constructor(commits: Commits, maxKept: number) {
+  /**
+   * @param maxWeight of all that is kept
+   * @param weigh says what a thing weighs, with its key; by default they are counted
+   */
+  constructor(commits: Commits, maxWeight: number, weigh: (value: NonNullable<T>) => number = () => 1) {
     this.#commits = commits;
-    this.#maxKept = maxKept;
+    this.#maxWeight = maxWeight;
+    this.#weigh = weigh;
   }
 
   /** What `read` returns, or has returned since the last commit. */
   get(key: string, read: () => T): T {
     const { state } = this.#commits;
-    if (state !== this.#state) this.#kept.clear();
+    if (state !== this.#state) this.#forget();
     this.#state = state;
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
     const value = read();
-    if (this.#kept.size >= this.#maxKept) this.#kept.clear();
+    if (value == null) return value;
+    const weight = this.#weigh(value);
+    if (this.#weight + weight > this.#maxWeight) this.#forget();
     this.#kept.set(key, value);
+    this.#weight += weight;
     return value;
+  }
+
+  #forget(): void {
+    this.#kept.clear();
+    this.#weight = 0;
   }
 }

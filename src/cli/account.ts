@@ -69,7 +69,7 @@ function inputOf({ name, plan, requestsPerHour }: AccountOptions): object {
           requestsPerHour:
             requestsPerHour === 'plan'
               ? null
-              : /^\d{1,10}$/.test(requestsPerHour)
+              : /^-?\d{1,15}$/.test(requestsPerHour)
                 ? Number(requestsPerHour)
                 : requestsPerHour,
         }),

@@ -69,6 +69,23 @@ describe('account create', () => {
       expect.stringMatching(/^--requests-per-hour must be .*\.$/),
     ]);
   });
+
+  test.each([
+    ['-5', 'at least 1'],
+    ['20000000000', 'at most 1000000000'],
+  ])('with %s requests an hour is told how many there may be', async (number, bound) => {
+    const { stderr } = await cli.run(
+      'account',
+      'create',
+      '--name',
+      'x',
+      '--plan',
+      'pro',
+      '--requests-per-hour',
+      number,
+    );
+    expect(stderr).toBe(`--requests-per-hour must be ${bound}.\n`);
+  });
 });
 
 test('account list shows every account, oldest first', async () => {

@@ -21,7 +21,7 @@ export function addAccount(program: Command): void {
     .option('--requests-per-hour <number>', 'a limit of its own in place of its plan’s')
     .option('--json', 'print JSON')
     .action(async (options: AccountOptions) => {
-      const created = await withWorld((world) => createAccount(world, inputOf(options)));
+      const created = await withWorld((world) => createAccount(world, inputOf(options)), { mayBegin: true });
       print(
         created,
         options,

@@ -71,10 +71,12 @@ async function seed(options: SeedOptions): Promise<void> {
   const config = readConfig();
   const stop = new AbortController();
   void untilAskedToStop(config).then(() => stop.abort());
-  await withWorld(async (world) => {
+  const mayBegin = options.account === undefined;
+  const work = async (world: World): Promise<void> => {
     const historian = new Historian();
     await fill(world, options, { ...config, historian, signal: stop.signal }).finally(() => historian.close());
-  });
+  };
+  await withWorld(work, { mayBegin });
 }
 
 interface Tools {

@@ -1,4 +1,5 @@
 import { randomFillSync } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { RateLimiter } from '../access/rate-limit.ts';
 import { secrets } from '../access/secrets.ts';
 import { Tokens } from '../access/tokens.ts';
@@ -14,9 +15,14 @@ import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts'
 import { systemClock } from './clock.ts';
 import { OperatorError } from './errors.ts';
 
-/** Opens the configured storage for one command, beside a running server or not, and closes it after. */
-export async function withWorld<T>(work: (world: World) => Promise<T>): Promise<T> {
+/**
+ * Opens the configured storage for one command, beside a running server or not, and closes it after.
+ * @param mayBegin whether the command has something to do where there is no database yet, which it then makes
+ * @throws OperatorError
+ */
+export async function withWorld<T>(work: (world: World) => Promise<T>, { mayBegin = false } = {}): Promise<T> {
   const { databasePath, webhookPolicy } = readConfig();
+  if (!mayBegin && !existsSync(databasePath)) throw new OperatorError(`There is no database ${databasePath}.`);
   const storage = await openStorage(databasePath);
   try {
     const limiter = new RateLimiter({ storage, clock: systemClock });

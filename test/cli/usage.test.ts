@@ -99,6 +99,23 @@ describe('migrate', () => {
   });
 });
 
+test.each([
+  'account list',
+  'account update acct_01m7yzcf3tfz1aan3df712nas7 --name x',
+  'key list --account acct_01m7yzcf3tfz1aan3df712nas7',
+  'listen',
+  'seed --account acct_01m7yzcf3tfz1aan3df712nas7',
+])('%s makes no database where there is none, and says so', async (line) => {
+  const folder = temporaryFolder();
+  const path = join(folder, 'a.db');
+  expect(await commandLine(path).run(...line.split(' '))).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `There is no database ${path}.\n`,
+  });
+  expect(readdirSync(folder)).toEqual([]);
+});
+
 describe('a database that cannot be opened is told in one sentence', () => {
   test.each([
     ['a folder', (path: string) => mkdirSync(path), 'unable to open database file'],

@@ -193,6 +193,20 @@ describe('a backup is there or it is not', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
+  test.each(['-wal', '-shm', '-journal', '-lock'])(
+    'over what belongs to the database, as its %s, it is refused, whatever is asked for',
+    async (suffix) => {
+      const path = await madeDatabase();
+      const using = openSqliteStorage(path);
+      onTestFinished(() => using.close());
+      const before = readdirSync(dirname(path));
+      await expect(backUp(path, path + suffix, { force: true })).rejects.toThrow(
+        `${path}${suffix} belongs to the database.`,
+      );
+      expect(readdirSync(dirname(path))).toEqual(before);
+    },
+  );
+
   test.each([
     ['there is none', () => {}, /^There is no database \S+\.$/],
     ['it is of another program', makeOther, /^\S+ is no database of this program\.$/],

@@ -1,5 +1,5 @@
-import { closeSync, existsSync, openSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { closeSync, existsSync, openSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import {
   FileFault,
   isSameFile,
@@ -7,6 +7,7 @@ import {
   removeWithSideFiles,
   replace,
   requireAccess,
+  sideFiles,
   sync,
   unfinishedName,
 } from './files.ts';
@@ -67,6 +68,11 @@ function requireTarget(databasePath: string, file: string, force: boolean): void
   if (isSameFile(databasePath, file)) throw new FileFault(`${file} is the database itself.`);
   if (!existsSync(dirname(file))) throw new FileFault(`There is no folder ${dirname(file)}.`);
   requireAccess(dirname(file));
+  // Where its log lies now or will lie, a backup would be taken for it, and what was acknowledged be lost.
+  const [database, target] = [realpathSync(databasePath), join(realpathSync(dirname(file)), basename(file))];
+  if ([...sideFiles, '-lock'].some((suffix) => target === database + suffix)) {
+    throw new FileFault(`${file} belongs to the database.`);
+  }
   const there = statSync(file, { throwIfNoEntry: false });
   if (there === undefined) return;
   if (!there.isFile()) throw new FileFault(`${file} is no file.`);

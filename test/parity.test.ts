@@ -25,6 +25,9 @@ const enumerations = ['status', 'sender', 'plan', 'scopes', 'interval', 'trigger
 /** Those whose values have a dot in REST. */
 const typed = ['type', 'events', 'eventType'];
 
+/** Those of the cases. */
+const sorts: Record<string, string> = { CREATED_AT_ASC: 'createdAt', LAST_ACTIVITY_AT_DESC: '-lastActivityAt' };
+
 /** Gives a result one form, whichever face it came through: ids by order of appearance, REST's spellings. */
 function normalized(value: Json, face: 'rest' | 'graphql'): Json {
   const names = new Map<string, string>();
@@ -125,7 +128,7 @@ describe('both faces agree on', () => {
           expect(named(error?.extensions.errors)).toEqual(pointers);
           // The same sentences, with the values that they quote as the face spells them.
           const spell = ({ detail }: Json): string =>
-            detail.replace(/`[A-Z]+`/g, (value: string) => value.toLowerCase());
+            detail.replace(/`([A-Z_]+)`/g, (_: string, value: string) => `\`${sorts[value] ?? value.toLowerCase()}\``);
           expect(error?.extensions.errors.map(spell).sort()).toEqual(
             restAnswer.body.errors.map(({ detail }: Json) => detail).sort(),
           );

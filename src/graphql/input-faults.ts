@@ -1,4 +1,5 @@
 import {
+  type ArgumentNode,
   type DocumentNode,
   GraphQLError,
   type GraphQLInputType,
@@ -28,29 +29,42 @@ type Path = readonly PropertyKey[];
 /** An operation's input is the argument `input`, or else the arguments; a page's size is `limit` there. */
 function pathOfArgument(name: string): Path {
   if (name === 'input') return [];
-  return name === 'first' || name === 'last' ? ['limit'] : [name];
+  return isSize(name) ? ['limit'] : [name];
+}
+
+function isSize(argument: string): boolean {
+  return argument === 'first' || argument === 'last';
 }
 
 /** Where the values in a document lie in the input of their operations. */
 interface Places {
-  /** By the offset at which the value, or the field that holds it, starts: graphql-js tells of copies of its nodes. */
+  /** By the offset at which the value, or what holds it, starts: graphql-js tells of copies of its nodes. */
   readonly byStart: ReadonlyMap<number, Path>;
   /** Where each variable is used first. */
   readonly byVariable: ReadonlyMap<string, Path>;
+  /** Which argument it is, of a variable that is a page's size. */
+  readonly sizes: ReadonlyMap<string, string>;
 }
 
 function placesIn(document: DocumentNode): Places {
   const byStart = new Map<number, Path>();
   const byVariable = new Map<string, Path>();
-  const note = (node: ValueNode | ObjectFieldNode, path: Path): void => {
+  const sizes = new Map<string, string>();
+  const note = (node: ArgumentNode | ValueNode | ObjectFieldNode, path: Path): void => {
     if (node.loc !== undefined) byStart.set(node.loc.start, path);
     if (node.kind === Kind.VARIABLE && !byVariable.has(node.name.value)) byVariable.set(node.name.value, path);
     if (node.kind === Kind.LIST) for (const [index, item] of node.values.entries()) note(item, [...path, index]);
     if (node.kind === Kind.OBJECT) for (const field of node.fields) note(field, [...path, field.name.value]);
-    if (node.kind === Kind.OBJECT_FIELD) note(node.value, path);
+    if (node.kind === Kind.OBJECT_FIELD || node.kind === Kind.ARGUMENT) note(node.value, path);
   };
-  visit(document, { Argument: ({ name, value }) => note(value, pathOfArgument(name.value)) });
-  return { byStart, byVariable };
+  visit(document, {
+    Argument(node) {
+      const { name, value } = node;
+      if (value.kind === Kind.VARIABLE && isSize(name.value)) sizes.set(value.name.value, name.value);
+      note(node, pathOfArgument(name.value));
+    },
+  });
+  return { byStart, byVariable, sizes };
 }
 
 /** All that is wrong with the variables of an operation, up to a bound. */
@@ -60,7 +74,7 @@ export function variableFaults(
   operation: OperationDefinitionNode,
   values: Readonly<Record<string, unknown>>,
 ): Fault[] {
-  const { byStart, byVariable } = placesIn(document);
+  const { byStart, byVariable, sizes } = placesIn(document);
   const nulls = new Map(nullsOutOfPlace(schema, document, operation, values).map((node) => [node.name.value, node]));
   const faults = (operation.variableDefinitions ?? []).values().flatMap(function* (definition) {
     const name = definition.variable.name.value;
@@ -72,7 +86,10 @@ export function variableFaults(
       return;
     }
     if (!isInputType(type) || (value === undefined && definition.defaultValue !== undefined)) return;
-    yield* faultsOf(value, type, byVariable.get(name) ?? [name]);
+    const size = sizes.get(name);
+    for (const found of faultsOf(value, type, byVariable.get(name) ?? [name])) {
+      yield size === undefined ? found : { ...found, parameter: size };
+    }
   });
   return faults.take(maxFaults).toArray();
 }

@@ -12,7 +12,8 @@ builder.scalarType('DateTime', {
     return value;
   },
   parseLiteral: (ast) => {
-    if (ast.kind !== Kind.STRING) throw new GraphQLError('must be a string', { nodes: ast });
+    // No GraphQLError: to another one graphql-js adds the type and the value.
+    if (ast.kind !== Kind.STRING) throw new TypeError('must be a string');
     return ast.value;
   },
 });

@@ -1,17 +1,29 @@
 import { type ASTNode, Kind } from 'graphql';
 import { statuses } from '../domain/lifecycle.ts';
+import { senders } from '../domain/messages.ts';
 
-const quotedStatus = new RegExp(`\`(?:${statuses.join('|')})\``, 'g');
+const quotedValue = new RegExp(`\`(?:${[...statuses, ...senders].join('|')})\``, 'g');
+const quotedSort = /(?<=sort |not of )`(-?)(createdAt|lastActivityAt)`/g;
 
 /**
- * A sentence of the domain with what it quotes as it is spelt here: a status in capitals, and a page's size by the
- * argument that it was asked for with.
+ * A sentence of the domain with what it quotes as it is spelt here: values of enumerations in capitals, and a page's
+ * size by the argument that it was asked for with.
  * @param nodes what in the document it is about
  */
 export function asSpeltHere(sentence: string, nodes: readonly ASTNode[] | undefined): string {
   if (!sentence.includes('`')) return sentence;
   const [node] = nodes ?? [];
   const size = node?.kind === Kind.FIELD && node.arguments?.find(({ name }) => /^(?:first|last)$/.test(name.value));
-  const spelt = sentence.replace(quotedStatus, (status) => status.toUpperCase());
+  const spelt = sentence
+    .replace(quotedValue, (value) => value.toUpperCase())
+    .replace(
+      quotedSort,
+      (_, minus: string, field: string) => `\`${inCapitals(field)}_${minus === '' ? 'ASC' : 'DESC'}\``,
+    );
   return size ? spelt.replaceAll('`limit`', `\`${size.name.value}\``) : spelt;
+}
+
+/** `createdAt` as CREATED_AT. */
+function inCapitals(name: string): string {
+  return name.replace(/[A-Z]/g, '_$&').toUpperCase();
 }

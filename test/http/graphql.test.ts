@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { getIntrospectionQuery } from 'graphql';
 import { serverAudits } from 'graphql-http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Json, RestResponse } from '../support/client.ts';
+import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { openWire, requestText } from './wire.ts';
 
@@ -683,6 +683,47 @@ describe('what is wrong is told in the names of the schema', () => {
     expect(await told('{ conversations(first: 0) { totalCount } }')).toEqual([`\`first\` ${detail}.`, detail]);
     const messages = `{ conversation(id: "${conversation.id}") { messages(last: 101) { totalCount } } }`;
     expect(await told(messages)).toEqual([`\`last\` ${detail}.`, detail]);
+  });
+
+  test('the size of a page in a variable', async () => {
+    const query = 'query ($size: Int) { conversations(first: $size) { totalCount } }';
+    const { errors } = (await client.post({ query, variables: { size: 'ten' } })).body;
+    const detail = 'must be an integer of at most 32 bits';
+    expect(errors).toMatchObject([
+      { message: `\`first\` ${detail}.`, extensions: { errors: [{ pointer: '/limit', detail }] } },
+    ]);
+  });
+
+  test('the sort of a cursor', async () => {
+    const { data } = await client.graphql('{ conversations(first: 1, sort: CREATED_AT_ASC) { edges { cursor } } }');
+    const [{ cursor }] = data.conversations.edges;
+    const detail = 'is a cursor of the sort `CREATED_AT_ASC`, not of `LAST_ACTIVITY_AT_DESC`';
+    expect(await told(`{ conversations(after: "${cursor}", sort: LAST_ACTIVITY_AT_DESC) { totalCount } }`)).toEqual([
+      `\`after\` ${detail}.`,
+      detail,
+    ]);
+  });
+
+  test('the sender that a token is bound to', async () => {
+    const body = { scopes: ['conversations:write'], sender: 'visitor' };
+    const { token } = (await client.rest('POST', '/tokens', { body })).body;
+    const input = `{ conversationId: "${conversation.id}", sender: AGENT, content: "Hi" }`;
+    const query = `mutation { sendMessage(input: ${input}) { eventCursor } }`;
+    const { errors } = (await clientOf(server.url, token).post({ query })).body;
+    expect(errors).toMatchObject([{ message: 'This token may send only as `VISITOR`.' }]);
+  });
+
+  test('a time that is no text', async () => {
+    const [message, detail] = await told('{ conversations(createdAfter: 5) { totalCount } }');
+    expect(message).toContain('DateTime');
+    expect(detail).toContain('must be a string');
+  });
+
+  test('an argument that there is not', async () => {
+    const { errors } = (await send('{ conversations(statu: ACTIVE) { totalCount } }')).body;
+    expect(errors).toMatchObject([
+      { extensions: { errors: [{ pointer: '/statu', detail: expect.stringContaining('"status"') }] } },
+    ]);
   });
 });
 

@@ -271,10 +271,11 @@ export class RateLimiter implements Limiter {
       return new DomainError('RATE_LIMITED', detail, { rateLimit });
     }
     const retryAfterSeconds = Math.max(1, Math.ceil((freeAtMs(block, units, nowMs) - nowMs) / 1_000));
-    return new DomainError('RATE_LIMITED', `The account has used its ${block.limit} requests per hour.`, {
-      retryAfterSeconds,
-      rateLimit,
-    });
+    const detail =
+      rateLimit.remaining === 0
+        ? `The account has used its ${block.limit} requests per hour.`
+        : `The account has fewer of its ${block.limit} requests per hour left than this takes.`;
+    return new DomainError('RATE_LIMITED', detail, { retryAfterSeconds, rateLimit });
   }
 }
 

@@ -488,6 +488,17 @@ describe('one process alone', () => {
     await refusalOf(limiter, account);
   });
 
+  test('says of a batch that is too large for what is left that it is, and not that nothing is left', async () => {
+    const account = accountWith(6);
+    const limiter = limiterOn(new TestClock());
+    await limiter.admit(account, 3);
+    expect((await refusalOf(limiter, account, 4)).message).toBe(
+      'The account has fewer of its 6 requests per hour left than this takes.',
+    );
+    await limiter.admit(account, 3);
+    expect((await refusalOf(limiter, account, 4)).message).toBe('The account has used its 6 requests per hour.');
+  });
+
   test('says of a batch above the limit that no wait will do', async () => {
     const account = accountWith(4);
     const { facts } = await refusalOf(limiterOn(new TestClock()), account, 5);

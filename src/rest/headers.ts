@@ -10,8 +10,9 @@ export const fieldsInHeaders: ReadonlyMap<string, 'Idempotency-Key' | 'If-Match'
 ]);
 
 /**
- * What of an operation's input lies in the headers of its request, and what is wrong with it. An operation
- * that does not know the field says so: what was asked for must not be passed over.
+ * What of an operation's input lies in the headers of its request, and what is wrong with it. An operation that does not
+ * know the field says so: what was asked for must not be passed over. Only an `Idempotency-Key` with PATCH or DELETE is:
+ * clients may send one with all that they change, and these do once what they do, without one.
  */
 export function inputOfHeaders(
   { headers }: IncomingMessage,

@@ -384,11 +384,13 @@ describe('a cursor', () => {
   ])('that is none is refused: $name', async ({ after }) => {
     const client = await server.account();
     const { rest, graphql } = await answersTo(client, after);
-    for (const { status, body } of rest) {
+    const inQuery = { parameter: 'after' };
+    const places = [inQuery, inQuery, { pointer: '/after', header: 'Last-Event-ID' }];
+    for (const [index, { status, body }] of rest.entries()) {
       expect(status).toBe(400);
       expect(body).toMatchObject({
         code: 'VALIDATION_FAILED',
-        errors: [{ parameter: 'after', detail: 'is not a cursor of the event log' }],
+        errors: [{ ...places[index], detail: 'is not a cursor of the event log' }],
       });
     }
     expect(graphql).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ pointer: '/after' }] });

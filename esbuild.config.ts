@@ -10,6 +10,7 @@ const { metafile } = await build({
   entryPoints: [
     'src/main.js',
     'src/delivery/posting.ts',
+    'src/graphql/graphiql-page.ts',
     'src/storage/sqlite/checkpoint.ts',
     'src/storage/sqlite/long-works.ts',
     'src/cli/seed/worker.ts',

@@ -40,7 +40,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   delivery: ['delivery', 'domain', 'layout.ts'],
   telemetry: ['telemetry', 'domain'],
   rest: ['rest', 'access', 'domain'],
-  graphql: ['graphql', 'access', 'domain'],
+  graphql: ['graphql', 'access', 'domain', 'layout.ts'],
   'config.ts': ['config.ts'],
   'layout.ts': ['layout.ts'],
 };

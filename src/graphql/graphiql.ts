@@ -1,7 +1,8 @@
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
+import { Worker } from 'node:worker_threads';
 import { html, type Page, page } from '../access/page.ts';
 import { lazily } from '../domain/lazily.ts';
+import { threadModule } from '../layout.ts';
+import type { MadePage } from './graphiql-page.ts';
 
 // GraphiQL, which anybody may ask for. It is all in one page of nine megabytes: so it is made once, and those who are
 // sent it share its bytes.
@@ -21,11 +22,17 @@ const policy = [
 const headers = { 'Content-Security-Policy': policy, Vary: 'Accept, Accept-Encoding' };
 
 const forms = lazily(async () => {
-  const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql');
-  const bytes = Buffer.from(renderGraphiQL({ title: 'Conversation service', defaultQuery: welcomeQuery }));
-  const zipped = await promisify(gzip)(bytes);
-  return { plain: page(html, bytes, headers), zipped: page(html, zipped, { ...headers, 'Content-Encoding': 'gzip' }) };
+  const { plain, zipped } = await makePage();
+  return { plain: page(html, plain, headers), zipped: page(html, zipped, { ...headers, 'Content-Encoding': 'gzip' }) };
 });
+
+function makePage(): Promise<MadePage> {
+  return new Promise((resolve, reject) => {
+    const thread = new Worker(threadModule('graphql/graphiql-page'));
+    thread.once('message', resolve).once('error', reject);
+    thread.once('exit', () => reject(new Error('The thread ended without the page'))); // after what it has said
+  });
+}
 
 /** @param acceptEncoding the header of who asks for it */
 export async function graphiQLPage(acceptEncoding: string | undefined): Promise<Page> {
@@ -40,13 +47,3 @@ function takesGzip(acceptEncoding = ''): boolean {
     return coding?.trim() === 'gzip' && !/^\s*q\s*=\s*0(\.0*)?\s*$/.test(weight ?? '');
   });
 }
-
-const welcomeQuery = `# Put your API key under "Headers" below: { "Authorization": "Bearer cs_…" }
-{
-  account { name plan rateLimit { remaining resetAt } }
-  conversations(first: 5) {
-    totalCount
-    nodes { id status subject messages(last: 1) { nodes { sender content } } }
-  }
-}
-`;

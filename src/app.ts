@@ -18,7 +18,7 @@ import { LiveLog } from './delivery/live.ts';
 import { PostOffice } from './delivery/post-office.ts';
 import { WebhookSender } from './delivery/webhooks.ts';
 import { finishErasures } from './domain/conversations.ts';
-import { DomainError } from './domain/errors.ts';
+import { DomainError, internal } from './domain/errors.ts';
 import { createIds } from './domain/ids.ts';
 import { lazily } from './domain/lazily.ts';
 import type { Clock, Storage, World } from './domain/ports.ts';
@@ -158,18 +158,27 @@ export function buildApp(options: AppOptions): App {
   /** Yoga turns each request into one of the Fetch standard: what has no use for that is answered before it. */
   async function listener(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const exchange = new Exchange(req);
-    const reply = await replyTo(exchange, res);
-    if (reply === undefined) await (await yoga())(req, res, { exchange } as ServerContext);
-    else await responder.send(exchange, res, reply);
+    try {
+      const reply = await replyTo(exchange, res);
+      if (reply === undefined) await (await yoga())(req, res, { exchange } as ServerContext);
+      else await responder.send(exchange, res, reply);
+    } catch (error) {
+      if (res.headersSent) throw error;
+      // Something was to be loaded or made for the first time, and there were no file descriptors, say.
+      log.error({ requestId: exchange.requestId, traceId: exchange.traceId, err: error }, 'request failed');
+      await responder.send(exchange, res, refused(exchange, internal(error)));
+    }
+  }
+
+  function refused(exchange: Exchange, error: DomainError): Reply {
+    exchange.code = error.code;
+    return exchange.path === '/graphql' ? refusal(error, exchange) : problemReply(error, exchange);
   }
 
   async function replyTo(exchange: Exchange, res: ServerResponse): Promise<Reply | undefined> {
     const { req, path } = exchange;
     const fault = protocolFault(req);
-    if (fault !== undefined) {
-      exchange.code = fault.code;
-      return path === '/graphql' ? refusal(fault, exchange) : problemReply(fault, exchange);
-    }
+    if (fault !== undefined) return refused(exchange, fault);
     if (isPreflight(req)) return { status: 204, headers: origins.preflightHeaders(req.headers) };
     if (path !== '/graphql') return await rest(exchange, res);
     if (wantsPage(req)) return pageReply(await graphiQLPage(req.headers['accept-encoding']), exchange);

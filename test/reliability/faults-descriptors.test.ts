@@ -3,9 +3,10 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { request } from 'undici';
 import { expect, onTestFinished, test } from 'vitest';
 import { secretPattern, serve } from '../cli/program.ts';
-import { clientOf, type Json } from '../support/client.ts';
+import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { scrape } from '../support/metrics.ts';
@@ -48,11 +49,17 @@ test('with no descriptors left those who are connected are served, and when othe
     expect((await cpuSeconds(server.url)) - before, 'it does not spin').toBeLessThan(0.4);
     await write();
     expect((await client.rest('GET', '/conversations')).status).toBe(200);
+    const page = await graphiQL(server.url); // for which there is no thread
+    expect(page.status).toBe(500);
+    expect(page.body.errors).toMatchObject([
+      { extensions: { code: 'INTERNAL', requestId: page.headers['x-request-id'] } },
+    ]);
 
     for (const socket of crowd) socket.destroy();
     await until(() => receiver.count === sent + 6);
     expect((await fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })).status).toBe(200);
   }
+  expect((await graphiQL(server.url)).status).toBe(200);
   expect(receiver.count).toBe(6 * effort(1, 5));
   // The receiver knows of an attempt before its end is noted. That there were no descriptors says nothing of the receiver.
   const ends = new Set<string>();
@@ -65,6 +72,12 @@ test('with no descriptors left those who are connected are served, and when othe
   server.signal('SIGTERM');
   expect(await server.ended).toMatchObject({ code: 0, stderr: '' });
 });
+
+async function graphiQL(url: string): Promise<RestResponse> {
+  const { statusCode: status, headers, body } = await request(`${url}/graphql`, { headers: { accept: 'text/html' } });
+  const text = await body.text();
+  return { status, headers: headers as Record<string, string>, body: status === 200 ? text : JSON.parse(text) };
+}
 
 async function connectMany(url: string, count: number): Promise<Socket[]> {
   const { hostname: host, port } = new URL(url);

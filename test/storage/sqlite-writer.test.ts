@@ -323,6 +323,20 @@ describe('the event loop', () => {
     expect(turns).toBeGreaterThanOrEqual(groups - 1);
   });
 
+  test('is not counted as held by a group while others have it', async () => {
+    const durations: number[] = [];
+    const { writer } = openNotes({ ...inOneGroup, onGroup: (_, durationMs) => void durations.push(durationMs) });
+    const othersMs = 100;
+    let ticking = setImmediate(function tick() {
+      const until = performance.now() + othersMs;
+      while (performance.now() < until);
+      ticking = setImmediate(tick);
+    });
+    onTestFinished(() => clearImmediate(ticking));
+    await Promise.all(['one', 'two'].map((text) => writer.write(async (tx) => void tx.add(text))));
+    expect(durations.filter((durationMs) => durationMs < othersMs)).toHaveLength(1);
+  });
+
   test('turns within a group, too, and nothing of it is seen before all of it is committed', async () => {
     const { writer, statements, kept } = openNotes({ ...inOneGroup, maxSliceMs: 0.5 });
     const seen: string[][] = [];

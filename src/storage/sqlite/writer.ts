@@ -182,7 +182,7 @@ export class Writer<Tx> {
         break;
       }
     }
-    if (!alone) await nextTurn(); // the commit is a slice of its own: it takes longer than they do
+    if (!alone) await slices.rest(); // the commit is a slice of its own: it takes longer than they do
     const undone = alone && done.some(([, outcome]) => 'error' in outcome);
     const failure = undone ? this.#rollback() : this.#commit();
     this.#onCommit();
@@ -268,12 +268,17 @@ class Slices {
 
   /** Lets the loop turn when the slice is over. The next is as long as that turn was: however much others do, writes get half of the loop. */
   async turn(): Promise<void> {
+    if (performance.now() - this.#startedMs >= this.#limitMs)
+      this.#limitMs = Math.max(this.#leastMs, await this.rest());
+  }
+
+  /** Lets the loop turn. @returns how long that took */
+  async rest(): Promise<number> {
     const leftMs = performance.now();
-    if (leftMs - this.#startedMs < this.#limitMs) return;
     await nextTurn();
     this.#endedMs += leftMs - this.#startedMs;
     this.#startedMs = performance.now();
-    this.#limitMs = Math.max(this.#leastMs, this.#startedMs - leftMs);
+    return this.#startedMs - leftMs;
   }
 }
 

@@ -48,7 +48,7 @@ export function answerQueries(
       if (asked === undefined) return undefined;
       const prepared = documents.prepare(asked.query);
       const operation = validOperation(prepared, asked.operationName);
-      const question = questionOf(asked);
+      const question = operation?.compiled && questionOf(asked);
       if (operation?.compiled === undefined || question === undefined) return undefined;
       const headers = { 'Content-Type': `${mediaType}; charset=utf-8`, 'Cache-Control': 'no-store' };
       const state = await world.storage.state(); // a body may come long after its key was looked up

@@ -59,7 +59,11 @@ export function useGraphQL(
   { documents, door, responder, sessions, timings, log, telemetry }: GraphQLOptions,
 ): Plugin<GraphQLContext, RequestContext> {
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
-    const params = reads(exchange) ? paramsOfQuery(exchange.query) : await exchange.readJson();
+    const body = await exchange.readJson();
+    if (reads(exchange) && body !== undefined) {
+      throw new DomainError('BAD_REQUEST', 'What a GET asks is in its URL: it may have no body.');
+    }
+    const params = reads(exchange) ? paramsOfQuery(exchange.query) : body;
     if (params === undefined) {
       throw new DomainError('BAD_REQUEST', 'Send a JSON body with a `query`.');
     }

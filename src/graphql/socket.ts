@@ -178,7 +178,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   }
 
   /** Notes that a hello or an operation was refused, before any operation of the domain was called. */
-  function refused(extra: Extra, error: DomainError, startedMs: number): void {
+  function noteRefusal(extra: Extra, error: DomainError, startedMs: number): void {
     const durationMs = performance.now() - startedMs;
     telemetry.called('socket', undefined, error.code, durationMs);
     log[error.facts.isToldInSum === true ? 'debug' : 'info'](
@@ -299,7 +299,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
         extra.caller = caller;
       } catch (error) {
         const known = error instanceof DomainError ? error : internal(error);
-        refused(extra, known, startedMs);
+        noteRefusal(extra, known, startedMs);
         if (isTrouble(known)) logTrouble(extra, known);
         else if (known.code !== 'UNAVAILABLE') return false;
         wire.close(closeCodes.tryAgain, 'Try again later');
@@ -316,7 +316,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       const startedMs = performance.now();
       const admitted = await admit(extra, id, payload);
       // What is let in calls operations, which are told of one by one.
-      if (isRefused(admitted)) refused(extra, domainErrorOf(admitted[0], false), startedMs);
+      if (isRefused(admitted)) noteRefusal(extra, domainErrorOf(admitted[0], false), startedMs);
       return admitted;
     },
 

@@ -2,7 +2,11 @@ import { type ASTNode, Kind } from 'graphql';
 import { statuses } from '../domain/lifecycle.ts';
 import { senders } from '../domain/messages.ts';
 
-const quotedValue = new RegExp(`\`(?:${[...statuses, ...senders].join('|')})\``, 'g');
+// A visitor is also a field of a conversation.
+const quotedValue = new RegExp(
+  `(?<=only as |one of .*)\`(?:${senders.join('|')})\`|\`(?:${statuses.join('|')})\``,
+  'g',
+);
 const quotedSort = /(?<=sort |not of )`(-?)(createdAt|lastActivityAt)`/g;
 
 /**

@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { getIntrospectionQuery } from 'graphql';
 import { serverAudits } from 'graphql-http';
+import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -311,6 +312,18 @@ describe('GET', () => {
     expect((await get('query=query+A%20%7B+__typename+%7D&&operationName=A')).body.data).toEqual({
       __typename: 'Query',
     });
+  });
+
+  test('has no body: what it asks would be passed over', async () => {
+    const headers = { authorization: `Bearer ${client.secret}`, 'content-type': 'application/json' };
+    const url = `${server.url}/graphql?query=${encoded('{ __typename }')}`;
+    const { statusCode, body } = await request(url, {
+      method: 'GET',
+      headers,
+      body: JSON.stringify({ query: '{ eventCursor }' }),
+    });
+    const { errors } = (await body.json()) as Json;
+    expect([statusCode, errors[0].extensions.code]).toEqual([400, 'BAD_REQUEST']);
   });
 
   test.each([
@@ -676,6 +689,13 @@ describe('what is wrong is told in the names of the schema', () => {
     expect(await told('mutation { createConversation(input: { status: CLOSED }) { eventCursor } }')).toEqual([
       expect.stringContaining('`ACTIVE` or `PENDING`'),
     ]);
+  });
+
+  test('a field that is named like a value of an enumeration, which it is not', async () => {
+    const query =
+      'mutation ($visitor: VisitorInput) { createConversation(input: { visitor: $visitor }) { eventCursor } }';
+    const { body } = await client.post({ query, variables: { visitor: 'Ada' } });
+    expect(body.errors).toMatchObject([{ message: '`visitor` must be an object.' }]);
   });
 
   test('the size of a page', async () => {

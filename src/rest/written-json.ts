@@ -7,7 +7,7 @@ const maxKept = 8 * 1024 * 1024;
 /** In characters. */
 const maxLength = 64 * 1024;
 
-/** Writes conversations as JSON, each version of them once as long as it is asked for. */
+/** Writes conversations as JSON; a version that is asked for a second time is kept as long as it is asked for. */
 export class WrittenJson {
   readonly #conversations = new Recent<string>(maxKept);
   readonly #withMessages = new Recent<string>(maxKept);

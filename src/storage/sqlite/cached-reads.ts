@@ -15,10 +15,10 @@ import type { Queries } from './queries.ts';
 import { sliceOf } from './rows.ts';
 import { type Commits, Unchanged } from './unchanged.ts';
 
-// What is asked again and again is read once. Nothing here can be out of date: what is answered hangs on a question
-// to the database, put after whoever asks had come: whether anything was committed. But messages never change, and
-// whoever asks for them has just read the conversation that has them. Only for connections that read: what a writing
-// one sees may still be undone.
+// What is asked again and again is kept when it is read for the second time. Nothing here can be out of date: what is
+// answered hangs on a question to the database, put after whoever asks had come: whether anything was committed. But
+// messages never change, and whoever asks for them has just read the conversation that has them. Only for connections
+// that read: what a writing one sees may still be undone.
 
 /** In bytes of memory. */
 const maxKept = 3 * 1024 * 1024;

@@ -177,7 +177,8 @@ export function eventWrites(db: Queries, onAppend: (accountId: string) => void):
   let from = '';
   /** Asks one account after the other for its front, all of them if need be. */
   const findOldFront = (before: number): string | undefined => {
-    const found = accountWithOldFront.get({ from, before }) ?? accountWithOldFront.get({ from: '', before });
+    const behind = accountWithOldFront.get({ from, before });
+    const found = behind === undefined && from !== '' ? accountWithOldFront.get({ from: '', before }) : behind;
     from = found?.id ?? '';
     return found?.id;
   };

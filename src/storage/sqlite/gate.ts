@@ -4,6 +4,9 @@ import Database from 'better-sqlite3';
 import { isBusy } from './errors.ts';
 import { giveToOwnerOf } from './files.ts';
 
+/** What the file is named that is locked for a database, after it. */
+export const gateSuffix = '-lock';
+
 /**
  * Does something while nobody else opens the database, or puts another file in its place.
  *
@@ -25,7 +28,7 @@ export function throughGate<T>(path: string, patienceMs: number, work: () => T):
 /** Takes the gate of a database, to be closed by its owner. */
 export function openGate(path: string, patienceMs: number): { close(): void } {
   mkdirSync(dirname(path), { recursive: true });
-  const name = `${path}-lock`;
+  const name = path + gateSuffix;
   const isNew = !existsSync(name);
   const gate = new Database(name, { timeout: patienceMs });
   try {

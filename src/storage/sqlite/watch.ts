@@ -1,4 +1,5 @@
 import type { Touched } from '../../domain/ports.ts';
+import { isBusy } from './errors.ts';
 import type { Connection } from './open.ts';
 import { emptyLog } from './write-ahead-log.ts';
 
@@ -119,13 +120,13 @@ export class CommitWatch {
   /** Who has erased something empties the log, but may be stopped before others let it. */
   #cleanAfterOthers(): void {
     try {
-      const erasures = this.#countErasures.get();
       this.#isToLook = false;
+      const erasures = this.#countErasures.get();
       if (erasures === undefined || erasures === this.#erasures) return;
       this.#erasures = erasures;
       this.cleanLog();
-    } catch {
-      // Busy: the next look will see it.
+    } catch (error) {
+      this.#isToLook = isBusy(error); // else not before something else is committed
     }
   }
 

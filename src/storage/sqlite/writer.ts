@@ -182,13 +182,14 @@ export class Writer<Tx> {
         break;
       }
     }
-    if (!alone) await slices.rest(); // the commit is a slice of its own: it takes longer than they do
+    const isLarge = done.length > 2 * settledAtOnce;
+    if (isLarge) await slices.rest(); // its commit is a slice of its own: it takes longer than they do
     const undone = alone && done.some(([, outcome]) => 'error' in outcome);
     const failure = undone ? this.#rollback() : this.#commit();
     this.#onCommit();
     this.#onGroup(done.length, slices.heldMs);
     for (const [index, [job, outcome]] of done.entries()) {
-      if (!alone && index % settledAtOnce === 0) await nextTurn();
+      if ((index > 0 || isLarge) && index % settledAtOnce === 0) await nextTurn();
       settle(job, failure ?? outcome);
     }
     return done.length;

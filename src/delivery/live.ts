@@ -1,5 +1,6 @@
 import { cursorExpired, type EventFilter, eventCursor, LogEvent } from '../domain/events.ts';
 import type { EventFollower, LiveEvents, Storage } from '../domain/ports.ts';
+import { ReadTurns } from './read-turns.ts';
 import { TailBudget } from './tail-budget.ts';
 
 /** The most events that a follower is given, or a look into the storage returns, at once. */
@@ -8,6 +9,8 @@ const batchSize = 100;
 const span = 2_000;
 /** The most text of data, in UTF-16 code units, that a follower is given at once, one event apart. */
 const batchLength = 256 * 1024;
+/** How many events the first look of a follower returns: they may be so large that few fit a batch. */
+const firstLook = 25;
 /** How many of an account's newest events are kept for its followers to share. */
 const tailSize = 1_000;
 /** How much they may weigh, in bytes. */
@@ -27,6 +30,7 @@ export class LiveLog implements LiveEvents {
   readonly #onTrouble: (error: unknown) => void;
   readonly #tails = new Map<string, Tail>();
   readonly #budget = new TailBudget();
+  readonly #turns = new ReadTurns();
   #erasures = -1;
   #stopWatching: (() => void) | undefined;
 
@@ -48,7 +52,7 @@ export class LiveLog implements LiveEvents {
 
   follow(accountId: string, after: number, filter: EventFilter): EventFollower {
     const join = (wake: () => void) => this.#join(accountId, wake);
-    return new Follower(this.#storage, join, { accountId, after, filter });
+    return new Follower(this.#storage, this.#turns, join, { accountId, after, filter });
   }
 
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
@@ -255,15 +259,24 @@ interface Wish {
 
 class Follower implements EventFollower {
   readonly #storage: Storage;
+  readonly #turns: ReadTurns;
   readonly #join: (wake: () => void) => { tail: Tail; leave: () => void };
   readonly #wish: Wish;
   position: number;
+  /** How many events the next look returns at most. What does not fit the batch would be read in vain. */
+  #look = firstLook;
   #isEnded = false;
   #leave = (): void => {};
   #wake = (): void => {};
 
-  constructor(storage: Storage, join: (wake: () => void) => { tail: Tail; leave: () => void }, wish: Wish) {
+  constructor(
+    storage: Storage,
+    turns: ReadTurns,
+    join: (wake: () => void) => { tail: Tail; leave: () => void },
+    wish: Wish,
+  ) {
     this.#storage = storage;
+    this.#turns = turns;
     this.#join = join;
     this.#wish = wish;
     this.position = wish.after;
@@ -325,11 +338,13 @@ class Follower implements EventFollower {
   async #readStorage(): Promise<Batch> {
     const { accountId, filter } = this.#wish;
     const { events: log } = this.#storage.read;
+    await this.#turns.next();
     const epoch = await log.epoch();
-    const { events, scannedTo } = await log.after(accountId, this.position, { filter, limit: batchSize, span });
+    const { events, scannedTo } = await log.after(accountId, this.position, { filter, limit: this.#look, span });
     const { first } = await log.bounds(accountId);
     if (first - 1 > this.position) throw cursorExpired(eventCursor(epoch, first - 1));
     const batch = startOf(events.map((event) => new LogEvent(accountId, epoch, event)));
+    this.#look = batch.length < events.length ? batch.length : Math.min(2 * this.#look, batchSize);
     return {
       events: batch,
       scannedTo: batch.length < events.length ? (batch.at(-1)?.sequence ?? scannedTo) : scannedTo,

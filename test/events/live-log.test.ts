@@ -352,7 +352,66 @@ describe('whoever follows the log', () => {
   });
 });
 
+/** As many events as are asked for, each with a message so long that a batch holds few of them. */
+function largeEvents(count: number): NewEvent[] {
+  const message = sampleMessage(conversation.id, 1, { content: 'x'.repeat(60_000) });
+  return Array.from({ length: count }, () =>
+    sampleEvent(conversation, { type: 'message.received', data: { conversation, message } }),
+  );
+}
+
+/** The storage as it is, and what is read of its log. */
+function watchingReads(storage: Storage, onRead: (events: readonly StoredEvent[]) => void): Storage {
+  const log: Storage['read']['events'] = Object.create(storage.read.events);
+  log.after = async (...asked) => {
+    const page = await storage.read.events.after(...asked);
+    onRead(page.events);
+    return page;
+  };
+  const read: Storage['read'] = Object.create(storage.read, { events: { value: log } });
+  return new Proxy(storage, { get: (target, name) => (name === 'read' ? read : Reflect.get(target, name, target)) });
+}
+
 describe('a follower that lags', () => {
+  test('reads large events about once, however few of them fit a batch', async () => {
+    const { storage, accountId } = await openLog();
+    for (let round = 0; round < 4; round++) await append(storage, accountId, largeEvents(30));
+    let reads = 0;
+    const liveLog = new LiveLog(
+      watchingReads(storage, (events) => {
+        reads += events.length;
+      }),
+    );
+    const reader = new Reader(liveLog, accountId, 0);
+    readers.push(reader);
+    await reader.pullTo(120);
+    expect(reader.sequences).toEqual(range(1, 120));
+    expect(reads).toBeLessThan(240);
+  });
+
+  test('lets the event loop turn between its reads and those of others, however many there are', async () => {
+    const { storage, accountId } = await openLog();
+    await append(storage, accountId, largeEvents(10));
+    let turn = 0;
+    const readsInTurn = new Map<number, number>();
+    const liveLog = new LiveLog(
+      watchingReads(storage, () => {
+        readsInTurn.set(turn, (readsInTurn.get(turn) ?? 0) + 1);
+        const endMs = performance.now() + 1;
+        while (performance.now() < endMs); // as a slow disk holds the loop
+      }),
+    );
+    const following = Array.from({ length: 40 }, () => new Reader(liveLog, accountId, 0));
+    readers.push(...following);
+    for (const reader of following) reader.pull();
+    await until(() => {
+      turn++;
+      for (const reader of following) reader.pull();
+      return following.every(({ got }) => got.length === 10);
+    });
+    expect(Math.max(...readsInTurn.values())).toBeLessThanOrEqual(4);
+  });
+
   test('further than what is kept in memory catches up from the storage, beside one that does not', async () => {
     const { storage, accountId, read, statements } = await openLog();
     await append(storage, accountId, events(150));
@@ -361,13 +420,14 @@ describe('a follower that lags', () => {
     const prompt = read(150);
     for (const reader of [lagging, choosy, prompt]) reader.pull();
     await until(() => lagging.got.length > 0);
+    const reached = lagging.got.length;
     for (let round = 0; round < 8; round++) {
       await append(storage, accountId, [...events(450), sampleEvent(conversation, { type: 'lead.captured' })]);
       await prompt.pullTo(150 + (round + 1) * 451);
     }
     const last = 150 + 8 * 451;
+    expect(lagging.got.length, 'nothing but what it has pulled').toBe(reached);
     expect(prompt.sequences).toEqual(range(151, last));
-    expect(lagging.sequences).toEqual(range(1, 100));
     statements.length = 0;
     await lagging.pullTo(last);
     expect(looks(statements), 'it has read for itself').toBeGreaterThan(10);
@@ -392,18 +452,10 @@ describe('a follower that lags', () => {
 
   test('holds, and makes the service hold, no more of large events than a bound', async () => {
     const { storage, accountId, read, statements } = await openLog();
-    const size = 60_000;
-    const large = (count: number) =>
-      Array.from({ length: count }, () =>
-        sampleEvent(conversation, {
-          type: 'message.received',
-          data: { conversation, message: sampleMessage(conversation.id, 1, { content: 'x'.repeat(size) }) },
-        }),
-      );
     const [prompt, lagging] = [read(0), read(0)];
     for (const reader of [prompt, lagging]) reader.pull();
     for (let round = 0; round < 8; round++) {
-      await append(storage, accountId, large(30));
+      await append(storage, accountId, largeEvents(30));
       await prompt.pullTo((round + 1) * 30);
     }
     statements.length = 0;
@@ -459,9 +511,10 @@ describe('a follower that lags', () => {
     const lagging = read(0);
     lagging.pull();
     await until(() => lagging.got.length > 0);
+    const reached = lagging.got.length;
     await pruneUpTo(storage, accountId, 3_000);
     await lagging.pullUntil(() => lagging.done);
-    expect(lagging.sequences, 'nothing after the gap').toEqual(range(1, 100));
+    expect(lagging.sequences, 'nothing after the gap').toEqual(range(1, reached));
     expect(lagging.failure).toMatchObject({
       code: 'CURSOR_EXPIRED',
       facts: { oldestCursor: eventCursor(await storage.read.events.epoch(), 3_000) },
@@ -477,7 +530,7 @@ describe('a follower that lags', () => {
     const lagging = read(0);
     lagging.pull();
     await until(() => lagging.got.length > 0);
-    await pruneUpTo(storage, accountId, 100);
+    await pruneUpTo(storage, accountId, lagging.got.length);
     await lagging.pullTo(300);
     expect(lagging.sequences).toEqual(range(1, 300));
     await pruneUpTo(storage, accountId, 300);

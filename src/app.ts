@@ -13,6 +13,7 @@ import { Sessions } from './access/sessions.ts';
 import { defaultTimings, type StreamTimings } from './access/timings.ts';
 import { Tokens } from './access/tokens.ts';
 import { Turnstile } from './access/turnstile.ts';
+import { UnsentAnswers } from './access/unsent.ts';
 import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
 import { LiveLog } from './delivery/live.ts';
 import { PostOffice } from './delivery/post-office.ts';
@@ -144,7 +145,8 @@ export function buildApp(options: AppOptions): App {
     onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
   });
   const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, turnstile });
-  const responder = new Responder({ log, origins, telemetry: metrics });
+  const unsent = new UnsentAnswers(log);
+  const responder = new Responder({ log, origins, telemetry: metrics, unsent });
   const rest = answerRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes });
   const documents = new Documents(schema);
   const queries = answerQueries(world, { schema, documents, door, timings, telemetry: metrics });
@@ -216,6 +218,7 @@ export function buildApp(options: AppOptions): App {
         sessions,
         timings,
         telemetry: metrics,
+        unsent,
         problemReply,
         log,
         onError,

@@ -8,6 +8,7 @@ import { endsConnection, linger } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import type { Origins } from './origins.ts';
 import { withoutSecrets } from './secrets.ts';
+import { ordinaryBytes, type UnsentAnswers } from './unsent.ts';
 
 /** What a face answers to a request. */
 export interface Reply {
@@ -30,6 +31,7 @@ export interface ResponderOptions {
   readonly log: Logger;
   readonly origins: Origins;
   readonly telemetry: Telemetry;
+  readonly unsent: UnsentAnswers;
 }
 
 /**
@@ -40,9 +42,11 @@ export class Responder {
   readonly #log: Logger;
   readonly #origins: Origins;
   readonly #telemetry: Telemetry;
+  readonly #unsent: UnsentAnswers;
 
-  constructor({ log, origins, telemetry }: ResponderOptions) {
+  constructor({ log, origins, telemetry, unsent }: ResponderOptions) {
     this.#log = log;
+    this.#unsent = unsent;
     this.#origins = origins;
     this.#telemetry = telemetry;
   }
@@ -53,16 +57,25 @@ export class Responder {
       headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
     });
     if (typeof body === 'object' && Symbol.asyncIterator in body) {
-      if (!res.destroyed) await stream(res.writeHead(status, headers), body);
+      const onFull = (): void => this.#unsent.note(exchange.req.socket, exchange.account?.id);
+      if (!res.destroyed) await stream(res.writeHead(status, headers), body, onFull);
       return;
     }
-    const length = body === undefined ? undefined : Buffer.byteLength(body);
-    if (length !== undefined) headers['Content-Length'] = String(length);
+    const length = body === undefined ? 0 : Buffer.byteLength(body);
+    if (body !== undefined) headers['Content-Length'] = String(length);
     if (res.destroyed) return;
     res.writeHead(status, headers);
     if (body === undefined || exchange.method === 'HEAD') res.end();
     else if (typeof body !== 'string') res.end(body);
+    else if (length > ordinaryBytes)
+      res.end(Buffer.from(body)); // of a text its connection would count the characters
     else res.end(body, length === body.length ? 'latin1' : 'utf8'); // ASCII needs no encoding
+    if (length > ordinaryBytes) this.#unsent.note(exchange.req.socket, exchange.account?.id);
+  }
+
+  /** Notes what somebody else is about to write. */
+  noteSoon({ req, account }: Exchange): void {
+    setImmediate(() => this.#unsent.note(req.socket, account?.id));
   }
 
   /** Notes how an exchange ends, and gives the headers that its answer has beside its own. */
@@ -116,14 +129,21 @@ function addRateLimit(
   addHeader('X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1_000)));
 }
 
-/** Sends piece by piece, at the pace of the client. When it has gone, the source is told to stop. */
-async function stream(res: ServerResponse, pieces: AsyncIterable<string>): Promise<void> {
+/**
+ * Sends piece by piece, at the pace of the client. When it has gone, the source is told to stop.
+ * @param onFull called when a piece was not taken at once
+ */
+async function stream(res: ServerResponse, pieces: AsyncIterable<string>, onFull: () => void): Promise<void> {
   res.flushHeaders();
   const gone = new AbortController();
   res.once('close', () => gone.abort());
   for await (const piece of pieces) {
     if (res.destroyed) break;
-    if (!res.write(piece)) await once(res, 'drain', { signal: gone.signal }).catch(() => {});
+    if (!res.write(piece)) {
+      const drained = once(res, 'drain', { signal: gone.signal }).catch(() => {});
+      onFull();
+      await drained;
+    }
     if (res.destroyed) break;
   }
   res.end();

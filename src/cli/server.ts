@@ -49,28 +49,25 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   });
   const app = buildApp({ ...config, ...options, storage, metrics });
   const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };
-  const server = createServer(
-    {
-      // A client that sends slowly holds a connection for this long and no longer.
-      headersTimeout: headMs,
-      requestTimeout: requestMs,
-      connectionsCheckingInterval: 1_000, // by default those times may be exceeded by 30 s
-      keepAliveTimeout: 65_000, // longer than the usual balancer keeps its own connections
-      maxHeaderSize: 16 * 1024,
-      requireHostHeader: false, // it is required by the app, whose answers have a code and a request id
-      // Some clients offer HTTP/2 on every request: what is no socket is answered as if it had not asked.
-      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
-    },
-    (req, res) => {
-      req.url = pathOf(req.url);
-      app.listener(req, res).catch((error: unknown) => {
-        log.error({ err: error }, 'a request could not be answered');
-        res.destroy();
-      });
-    },
-  );
+  const server = createServer({
+    // A client that sends slowly holds a connection for this long and no longer.
+    headersTimeout: headMs,
+    requestTimeout: requestMs,
+    connectionsCheckingInterval: 1_000, // by default those times may be exceeded by 30 s
+    keepAliveTimeout: 65_000, // longer than the usual balancer keeps its own connections
+    maxHeaderSize: 16 * 1024,
+    requireHostHeader: false, // it is required by the app, whose answers have a code and a request id
+    // Some clients offer HTTP/2 on every request: what is no socket is answered as if it had not asked.
+    shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+  });
   server.on('checkExpectation', (req, res) => server.emit('request', req, res)); // as is this
-  const connections = new Connections(server);
+  const connections = new Connections(server, (req, res) => {
+    req.url = pathOf(req.url);
+    app.listener(req, res).catch((error: unknown) => {
+      log.error({ err: error }, 'a request could not be answered');
+      res.destroy();
+    });
+  });
   refuseUnreadable(server, connections, log);
   // Told of a connection on which nothing has come or gone for as long, or that was kept and is not used any more.
   server.setTimeout(slowReaderMs, (socket) => {

@@ -21,6 +21,14 @@ type Answer = { readonly json: string } | { readonly result: ExecutionResult };
 /** Hands answers to a subscriber, as JSON. Resolves when it has taken them. */
 export type Deliver = (answers: readonly string[]) => Promise<void>;
 
+/** Where answers go, which many subscriptions may share. */
+export interface Outlet {
+  /** Whether answers are to be made now. */
+  readonly hasRoom: boolean;
+  /** Resolves when they are, or never will be. */
+  room(): Promise<void>;
+}
+
 /** Executes subscriptions for many, each alike ones once. */
 export class FanOut {
   readonly #byDocument = new WeakMap<DocumentNode, Map<string, SharedAnswers>>();
@@ -29,14 +37,18 @@ export class FanOut {
    * Runs a subscription. What goes well is handed to `deliver`; only the rest is in the stream that is returned.
    * @param args of graphql-js, with a context of ours
    */
-  async subscribe(args: ExecutionArgs, deliver: Deliver): Promise<AsyncGenerator<ExecutionResult> | ExecutionResult> {
+  async subscribe(
+    args: ExecutionArgs,
+    deliver: Deliver,
+    outlet: Outlet,
+  ): Promise<AsyncGenerator<ExecutionResult> | ExecutionResult> {
     const validated = validateSubscriptionArgs(args);
     if (!('operation' in validated)) return { errors: validated };
     const events = await createSourceEventStream(validated);
     if (!(Symbol.asyncIterator in events)) return events;
     if (!(events instanceof EventIterator)) throw new Error('A subscription that does not follow the log');
     const { answers, leave } = this.#join(args, validated);
-    return new Subscriber(events, answers, deliver, leave);
+    return new Subscriber(events, answers, { deliver, outlet, leave });
   }
 
   /** Finds those who have asked the same. */
@@ -128,13 +140,19 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   readonly #events: EventIterator;
   readonly #answers: SharedAnswers;
   readonly #deliver: Deliver;
+  readonly #outlet: Outlet;
   readonly #leave: () => void;
   #ended = false;
 
-  constructor(events: EventIterator, answers: SharedAnswers, deliver: Deliver, leave: () => void) {
+  constructor(
+    events: EventIterator,
+    answers: SharedAnswers,
+    { deliver, outlet, leave }: { deliver: Deliver; outlet: Outlet; leave: () => void },
+  ) {
     this.#events = events;
     this.#answers = answers;
     this.#deliver = deliver;
+    this.#outlet = outlet;
     this.#leave = leave;
   }
 
@@ -151,6 +169,11 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
       }
       if (batch === undefined) this.#end();
       if (batch === undefined || this.#ended) break;
+      if (!this.#outlet.hasRoom) {
+        this.#events.giveBack(batch[0] as LogEvent);
+        await this.#outlet.room();
+        continue;
+      }
       const ready = this.#readyOf(batch);
       // Others wait in the log: what is erased until it is their turn is not in what comes back.
       const rest = batch[Math.max(1, ready.length)];

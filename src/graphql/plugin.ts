@@ -176,7 +176,10 @@ export function useGraphQL(
         setSubscribeFn(async (args: ExecutionArgs) => {
           const source = await subscribe(args);
           if (!(Symbol.asyncIterator in source)) return source;
-          return new PresentedResults(source, (result) => present(result, exchange) as ExecutionResult);
+          return new PresentedResults(source, (result) => {
+            responder.noteSoon(exchange);
+            return present(result, exchange) as ExecutionResult;
+          });
         });
       } catch (error) {
         setResultAndStopExecution({ errors: [asGraphQLError(error)] });
@@ -198,6 +201,7 @@ export function useGraphQL(
         response.headers.set('X-Accel-Buffering', 'no'); // proxies are to pass events on as they come
       }
       responder.complete(exchange, response.status, (name, value) => response.headers.append(name, value));
+      responder.noteSoon(exchange);
     },
   };
 }

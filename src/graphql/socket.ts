@@ -18,6 +18,7 @@ import type { Origins } from '../access/origins.ts';
 import { withoutSecrets } from '../access/secrets.ts';
 import type { EndReason, Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
+import type { UnsentAnswers } from '../access/unsent.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
@@ -25,7 +26,7 @@ import { AnswerBudget } from './answer-budget.ts';
 import { type ContextOptions, isUncounted, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { domainErrorOf, presentError } from './errors.ts';
-import { type Deliver, FanOut } from './fan-out.ts';
+import { type Deliver, FanOut, type Outlet } from './fan-out.ts';
 import { asGraphQLError, executeWithin, forgetTheRest, refusalsOf } from './requests.ts';
 import { closeCodes, maxAtOnce, Wire } from './wire.ts';
 
@@ -50,6 +51,7 @@ interface Extra {
 /** What an operation is executed with. */
 interface SocketArgs extends ExecutionArgs {
   readonly schema: GraphQLSchema;
+  readonly outlet: Outlet;
   /** Hands the answers of a subscription to its client. */
   readonly deliver: Deliver;
 }
@@ -62,6 +64,7 @@ export interface SocketOptions {
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
   readonly telemetry: Telemetry;
+  readonly unsent: UnsentAnswers;
   /** The answer to one who asks for a socket and does not get one. */
   readonly problemReply: (error: DomainError, occurrence: { path: string; requestId: string }) => WholeReply;
   readonly log: Logger;
@@ -73,7 +76,7 @@ export interface SocketOptions {
  * A page that may not call does not get one. The door's credential check is at `connection_init`, and every `subscribe` is charged as a request.
  */
 export function attachSocket(server: Server, world: World, options: SocketOptions): { close(graceMs: number): void } {
-  const { origins, timings, telemetry, problemReply, log, onError } = options;
+  const { origins, timings, telemetry, unsent, problemReply, log, onError } = options;
   const protocol = makeServer<Record<string, unknown>, Extra>(protocolOptions(world, options));
   const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, handleProtocols });
   const wires = new Set<Wire>();
@@ -107,7 +110,7 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   }
 
   function open(socket: WebSocket, connection: Duplex, request: IncomingMessage): void {
-    const wire = new Wire(socket, connection, timings);
+    const wire = new Wire(socket, connection, timings, unsent);
     wires.add(wire);
     const extra: Extra = {
       wire,
@@ -232,6 +235,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       document,
       operationName: payload.operationName ?? null,
       variableValues: payload.variables ?? null,
+      outlet: wire,
       deliver: (answers) => wire.send(...answers.map((answer) => `${start}${answer}}`)),
     };
     const operation = prepared.operation(payload.operationName ?? null);
@@ -270,6 +274,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
         throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
       }
       await door.charge(caller);
+      if (!extra.wire.hasRoom) await extra.wire.room();
       return await prepare(extra, caller, id, payload);
     } catch (error) {
       return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
@@ -279,7 +284,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
   return {
     execute: executeWithin,
     // Its arguments are those that `onSubscribe` has returned.
-    subscribe: (args) => fanOut.subscribe(args, (args as SocketArgs).deliver),
+    subscribe: (args) => fanOut.subscribe(args, (args as SocketArgs).deliver, (args as SocketArgs).outlet),
     connectionInitWaitTimeout: 0,
 
     async onConnect(context) {
@@ -297,6 +302,7 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
         const caller = await door.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
         door.refuseForeignPage(caller, arrival);
         extra.caller = caller;
+        wire.accountId = caller.account.id;
       } catch (error) {
         const known = error instanceof DomainError ? error : internal(error);
         noteRefusal(extra, known, startedMs);

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { PullWatch, type StreamTimings } from '../access/timings.ts';
+import type { UnsentAnswers } from '../access/unsent.ts';
 import { codePoints } from '../domain/text.ts';
 
 /** The close codes that the service uses beside those of graphql-transport-ws and of RFC 6455. */
@@ -48,11 +49,22 @@ export class Wire {
   readonly #pinging: NodeJS.Timeout;
   readonly #ended = new AbortController();
   readonly #inbox: Inbox;
+  readonly #unsentAnswers: UnsentAnswers;
+  /** Whose socket it is, once that is known. */
+  accountId: string | undefined;
   #unsent = 0;
+  /** Who waits for room. */
+  #waiting: (() => void)[] = [];
   #answersPings = true;
 
   /** @param connection what the socket speaks on */
-  constructor(socket: WebSocket, connection: Duplex, { pingMs, slowReaderMs }: StreamTimings) {
+  constructor(
+    socket: WebSocket,
+    connection: Duplex,
+    { pingMs, slowReaderMs }: StreamTimings,
+    unsentAnswers: UnsentAnswers,
+  ) {
+    this.#unsentAnswers = unsentAnswers;
     this.#socket = socket;
     this.#connection = connection;
     this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
@@ -106,8 +118,23 @@ export class Wire {
         });
       }
       this.#connection.uncork();
+      this.#unsentAnswers.note(this.#connection, this.accountId);
       this.#regulate();
     });
+  }
+
+  /** Whether more is to be made for it. Else it is to wait in the log, or not to be begun: see `room`. */
+  get hasRoom(): boolean {
+    return this.#unsent <= maxUnsentMessages && this.#socket.bufferedAmount <= maxUnsentBytes;
+  }
+
+  /** Resolves when there is room for more, or nobody waits for it any more. */
+  async room(): Promise<void> {
+    while (!this.hasRoom && !this.ended.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve);
+      });
+    }
   }
 
   close(code: number, reason: string): void {
@@ -125,6 +152,7 @@ export class Wire {
     this.#watch.taken();
     this.#inbox.clear();
     this.#ended.abort();
+    for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
   /** A message was taken: the others have their time anew, since the reader makes progress. */
@@ -134,13 +162,20 @@ export class Wire {
     if (this.#unsent === 0) this.#watch.taken();
     else this.#watch.given();
     this.#regulate();
+    this.#admit();
+  }
+
+  /** Lets those in who wait for room, one after the other: what the first makes may leave none. */
+  #admit(): void {
+    if (this.#waiting.length === 0 || !this.hasRoom) return;
+    this.#waiting.shift()?.();
+    setImmediate(() => this.#admit());
   }
 
   #regulate(): void {
     const socket = this.#socket;
     if (this.ended.aborted) return;
-    const full = this.#unsent > maxUnsentMessages || socket.bufferedAmount > maxUnsentBytes;
-    if (full || this.#inbox.holds) socket.pause();
+    if (!this.hasRoom || this.#inbox.holds) socket.pause();
     else if (socket.isPaused) socket.resume();
   }
 

@@ -1,0 +1,143 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { sendMessage } from '../../src/domain/messages.ts';
+import { openWire, requestText, type Wire } from '../http/wire.ts';
+import type { Json } from '../support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { RawSocket, until } from '../support/subscribe.ts';
+
+// Answers that a client asks for and does not read are bounded in memory, however many it asks for, and on whatever
+// connections. Whoever goes on reading gets all of them.
+
+let server: TestServer;
+let client: TestAccount;
+beforeEach(async () => {
+  server = await startTestServer();
+  client = await server.account();
+});
+afterEach(() => server.close());
+
+const mebibyte = 1024 * 1024;
+const largest = '€'.repeat(16_384); // 48 KiB
+
+async function conversationWith(account: TestAccount, messages: number): Promise<string> {
+  const { body } = await account.rest('POST', '/conversations');
+  const caller: Caller = { account: account.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+  const message = { conversationId: body.id, content: largest, sender: 'agent' } as const;
+  await Promise.all(Array.from({ length: messages }, () => sendMessage.execute(server.app.world, caller, message)));
+  return body.id;
+}
+
+/** A connection that has asked for a conversation so often, and reads nothing. */
+async function askUnread(account: TestAccount, id: string, times: number): Promise<Wire> {
+  const wire = openWire(server.url);
+  wire.pause();
+  const headers = { Authorization: `Bearer ${account.secret}` };
+  await wire.send(requestText('GET', `/v1/conversations/${id}`, { headers }).repeat(times));
+  return wire;
+}
+
+const answered = (): number => server.logLines.filter(({ path }) => String(path).includes('/conversations/')).length;
+
+/** Resolves when for some turns of the loop no further request was answered. */
+async function settled(): Promise<number> {
+  for (let last = -1; last !== answered(); ) {
+    last = answered();
+    await client.rest('GET', '/account'); // what came before it is done with
+    for (let turn = 0; turn < 200; turn++) await nextTurn();
+  }
+  return answered();
+}
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** What the whole process holds, the clients of the test included. */
+function memoryBytes(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+test('of requests sent at once on a connection one is answered after the other, as the client takes the answers', async () => {
+  const id = await conversationWith(client, 100);
+  const wire = await askUnread(client, id, 60);
+  await until(() => answered() > 0);
+  const sizeOfAll = 60 * 100 * largest.length * 3;
+  expect(await settled(), 'of 60, as many as the system takes').toBeLessThan(10);
+  wire.goOn();
+  for (let index = 0; index < 60; index++) expect((await wire.response()).status).toBe(200);
+  expect(sizeOfAll).toBeGreaterThan(256 * mebibyte); // which it would have held
+});
+
+test('a flood of requests on a connection is read no faster than it is answered', async () => {
+  const wire = openWire(server.url);
+  const text = requestText('GET', '/v1/account', { headers: { Authorization: `Bearer ${client.secret}` } });
+  await wire.send(text.repeat(2_000));
+  for (let index = 0; index < 2_000; index++) expect((await wire.response()).status).toBe(200);
+});
+
+test('when too much is unread in all, who has most of it loses the connection that is slow for longest', async () => {
+  const other = await server.account();
+  const [id, others] = [await conversationWith(client, 170), await conversationWith(other, 170)];
+  const patient = await askUnread(other, others, 1);
+  await until(() => answered() === 1);
+  const wires: Wire[] = [];
+  for (let index = 0; index < 25; index++) {
+    wires.push(await askUnread(client, id, 1));
+    await until(() => answered() === index + 2);
+  }
+  for (const wire of wires) wire.goOn();
+  const responses = await Promise.allSettled(wires.map((wire) => wire.response()));
+  const whole = responses.map(({ status }) => status === 'fulfilled');
+  expect(whole.filter((is) => !is).length, 'some are cut off').toBeGreaterThan(2);
+  expect(whole.lastIndexOf(false), 'the oldest').toBe(whole.indexOf(true) - 1);
+  expect(server.logLines).toContainEqual(expect.objectContaining({ level: 'warn', accountId: client.account.id }));
+  patient.goOn();
+  const { messages } = JSON.parse((await patient.response()).body);
+  expect(messages).toHaveLength(170);
+});
+
+const aliases = Array.from({ length: 100 }, (_, index) => `a${index}: content`).join(' ');
+
+async function socketOf(account: TestAccount): Promise<RawSocket> {
+  return await new RawSocket(server.url).init(account.secret);
+}
+
+test('answers to events are made for a socket as it takes them, however many of its subscriptions wait', async () => {
+  const { body } = await client.rest('POST', '/conversations');
+  const socket = await socketOf(client);
+  for (let index = 0; index < 20; index++)
+    socket.subscribe(`s${index}`, `subscription { messageReceived { message { ${aliases} } } }`);
+  await until(() => server.app.liveLog.followers === 20);
+  socket.socket.pause();
+  const before = memoryBytes();
+  const content = { content: largest, sender: 'visitor' };
+  await client.rest('POST', `/conversations/${body.id}/messages`, { body: content });
+  await client.rest('POST', `/conversations/${body.id}/messages`, { body: content });
+  for (let turn = 0; turn < 500; turn++) await nextTurn();
+  expect((memoryBytes() - before) / mebibyte, 'of 190 MiB').toBeLessThan(40);
+  socket.socket.resume();
+  await until(() => socket.messages.filter(({ type }) => type === 'next').length === 40);
+  for (let index = 0; index < 20; index++) {
+    const sizes = socket.of(`s${index}`).map(({ payload }: Json) => payload.data.messageReceived.message.a99.length);
+    expect(sizes).toEqual([largest.length, largest.length]);
+  }
+});
+
+test('queries on a socket are begun as it takes their answers, however many were sent at once', async () => {
+  const id = await conversationWith(client, 1);
+  const socket = await socketOf(client);
+  socket.socket.pause();
+  const before = memoryBytes();
+  for (let index = 0; index < 30; index++)
+    socket.subscribe(`q${index}`, `{ conversation(id: "${id}") { messages { nodes { ${aliases} } } } }`);
+  for (let turn = 0; turn < 500; turn++) await nextTurn();
+  expect((memoryBytes() - before) / mebibyte, 'of 140 MiB').toBeLessThan(40);
+  socket.socket.resume();
+  await until(() => socket.messages.filter(({ type }) => type === 'complete').length === 30);
+  expect(socket.messages.filter(({ type }) => type === 'next')).toHaveLength(30);
+});

@@ -206,8 +206,12 @@ export function useGraphQL(
   };
 }
 
-/** @throws BAD_REQUEST for a subscription whose answer could not be a stream */
-function refuseUnstreamed({ req, isBatch }: RequestContext): void {
+/** @throws METHOD_NOT_ALLOWED or BAD_REQUEST for a subscription whose answer could not be a stream */
+function refuseUnstreamed({ req, exchange, isBatch }: RequestContext): void {
+  if (exchange.method === 'HEAD') {
+    const allow = ['GET', 'POST', 'OPTIONS'];
+    throw new DomainError('METHOD_NOT_ALLOWED', 'A subscription is a stream, which has no HEAD.', { allow });
+  }
   if (isBatch) throw new DomainError('BAD_REQUEST', 'A subscription cannot be part of a batch.');
   if (req.headers.accept?.toLowerCase().includes('text/event-stream')) return;
   throw new DomainError(

@@ -67,6 +67,16 @@ test('a subscription that is not asked for as a stream is told how to', async ()
   expect(server.app.sessions.size).toBe(0);
 });
 
+test('HEAD of a subscription is METHOD_NOT_ALLOWED, and opens no stream', async () => {
+  const url = `${server.url}/graphql?query=${encodeURIComponent('subscription { events { id } }')}`;
+  for (const accept of ['text/event-stream', '*/*']) {
+    const headers = { accept, authorization: `Bearer ${client.secret}` };
+    const response = await fetch(url, { method: 'HEAD', headers });
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, POST, OPTIONS']);
+  }
+  expect(server.app.sessions.size).toBe(0);
+});
+
 describe('a request that fails as a whole', () => {
   const tokens = `{ ${'__typename '.repeat(2_001)} }`;
   const reports = `{ ${Array.from({ length: 51 }, (_, index) => `r${index}: analytics { openNow { active } }`).join(' ')} }`;

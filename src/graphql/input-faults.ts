@@ -19,7 +19,7 @@ import {
   visit,
 } from 'graphql';
 import { DomainError, type Fault, maxFaults, pointer } from '../domain/errors.ts';
-import { nullsOutOfPlace } from './nulls.ts';
+import { nullsOutOfPlace, variableUsages } from './nulls.ts';
 
 // What graphql-js finds wrong with values, told as the operations tell it: each fault by its own
 // pointer into the operation's input, as on REST. The messages of graphql-js quote the value each time.
@@ -40,19 +40,15 @@ function isSize(argument: string): boolean {
 interface Places {
   /** By the offset at which the value, or what holds it, starts: graphql-js tells of copies of its nodes. */
   readonly byStart: ReadonlyMap<number, Path>;
-  /** Where each variable is used first. */
-  readonly byVariable: ReadonlyMap<string, Path>;
-  /** Which argument it is, of a variable that is a page's size. */
-  readonly sizes: ReadonlyMap<string, string>;
+  /** Which argument it is, of a value that is a page's size, by where it starts. */
+  readonly sizes: ReadonlyMap<number, string>;
 }
 
 function placesIn(document: DocumentNode): Places {
   const byStart = new Map<number, Path>();
-  const byVariable = new Map<string, Path>();
-  const sizes = new Map<string, string>();
+  const sizes = new Map<number, string>();
   const note = (node: ArgumentNode | ValueNode | ObjectFieldNode, path: Path): void => {
     if (node.loc !== undefined) byStart.set(node.loc.start, path);
-    if (node.kind === Kind.VARIABLE && !byVariable.has(node.name.value)) byVariable.set(node.name.value, path);
     if (node.kind === Kind.LIST) for (const [index, item] of node.values.entries()) note(item, [...path, index]);
     if (node.kind === Kind.OBJECT) for (const field of node.fields) note(field, [...path, field.name.value]);
     if (node.kind === Kind.OBJECT_FIELD || node.kind === Kind.ARGUMENT) note(node.value, path);
@@ -60,11 +56,11 @@ function placesIn(document: DocumentNode): Places {
   visit(document, {
     Argument(node) {
       const { name, value } = node;
-      if (value.kind === Kind.VARIABLE && isSize(name.value)) sizes.set(value.name.value, name.value);
+      if (value.loc !== undefined && isSize(name.value)) sizes.set(value.loc.start, name.value);
       note(node, pathOfArgument(name.value));
     },
   });
-  return { byStart, byVariable, sizes };
+  return { byStart, sizes };
 }
 
 /** All that is wrong with the variables of an operation, up to a bound. */
@@ -74,7 +70,9 @@ export function variableFaults(
   operation: OperationDefinitionNode,
   values: Readonly<Record<string, unknown>>,
 ): Fault[] {
-  const { byStart, byVariable, sizes } = placesIn(document);
+  const { byStart, sizes } = placesIn(document);
+  // The name of a variable belongs to its operation: another one of the document may use it elsewhere.
+  const usages = variableUsages(schema, document, operation);
   const nulls = new Map(nullsOutOfPlace(schema, document, operation, values).map((node) => [node.name.value, node]));
   const faults = (operation.variableDefinitions ?? []).values().flatMap(function* (definition) {
     const name = definition.variable.name.value;
@@ -86,8 +84,9 @@ export function variableFaults(
       return;
     }
     if (!isInputType(type) || (value === undefined && definition.defaultValue !== undefined)) return;
-    const size = sizes.get(name);
-    for (const found of faultsOf(value, type, byVariable.get(name) ?? [name])) {
+    const first = usages.find(({ node }) => node.name.value === name)?.node.loc;
+    const size = first && sizes.get(first.start);
+    for (const found of faultsOf(value, type, (first && byStart.get(first.start)) ?? [name])) {
       yield size === undefined ? found : { ...found, parameter: size };
     }
   });

@@ -46,10 +46,15 @@ function isNull(
 }
 
 function placesWithoutNull(schema: GraphQLSchema, document: DocumentNode, operation: OperationDefinitionNode): Places {
-  const context = new ValidationContext(schema, document, new TypeInfo(schema), () => {});
   const places = new Map<string, VariableNode>();
-  for (const { node, type } of context.getRecursiveVariableUsages(operation)) {
+  for (const { node, type } of variableUsages(schema, document, operation)) {
     if (isNonNullType(type) && !places.has(node.name.value)) places.set(node.name.value, node);
   }
   return places;
+}
+
+/** Where an operation uses variables, in its fragments as well. */
+export function variableUsages(schema: GraphQLSchema, document: DocumentNode, operation: OperationDefinitionNode) {
+  const context = new ValidationContext(schema, document, new TypeInfo(schema), () => {});
+  return context.getRecursiveVariableUsages(operation);
 }

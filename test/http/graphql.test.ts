@@ -724,6 +724,28 @@ describe('what is wrong is told in the names of the schema', () => {
     ]);
   });
 
+  const input = 'sender: AGENT, content: "Hi"';
+  test.each([
+    [
+      'the size of a page',
+      `query A($n: Int) { conversations(first: $n) { totalCount } }
+       query B($n: Int) { leads(offset: $n) { totalCount } }`,
+      { n: 'x' },
+      ['/offset', '`offset` must be an integer of at most 32 bits.'],
+    ],
+    [
+      'an id',
+      `mutation A($id: ID!) { closeConversation(input: { id: $id }) { eventCursor } }
+       mutation B($id: ID!) { ...Sent }
+       fragment Sent on Mutation { sendMessage(input: { conversationId: $id, ${input} }) { eventCursor } }`,
+      {},
+      ['/conversationId', '`conversationId` is required.'],
+    ],
+  ])('a variable of the operation that is run, which is %s in another one', async (_, query, variables, expected) => {
+    const { errors } = (await client.post({ query, variables, operationName: 'B' })).body;
+    expect([errors[0].extensions.errors[0].pointer, errors[0].message]).toEqual(expected);
+  });
+
   test('the sort of a cursor', async () => {
     const { data } = await client.graphql('{ conversations(first: 1, sort: CREATED_AT_ASC) { edges { cursor } } }');
     const [{ cursor }] = data.conversations.edges;

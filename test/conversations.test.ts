@@ -91,3 +91,31 @@ describe('a page of messages', () => {
     );
   });
 });
+
+describe('a page that is found by its offset or by a cursor', () => {
+  const lists = ['conversations', 'leads', 'webhooks'];
+  const previousOf = async (account: TestAccount, args: string): Promise<unknown> => {
+    const fields = lists.map((list) => `${list}(${args}) { pageInfo { hasPreviousPage } }`);
+    const { data } = await account.graphql(`{ ${fields.join(' ')} }`);
+    return lists.map((list) => data[list].pageInfo.hasPreviousPage);
+  };
+
+  test('has something before it only if there is something', async () => {
+    const account = await server.account();
+    expect(await previousOf(account, 'offset: 5')).toEqual([false, false, false]);
+    await account.rest('POST', '/conversations');
+    await account.rest('POST', '/leads', { body: { phone: '1' } });
+    await account.rest('POST', '/webhooks', { body: { url: 'https://example.com/' } });
+    expect(await previousOf(account, 'offset: 0')).toEqual([false, false, false]);
+    for (const args of ['offset: 1', 'offset: 5']) expect(await previousOf(account, args)).toEqual([true, true, true]);
+    const page = 'pageInfo { hasPreviousPage endCursor }';
+    const { all, none } = (
+      await account.graphql(
+        `{ all: conversations { ${page} } none: conversations(offset: 1, status: CLOSED) { ${page} } }`,
+      )
+    ).data;
+    expect(none.pageInfo.hasPreviousPage).toBe(false);
+    const { data } = await account.graphql(`{ conversations(after: "${all.pageInfo.endCursor}") { ${page} } }`);
+    expect(data.conversations.pageInfo).toEqual({ hasPreviousPage: true, endCursor: null });
+  });
+});

@@ -302,6 +302,8 @@ export interface EventPage {
   readonly items: readonly LogEvent[];
   readonly limit: number;
   readonly hasMore: boolean;
+  /** Whether the log holds anything before the place where it starts. */
+  readonly hasEarlier: boolean;
   readonly nextCursor: string;
 }
 
@@ -326,6 +328,7 @@ export const listEvents = operation({
       items: events.map((event) => new LogEvent(accountId, epoch, event).viewFor(caller)),
       limit,
       hasMore: scannedTo < last,
+      hasEarlier: start >= first,
       nextCursor: eventCursor(epoch, scannedTo),
     };
   },

@@ -10,13 +10,13 @@ export interface Connection<T> {
   readonly nodes: readonly T[];
   readonly cursorOf: (node: T) => string;
   readonly hasNextPage: boolean;
-  readonly hasPreviousPage: boolean;
+  readonly hasPreviousPage: () => Awaitable<boolean>;
   readonly total: () => Awaitable<number>;
 }
 
 interface PageInfoShape {
   readonly hasNextPage: boolean;
-  readonly hasPreviousPage: boolean;
+  readonly hasPreviousPage: () => Awaitable<boolean>;
   readonly startCursor: string | null;
   readonly endCursor: string | null;
 }
@@ -25,7 +25,10 @@ export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
   description: 'Where a page lies in its list.',
   fields: (t) => ({
     hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether more comes after this page.' }),
-    hasPreviousPage: t.exposeBoolean('hasPreviousPage', { description: 'Whether something comes before this page.' }),
+    hasPreviousPage: t.boolean({
+      description: 'Whether something comes before this page.',
+      resolve: ({ hasPreviousPage }) => hasPreviousPage(),
+    }),
     startCursor: t.exposeString('startCursor', {
       nullable: true,
       description: 'The cursor of the first edge; null on an empty page.',
@@ -83,7 +86,9 @@ export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
     nodes: list.items,
     cursorOf: (item) => list.cursorOf(item),
     hasNextPage: list.hasMore,
-    hasPreviousPage: after != null || list.offset > 0,
+    // All that there is comes before an empty page, which may be nothing.
+    hasPreviousPage: async () =>
+      (after != null || list.offset > 0) && (list.items.length > 0 || (await list.total()) > 0),
     total: () => list.total(),
   };
 }

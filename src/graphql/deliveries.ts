@@ -126,7 +126,7 @@ async function attemptsOf(
     nodes,
     cursorOf: (attempt) => encodeCursor('attempt', [from + nodes.indexOf(attempt)]),
     hasNextPage: to < count && from <= to,
-    hasPreviousPage: from > 1 && count > 0,
+    hasPreviousPage: () => from > 1 && count > 0,
     total: () => count,
   };
 }

@@ -130,7 +130,7 @@ const EventEdge = builder.objectRef<LogEvent>('EventEdge').implement({
   }),
 });
 
-const EventConnection = builder.objectRef<EventPage & { after: string | null }>('EventConnection').implement({
+const EventConnection = builder.objectRef<EventPage>('EventConnection').implement({
   description: 'A page of the log, oldest first.',
   fields: (t) => ({
     edges: t.field({
@@ -143,9 +143,9 @@ const EventConnection = builder.objectRef<EventPage & { after: string | null }>(
       type: PageInfo,
       description:
         'Where the page lies. Its `endCursor` is there on an empty page too, and moves on with what the filter leaves out.',
-      resolve: ({ items, hasMore, nextCursor, after }) => ({
+      resolve: ({ items, hasMore, hasEarlier, nextCursor }) => ({
         hasNextPage: hasMore,
-        hasPreviousPage: after !== null,
+        hasPreviousPage: () => hasEarlier,
         startCursor: items[0]?.cursor ?? null,
         endCursor: nextCursor,
       }),
@@ -171,10 +171,9 @@ builder.queryFields((t) => ({
       types: t.arg({ type: [EventTypeEnum], description: readerDescriptions.types }),
       conversationId: t.arg.id({ description: readerDescriptions.conversationId }),
     },
-    resolve: async (_, args, context) => {
+    resolve: (_, args, context) => {
       const { first, ...input } = withoutNulls(args);
-      const page = await context.call(listEvents, first === undefined ? input : { ...input, limit: first });
-      return { ...page, after: args.after ?? null };
+      return context.call(listEvents, first === undefined ? input : { ...input, limit: first });
     },
   }),
   eventCursor: t.string({

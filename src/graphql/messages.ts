@@ -123,7 +123,7 @@ async function messagesOf(
     nodes,
     cursorOf: (message) => messageCursor(message),
     hasNextPage: to < count && from <= to,
-    hasPreviousPage: from > 1 && count > 0,
+    hasPreviousPage: () => from > 1 && count > 0,
     total: () => count,
   };
 }

@@ -51,6 +51,10 @@ async function listed(client: TestAccount, query = 'limit=100'): Promise<Json[]>
   return (await client.rest('GET', `/events?${query}`)).body.data;
 }
 
+async function pageInfoAfter(client: TestAccount, after: string): Promise<Json> {
+  return (await client.graphql(eventsQuery, { after })).data.events.pageInfo;
+}
+
 /** Appends events without making what they tell of. */
 async function append(client: TestAccount, count: number, facts: Parameters<typeof sampleEvent>[1] = {}) {
   const events = Array.from({ length: count }, () => sampleEvent(sampleConversation(), facts));
@@ -256,12 +260,15 @@ describe('the list of events', () => {
     expect(empty.headers['link']).toBeUndefined();
     const { data } = await client.graphql(eventsQuery);
     expect(data.events).toMatchObject({ nodes: [], pageInfo: { hasNextPage: false, endCursor: start } });
+    expect(await pageInfoAfter(client, start)).toMatchObject({ hasPreviousPage: false, endCursor: start });
 
     await append(client, 2);
     const more = await client.rest('GET', `/events?after=${start}`);
     expect(more.body.data.map(({ sequence }: Json) => sequence)).toEqual([1, 2]);
     const end = await client.rest('GET', `/events?after=${more.body.pagination.nextCursor}`);
     expect(end.body).toEqual({ data: [], pagination: { ...more.body.pagination } });
+    expect(await pageInfoAfter(client, start)).toMatchObject({ hasPreviousPage: false });
+    expect(await pageInfoAfter(client, more.body.pagination.nextCursor)).toMatchObject({ hasPreviousPage: true });
   });
 
   test('is filtered by types, by conversation and by both, the same on both faces', async () => {
@@ -540,6 +547,7 @@ describe('old events', () => {
     expect(body).toEqual({ data: [], pagination: { limit: 20, hasMore: false, nextCursor: end } });
     const { rest } = await answersTo(client, before[8].cursor);
     expect(rest[0]?.body).toMatchObject({ code: 'CURSOR_EXPIRED', oldestCursor: end });
+    expect(await pageInfoAfter(client, end)).toMatchObject({ hasPreviousPage: false });
     await client.rest('POST', '/conversations');
     expect((await listed(client, `after=${end}`)).map(({ sequence }) => sequence)).toEqual([11]);
   });

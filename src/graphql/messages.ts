@@ -118,12 +118,14 @@ async function messagesOf(
     last === undefined
       ? [begin + skipped, Math.min(end, begin + skipped + page.limit - 1)]
       : [Math.max(begin, end - skipped - page.limit + 1), end - skipped];
+  // The end of the page, or of what comes before it if it is empty.
+  const until = Math.max(to, begin - 1);
   const nodes = from > to ? [] : await loaders.messageRange.load({ conversationId: conversation.id, from, to });
   return {
     nodes,
     cursorOf: (message) => messageCursor(message),
-    hasNextPage: to < count && from <= to,
-    hasPreviousPage: () => from > 1 && count > 0,
+    hasNextPage: until < count,
+    hasPreviousPage: () => Math.min(from - 1, until, count) > 0,
     total: () => count,
   };
 }

@@ -7,6 +7,7 @@ import {
   GraphQLError,
   type GraphQLFormattedError,
   type GraphQLSchema,
+  getOperationAST,
 } from 'graphql';
 import { handleProtocols, makeServer, type ServerOptions, type SubscribePayload } from 'graphql-ws';
 import type { Logger } from 'pino';
@@ -228,6 +229,8 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
     const prepared = documents.prepare(payload.query);
     const { document, errors, source } = prepared;
     (payload as { query: string }).query = source; // a thousand subscriptions that are alike share their text
+    const operation = getOperationAST(document, payload.operationName);
+    if (operation == null) throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
     if (errors.length > 0) return errors;
     const start = `{"id":${JSON.stringify(id)},"type":"next","payload":`;
     const args: SocketArgs = {
@@ -238,13 +241,10 @@ function protocolOptions(world: World, options: SocketOptions): ServerOptions<Re
       outlet: wire,
       deliver: (answers) => wire.send(...answers.map((answer) => `${start}${answer}}`)),
     };
-    const operation = prepared.operation(payload.operationName ?? null);
-    if (operation === undefined)
-      throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
     const budget = new AnswerBudget();
     const refused = refusalsOf(prepared, args, budget);
     if (refused.length > 0) return refused;
-    const isSubscription = operation.node.operation === 'subscription';
+    const isSubscription = operation.operation === 'subscription';
     if (isSubscription) forgetTheRest(payload); // graphql-ws keeps it for as long as the subscription lasts
     if (!wire.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
     return {

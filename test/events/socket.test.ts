@@ -370,6 +370,8 @@ describe('an operation that is refused', () => {
       query: 'query a { eventCursor } query b { eventCursor }',
       code: 'BAD_REQUEST',
     },
+    { fault: 'a fragment without an operation', query: 'fragment A on Query { __typename }', code: 'BAD_REQUEST' },
+    { fault: 'two operations without names', query: '{ eventCursor } { eventCursor }', code: 'BAD_REQUEST' },
     {
       fault: 'two fields of a subscription',
       query: 'subscription { a: events { id } b: events { id } }',

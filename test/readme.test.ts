@@ -1,5 +1,5 @@
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, lstatSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -73,7 +73,9 @@ function freshCopy(): string {
   onTestFinished(() => rm(folder, { recursive: true, force: true }), 60_000);
   const files = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
   for (const file of files.split('\0')) {
-    if (file !== '' && existsSync(join(root, file))) cpSync(join(root, file), join(folder, file));
+    // A symbolic link, such as a shared node_modules, would let `npm ci` empty the folder it points to.
+    const isFile = file !== '' && lstatSync(join(root, file), { throwIfNoEntry: false })?.isFile() === true;
+    if (isFile) cpSync(join(root, file), join(folder, file));
   }
   return folder;
 }

@@ -11,14 +11,15 @@ import { closeCodes } from '../src/graphql/wire.ts';
 import { longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 
-// Does what the README and OPERATING.md say, as somebody would who has just cloned the repository.
+// Follows README, GUIDE and OPERATING as a newcomer with a fresh clone would.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const guide = readFileSync(join(root, 'GUIDE.md'), 'utf8');
 const operating = readFileSync(join(root, 'OPERATING.md'), 'utf8');
 
 const startCommand = 'npm ci && npm start';
-/** Is not run here: it is the very run that this test is in. `.ci/run` does it. */
+/** Not run here, since this test is part of it; `.ci/run` runs it. */
 const testCommand = 'npm ci && npm test';
 
 interface Block {
@@ -28,11 +29,11 @@ interface Block {
 
 interface Step {
   readonly command: string;
-  /** What it prints, if the README shows it right after the command. */
+  /** The expected output, if the page shows it right after the command. */
   readonly shown?: Block;
 }
 
-/** The commands of a page in their order, each with the output that is shown after it. */
+/** The commands of a page in order, each with the output shown after it. */
 function stepsOf(markdown: string): Step[] {
   const blocks = [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```\n/gm)];
   return blocks.flatMap(([whole, language, text = ''], index) => {
@@ -45,8 +46,8 @@ function stepsOf(markdown: string): Step[] {
   });
 }
 
-/** The environment of somebody who runs npm by hand: nothing of this run of it, and nothing of ours. */
-function strangersEnvironment(): Record<string, string> {
+/** The environment of a user’s shell, without the variables of this npm run, of vitest or of the service. */
+function userEnvironment(): Record<string, string> {
   const own = new Set(['INIT_CWD', 'NODE', 'NODE_ENV', 'NODE_OPTIONS', 'CI', 'TEST', 'DEV', 'PROD', 'MODE']);
   const kept = Object.entries(process.env).filter(
     (entry): entry is [string, string] =>
@@ -69,7 +70,7 @@ function strangersEnvironment(): Record<string, string> {
 
 function freshCopy(): string {
   const folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
-  // A whole node_modules is slow to remove.
+  // Removing a whole node_modules is slow.
   onTestFinished(() => rm(folder, { recursive: true, force: true }), 60_000);
   const files = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
   for (const file of files.split('\0')) {
@@ -83,13 +84,13 @@ function freshCopy(): string {
 interface Service {
   readonly url: string;
   readonly key: string;
-  /** Asks it to stop and resolves with all that it printed, once nothing of it is left. */
+  /** Sends SIGTERM and resolves with everything that was printed, once all its processes have ended. */
   stop(): Promise<string>;
 }
 
-/** Runs the README's first command and waits until it listens. */
+/** Runs the README's first command and waits until the service listens. */
 async function startService(folder: string, environment: Record<string, string>): Promise<Service> {
-  // In a process group of its own, since npm, its shell and the program are three processes.
+  // A separate process group, so that a signal reaches npm, its shell and the program.
   const child: ChildProcessByStdio<null, Readable, Readable> = spawn('sh', ['-c', startCommand], {
     cwd: folder,
     env: { ...environment, PORT: '0' },
@@ -100,7 +101,7 @@ async function startService(folder: string, environment: Record<string, string>)
     try {
       if (child.pid !== undefined) process.kill(-child.pid, name);
     } catch {
-      // It is gone already.
+      // It has already ended.
     }
   };
   onTestFinished(() => signal('SIGKILL'));
@@ -130,7 +131,7 @@ async function startService(folder: string, environment: Record<string, string>)
 
 const mark = '\u001e';
 
-/** Runs commands one after the other in one shell, which stops at the first that fails, and returns what each printed. */
+/** Runs commands in one shell, which stops at the first failure, and returns the output of each. */
 async function runInShell(
   commands: readonly string[],
   folder: string,
@@ -149,7 +150,7 @@ async function runInShell(
   return outputs;
 }
 
-/** What differs from one run to the next is compared by its form only. */
+/** Replaces values that differ from run to run (ids, times) by a placeholder of their form. */
 function form(text: string): string {
   return text
     .replace(/^([a-z]+)_[0-7][0-9a-hjkmnp-tv-z]{25}$/, '$1_<id>')
@@ -157,7 +158,7 @@ function form(text: string): string {
     .replace(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, '<uuid>');
 }
 
-/** Where a real answer is not what the README shows of it. It may hold more than is shown. */
+/** The differences between a shown response and the real one, which may have more fields. */
 function differences(shown: unknown, real: unknown, at = ''): string[] {
   const difference = [`${at}: ${JSON.stringify(real)} is not as shown, ${JSON.stringify(shown)}`];
   if (typeof shown === 'string' && typeof real === 'string') {
@@ -182,17 +183,17 @@ function withoutNumbers(text: string): string {
   return text.replaceAll('\r', '').replaceAll(/\d+/g, 'N').trim();
 }
 
-// With `npm ci`, and a start of npm for each command, it takes a quarter of what all other tests do together.
+// `npm ci` and a start of npm for each CLI command take a quarter of the time of all other tests together.
 longTest(
-  'the README’s commands work in a fresh copy, and give what it shows, and OPERATING.md’s after them',
+  'the commands of README, GUIDE and OPERATING, run in this order in a fresh copy, print the output shown',
   async () => {
-    const [first, second, ...tour] = [...stepsOf(readme), ...stepsOf(operating)];
-    expect(stepsOf(operating).length).toBeGreaterThan(1);
+    const [first, second, ...tour] = [...stepsOf(readme), ...stepsOf(guide), ...stepsOf(operating)];
+    for (const page of [readme, guide, operating]) expect(stepsOf(page).length).toBeGreaterThan(1);
     expect([first?.command, second?.command]).toEqual([startCommand, testCommand]);
     expect(tour.length).toBeGreaterThan(10);
 
     const folder = freshCopy();
-    const environment = strangersEnvironment();
+    const environment = userEnvironment();
     const service = await startService(folder, environment);
     expect(service.key).toMatch(/^cs_/);
 
@@ -222,7 +223,7 @@ test('.ci/run runs the README’s test command', () => {
   }
 });
 
-test('the README’s configuration is what the service reads, with its defaults', () => {
+test('the README lists every configuration variable with its default', () => {
   const rows = [...readme.matchAll(/^\| `([A-Z_]+)` +\| (?:`([^`]*)`|none) +\|/gm)];
   const defaults = variables.parse({});
   expect(Object.fromEntries(rows.map(([, name, value]) => [name, value]))).toEqual(
@@ -232,9 +233,9 @@ test('the README’s configuration is what the service reads, with its defaults'
   );
 });
 
-test('the README says why a socket was closed, by each code that there is', () => {
-  const told = [...readme.matchAll(/^\| (`\d{4}`.*?) +\|/gm)].flatMap(([, codes = '']) => codes.match(/\d{4}/g) ?? []);
-  // Those of the protocol and of RFC 6455 beside the service's own.
+test('the GUIDE explains every code with which a socket can be closed', () => {
+  const explained = [...guide.matchAll(/^\| `(\d{4})` +\|/gm)].map(([, code]) => Number(code));
+  // Besides the service's own, those of graphql-transport-ws and of RFC 6455.
   const codes = [...Object.values(closeCodes), 4401, 4406, 4409, 1009];
-  expect(told.map(Number).sort()).toEqual(codes.sort());
+  expect(explained.sort()).toEqual(codes.sort());
 });

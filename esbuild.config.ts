@@ -1,6 +1,8 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { build } from 'esbuild';
+import { migrationsFolder } from './src/layout.ts';
 
 // Puts the program and its libraries into few files, in `dist`: it starts in half the time, and takes less memory.
 
@@ -26,6 +28,8 @@ const { metafile } = await build({
   conditions: ['module-sync'],
   // One is not JavaScript, the other a page of nine megabytes.
   external: ['better-sqlite3', '@graphql-yoga/render-graphiql'],
+  // As a text: esbuild would have every module ask for what is an object.
+  define: { builtMigrations: JSON.stringify(JSON.stringify(readMigrationFiles({ migrationsFolder }))) },
   // What is CommonJS in a library asks for Node's own modules so.
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module';\nconst require = requireFrom(import.meta.url);",

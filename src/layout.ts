@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const here = import.meta.url;
 
-/** The migrations, as drizzle-kit has generated them. */
+/** The migrations, as drizzle-kit has generated them. What is built has them in it, and needs no folder. */
 export const migrationsFolder = fileURLToPath(new URL('../drizzle', here));
 
 /**

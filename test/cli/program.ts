@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 
 // The program as its operator runs it: a process of its own, seen from outside only.
 
-const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const built = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 export interface Ended {
   readonly code: number | null;
@@ -27,6 +27,8 @@ export interface Running {
 interface Options {
   /** Beside the PATH, all that the program gets of an environment. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** Another program than the one that was built here. */
+  readonly main?: string;
   /** Another Node than the one that the tests run on. */
   readonly node?: string;
   /** What sh does before it becomes the program, such as `ulimit -n 64`. */
@@ -35,7 +37,7 @@ interface Options {
 
 /** Starts the program. Whatever a test leaves running is ended with the test. */
 export function start(args: readonly string[], options: Options = {}): Running {
-  const { environment = {}, node = process.execPath, before } = options;
+  const { environment = {}, main = built, node = process.execPath, before } = options;
   const command = [node, main, ...args];
   const [file = '', ...rest] = before === undefined ? command : ['sh', '-c', `${before}; exec "$@"`, 'sh', ...command];
   const child = spawn(file, rest, {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import Database from 'better-sqlite3';
@@ -8,7 +8,8 @@ import { getTableConfig, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import * as declared from '../../src/storage/sqlite/tables.ts';
-import type { Client } from '../support/client.ts';
+import { commandLine, serve } from '../cli/program.ts';
+import { type Client, clientOf } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { migrations, OlderFile } from '../support/older-file.ts';
 import { startTestServer } from '../support/server.ts';
@@ -31,9 +32,9 @@ function query<Row>(path: string, sql: string): Row[] {
   return rows;
 }
 
-async function migrateInAProcess(path: string): Promise<{ applied: number; total: number }> {
+async function migrateInAProcess(path: string, cwd = repository): Promise<{ applied: number; total: number }> {
   const { stdout } = await promisify(execFile)(process.execPath, ['dist/main.js', 'migrate', '--json'], {
-    cwd: repository,
+    cwd,
     env: { ...process.env, DATABASE_URL: `file:${path}` },
   });
   return JSON.parse(stdout);
@@ -295,6 +296,34 @@ describe('a file that a newer version migrates while this one serves it', () => 
       expect(await poor.rest('GET', '/account')).toMatchObject({ status: 503, body: { code: 'UNAVAILABLE', detail } });
       expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
     }
+  });
+
+  test('is written no more by this one either when the newer one was put in its place', async () => {
+    const folder = temporaryFolder();
+    for (const name of ['dist', 'drizzle', 'esbuild.config.ts', 'package.json', 'src']) {
+      cpSync(join(repository, name), join(folder, name), { recursive: true });
+    }
+    symlinkSync(join(repository, 'node_modules'), join(folder, 'node_modules'));
+    const path = join(folder, 'test.db');
+    const { url } = await serve(path, {}, { main: join(folder, 'dist/main.js') });
+    const { apiKey } = await commandLine(path).json<{ apiKey: { secret: string } }>(
+      ...['account', 'create', '--name', 'x', '--plan', 'pro'],
+    );
+    const client = clientOf(url, apiKey.secret);
+    const start = async () => (await client.rest('POST', '/conversations', { body: {} })).status;
+
+    const journal = join(folder, 'drizzle/meta/_journal.json');
+    const { entries, ...rest } = JSON.parse(readFileSync(journal, 'utf8'));
+    entries.push({ ...entries.at(-1), idx: entries.length, when: 9e12, tag: 'of_the_future' });
+    writeFileSync(journal, JSON.stringify({ entries, ...rest }));
+    writeFileSync(join(folder, 'drizzle/of_the_future.sql'), 'ALTER TABLE accounts ADD COLUMN colour TEXT;');
+    expect(await migrateInAProcess(path, folder), 'by what was built before').toMatchObject({ applied: 0 });
+    expect(await start()).toBe(201);
+
+    await promisify(execFile)(process.execPath, ['esbuild.config.ts'], { cwd: folder });
+    expect(await migrateInAProcess(path, folder)).toMatchObject({ applied: 1 });
+    expect(await start()).toBe(503);
+    expect((await fetch(`${url}/readyz`)).status).toBe(503);
   });
 
   test('is not written even if it was migrated in the very moment in which it was opened', async () => {

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { readMigrationFiles } from 'drizzle-orm/migrator';
+import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { migrationsFolder } from '../../layout.ts';
 
 export type Connection = Database.Database;
@@ -56,6 +56,13 @@ export function openReader(path: string, { onStatement }: ConnectionOptions = {}
   return connection;
 }
 
+/** The JSON that esbuild.config.ts puts into the program that it builds; not there when the sources run as they are. */
+declare const builtMigrations: string | undefined;
+
+/** This program's own: an upgrade in place puts those of another into the folder while this one still runs. */
+const migrations: readonly MigrationMeta[] =
+  typeof builtMigrations === 'undefined' ? readMigrationFiles({ migrationsFolder }) : JSON.parse(builtMigrations);
+
 export interface MigrationReport {
   /** How many migrations this call applied. */
   readonly applied: number;
@@ -66,7 +73,7 @@ export interface MigrationReport {
 /** How far a database is migrated, and how far this program goes: when these migrations were made, in epoch milliseconds. */
 export function stateOf(connection: Connection): { done: number; newest: number } {
   const done = connection.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() as number | null;
-  return { done: done ?? 0, newest: readMigrationFiles({ migrationsFolder }).at(-1)?.folderMillis ?? 0 };
+  return { done: done ?? 0, newest: migrations.at(-1)?.folderMillis ?? 0 };
 }
 
 /**
@@ -74,7 +81,6 @@ export function stateOf(connection: Connection): { done: number; newest: number 
  * @throws Error when the file was migrated by a newer version of the program
  */
 export function migrate(connection: Connection): MigrationReport {
-  const migrations = readMigrationFiles({ migrationsFolder });
   const apply = connection.transaction(() => {
     connection.exec(
       'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',

@@ -57,6 +57,25 @@ test('a conversation holds 8 MiB of content, counted in bytes of UTF-8', async (
   expect((await send('1234')).status).toBe(201);
 });
 
+test('the metadata and the author of a message count like its content, as JSON', async () => {
+  const client = await server.account();
+  const largest = '🚚'.repeat(16_384);
+  const id = await fill(
+    client,
+    Array.from({ length: 127 }, () => largest),
+  );
+  const send = (content: string, beside: object = {}) =>
+    client.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'agent', ...beside } });
+  const beside = { metadata: { note: '🚚'.repeat(2_000) }, author: { id: 'agent-3', name: 'Gräfin' } };
+  const bytes = Buffer.byteLength(JSON.stringify(beside.metadata) + JSON.stringify(beside.author));
+  expect((await send('ä'.repeat(5_000), beside)).status).toBe(201);
+  const left = 64 * 1024 - 10_000 - 2 * bytes - 4; // so that there is room for the like, and 4 bytes of text
+  expect((await send('🚚'.repeat(left / 4) + 'x'.repeat(left % 4))).status).toBe(201);
+  expect((await send('12345', beside)).body.code).toBe('QUOTA_EXCEEDED');
+  expect((await send('1234', beside)).status).toBe(201);
+  expect((await send('x')).body.code).toBe('QUOTA_EXCEEDED');
+});
+
 test('an account has at most a hundred keys that are not revoked', async () => {
   const client = await server.account();
   for (let made = 1; made < 100; made++) {

@@ -79,7 +79,7 @@ export interface StoredConversation extends Conversation {
   readonly firstVisitorMessageAt: Timestamp | null;
   /** When it was last reopened. */
   readonly reopenedAt: Timestamp | null;
-  /** Bytes of UTF-8 in all its messages' content. */
+  /** Bytes of UTF-8 in all its messages' content, and of JSON in their metadata and authors. */
   readonly contentBytes: number;
 }
 

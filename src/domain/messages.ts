@@ -121,11 +121,11 @@ export function addMessage(
   { ids, now }: { ids: Ids; now: number },
 ): { message: Message; conversation: StoredConversation } {
   const status = statusAfterMessage(conversation.status, draft.sender);
-  const contentBytes = conversation.contentBytes + Buffer.byteLength(draft.content);
+  const contentBytes = conversation.contentBytes + bytesOf(draft);
   if (conversation.messageCount >= maxMessages || contentBytes > maxContentBytes) {
     throw new DomainError(
       'QUOTA_EXCEEDED',
-      'A conversation holds at most 10,000 messages and 8 MiB of content; start a new one.',
+      'A conversation holds at most 10,000 messages and 8 MiB of content, metadata and authors; start a new one.',
     );
   }
   const at = timestamp(now);
@@ -156,6 +156,13 @@ export function addMessage(
       closedAt: status === 'closed' ? conversation.closedAt : null,
     },
   };
+}
+
+/** What a message adds to an answer that holds it: in bytes of UTF-8, and of JSON for what there need not be. */
+function bytesOf({ content, author, metadata }: MessageDraft): number {
+  const ofAuthor = author === null ? 0 : Buffer.byteLength(JSON.stringify(author));
+  const ofMetadata = Object.keys(metadata).length === 0 ? 0 : Buffer.byteLength(JSON.stringify(metadata));
+  return Buffer.byteLength(content) + ofAuthor + ofMetadata;
 }
 
 /** The event of a message: only a visitor's has one. */

@@ -55,7 +55,9 @@ export function expectSound({ totals, conversations, messages, leads, events }: 
     const sequences = its.map(({ sequence }) => Number(sequence)).sort((a, b) => a - b);
     expect(sequences).toEqual(its.map((_, index) => index + 1));
     expect(its.length).toBe(message_count);
-    expect(its.reduce((sum, { content }) => sum + Buffer.byteLength(String(content)), 0)).toBe(content_bytes);
+    const bytesOf = ({ content, author, metadata }: Row) =>
+      Buffer.byteLength(`${content}${author ?? ''}${metadata === '{}' ? '' : metadata}`);
+    expect(its.reduce((sum, message) => sum + bytesOf(message), 0)).toBe(content_bytes);
     expect(withLead.has(id)).toBe(converted === 1);
   }
   expect(events?.map(({ sequence }) => sequence)).toEqual(events?.map((_, index) => index + 1));

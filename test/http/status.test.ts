@@ -5,11 +5,12 @@ import { createLog } from '../../src/cli/log.ts';
 import { operations } from '../../src/domain/operations.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { StatusProbes } from '../../src/telemetry/probes.ts';
-import { type Scrape, scrape } from '../support/metrics.ts';
+import { Scrape, scrape } from '../support/metrics.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { eventually, openScene, startConversation } from '../support/webhooks.ts';
+import { openWire, requestText } from './wire.ts';
 
 // What those ask who watch over the service: /healthz, /readyz and /metrics.
 
@@ -47,6 +48,32 @@ describe('every probe', () => {
     expect((await scrape(server.url)).family('conversation_service_operations_total')).toEqual({});
   });
 });
+
+test.each([
+  ['rest', (offset: number) => `/v1/conversations?offset=${offset}`],
+  ['graphql', (offset: number) => `/graphql?query={conversations(offset:${offset}){nodes{id,subject}}}`],
+])(
+  'a probe does not wait until all reads are answered that have come together on one connection: %s',
+  async (face, path) => {
+    const { url, account } = await start();
+    const { secret } = await account();
+    const [wire, probe] = [openWire(url), openWire(url)];
+    const headers = { authorization: `Bearer ${secret}` };
+    const reads = Array.from({ length: 200 }, (_, offset) => requestText('GET', path(offset), { headers }));
+    await probe.send(requestText('GET', '/healthz'));
+    await probe.response();
+    const before: number[] = [];
+    for (let round = 0; round < 6; round++) {
+      await Promise.all([wire.send(reads.join('')), probe.send(requestText('GET', '/metrics'))]);
+      const metrics = new Scrape((await probe.response()).body);
+      const answered = metrics.get(`conversation_service_http_responses_total{face="${face}",status="200"}`) ?? 0;
+      before.push(answered - round * reads.length);
+      for (const _ of reads) expect((await wire.response()).status).toBe(200);
+    }
+    // Most often: it can come a turn of the loop later. In the first round the reads wait for their account's budget.
+    expect(before.slice(1).sort((a, b) => a - b)[2], String(before)).toBeLessThanOrEqual(1);
+  },
+);
 
 describe('/healthz', () => {
   test('says that the process answers, whatever its storage does', async () => {

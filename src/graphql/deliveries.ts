@@ -7,7 +7,13 @@ import {
   redeliver,
   testWebhook,
 } from '../domain/deliveries.ts';
-import type { Attempt as AttemptShape, Delivery as DeliveryShape } from '../domain/delivery.ts';
+import {
+  type Attempt as AttemptShape,
+  attemptShape,
+  type Delivery as DeliveryShape,
+  deliveryShape,
+} from '../domain/delivery.ts';
+import { descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor } from '../domain/paging.ts';
@@ -39,56 +45,50 @@ const AttemptTrigger = builder.enumType('AttemptTrigger', {
   } as const,
 });
 
+const attemptDescriptions = descriptionsOf(attemptShape);
+
 const Attempt = builder.objectRef<AttemptShape>('Attempt').implement({
   description: 'One request to a webhook, and what became of it.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: 'Its id.' }),
-    startedAt: t.expose('startedAt', { type: 'DateTime', description: 'When it was sent.' }),
-    durationMs: t.exposeInt('durationMs', { description: 'How long it took, in milliseconds.' }),
-    trigger: t.expose('trigger', { type: AttemptTrigger, description: 'What made it.' }),
-    responseStatus: t.exposeInt('responseStatus', {
-      nullable: true,
-      description: 'The status of the answer; null when there was none.',
-    }),
+    id: t.exposeID('id', { description: attemptDescriptions.id }),
+    startedAt: t.expose('startedAt', { type: 'DateTime', description: attemptDescriptions.startedAt }),
+    durationMs: t.exposeInt('durationMs', { description: attemptDescriptions.durationMs }),
+    trigger: t.expose('trigger', { type: AttemptTrigger, description: attemptDescriptions.trigger }),
+    responseStatus: t.exposeInt('responseStatus', { nullable: true, description: attemptDescriptions.responseStatus }),
     responseBody: t.string({
       nullable: true,
-      description: 'The first 16 KiB of the answer, as text; null when there was none.',
+      description: attemptDescriptions.responseBody,
       extensions: spendsText,
       resolve: ({ responseBody }, _, { budget }) => {
         budget.spend(responseBody?.length ?? 0);
         return responseBody;
       },
     }),
-    error: t.exposeString('error', {
-      nullable: true,
-      description: 'What went wrong, if it was more than the status; else null.',
-    }),
+    error: t.exposeString('error', { nullable: true, description: attemptDescriptions.error }),
   }),
 });
 
 const AttemptConnection = connectionType('Attempt', Attempt);
 
+const described = descriptionsOf(deliveryShape);
+
 const Delivery = builder.objectRef<DeliveryShape>('Delivery').implement({
   description: 'One event on its way to one webhook.',
   interfaces: [Node],
   fields: (t) => ({
-    webhookId: t.exposeID('webhookId', { description: 'The webhook that it is to.' }),
-    eventId: t.exposeID('eventId', { description: 'The event, and the `webhook-id` of each attempt.' }),
-    eventType: t.expose('eventType', { type: EventTypeEnum, description: 'The type of the event.' }),
-    test: t.exposeBoolean('test', { description: 'Whether it is a sample that testWebhook has made.' }),
-    status: t.expose('status', { type: DeliveryStatus, description: 'Where it is.' }),
-    attemptCount: t.exposeInt('attemptCount', { description: 'How many attempts have ended.' }),
+    webhookId: t.exposeID('webhookId', { description: described.webhookId }),
+    eventId: t.exposeID('eventId', { description: described.eventId }),
+    eventType: t.expose('eventType', { type: EventTypeEnum, description: described.eventType }),
+    test: t.exposeBoolean('test', { description: described.test }),
+    status: t.expose('status', { type: DeliveryStatus, description: described.status }),
+    attemptCount: t.exposeInt('attemptCount', { description: described.attemptCount }),
     nextAttemptAt: t.expose('nextAttemptAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'When it is tried next; null when it is being tried now, is paused or is done.',
+      description: described.nextAttemptAt,
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
-    completedAt: t.expose('completedAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: 'When it succeeded, or failed for good.',
-    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
+    completedAt: t.expose('completedAt', { type: 'DateTime', nullable: true, description: described.completedAt }),
     webhook: t.field({
       type: Webhook,
       nullable: true,

@@ -1,23 +1,19 @@
-import { createToken, type NewToken } from '../domain/tokens.ts';
+import { descriptionsOf } from '../domain/descriptions.ts';
+import { createToken, type NewToken, newTokenShape } from '../domain/tokens.ts';
 import { Scope } from './api-keys.ts';
 import { builder, calls } from './builder.ts';
 import { Sender } from './messages.ts';
 
+const described = descriptionsOf(newTokenShape);
+
 const Token = builder.objectRef<NewToken>('Token').implement({
   description: 'A short-lived credential for a browser page. It is shown this once, and ends with its API key.',
   fields: (t) => ({
-    token: t.exposeString('token', { description: 'The token itself, to be sent as `Authorization: Bearer …`.' }),
-    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'When it stops being valid.' }),
-    scopes: t.expose('scopes', { type: [Scope], description: 'What it may do.' }),
-    conversationId: t.exposeID('conversationId', {
-      nullable: true,
-      description: 'The one conversation that it may see; null if it may see all.',
-    }),
-    sender: t.expose('sender', {
-      type: Sender,
-      nullable: true,
-      description: 'The one sender that it may speak as; null if it may speak as any.',
-    }),
+    token: t.exposeString('token', { description: described.token }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: described.expiresAt }),
+    scopes: t.expose('scopes', { type: [Scope], description: described.scopes }),
+    conversationId: t.exposeID('conversationId', { nullable: true, description: described.conversationId }),
+    sender: t.expose('sender', { type: Sender, nullable: true, description: described.sender }),
   }),
 });
 

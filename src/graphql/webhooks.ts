@@ -1,5 +1,6 @@
+import { descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
-import type { Webhook as WebhookShape, WebhookWithSecret } from '../domain/webhook.ts';
+import { type Webhook as WebhookShape, type WebhookWithSecret, webhookShape } from '../domain/webhook.ts';
 import {
   type ChangedWebhook,
   createWebhook,
@@ -24,28 +25,30 @@ const WebhookDisabledReason = builder.enumType('WebhookDisabledReason', {
   } as const,
 });
 
+const described = descriptionsOf(webhookShape);
+
 export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webhook').implement({
   description: 'An address that events are sent to, signed as Standard Webhooks has it.',
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({
-      description: 'Where events are sent.',
+      description: described.url,
       extensions: spendsText,
       resolve: ({ url }, _, { budget }) => {
         budget.spend(url.length);
         return url;
       },
     }),
-    events: t.expose('events', { type: [EventTypeEnum], description: 'The types of event that are sent.' }),
-    description: t.exposeString('description', { nullable: true, description: 'What it is for.' }),
-    enabled: t.exposeBoolean('enabled', { description: 'Whether events are sent. If not, its deliveries are paused.' }),
+    events: t.expose('events', { type: [EventTypeEnum], description: described.events }),
+    description: t.exposeString('description', { nullable: true, description: described.description }),
+    enabled: t.exposeBoolean('enabled', { description: described.enabled }),
     disabledReason: t.expose('disabledReason', {
       type: WebhookDisabledReason,
       nullable: true,
-      description: 'Why it is not enabled; null while it is.',
+      description: described.disabledReason,
     }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was registered.' }),
-    updatedAt: t.expose('updatedAt', { type: 'DateTime', description: 'When it last changed.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
+    updatedAt: t.expose('updatedAt', { type: 'DateTime', description: described.updatedAt }),
     secret: t.string({
       nullable: true,
       description: 'What verifies deliveries: given by createWebhook and rotateWebhookSecret, and null ever after.',

@@ -1,8 +1,8 @@
 import { accountShape, getAccount } from '../domain/accounts.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
-import { builder, calls } from './builder.ts';
+import { builder, calls, type ResultOf } from './builder.ts';
 
-type AccountShape = Awaited<ReturnType<(typeof getAccount)['run']>>;
+type AccountShape = ResultOf<typeof getAccount>;
 
 const Plan = builder.enumType('Plan', {
   description: 'What an account has booked: it sets the requests in any 60 minutes.',

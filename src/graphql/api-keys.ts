@@ -8,8 +8,8 @@ import {
 } from '../domain/api-keys.ts';
 import { scopes } from '../domain/caller.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
-import { builder, calls, withoutNulls } from './builder.ts';
-import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 
 /** `conversations:read` is CONVERSATIONS_READ, as GraphQL spells enumerations. */
 export const Scope = builder.enumType('Scope', {
@@ -55,14 +55,9 @@ builder.queryField('apiKeys', (t) =>
     nullable: true,
     description: listApiKeys.summary,
     extensions: calls(listApiKeys),
-    args: {
-      first: t.arg.int({ description: pageArgumentDescriptions.first }),
-      after: t.arg.string({ description: pageArgumentDescriptions.after }),
-      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
-    },
+    args: pageArgs,
     resolve: async (_, args, context) => {
-      const { first, ...input } = withoutNulls(args);
-      const list = await context.call(listApiKeys, first === undefined ? input : { ...input, limit: first });
+      const list = await context.call(listApiKeys, listInput(args));
       return forwards(list, args.after);
     },
   }),
@@ -81,30 +76,18 @@ const CreateApiKeyInput = builder.inputType('CreateApiKeyInput', {
   }),
 });
 
-const CreateApiKeyPayload = builder
-  .objectRef<Awaited<ReturnType<(typeof createApiKey)['run']>>>('CreateApiKeyPayload')
-  .implement({
-    description: 'What createApiKey has done.',
-    fields: (t) => ({
-      apiKey: t.expose('apiKey', { type: ApiKey, description: 'The key, with its secret.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
-    }),
-  });
+const CreateApiKeyPayload = payloadType<ResultOf<typeof createApiKey>>('createApiKey', (t) => ({
+  apiKey: t.expose('apiKey', { type: ApiKey, description: 'The key, with its secret.' }),
+}));
 
 const RevokeApiKeyInput = builder.inputType('RevokeApiKeyInput', {
   description: 'Which API key to revoke.',
   fields: (t) => ({ id: t.id({ required: true, description: 'The key to revoke.' }) }),
 });
 
-const RevokeApiKeyPayload = builder
-  .objectRef<Awaited<ReturnType<(typeof revokeApiKey)['run']>>>('RevokeApiKeyPayload')
-  .implement({
-    description: 'What revokeApiKey has done.',
-    fields: (t) => ({
-      revokedApiKeyId: t.exposeID('revokedApiKeyId', { description: 'The key that is revoked.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
-    }),
-  });
+const RevokeApiKeyPayload = payloadType<ResultOf<typeof revokeApiKey>>('revokeApiKey', (t) => ({
+  revokedApiKeyId: t.exposeID('revokedApiKeyId', { description: 'The key that is revoked.' }),
+}));
 
 builder.mutationFields((t) => ({
   createApiKey: t.field({

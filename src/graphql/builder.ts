@@ -1,4 +1,4 @@
-import SchemaBuilder from '@pothos/core';
+import SchemaBuilder, { type FieldMap } from '@pothos/core';
 import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
@@ -34,7 +34,7 @@ export const builder = new SchemaBuilder<{
   };
 }>({ defaultFieldNullability: false });
 
-export type Builder = typeof builder;
+export type SchemaTypes = typeof builder extends PothosSchemaTypes.SchemaBuilder<infer Types> ? Types : never;
 
 builder.queryType({
   description:
@@ -48,6 +48,27 @@ builder.mutationType({
 /** Notes on a field which operation it calls: both faces must have each, and a test looks here for this one. */
 export function calls(operation: { readonly name: string }): { operation: string } {
   return { operation: operation.name };
+}
+
+/** What an operation of the domain returns. */
+export type ResultOf<Called extends Pick<Operation<never>, 'run'>> = Awaited<ReturnType<Called['run']>>;
+
+/** Makes the payload type of a mutation: its own fields, and the end of the event log after the change. */
+export function payloadType<Result extends { readonly eventCursor: string }>(
+  mutation: string,
+  ownFields: (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, Result>) => FieldMap,
+) {
+  const name = `${mutation.charAt(0).toUpperCase()}${mutation.slice(1)}Payload`;
+  return builder.objectRef<Result>(name).implement({
+    description: `What ${mutation} has done.`,
+    fields: (t) => ({
+      ...ownFields(t),
+      eventCursor: t.string({
+        description: 'The end of the event log after the change.',
+        resolve: ({ eventCursor }) => eventCursor,
+      }),
+    }),
+  });
 }
 
 export const expectedVersionDescription =

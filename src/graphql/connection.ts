@@ -1,9 +1,7 @@
 import type { ObjectRef } from '@pothos/core';
 import type { List } from '../domain/paging.ts';
 import type { Awaitable } from '../domain/ports.ts';
-import { type Builder, builder } from './builder.ts';
-
-type ObjectTypeRef<T> = ObjectRef<Builder extends PothosSchemaTypes.SchemaBuilder<infer Types> ? Types : never, T>;
+import { builder, type SchemaTypes, withoutNulls } from './builder.ts';
 
 /** One page in the form that the Relay cursor connections specification gives it. */
 export interface Connection<T> {
@@ -41,7 +39,7 @@ export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
 });
 
 /** Makes the connection and edge types of a list. Edges and nodes are never null. */
-export function connectionType<T>(name: string, node: ObjectTypeRef<T>) {
+export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>) {
   const Edge = builder.objectRef<{ node: T; cursor: string }>(`${name}Edge`).implement({
     description: `One ${name} in a list, with its place there.`,
     fields: (t) => ({
@@ -93,8 +91,19 @@ export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
   };
 }
 
-export const pageArgumentDescriptions = {
-  first: 'How many to return: 1 to 100, by default 20.',
-  after: 'Continue after this cursor, of an edge or a `pageInfo` of a list with the same sort.',
-  offset: 'How many to skip; not together with `after`. Its cost grows with its size; a cursor’s does not.',
-} as const;
+/** The arguments of a list that is read forwards. */
+export const pageArgs = builder.args((t) => ({
+  first: t.int({ description: 'How many to return: 1 to 100, by default 20.' }),
+  after: t.string({
+    description: 'Continue after this cursor, of an edge or a `pageInfo` of a list with the same sort.',
+  }),
+  offset: t.int({
+    description: 'How many to skip; not together with `after`. Its cost grows with its size; a cursor’s does not.',
+  }),
+}));
+
+/** The arguments of a list as the input of its operation, where `first` is named `limit`. */
+export function listInput<Args extends { first?: number | null | undefined }>(args: Args) {
+  const { first, ...input } = withoutNulls(args);
+  return first === undefined ? input : { ...input, limit: first };
+}

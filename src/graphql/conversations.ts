@@ -13,8 +13,8 @@ import {
 } from '../domain/conversations.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
-import { builder, calls, expectedVersionDescription, withoutNulls } from './builder.ts';
-import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { builder, calls, expectedVersionDescription, payloadType, type ResultOf } from './builder.ts';
+import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
 export const ConversationStatus = builder.enumType('ConversationStatus', {
@@ -108,9 +108,7 @@ builder.queryFields((t) => ({
     description: listConversations.summary,
     extensions: calls(listConversations),
     args: {
-      first: t.arg.int({ description: pageArgumentDescriptions.first }),
-      after: t.arg.string({ description: pageArgumentDescriptions.after }),
-      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
+      ...pageArgs,
       sort: t.arg({ type: ConversationSort, description: 'The order; by default newest first.' }),
       status: t.arg({ type: ConversationStatus, description: 'Only those with this status.' }),
       externalId: t.arg.string({ description: 'Only the one with this id of the client’s own.' }),
@@ -118,8 +116,7 @@ builder.queryFields((t) => ({
       createdBefore: t.arg({ type: 'DateTime', description: 'Only those created earlier than this.' }),
     },
     resolve: async (_, args, context) => {
-      const { first, ...input } = withoutNulls(args);
-      const list = await context.call(listConversations, first === undefined ? input : { ...input, limit: first });
+      const list = await context.call(listConversations, listInput(args));
       return forwards(list, args.after);
     },
   }),
@@ -180,30 +177,20 @@ const CloseConversationInput = oneConversationInput('CloseConversationInput', 'c
 const ReopenConversationInput = oneConversationInput('ReopenConversationInput', 'reopen');
 const DeleteConversationInput = oneConversationInput('DeleteConversationInput', 'delete');
 
-function payloadType(name: string, operation: string) {
-  return builder.objectRef<ChangedConversation>(name).implement({
-    description: `What ${operation} has done.`,
-    fields: (t) => ({
-      conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the change.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log after the change.' }),
-    }),
-  });
+function changedConversationPayload(mutation: string) {
+  return payloadType<ChangedConversation>(mutation, (t) => ({
+    conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the change.' }),
+  }));
 }
 
-const UpdateConversationPayload = payloadType('UpdateConversationPayload', 'updateConversation');
-const CloseConversationPayload = payloadType('CloseConversationPayload', 'closeConversation');
-const ReopenConversationPayload = payloadType('ReopenConversationPayload', 'reopenConversation');
-export const CreateConversationPayload = payloadType('CreateConversationPayload', 'createConversation');
+const UpdateConversationPayload = changedConversationPayload('updateConversation');
+const CloseConversationPayload = changedConversationPayload('closeConversation');
+const ReopenConversationPayload = changedConversationPayload('reopenConversation');
+export const CreateConversationPayload = changedConversationPayload('createConversation');
 
-const DeleteConversationPayload = builder
-  .objectRef<Awaited<ReturnType<(typeof deleteConversation)['run']>>>('DeleteConversationPayload')
-  .implement({
-    description: 'What deleteConversation has done.',
-    fields: (t) => ({
-      deletedConversationId: t.exposeID('deletedConversationId', { description: 'The conversation that is deleted.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
-    }),
-  });
+const DeleteConversationPayload = payloadType<ResultOf<typeof deleteConversation>>('deleteConversation', (t) => ({
+  deletedConversationId: t.exposeID('deletedConversationId', { description: 'The conversation that is deleted.' }),
+}));
 
 builder.mutationFields((t) => ({
   updateConversation: t.field({

@@ -17,8 +17,8 @@ import { descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor } from '../domain/paging.ts';
-import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
-import { type Connection, connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { builder, calls, type GraphQLContext, payloadType, type ResultOf } from './builder.ts';
+import { type Connection, connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
 import { spendsText } from './values.ts';
@@ -100,7 +100,7 @@ const Delivery = builder.objectRef<DeliveryShape>('Delivery').implement({
       nullable: true,
       description: 'Its attempts, oldest first.',
       args: {
-        first: t.arg.int({ description: pageArgumentDescriptions.first }),
+        first: pageArgs.first,
         after: t.arg.string({ description: 'Continue after this cursor.' }),
       },
       resolve: (delivery, args, context) => attemptsOf(delivery, args, context),
@@ -114,11 +114,7 @@ async function attemptsOf(
   args: { first?: number | null | undefined; after?: string | null | undefined },
   { loaders }: GraphQLContext,
 ): Promise<Connection<AttemptShape>> {
-  const { first, after: cursor } = withoutNulls(args);
-  const { limit, after } = parseInput(attemptPageInput, {
-    ...(first === undefined ? {} : { limit: first }),
-    ...(cursor === undefined ? {} : { after: cursor }),
-  });
+  const { limit, after } = parseInput(attemptPageInput, listInput(args));
   const from = (after === undefined ? 0 : Number(decodeCursor(after, 'attempt', ['number'])[0])) + 1;
   const to = Math.min(count, from + limit - 1);
   const nodes = from > to ? [] : await loaders.attemptRange.load({ deliveryId: id, from, to });
@@ -139,18 +135,9 @@ builder.objectField(Webhook, 'deliveries', (t) =>
     nullable: true,
     extensions: calls(listDeliveries),
     description: 'The deliveries to it, newest first.',
-    args: {
-      first: t.arg.int({ description: pageArgumentDescriptions.first }),
-      after: t.arg.string({ description: pageArgumentDescriptions.after }),
-      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
-    },
+    args: pageArgs,
     resolve: async ({ id }, args, context) => {
-      const { first, ...input } = withoutNulls(args);
-      const list = await context.call(listDeliveries, {
-        ...input,
-        ...(first === undefined ? {} : { limit: first }),
-        webhookId: id,
-      });
+      const list = await context.call(listDeliveries, { ...listInput(args), webhookId: id });
       return forwards(list, args.after);
     },
   }),
@@ -201,28 +188,18 @@ const RecoverWebhookInput = builder.inputType('RecoverWebhookInput', {
   }),
 });
 
-function payloadType(name: string, operation: string) {
-  return builder.objectRef<ChangedDelivery>(name).implement({
-    description: `What ${operation} has done.`,
-    fields: (t) => ({
-      delivery: t.expose('delivery', { type: Delivery, description: 'The delivery, which is on its way.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
-    }),
-  });
+function changedDeliveryPayload(mutation: string) {
+  return payloadType<ChangedDelivery>(mutation, (t) => ({
+    delivery: t.expose('delivery', { type: Delivery, description: 'The delivery, which is on its way.' }),
+  }));
 }
 
-const TestWebhookPayload = payloadType('TestWebhookPayload', 'testWebhook');
-const RedeliverPayload = payloadType('RedeliverPayload', 'redeliver');
+const TestWebhookPayload = changedDeliveryPayload('testWebhook');
+const RedeliverPayload = changedDeliveryPayload('redeliver');
 
-const RecoverWebhookPayload = builder
-  .objectRef<Awaited<ReturnType<(typeof recoverWebhook)['run']>>>('RecoverWebhookPayload')
-  .implement({
-    description: 'What recoverWebhook has done.',
-    fields: (t) => ({
-      count: t.exposeInt('count', { description: 'How many deliveries are repeated.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
-    }),
-  });
+const RecoverWebhookPayload = payloadType<ResultOf<typeof recoverWebhook>>('recoverWebhook', (t) => ({
+  count: t.exposeInt('count', { description: 'How many deliveries are repeated.' }),
+}));
 
 builder.mutationFields((t) => ({
   testWebhook: t.field({

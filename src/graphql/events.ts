@@ -8,7 +8,7 @@ import {
   streamEvents,
 } from '../domain/events.ts';
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
-import { PageInfo, pageArgumentDescriptions } from './connection.ts';
+import { listInput, PageInfo, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
 import { EventIterator } from './event-iterator.ts';
 import { Lead } from './leads.ts';
@@ -166,15 +166,12 @@ builder.queryFields((t) => ({
     description: listEvents.summary,
     extensions: calls(listEvents),
     args: {
-      first: t.arg.int({ description: pageArgumentDescriptions.first }),
+      first: pageArgs.first,
       after: t.arg.string({ description: readerDescriptions.after }),
       types: t.arg({ type: [EventTypeEnum], description: readerDescriptions.types }),
       conversationId: t.arg.id({ description: readerDescriptions.conversationId }),
     },
-    resolve: (_, args, context) => {
-      const { first, ...input } = withoutNulls(args);
-      return context.call(listEvents, first === undefined ? input : { ...input, limit: first });
-    },
+    resolve: (_, args, context) => context.call(listEvents, listInput(args)),
   }),
   eventCursor: t.string({
     nullable: true,

@@ -8,8 +8,8 @@ import {
   leadShape,
   listLeads,
 } from '../domain/leads.ts';
-import { builder, calls, withoutNulls } from './builder.ts';
-import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { builder, calls, payloadType } from './builder.ts';
+import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
 
@@ -51,14 +51,9 @@ builder.queryFields((t) => ({
     nullable: true,
     description: listLeads.summary,
     extensions: calls(listLeads),
-    args: {
-      first: t.arg.int({ description: pageArgumentDescriptions.first }),
-      after: t.arg.string({ description: pageArgumentDescriptions.after }),
-      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
-    },
+    args: pageArgs,
     resolve: async (_, args, context) => {
-      const { first, ...input } = withoutNulls(args);
-      const list = await context.call(listLeads, first === undefined ? input : { ...input, limit: first });
+      const list = await context.call(listLeads, listInput(args));
       return forwards(list, args.after);
     },
   }),
@@ -85,13 +80,9 @@ const CaptureLeadInput = builder.inputType('CaptureLeadInput', {
   }),
 });
 
-const CaptureLeadPayload = builder.objectRef<CapturedLead>('CaptureLeadPayload').implement({
-  description: 'What captureLead has done.',
-  fields: (t) => ({
-    lead: t.expose('lead', { type: Lead, description: 'The lead as it was stored.' }),
-    eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log after it.' }),
-  }),
-});
+const CaptureLeadPayload = payloadType<CapturedLead>('captureLead', (t) => ({
+  lead: t.expose('lead', { type: Lead, description: 'The lead as it was stored.' }),
+}));
 
 builder.mutationField('captureLead', (t) =>
   t.field({

@@ -11,8 +11,16 @@ import {
   messageShape,
   sendMessage,
 } from '../domain/messages.ts';
-import { builder, calls, expectedVersionDescription, type GraphQLContext, withoutNulls } from './builder.ts';
-import { type Connection, connectionType, pageArgumentDescriptions } from './connection.ts';
+import {
+  builder,
+  calls,
+  expectedVersionDescription,
+  type GraphQLContext,
+  payloadType,
+  type ResultOf,
+  withoutNulls,
+} from './builder.ts';
+import { type Connection, connectionType, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
 import { Node } from './node.ts';
 import { spendsText } from './values.ts';
@@ -137,7 +145,7 @@ builder.objectField(Conversation, 'messages', (t) =>
     extensions: calls(listMessages),
     description: 'Its messages, oldest first. Needs the scope `conversations:read`.',
     args: {
-      first: t.arg.int({ description: pageArgumentDescriptions.first }),
+      first: pageArgs.first,
       after: t.arg.string({ description: 'Continue after this cursor.' }),
       last: t.arg.int({ description: 'How many to return from the end: 1 to 100. Not together with `first`.' }),
       before: t.arg.string({ description: 'Stop before this cursor.' }),
@@ -181,16 +189,10 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
   }),
 });
 
-const SendMessagePayload = builder
-  .objectRef<Awaited<ReturnType<(typeof sendMessage)['run']>>>('SendMessagePayload')
-  .implement({
-    description: 'What sendMessage has done.',
-    fields: (t) => ({
-      message: t.expose('message', { type: MessageType, description: 'The message as it was stored.' }),
-      conversation: t.expose('conversation', { type: Conversation, description: 'Its conversation after it.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log after this message.' }),
-    }),
-  });
+const SendMessagePayload = payloadType<ResultOf<typeof sendMessage>>('sendMessage', (t) => ({
+  message: t.expose('message', { type: MessageType, description: 'The message as it was stored.' }),
+  conversation: t.expose('conversation', { type: Conversation, description: 'Its conversation after it.' }),
+}));
 
 builder.mutationField('sendMessage', (t) =>
   t.field({

@@ -1,7 +1,7 @@
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { createToken, type NewToken, newTokenShape } from '../domain/tokens.ts';
 import { Scope } from './api-keys.ts';
-import { builder, calls } from './builder.ts';
+import { builder, calls, payloadType, type ResultOf } from './builder.ts';
 import { Sender } from './messages.ts';
 
 const described = descriptionsOf(newTokenShape);
@@ -33,17 +33,9 @@ const CreateTokenInput = builder.inputType('CreateTokenInput', {
   }),
 });
 
-const CreateTokenPayload = builder
-  .objectRef<Awaited<ReturnType<(typeof createToken)['run']>>>('CreateTokenPayload')
-  .implement({
-    description: 'What createToken has done.',
-    fields: (t) => ({
-      token: t.expose('token', { type: Token, description: 'The token, which is shown this once.' }),
-      eventCursor: t.exposeString('eventCursor', {
-        description: 'The end of the event log: a place to follow it from.',
-      }),
-    }),
-  });
+const CreateTokenPayload = payloadType<ResultOf<typeof createToken>>('createToken', (t) => ({
+  token: t.expose('token', { type: Token, description: 'The token, which is shown this once.' }),
+}));
 
 builder.mutationField('createToken', (t) =>
   t.field({

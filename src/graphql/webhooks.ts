@@ -10,8 +10,8 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
-import { builder, calls, withoutNulls } from './builder.ts';
-import { connectionType, forwards, pageArgumentDescriptions } from './connection.ts';
+import { builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
 import { spendsText } from './values.ts';
@@ -65,14 +65,9 @@ builder.queryFields((t) => ({
     nullable: true,
     description: listWebhooks.summary,
     extensions: calls(listWebhooks),
-    args: {
-      first: t.arg.int({ description: pageArgumentDescriptions.first }),
-      after: t.arg.string({ description: pageArgumentDescriptions.after }),
-      offset: t.arg.int({ description: pageArgumentDescriptions.offset }),
-    },
+    args: pageArgs,
     resolve: async (_, args, context) => {
-      const { first, ...input } = withoutNulls(args);
-      const list = await context.call(listWebhooks, first === undefined ? input : { ...input, limit: first });
+      const list = await context.call(listWebhooks, listInput(args));
       return forwards(list, args.after);
     },
   }),
@@ -126,29 +121,19 @@ const OneWebhookInput = {
   }),
 };
 
-function payloadType(name: string, operation: string) {
-  return builder.objectRef<ChangedWebhook<WebhookShape | WebhookWithSecret>>(name).implement({
-    description: `What ${operation} has done.`,
-    fields: (t) => ({
-      webhook: t.expose('webhook', { type: Webhook, description: 'The webhook after the change.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
-    }),
-  });
+function changedWebhookPayload(mutation: string) {
+  return payloadType<ChangedWebhook<WebhookShape | WebhookWithSecret>>(mutation, (t) => ({
+    webhook: t.expose('webhook', { type: Webhook, description: 'The webhook after the change.' }),
+  }));
 }
 
-const CreateWebhookPayload = payloadType('CreateWebhookPayload', 'createWebhook');
-const UpdateWebhookPayload = payloadType('UpdateWebhookPayload', 'updateWebhook');
-const RotateWebhookSecretPayload = payloadType('RotateWebhookSecretPayload', 'rotateWebhookSecret');
+const CreateWebhookPayload = changedWebhookPayload('createWebhook');
+const UpdateWebhookPayload = changedWebhookPayload('updateWebhook');
+const RotateWebhookSecretPayload = changedWebhookPayload('rotateWebhookSecret');
 
-const DeleteWebhookPayload = builder
-  .objectRef<Awaited<ReturnType<(typeof deleteWebhook)['run']>>>('DeleteWebhookPayload')
-  .implement({
-    description: 'What deleteWebhook has done.',
-    fields: (t) => ({
-      deletedWebhookId: t.exposeID('deletedWebhookId', { description: 'The webhook that is deleted.' }),
-      eventCursor: t.exposeString('eventCursor', { description: 'The end of the event log.' }),
-    }),
-  });
+const DeleteWebhookPayload = payloadType<ResultOf<typeof deleteWebhook>>('deleteWebhook', (t) => ({
+  deletedWebhookId: t.exposeID('deletedWebhookId', { description: 'The webhook that is deleted.' }),
+}));
 
 builder.mutationFields((t) => ({
   createWebhook: t.field({

@@ -4,7 +4,6 @@ import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-y
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
 import type { Exchange } from '../access/exchange.ts';
-import { parametersOf } from '../access/query.ts';
 import type { Responder } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { StreamTimings } from '../access/timings.ts';
@@ -16,8 +15,10 @@ import type { GraphQLContext } from './builder.ts';
 import { type ContextOptions, isUncounted, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import { presentError } from './errors.ts';
+import { paramsOfQuery } from './get-params.ts';
 import { maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
+import { PresentedResults } from './presented-results.ts';
 import { asGraphQLError, executeWithin, forgetTheRest, refusalsOf } from './requests.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
@@ -220,38 +221,6 @@ function refuseUnstreamed({ req, exchange, isBatch }: RequestContext): void {
   );
 }
 
-/** The results of a subscription with their errors presented. What it fails with is its last result. */
-class PresentedResults implements AsyncIterableIterator<ExecutionResult> {
-  readonly #source: AsyncIterator<ExecutionResult, void>;
-  readonly #present: (result: ExecutionResult) => ExecutionResult;
-  #failed = false;
-
-  constructor(source: AsyncIterator<ExecutionResult, void>, present: (result: ExecutionResult) => ExecutionResult) {
-    this.#source = source;
-    this.#present = present;
-  }
-
-  async next(): Promise<IteratorResult<ExecutionResult>> {
-    if (this.#failed) return { done: true, value: undefined };
-    try {
-      const next = await this.#source.next();
-      return next.done === true ? { done: true, value: undefined } : { done: false, value: this.#present(next.value) };
-    } catch (error) {
-      this.#failed = true;
-      return { done: false, value: this.#present({ errors: [asGraphQLError(error)] }) };
-    }
-  }
-
-  async return(): Promise<IteratorResult<ExecutionResult>> {
-    await this.#source.return?.();
-    return { done: true, value: undefined };
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-}
-
 /** Whether errors are of the source of a subscription, which has begun to run: a field's errors, not the request's. */
 function isSubscribing(errors: readonly unknown[] = []): boolean {
   return errors.some((error) => asGraphQLError(error).path !== undefined);
@@ -260,29 +229,4 @@ function isSubscribing(errors: readonly unknown[] = []): boolean {
 /** A HEAD is a GET whose answer Node sends without its body. */
 function reads({ method }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD';
-}
-
-/** The parameters of a GET request. */
-function paramsOfQuery(query: string): GraphQLParams {
-  const params = new Map<string, unknown>();
-  for (const [name, value] of parametersOf(query)) {
-    if (!['query', 'operationName', 'variables', 'extensions'].includes(name)) {
-      throw new DomainError('BAD_REQUEST', `Unexpected parameter \`${name}\`.`);
-    }
-    if (params.has(name)) throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is given more than once.`);
-    if (value === undefined) {
-      throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not UTF-8 in percent-encoding.`);
-    }
-    const isJson = name === 'variables' || name === 'extensions';
-    params.set(name, value === '' ? undefined : isJson ? parseParameter(name, value) : value);
-  }
-  return Object.fromEntries(params);
-}
-
-function parseParameter(name: string, value: string): unknown {
-  try {
-    return JSON.parse(value);
-  } catch {
-    throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not JSON.`);
-  }
 }

@@ -28,8 +28,9 @@ import { type ContextOptions, isUncounted, OperationContext } from './context.ts
 import type { Documents } from './documents.ts';
 import { domainErrorOf, presentError } from './errors.ts';
 import { type Deliver, FanOut, type Outlet } from './fan-out.ts';
+import { maxAtOnce } from './inbox.ts';
 import { asGraphQLError, executeWithin, forgetTheRest, refusalsOf } from './requests.ts';
-import { closeCodes, maxAtOnce, Wire } from './wire.ts';
+import { closeCodes, Wire } from './wire.ts';
 
 // GraphQL over WebSocket, by the protocol graphql-transport-ws (its PROTOCOL.md is in the package graphql-ws).
 

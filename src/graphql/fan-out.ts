@@ -18,15 +18,18 @@ import { EventIterator } from './event-iterator.ts';
 /** The answer to an event: as JSON, or with errors, which are told to each subscriber in its own words. */
 type Answer = { readonly json: string } | { readonly result: ExecutionResult };
 
-/** Hands answers to a subscriber, as JSON. Resolves when it has taken them. */
-export type Deliver = (answers: readonly string[]) => Promise<void>;
-
-/** Where answers go, which many subscriptions may share. */
+/** A connection, which many subscriptions may share. */
 export interface Outlet {
-  /** Whether answers are to be made now. */
+  /** Whether it has room for more answers. Until then events wait in the log. */
   readonly hasRoom: boolean;
-  /** Resolves when they are, or never will be. */
+  /** Resolves when it has room, or has ended. */
   room(): Promise<void>;
+}
+
+export interface SubscriptionArgs extends ExecutionArgs {
+  /** Sends answers to the subscriber, as JSON. Resolves when they were taken. */
+  readonly deliver: (answers: readonly string[]) => Promise<void>;
+  readonly outlet: Outlet;
 }
 
 /** Executes subscriptions for many, each alike ones once. */
@@ -37,18 +40,14 @@ export class FanOut {
    * Runs a subscription. What goes well is handed to `deliver`; only the rest is in the stream that is returned.
    * @param args of graphql-js, with a context of ours
    */
-  async subscribe(
-    args: ExecutionArgs,
-    deliver: Deliver,
-    outlet: Outlet,
-  ): Promise<AsyncGenerator<ExecutionResult> | ExecutionResult> {
+  async subscribe(args: SubscriptionArgs): Promise<AsyncGenerator<ExecutionResult> | ExecutionResult> {
     const validated = validateSubscriptionArgs(args);
     if (!('operation' in validated)) return { errors: validated };
     const events = await createSourceEventStream(validated);
     if (!(Symbol.asyncIterator in events)) return events;
     if (!(events instanceof EventIterator)) throw new Error('A subscription that does not follow the log');
     const { answers, leave } = this.#join(args, validated);
-    return new Subscriber(events, answers, { deliver, outlet, leave });
+    return new Subscriber(events, answers, args, leave);
   }
 
   /** Finds those who have asked the same. */
@@ -139,7 +138,7 @@ function answerOf(result: ExecutionResult): Answer {
 class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   readonly #events: EventIterator;
   readonly #answers: SharedAnswers;
-  readonly #deliver: Deliver;
+  readonly #deliver: SubscriptionArgs['deliver'];
   readonly #outlet: Outlet;
   readonly #leave: () => void;
   #ended = false;
@@ -147,7 +146,8 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   constructor(
     events: EventIterator,
     answers: SharedAnswers,
-    { deliver, outlet, leave }: { deliver: Deliver; outlet: Outlet; leave: () => void },
+    { deliver, outlet }: Pick<SubscriptionArgs, 'deliver' | 'outlet'>,
+    leave: () => void,
   ) {
     this.#events = events;
     this.#answers = answers;

@@ -27,7 +27,7 @@ import { removeOld } from './domain/retention.ts';
 import { wantsPage, withoutWeights } from './graphql/accept.ts';
 import { answerQueries } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
-import { refusal } from './graphql/errors.ts';
+import { refusalReply } from './graphql/errors.ts';
 import { graphiQLPage } from './graphql/graphiql.ts';
 import type { ServerContext } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
@@ -174,7 +174,7 @@ export function buildApp(options: AppOptions): App {
 
   function refused(exchange: Exchange, error: DomainError): Reply {
     exchange.code = error.code;
-    return exchange.path === '/graphql' ? refusal(error, exchange) : problemReply(error, exchange);
+    return exchange.path === '/graphql' ? refusalReply(error, exchange) : problemReply(error, exchange);
   }
 
   async function replyTo(exchange: Exchange, res: ServerResponse): Promise<Reply | undefined> {
@@ -186,7 +186,7 @@ export function buildApp(options: AppOptions): App {
     if (wantsPage(req)) return pageReply(await graphiQLPage(req.headers['accept-encoding']), exchange);
     if (req.headers.accept !== undefined) req.headers.accept = withoutWeights(req.headers.accept);
     if (!URL.canParse(`http://${req.headers.host ?? 'localhost'}${req.url}`)) {
-      return refusal(new DomainError('BAD_REQUEST', 'The header `Host` and the target make no URL.'), exchange);
+      return refusalReply(new DomainError('BAD_REQUEST', 'The header `Host` and the target make no URL.'), exchange);
     }
     return await queries(exchange);
   }

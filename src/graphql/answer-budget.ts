@@ -55,7 +55,7 @@ export class AnswerBudget {
   }
 
   /** Hands on metadata, for its length as JSON. */
-  spendOn<M extends object>(metadata: M): M {
+  spendMetadata<M extends object>(metadata: M): M {
     if (Object.keys(metadata).length > 0) this.spend(JSON.stringify(metadata).length);
     return metadata;
   }

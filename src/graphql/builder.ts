@@ -21,7 +21,7 @@ export interface GraphQLContext {
   /** Calls an operation of the domain as this caller: the only way to it. */
   call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output>;
   /** Does the work of an operation by a loader, which is then known and counted as a call of it. */
-  standIn<Output>(operation: { readonly name: string }, work: () => Promise<Output>): Promise<Output>;
+  countAsCall<Output>(operation: { readonly name: string }, work: () => Promise<Output>): Promise<Output>;
 }
 
 export const builder = new SchemaBuilder<{

@@ -81,10 +81,10 @@ export class OperationContext implements GraphQLContext {
   }
 
   call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output> {
-    return this.standIn(operation, () => operation.execute(this.#world, this.caller, input));
+    return this.countAsCall(operation, () => operation.execute(this.#world, this.caller, input));
   }
 
-  standIn<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {
+  countAsCall<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {
     const startedMs = performance.now();
     const tell = (code: CallCode): void => this.#onCall(name, code, performance.now() - startedMs);
     const called = work();
@@ -104,7 +104,7 @@ export class OperationContext implements GraphQLContext {
       ...this,
       loaders: this.loaders,
       call: (operation, input) => this.call(operation, input),
-      standIn: (operation, work) => this.standIn(operation, work),
+      countAsCall: (operation, work) => this.countAsCall(operation, work),
     };
   }
 }

@@ -74,7 +74,7 @@ Conversation.implement({
     metadata: t.field({
       type: 'Metadata',
       description: described.metadata,
-      resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
+      resolve: ({ metadata }, _, { budget }) => budget.spendMetadata(metadata),
     }),
     messageCount: t.exposeInt('messageCount', { description: described.messageCount }),
     lastActivityAt: t.expose('lastActivityAt', {
@@ -127,7 +127,7 @@ builder.queryFields((t) => ({
     description: 'Returns a conversation; null with `NOT_FOUND` if the caller can see none with this id.',
     args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
     resolve: (_, { id }, context) =>
-      context.standIn(getConversation, async () => {
+      context.countAsCall(getConversation, async () => {
         const found = await context.loaders.conversation.load(id);
         if (found === undefined) throw notFound('conversation');
         return found;

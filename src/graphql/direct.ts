@@ -9,7 +9,7 @@ import type { Telemetry, World } from '../domain/ports.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
-import { failure, type MediaType, refusal } from './errors.ts';
+import { failureReply, type MediaType, refusalReply } from './errors.ts';
 import { KeptAnswers } from './kept-answers.ts';
 
 /**
@@ -76,12 +76,12 @@ export function answerQueries(
     } catch (error) {
       if (budget.overspent.aborted) {
         tell();
-        return failure(budget.overspent.reason as DomainError, exchange, mediaType);
+        return failureReply(budget.overspent.reason as DomainError, exchange, mediaType);
       }
       // Yoga meets it again, and tells of it. But there is no time for that when there is none for the request.
       if (!(error instanceof DomainError) || error.facts.isToldInSum !== true) return undefined;
       exchange.isOneOfMany = true;
-      return refusal(error, exchange, mediaType);
+      return refusalReply(error, exchange, mediaType);
     }
   };
 }

@@ -2,7 +2,7 @@ import { GraphQLError } from 'graphql';
 import type { Exchange } from '../access/exchange.ts';
 import { headersOfError, type Reply } from '../access/respond.ts';
 import { DomainError, type ErrorCode, type ErrorFacts, errorCodes, internal, isTrouble } from '../domain/errors.ts';
-import { asSpeltHere } from './wording.ts';
+import { inGraphQLSpelling } from './wording.ts';
 
 /** The codes that refuse a whole request and keep their status on this face too. */
 const atTheDoor: readonly ErrorCode[] = [
@@ -48,7 +48,7 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
   if (isTrouble(known)) options.onTrouble(known);
   const { faults, oldestCursor } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
-  const spelt = (sentence: string): string => asSpeltHere(sentence, error.nodes);
+  const spelt = (sentence: string): string => inGraphQLSpelling(sentence, error.nodes);
   return new GraphQLError(spelt(known.message), {
     nodes: error.nodes,
     source: error.source,
@@ -71,12 +71,12 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
 export type MediaType = 'application/json' | 'application/graphql-response+json';
 
 /** The answer to a request that is refused as a whole before Yoga has seen it. */
-export function refusal(error: DomainError, exchange: Exchange, mediaType: MediaType = 'application/json'): Reply {
+export function refusalReply(error: DomainError, exchange: Exchange, mediaType: MediaType = 'application/json'): Reply {
   return replyOf(error, exchange, mediaType, {});
 }
 
 /** The answer to a query that was run, and of which nothing can be told. */
-export function failure(error: DomainError, exchange: Exchange, mediaType: MediaType): Reply {
+export function failureReply(error: DomainError, exchange: Exchange, mediaType: MediaType): Reply {
   return { ...replyOf(error, exchange, mediaType, { data: null }), status: 200 };
 }
 

@@ -30,7 +30,7 @@ export const Lead = builder.objectRef<LeadShape>('Lead').implement({
     metadata: t.field({
       type: 'Metadata',
       description: 'The client’s own data.',
-      resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
+      resolve: ({ metadata }, _, { budget }) => budget.spendMetadata(metadata),
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({

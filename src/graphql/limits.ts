@@ -3,8 +3,8 @@ import { DomainError } from '../domain/errors.ts';
 import type { AnswerBudget } from './answer-budget.ts';
 import { type Cost, Measure } from './measure.ts';
 
-export const maxDepth = 12;
-export const maxNodes = 100_000;
+const maxDepth = 12;
+const maxNodes = 100_000;
 export const maxTokens = 2_000;
 export const maxBatch = 10;
 /** Of the text and the variables of a subscription, which are kept for as long as it lasts. */

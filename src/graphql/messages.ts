@@ -65,7 +65,7 @@ export const MessageType = builder.objectRef<Message>('Message').implement({
     metadata: t.field({
       type: 'Metadata',
       description: described.metadata,
-      resolve: ({ metadata }, _, { budget }) => budget.spendOn(metadata),
+      resolve: ({ metadata }, _, { budget }) => budget.spendMetadata(metadata),
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
@@ -154,7 +154,7 @@ builder.objectField(Conversation, 'messages', (t) =>
       }),
     },
     resolve: (conversation, args, context) =>
-      context.standIn(listMessages, () => messagesOf(conversation, args, context)),
+      context.countAsCall(listMessages, () => messagesOf(conversation, args, context)),
   }),
 );
 

@@ -14,7 +14,7 @@ const quotedSort = /(?<=sort |not of )`(-?)(createdAt|lastActivityAt)`/g;
  * size by the argument that it was asked for with.
  * @param nodes what in the document it is about
  */
-export function asSpeltHere(sentence: string, nodes: readonly ASTNode[] | undefined): string {
+export function inGraphQLSpelling(sentence: string, nodes: readonly ASTNode[] | undefined): string {
   if (!sentence.includes('`')) return sentence;
   const [node] = nodes ?? [];
   const size = node?.kind === Kind.FIELD && node.arguments?.find(({ name }) => /^(?:first|last)$/.test(name.value));

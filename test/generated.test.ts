@@ -94,7 +94,7 @@ test('Node and the fields that find one name the kinds that there are, which are
 test('each snapshot of a conversation warns of caches, which know it by the id of the conversation', () => {
   const events = schema.getImplementations(schema.getType('Event') as GraphQLInterfaceType).objects;
   const silent = events.filter(
-    (type) => !type.getFields()['conversation']?.description?.includes('must not put it in the place of a newer'),
+    (type) => !type.getFields()['conversation']?.description?.includes('must not replace a newer'),
   );
   expect([events.length, silent.map(({ name }) => name)]).toEqual([4, []]);
 });

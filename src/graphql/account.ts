@@ -1,11 +1,11 @@
 import { accountShape, getAccount } from '../domain/accounts.ts';
-import { descriptionsOf } from '../domain/descriptions.ts';
+import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { builder, calls, type ResultOf } from './builder.ts';
 
 type AccountShape = ResultOf<typeof getAccount>;
 
 const Plan = builder.enumType('Plan', {
-  description: 'What an account has booked: it sets the requests in any 60 minutes.',
+  description: 'The plan of an account, which sets its request limit.',
   values: {
     TRIAL: { value: 'trial', description: '100 requests in any 60 minutes.' },
     PRO: { value: 'pro', description: '1,000 requests in any 60 minutes.' },
@@ -17,7 +17,7 @@ const described = descriptionsOf(accountShape);
 const limitDescriptions = descriptionsOf(accountShape.shape.rateLimit);
 
 const RateLimit = builder.objectRef<AccountShape['rateLimit']>('RateLimit').implement({
-  description: 'The account’s budget of requests, over all its credentials and both faces of the service.',
+  description: descriptionOf(accountShape.shape.rateLimit),
   fields: (t) => ({
     limit: t.exposeInt('limit', { description: limitDescriptions.limit }),
     remaining: t.exposeInt('remaining', { description: limitDescriptions.remaining }),
@@ -31,7 +31,7 @@ const Account = builder.objectRef<AccountShape>('Account').implement({
     id: t.exposeID('id', { description: described.id }),
     name: t.exposeString('name', { description: described.name }),
     plan: t.expose('plan', { type: Plan, description: described.plan }),
-    rateLimit: t.expose('rateLimit', { type: RateLimit, description: 'Its budget of requests.' }),
+    rateLimit: t.expose('rateLimit', { type: RateLimit, description: described.rateLimit }),
     eventCursor: t.exposeString('eventCursor', { description: described.eventCursor }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
   }),

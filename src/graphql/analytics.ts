@@ -15,19 +15,19 @@ import { builder, calls, withoutNulls } from './builder.ts';
 import { OneByOne } from './one-by-one.ts';
 
 const AnalyticsInterval = builder.enumType('AnalyticsInterval', {
-  description: 'What a point of the series spans, by the calendar of the time zone.',
+  description: 'The length of the points of the series, by the calendar of the time zone.',
   values: {
-    HOUR: { value: 'hour', description: 'An hour; one in which the clocks change ends with the change.' },
-    DAY: { value: 'day', description: 'A day: 23 or 25 hours where the clocks change.' },
-    WEEK: { value: 'week', description: 'A week of ISO 8601, which begins on Monday.' },
-    MONTH: { value: 'month', description: 'A month.' },
+    HOUR: { value: 'hour', description: 'One hour. An hour in which the clocks change ends at the change.' },
+    DAY: { value: 'day', description: 'One day: 23 or 25 hours when the clocks change.' },
+    WEEK: { value: 'week', description: 'One ISO 8601 week, which starts on Monday.' },
+    MONTH: { value: 'month', description: 'One calendar month.' },
   } as const,
 });
 
 const periodDescriptions = descriptionsOf(periodShape);
 
 const AnalyticsPeriod = builder.objectRef<AnalyticsShape['period']>('AnalyticsPeriod').implement({
-  description: 'What a report is about.',
+  description: 'The period that a report covers.',
   fields: (t) => ({
     from: t.expose('from', { type: 'DateTime', description: periodDescriptions.from }),
     to: t.expose('to', { type: 'DateTime', description: periodDescriptions.to }),
@@ -39,7 +39,7 @@ const AnalyticsPeriod = builder.objectRef<AnalyticsShape['period']>('AnalyticsPe
 const openDescriptions = descriptionsOf(openNowShape);
 
 const OpenConversations = builder.objectRef<AnalyticsShape['openNow']>('OpenConversations').implement({
-  description: 'How many conversations are not closed, by status.',
+  description: 'The number of conversations that are not closed, by status.',
   fields: (t) => ({
     active: t.exposeInt('active', { description: openDescriptions.active }),
     pending: t.exposeInt('pending', { description: openDescriptions.pending }),
@@ -124,15 +124,18 @@ builder.queryField('analytics', (t) =>
       from: t.arg({
         type: 'DateTime',
         description:
-          'The beginning of the period, on a quarter hour; by default 30 days before `to`, by the calendar of `timezone`.',
+          'The start of the period, on a quarter hour. Defaults to 30 days before `to`, by the calendar of `timezone`.',
       }),
       to: t.arg({
         type: 'DateTime',
-        description: 'The end of the period, not included, on a quarter hour; by default the next one.',
+        description: 'The end of the period, exclusive, on a quarter hour. Defaults to the next quarter hour.',
       }),
-      interval: t.arg({ type: AnalyticsInterval, description: 'What a point of the series spans; by default DAY.' }),
+      interval: t.arg({
+        type: AnalyticsInterval,
+        description: 'The length of the points of the series. Defaults to DAY.',
+      }),
       timezone: t.arg.string({
-        description: 'The time zone of the IANA database whose calendar the points follow; by default UTC.',
+        description: 'The IANA time zone whose calendar the points follow. Defaults to UTC.',
       }),
     },
     resolve: (_, args, context) => reports.run(() => context.call(getAnalytics, withoutNulls(args))),

@@ -13,7 +13,7 @@ import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 
 /** `conversations:read` is CONVERSATIONS_READ, as GraphQL spells enumerations. */
 export const Scope = builder.enumType('Scope', {
-  description: 'Something that a credential may do.',
+  description: 'A permission of a credential.',
   values: Object.fromEntries(
     scopes.map((scope) => [
       scope.toUpperCase().replace(':', '_'),
@@ -25,7 +25,7 @@ export const Scope = builder.enumType('Scope', {
 const described = descriptionsOf(apiKeyShape);
 
 const ApiKey = builder.objectRef<ApiKeyShape | NewApiKey>('ApiKey').implement({
-  description: 'A key that programs call the service with.',
+  description: 'A credential for programs that call the service.',
   fields: (t) => ({
     id: t.exposeID('id', { description: described.id }),
     name: t.exposeString('name', { description: described.name }),
@@ -41,7 +41,7 @@ const ApiKey = builder.objectRef<ApiKeyShape | NewApiKey>('ApiKey').implement({
     revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true, description: described.revokedAt }),
     secret: t.string({
       nullable: true,
-      description: 'The secret itself: given once, by createApiKey, and null ever after.',
+      description: 'The secret itself: returned once, by `createApiKey`, and null afterwards.',
       resolve: (key) => ('secret' in key ? key.secret : null),
     }),
   }),
@@ -66,27 +66,30 @@ builder.queryField('apiKeys', (t) =>
 const CreateApiKeyInput = builder.inputType('CreateApiKeyInput', {
   description: 'A new API key.',
   fields: (t) => ({
-    name: t.string({ required: true, description: 'What it is for: 1 to 200 characters.' }),
-    scopes: t.field({ type: [Scope], description: 'What it may do; by default all that the calling credential may.' }),
+    name: t.string({ required: true, description: 'What the key is for: 1 to 200 characters.' }),
+    scopes: t.field({
+      type: [Scope],
+      description: 'The scopes of the key: at most, and by default, those of the calling credential.',
+    }),
     expiresAt: t.field({
       type: 'DateTime',
       description:
-        'When it stops being valid: not after the calling credential, and by default when that does, if ever.',
+        'When the key expires: no later than the calling credential, and by default at the same time, if ever.',
     }),
   }),
 });
 
 const CreateApiKeyPayload = payloadType<ResultOf<typeof createApiKey>>('createApiKey', (t) => ({
-  apiKey: t.expose('apiKey', { type: ApiKey, description: 'The key, with its secret.' }),
+  apiKey: t.expose('apiKey', { type: ApiKey, description: 'The new key, with its secret.' }),
 }));
 
 const RevokeApiKeyInput = builder.inputType('RevokeApiKeyInput', {
-  description: 'Which API key to revoke.',
-  fields: (t) => ({ id: t.id({ required: true, description: 'The key to revoke.' }) }),
+  description: 'The API key to revoke.',
+  fields: (t) => ({ id: t.id({ required: true, description: 'The id of the key.' }) }),
 });
 
 const RevokeApiKeyPayload = payloadType<ResultOf<typeof revokeApiKey>>('revokeApiKey', (t) => ({
-  revokedApiKeyId: t.exposeID('revokedApiKeyId', { description: 'The key that is revoked.' }),
+  revokedApiKeyId: t.exposeID('revokedApiKeyId', { description: 'The id of the revoked key.' }),
 }));
 
 builder.mutationFields((t) => ({
@@ -95,7 +98,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: createApiKey.summary,
     extensions: calls(createApiKey),
-    args: { input: t.arg({ type: CreateApiKeyInput, required: true, description: 'The key.' }) },
+    args: { input: t.arg({ type: CreateApiKeyInput, required: true, description: 'The key to create.' }) },
     resolve: (_, { input }, context) => context.call(createApiKey, input),
   }),
   revokeApiKey: t.field({
@@ -103,7 +106,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: revokeApiKey.summary,
     extensions: calls(revokeApiKey),
-    args: { input: t.arg({ type: RevokeApiKeyInput, required: true, description: 'Which one.' }) },
+    args: { input: t.arg({ type: RevokeApiKeyInput, required: true, description: 'The key to revoke.' }) },
     resolve: (_, { input }, context) => context.call(revokeApiKey, input),
   }),
 }));

@@ -38,11 +38,11 @@ export type SchemaTypes = typeof builder extends PothosSchemaTypes.SchemaBuilder
 
 builder.queryType({
   description:
-    'Reading. A field that has a rule of its own is nullable: when it is refused, it alone is null and its neighbours stay.',
+    'Reads data. A field that can fail on its own is nullable: it alone is then null, and the fields beside it are still returned.',
 });
 builder.mutationType({
   description:
-    'Changing. Each takes one `input` and answers what it changed, with the end of the event log after the change.',
+    'Changes data. Each mutation takes one `input` and returns what it changed, with the end of the event log after the change.',
 });
 
 /** Notes on a field which operation it calls: both faces must have each, and a test looks here for this one. */
@@ -60,7 +60,7 @@ export function payloadType<Result extends { readonly eventCursor: string }>(
 ) {
   const name = `${mutation.charAt(0).toUpperCase()}${mutation.slice(1)}Payload`;
   return builder.objectRef<Result>(name).implement({
-    description: `What ${mutation} has done.`,
+    description: `The result of \`${mutation}\`.`,
     fields: (t) => ({
       ...ownFields(t),
       eventCursor: t.string({
@@ -72,7 +72,7 @@ export function payloadType<Result extends { readonly eventCursor: string }>(
 }
 
 export const expectedVersionDescription =
-  'The `version` that you have seen: with any other, nothing is changed and the code is `VERSION_CONFLICT`.';
+  'The `version` that you last saw. If it is no longer current, nothing is changed and the error is `VERSION_CONFLICT`.';
 
 /** An argument that is null says the same as one that is left out. */
 export function withoutNulls<T extends object>(args: T): { [K in keyof T]?: NonNullable<T[K]> } {

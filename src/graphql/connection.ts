@@ -20,11 +20,11 @@ interface PageInfoShape {
 }
 
 export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
-  description: 'Where a page lies in its list.',
+  description: 'The position of a page in its list.',
   fields: (t) => ({
-    hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether more comes after this page.' }),
+    hasNextPage: t.exposeBoolean('hasNextPage', { description: 'Whether there are items after this page.' }),
     hasPreviousPage: t.boolean({
-      description: 'Whether something comes before this page.',
+      description: 'Whether there are items before this page.',
       resolve: ({ hasPreviousPage }) => hasPreviousPage(),
     }),
     startCursor: t.exposeString('startCursor', {
@@ -33,7 +33,7 @@ export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
     }),
     endCursor: t.exposeString('endCursor', {
       nullable: true,
-      description: 'The cursor of the last edge, to go on with `after`; null on an empty page.',
+      description: 'The cursor of the last edge, to continue from with `after`; null on an empty page.',
     }),
   }),
 });
@@ -41,24 +41,24 @@ export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
 /** Makes the connection and edge types of a list. Edges and nodes are never null. */
 export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>) {
   const Edge = builder.objectRef<{ node: T; cursor: string }>(`${name}Edge`).implement({
-    description: `One ${name} in a list, with its place there.`,
+    description: `One ${name} of a list, with its cursor.`,
     fields: (t) => ({
-      cursor: t.exposeString('cursor', { description: 'Its place in the list: opaque, for `after` or `before`.' }),
-      node: t.field({ type: node, description: `The ${name} itself.`, resolve: (edge) => edge.node as never }),
+      cursor: t.exposeString('cursor', { description: 'The opaque position in the list, for `after` or `before`.' }),
+      node: t.field({ type: node, description: `The ${name}.`, resolve: (edge) => edge.node as never }),
     }),
   });
   return builder.objectRef<Connection<T>>(`${name}Connection`).implement({
-    description: `A page of a list of ${name}.`,
+    description: `A page of a list of ${name} objects.`,
     fields: (t) => ({
       edges: t.field({
         type: [Edge],
-        description: 'What is on the page, each with its cursor.',
+        description: 'The items of the page, each with its cursor.',
         resolve: ({ nodes, cursorOf }) => nodes.map((item) => ({ node: item, cursor: cursorOf(item) })),
       }),
-      nodes: t.field({ type: [node], description: 'What is on the page.', resolve: ({ nodes }) => nodes as never }),
+      nodes: t.field({ type: [node], description: 'The items of the page.', resolve: ({ nodes }) => nodes as never }),
       pageInfo: t.field({
         type: PageInfo,
-        description: 'Where the page lies in the list.',
+        description: 'The position of the page in the list.',
         resolve: ({ nodes, cursorOf, hasNextPage, hasPreviousPage }) => {
           const first = nodes.at(0);
           const last = nodes.at(-1);
@@ -71,7 +71,7 @@ export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>)
         },
       }),
       totalCount: t.int({
-        description: 'How many there are in all, exactly. Counted only when it is asked for.',
+        description: 'The exact number of items on all pages. Counted only if it is selected.',
         resolve: ({ total }) => total(),
       }),
     }),
@@ -93,12 +93,13 @@ export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
 
 /** The arguments of a list that is read forwards. */
 export const pageArgs = builder.args((t) => ({
-  first: t.int({ description: 'How many to return: 1 to 100, by default 20.' }),
+  first: t.int({ description: 'The number of items to return: 1 to 100, by default 20.' }),
   after: t.string({
-    description: 'Continue after this cursor, of an edge or a `pageInfo` of a list with the same sort.',
+    description: 'Continue after this cursor, from an edge or the `pageInfo` of a list with the same sort.',
   }),
   offset: t.int({
-    description: 'How many to skip; not together with `after`. Its cost grows with its size; a cursor’s does not.',
+    description:
+      'The number of items to skip; not together with `after`. Its cost grows with its size, unlike that of a cursor.',
   }),
 }));
 

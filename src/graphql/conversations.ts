@@ -18,21 +18,21 @@ import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
 export const ConversationStatus = builder.enumType('ConversationStatus', {
-  description: 'Where a conversation is in its life.',
+  description: 'The status of a conversation.',
   values: {
     ACTIVE: { value: 'active', description: 'Being handled.' },
-    CLOSED: { value: 'closed', description: 'Finished. A visitor’s message brings it back as pending.' },
+    CLOSED: { value: 'closed', description: 'Finished. A new message of the visitor changes it to PENDING.' },
     PENDING: { value: 'pending', description: 'Waiting for an agent.' },
   } as const,
 });
 
 const ConversationSort = builder.enumType('ConversationSort', {
-  description: 'The order of a list of conversations; ties go by id.',
+  description: 'The order of a list of conversations; ties are ordered by id.',
   values: {
     CREATED_AT_DESC: { value: '-createdAt', description: 'Newest first.' },
     CREATED_AT_ASC: { value: 'createdAt', description: 'Oldest first.' },
-    LAST_ACTIVITY_AT_DESC: { value: '-lastActivityAt', description: 'The one with the latest message first.' },
-    LAST_ACTIVITY_AT_ASC: { value: 'lastActivityAt', description: 'The one that has been quiet longest first.' },
+    LAST_ACTIVITY_AT_DESC: { value: '-lastActivityAt', description: 'Most recently active first.' },
+    LAST_ACTIVITY_AT_ASC: { value: 'lastActivityAt', description: 'Least recently active first.' },
   } as const,
 });
 
@@ -41,7 +41,7 @@ const visitorDescriptions = descriptionsOf(visitorShape);
 
 const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
   description:
-    'Whom a conversation is with, as the client said. No entity: its `id` is the client’s own, so a cache must not merge by it.',
+    'The visitor of a conversation, as the client described it. Not an entity: its `id` is the client’s own, so a cache must not merge visitors by it.',
   fields: (t) => ({
     id: t.exposeString('id', { nullable: true, description: visitorDescriptions.id }),
     name: t.exposeString('name', { nullable: true, description: visitorDescriptions.name }),
@@ -60,7 +60,7 @@ Conversation.implement({
   description: 'A conversation with a visitor.',
   interfaces: [Node],
   fields: (t) => ({
-    status: t.expose('status', { type: ConversationStatus, description: 'Where it is in its life.' }),
+    status: t.expose('status', { type: ConversationStatus, description: 'The status of the conversation.' }),
     subject: t.exposeString('subject', { nullable: true, description: described.subject }),
     visitor: t.expose('visitor', {
       type: VisitorType,
@@ -109,11 +109,11 @@ builder.queryFields((t) => ({
     extensions: calls(listConversations),
     args: {
       ...pageArgs,
-      sort: t.arg({ type: ConversationSort, description: 'The order; by default newest first.' }),
-      status: t.arg({ type: ConversationStatus, description: 'Only those with this status.' }),
-      externalId: t.arg.string({ description: 'Only the one with this id of the client’s own.' }),
-      createdAfter: t.arg({ type: 'DateTime', description: 'Only those created later than this.' }),
-      createdBefore: t.arg({ type: 'DateTime', description: 'Only those created earlier than this.' }),
+      sort: t.arg({ type: ConversationSort, description: 'The order of the list. Defaults to newest first.' }),
+      status: t.arg({ type: ConversationStatus, description: 'Return only conversations with this status.' }),
+      externalId: t.arg.string({ description: 'Return only the conversation with this external id.' }),
+      createdAfter: t.arg({ type: 'DateTime', description: 'Return only conversations created after this time.' }),
+      createdBefore: t.arg({ type: 'DateTime', description: 'Return only conversations created before this time.' }),
     },
     resolve: async (_, args, context) => {
       const list = await context.call(listConversations, listInput(args));
@@ -125,7 +125,7 @@ builder.queryFields((t) => ({
     nullable: true,
     extensions: calls(getConversation),
     description: 'Returns a conversation; null with `NOT_FOUND` if the caller can see none with this id.',
-    args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
+    args: { id: t.arg.id({ required: true, description: 'The id of the conversation.' }) },
     resolve: (_, { id }, context) =>
       context.countAsCall(getConversation, async () => {
         const found = await context.loaders.conversation.load(id);
@@ -136,28 +136,30 @@ builder.queryFields((t) => ({
 }));
 
 export const VisitorInput = builder.inputType('VisitorInput', {
-  description: 'Whom a conversation is with.',
+  description: 'The visitor of a conversation.',
   fields: (t) => ({
-    id: t.string({ description: 'The client’s own id of the visitor: at most 128 characters.' }),
+    id: t.string({ description: 'The client’s own id for the visitor: at most 128 characters.' }),
     name: t.string({ description: 'The visitor’s name: at most 200 characters.' }),
     email: t.string({ description: 'The visitor’s email address: at most 320 characters.' }),
   }),
 });
 
 const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
-  description: 'What to change; what is left out stays.',
+  description: 'The fields to change; a field that is left out keeps its value.',
   fields: (t) => ({
-    id: t.id({ required: true, description: 'The conversation to change.' }),
+    id: t.id({ required: true, description: 'The id of the conversation.' }),
     status: t.field({
       type: ConversationStatus,
-      description: 'The status to bring it to. It cannot be null: left out, it stays.',
+      description: 'The new status. It cannot be null; leave it out to keep the current one.',
     }),
-    subject: t.string({ description: 'What it is about: at most 200 characters, or null.' }),
-    visitor: t.field({ type: VisitorInput, description: 'Whom it is with; replaced as a whole.' }),
-    externalId: t.string({ description: 'The client’s own id of it: at most 128 characters, or null.' }),
+    subject: t.string({ description: 'The subject: at most 200 characters, or null to remove it.' }),
+    visitor: t.field({ type: VisitorInput, description: 'The visitor, who is replaced as a whole.' }),
+    externalId: t.string({
+      description: 'The client’s own id for the conversation: at most 128 characters, or null to remove it.',
+    }),
     metadata: t.field({
       type: 'Metadata',
-      description: 'Merged: a null value removes its key, null itself removes all.',
+      description: 'Merged into the current metadata: a null value removes its key, and null removes all keys.',
     }),
     expectedVersion: t.int({ description: expectedVersionDescription }),
   }),
@@ -165,9 +167,9 @@ const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
 
 function oneConversationInput(name: string, verb: string) {
   return builder.inputType(name, {
-    description: `Which conversation to ${verb}.`,
+    description: `The conversation to ${verb}.`,
     fields: (t) => ({
-      id: t.id({ required: true, description: `The conversation to ${verb}.` }),
+      id: t.id({ required: true, description: 'The id of the conversation.' }),
       expectedVersion: t.int({ description: expectedVersionDescription }),
     }),
   });
@@ -189,7 +191,7 @@ const ReopenConversationPayload = changedConversationPayload('reopenConversation
 export const CreateConversationPayload = changedConversationPayload('createConversation');
 
 const DeleteConversationPayload = payloadType<ResultOf<typeof deleteConversation>>('deleteConversation', (t) => ({
-  deletedConversationId: t.exposeID('deletedConversationId', { description: 'The conversation that is deleted.' }),
+  deletedConversationId: t.exposeID('deletedConversationId', { description: 'The id of the deleted conversation.' }),
 }));
 
 builder.mutationFields((t) => ({
@@ -205,17 +207,17 @@ builder.mutationFields((t) => ({
     type: CloseConversationPayload,
     nullable: true,
     extensions: calls(updateConversation),
-    description: 'Closes a conversation: updateConversation with the status CLOSED.',
-    args: { input: t.arg({ type: CloseConversationInput, required: true, description: 'Which one.' }) },
+    description: 'Closes a conversation: `updateConversation` with the status CLOSED.',
+    args: { input: t.arg({ type: CloseConversationInput, required: true, description: 'The conversation.' }) },
     resolve: (_, { input }, context) => context.call(updateConversation, { ...input, status: 'closed' }),
   }),
   reopenConversation: t.field({
     type: ReopenConversationPayload,
     nullable: true,
     extensions: calls(updateConversation),
-    description: 'Reopens a conversation: updateConversation with the status ACTIVE.',
+    description: 'Reopens a conversation: `updateConversation` with the status ACTIVE.',
     args: {
-      input: t.arg({ type: ReopenConversationInput, required: true, description: 'Which one.' }),
+      input: t.arg({ type: ReopenConversationInput, required: true, description: 'The conversation.' }),
     },
     resolve: (_, { input }, context) => context.call(updateConversation, { ...input, status: 'active' }),
   }),
@@ -224,7 +226,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     extensions: calls(deleteConversation),
     description: deleteConversation.summary,
-    args: { input: t.arg({ type: DeleteConversationInput, required: true, description: 'Which one.' }) },
+    args: { input: t.arg({ type: DeleteConversationInput, required: true, description: 'The conversation.' }) },
     resolve: (_, { input }, context) => context.call(deleteConversation, input),
   }),
 }));

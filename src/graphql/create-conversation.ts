@@ -7,18 +7,20 @@ import { FirstMessageInput } from './messages.ts';
 // In a file of its own, since its input holds a message, and messages are built on conversations.
 
 const CreateConversationInput = builder.inputType('CreateConversationInput', {
-  description: 'A new conversation; everything of it can be left out.',
+  description: 'A new conversation; every field is optional.',
   fields: (t) => ({
-    subject: t.string({ description: 'What it is about: at most 200 characters.' }),
+    subject: t.string({ description: 'The subject: at most 200 characters.' }),
     status: t.field({
       type: ConversationStatus,
       description:
-        'ACTIVE by default, or PENDING when its first message is a visitor’s. With an agent’s message it is ACTIVE in any case; CLOSED is refused.',
+        'The initial status. Defaults to ACTIVE, or to PENDING if the first message is from a visitor. With a message from an agent it is always ACTIVE; CLOSED is refused.',
     }),
-    visitor: t.field({ type: VisitorInput, description: 'Whom it is with.' }),
-    externalId: t.string({ description: 'The client’s own id of it, unique in the account: at most 128 characters.' }),
+    visitor: t.field({ type: VisitorInput, description: 'The visitor.' }),
+    externalId: t.string({
+      description: 'The client’s own id for the conversation, unique in the account: at most 128 characters.',
+    }),
     metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
-    message: t.field({ type: FirstMessageInput, description: 'Its first message.' }),
+    message: t.field({ type: FirstMessageInput, description: 'The first message.' }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });

@@ -13,7 +13,7 @@ import {
   type Delivery as DeliveryShape,
   deliveryShape,
 } from '../domain/delivery.ts';
-import { descriptionsOf } from '../domain/descriptions.ts';
+import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor } from '../domain/paging.ts';
@@ -25,30 +25,33 @@ import { spendsText } from './values.ts';
 import { Webhook } from './webhooks.ts';
 
 const DeliveryStatus = builder.enumType('DeliveryStatus', {
-  description: 'Where a delivery is.',
+  description: 'The status of a delivery.',
   values: {
-    PENDING: { value: 'pending', description: 'It is being tried, or will be.' },
-    SUCCEEDED: { value: 'succeeded', description: 'Its receiver answered 2xx.' },
+    PENDING: { value: 'pending', description: 'Being attempted, or waiting for the next attempt.' },
+    SUCCEEDED: { value: 'succeeded', description: 'The receiver answered with a 2xx status.' },
     FAILED: {
       value: 'failed',
-      description: 'All its attempts have failed; `redeliver` and `recoverWebhook` repeat it.',
+      description: 'It failed for good; `redeliver` and `recoverWebhook` repeat it.',
     },
-    PAUSED: { value: 'paused', description: 'Its webhook is disabled; it goes on when that is enabled again.' },
+    PAUSED: {
+      value: 'paused',
+      description: 'Its webhook is disabled; it continues when the webhook is enabled again.',
+    },
   } as const,
 });
 
 const AttemptTrigger = builder.enumType('AttemptTrigger', {
-  description: 'What made an attempt.',
+  description: 'What triggered an attempt.',
   values: {
-    SCHEDULE: { value: 'schedule', description: 'The event, or the schedule after a failure.' },
-    MANUAL: { value: 'manual', description: 'Somebody asked for it.' },
+    SCHEDULE: { value: 'schedule', description: 'The event itself, or the retry schedule after a failure.' },
+    MANUAL: { value: 'manual', description: 'A request of the client, such as `redeliver`.' },
   } as const,
 });
 
 const attemptDescriptions = descriptionsOf(attemptShape);
 
 const Attempt = builder.objectRef<AttemptShape>('Attempt').implement({
-  description: 'One request to a webhook, and what became of it.',
+  description: descriptionOf(attemptShape),
   fields: (t) => ({
     id: t.exposeID('id', { description: attemptDescriptions.id }),
     startedAt: t.expose('startedAt', { type: 'DateTime', description: attemptDescriptions.startedAt }),
@@ -73,14 +76,14 @@ const AttemptConnection = connectionType('Attempt', Attempt);
 const described = descriptionsOf(deliveryShape);
 
 const Delivery = builder.objectRef<DeliveryShape>('Delivery').implement({
-  description: 'One event on its way to one webhook.',
+  description: descriptionOf(deliveryShape),
   interfaces: [Node],
   fields: (t) => ({
     webhookId: t.exposeID('webhookId', { description: described.webhookId }),
     eventId: t.exposeID('eventId', { description: described.eventId }),
     eventType: t.expose('eventType', { type: EventTypeEnum, description: described.eventType }),
     test: t.exposeBoolean('test', { description: described.test }),
-    status: t.expose('status', { type: DeliveryStatus, description: described.status }),
+    status: t.expose('status', { type: DeliveryStatus, description: 'The status of the delivery.' }),
     attemptCount: t.exposeInt('attemptCount', { description: described.attemptCount }),
     nextAttemptAt: t.expose('nextAttemptAt', {
       type: 'DateTime',
@@ -92,13 +95,13 @@ const Delivery = builder.objectRef<DeliveryShape>('Delivery').implement({
     webhook: t.field({
       type: Webhook,
       nullable: true,
-      description: 'The webhook that it is to.',
+      description: 'The webhook that the event is sent to.',
       resolve: async ({ webhookId }, _, { loaders }) => (await loaders.webhook.load(webhookId)) ?? null,
     }),
     attempts: t.field({
       type: AttemptConnection,
       nullable: true,
-      description: 'Its attempts, oldest first.',
+      description: 'The attempts, oldest first.',
       args: {
         first: pageArgs.first,
         after: t.arg.string({ description: 'Continue after this cursor.' }),
@@ -134,7 +137,7 @@ builder.objectField(Webhook, 'deliveries', (t) =>
     type: DeliveryConnection,
     nullable: true,
     extensions: calls(listDeliveries),
-    description: 'The deliveries to it, newest first.',
+    description: 'The deliveries to the webhook, newest first.',
     args: pageArgs,
     resolve: async ({ id }, args, context) => {
       const list = await context.call(listDeliveries, { ...listInput(args), webhookId: id });
@@ -149,40 +152,40 @@ builder.queryField('delivery', (t) =>
     nullable: true,
     extensions: calls(getDelivery),
     description: 'Returns a delivery; null with `NOT_FOUND` if there is none with this id.',
-    args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
+    args: { id: t.arg.id({ required: true, description: 'The id of the delivery.' }) },
     resolve: (_, { id }, context) => context.call(getDelivery, { id }),
   }),
 );
 
 const TestWebhookInput = builder.inputType('TestWebhookInput', {
-  description: 'What to try a webhook with.',
+  description: 'The webhook to test, and the event to test it with.',
   fields: (t) => ({
-    id: t.id({ required: true, description: 'The webhook to try.' }),
+    id: t.id({ required: true, description: 'The id of the webhook.' }),
     eventType: t.field({
       type: EventTypeEnum,
-      description: 'The type of the sample; by default the first that the webhook wants.',
+      description: 'The type of the sample event. Defaults to the first type that the webhook receives.',
     }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 
 const RedeliverInput = builder.inputType('RedeliverInput', {
-  description: 'Which delivery to repeat.',
+  description: 'The delivery to repeat.',
   fields: (t) => ({
-    id: t.id({ required: true, description: 'The delivery to repeat.' }),
-    webhookId: t.id({ description: 'The webhook that it is to; another one is NOT_FOUND.' }),
+    id: t.id({ required: true, description: 'The id of the delivery.' }),
+    webhookId: t.id({ description: 'The id of its webhook; with any other, the error is `NOT_FOUND`.' }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 
 const RecoverWebhookInput = builder.inputType('RecoverWebhookInput', {
-  description: 'Which deliveries to repeat: those to a webhook that have failed.',
+  description: 'The failed deliveries to repeat.',
   fields: (t) => ({
-    id: t.id({ required: true, description: 'The webhook.' }),
+    id: t.id({ required: true, description: 'The id of the webhook.' }),
     since: t.string({
       required: true,
       description:
-        'A time in RFC 3339: what has failed for good since then is repeated, whenever it happened. Or a cursor of the event log: what has failed of the events after it is.',
+        'An RFC 3339 time: deliveries that have failed for good since then are repeated, whenever their event happened. Or a cursor of the event log: failed deliveries of the events after it are repeated.',
     }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
@@ -190,7 +193,10 @@ const RecoverWebhookInput = builder.inputType('RecoverWebhookInput', {
 
 function changedDeliveryPayload(mutation: string) {
   return payloadType<ChangedDelivery>(mutation, (t) => ({
-    delivery: t.expose('delivery', { type: Delivery, description: 'The delivery, which is on its way.' }),
+    delivery: t.expose('delivery', {
+      type: Delivery,
+      description: 'The delivery, which is attempted as soon as possible.',
+    }),
   }));
 }
 
@@ -198,7 +204,7 @@ const TestWebhookPayload = changedDeliveryPayload('testWebhook');
 const RedeliverPayload = changedDeliveryPayload('redeliver');
 
 const RecoverWebhookPayload = payloadType<ResultOf<typeof recoverWebhook>>('recoverWebhook', (t) => ({
-  count: t.exposeInt('count', { description: 'How many deliveries are repeated.' }),
+  count: t.exposeInt('count', { description: 'The number of deliveries that are repeated.' }),
 }));
 
 builder.mutationFields((t) => ({
@@ -207,7 +213,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: testWebhook.summary,
     extensions: calls(testWebhook),
-    args: { input: t.arg({ type: TestWebhookInput, required: true, description: 'Which one, and with what.' }) },
+    args: { input: t.arg({ type: TestWebhookInput, required: true, description: 'The webhook and the event.' }) },
     resolve: (_, { input }, context) => context.call(testWebhook, input),
   }),
   redeliver: t.field({
@@ -215,7 +221,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: redeliver.summary,
     extensions: calls(redeliver),
-    args: { input: t.arg({ type: RedeliverInput, required: true, description: 'Which one.' }) },
+    args: { input: t.arg({ type: RedeliverInput, required: true, description: 'The delivery.' }) },
     resolve: (_, { input }, context) => context.call(redeliver, input),
   }),
   recoverWebhook: t.field({
@@ -223,7 +229,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: recoverWebhook.summary,
     extensions: calls(recoverWebhook),
-    args: { input: t.arg({ type: RecoverWebhookInput, required: true, description: 'Which ones.' }) },
+    args: { input: t.arg({ type: RecoverWebhookInput, required: true, description: 'The deliveries.' }) },
     resolve: (_, { input }, context) => context.call(recoverWebhook, input),
   }),
 }));

@@ -2,9 +2,9 @@ import { type GraphQLSchema, isObjectType } from 'graphql';
 import { errorCodes } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 
-const opening = `Conversations, messages and events for client programs. Every request carries a credential: \`Authorization: Bearer …\`.
+const opening = `Conversations, messages and events for client programs. Every request needs a credential: \`Authorization: Bearer …\`.
 
-An error has in its \`extensions\` a \`code\` to act on and the \`requestId\`; with \`VALIDATION_FAILED\` all faults as \`errors\`, with \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used, and where waiting helps \`retryAfterSeconds\`. A field names the codes of its own; any other can come of any request.`;
+The \`extensions\` of an error contain its \`code\` and the \`requestId\`; for \`VALIDATION_FAILED\` also all faults as \`errors\`, for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used, and \`retryAfterSeconds\` if waiting helps. A field lists the codes that are specific to it; the others can occur with any request.`;
 
 /** Says of each field that calls an operation which errors that has of its own, and of the schema what all of them mean. */
 export function withErrors(

@@ -1,3 +1,5 @@
+import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
+import { eventShape } from '../domain/event-shape.ts';
 import {
   type EventPage,
   type EventType,
@@ -16,7 +18,7 @@ import { MessageType } from './messages.ts';
 
 /** `conversation.started` is CONVERSATION_STARTED, as GraphQL spells enumerations. */
 export const EventTypeEnum = builder.enumType('EventType', {
-  description: 'The kinds of event that there are. An agent’s reply and a reopening are none.',
+  description: 'The type of an event. There is none for an agent’s reply or a reopening.',
   values: Object.fromEntries(
     eventTypes.map((type) => [
       type.toUpperCase().replace('.', '_'),
@@ -32,34 +34,34 @@ const typeNames: Readonly<Record<EventType, string>> = {
   'lead.captured': 'LeadCapturedEvent',
 };
 
+const [started, received, closed, captured] = eventShape.options;
+const described = descriptionsOf(started);
+
 const Event = builder.interfaceRef<LogEvent>('Event').implement({
-  description: 'Something that happened, as the log has it. It reads the same on every face.',
+  description: 'An event of the log, the same in GraphQL, REST, streams and webhooks.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: 'Its id, the same in every delivery of it.' }),
-    type: t.expose('type', { type: EventTypeEnum, description: 'What happened.' }),
-    timestamp: t.expose('timestamp', { type: 'DateTime', description: 'When it happened.' }),
-    sequence: t.exposeInt('sequence', { description: 'Its place in the account’s log: 1, 2, 3 … without gaps.' }),
-    cursor: t.exposeString('cursor', {
-      description: 'The place just after it: give it as `after` to go on from there.',
-    }),
-    apiVersion: t.exposeString('apiVersion', { description: 'The version of the form that it has.' }),
-    accountId: t.exposeID('accountId', { description: 'The account that it happened in.' }),
+    id: t.exposeID('id', { description: described.id }),
+    type: t.expose('type', { type: EventTypeEnum, description: described.type }),
+    timestamp: t.expose('timestamp', { type: 'DateTime', description: described.timestamp }),
+    sequence: t.exposeInt('sequence', { description: described.sequence }),
+    cursor: t.exposeString('cursor', { description: described.cursor }),
+    apiVersion: t.exposeString('apiVersion', { description: described.apiVersion }),
+    accountId: t.exposeID('accountId', { description: described.accountId }),
     erased: t.exposeBoolean('erased', {
-      description: 'Whether its conversation was deleted since: then nothing is left of what it told.',
+      description: 'Whether the conversation has since been deleted, and the data of the event with it.',
     }),
   }),
   resolveType: ({ type }) => typeNames[type],
 });
 
-const cacheWarning =
-  'It has the id of the conversation, so a cache by id must not put it in the place of a newer `version`.';
-const conversationSnapshot = `The conversation after it: a snapshot, whose \`messages\` are those of now. ${cacheWarning} Null when it was erased.`;
+const cacheWarning = 'It has the id of the conversation, so a cache by id must not replace a newer `version` with it.';
+const conversationSnapshot = `The conversation right after the event: a snapshot, except for its \`messages\`, which are the current ones. ${cacheWarning} Null if it was erased.`;
 
 const snapshotOf = ({ data: { conversation } }: LogEvent): ShownConversation | null =>
   conversation == null ? null : { ...conversation, isSnapshot: true };
 
 const ConversationStartedEvent = builder.objectRef<LogEvent>('ConversationStartedEvent').implement({
-  description: 'A conversation was started.',
+  description: descriptionOf(started),
   interfaces: [Event],
   fields: (t) => ({
     conversation: t.field({
@@ -72,13 +74,13 @@ const ConversationStartedEvent = builder.objectRef<LogEvent>('ConversationStarte
 });
 
 const MessageReceivedEvent = builder.objectRef<LogEvent>('MessageReceivedEvent').implement({
-  description: 'A visitor has sent a message.',
+  description: descriptionOf(received),
   interfaces: [Event],
   fields: (t) => ({
     message: t.field({
       type: MessageType,
       nullable: true,
-      description: 'The message. Null when it was erased.',
+      description: 'The message; null if it was erased.',
       resolve: ({ data }) => data.message ?? null,
     }),
     conversation: t.field({
@@ -91,7 +93,7 @@ const MessageReceivedEvent = builder.objectRef<LogEvent>('MessageReceivedEvent')
 });
 
 const ConversationClosedEvent = builder.objectRef<LogEvent>('ConversationClosedEvent').implement({
-  description: 'A conversation was closed.',
+  description: descriptionOf(closed),
   interfaces: [Event],
   fields: (t) => ({
     conversation: t.field({
@@ -104,45 +106,45 @@ const ConversationClosedEvent = builder.objectRef<LogEvent>('ConversationClosedE
 });
 
 const LeadCapturedEvent = builder.objectRef<LogEvent>('LeadCapturedEvent').implement({
-  description: 'A lead was captured.',
+  description: descriptionOf(captured),
   interfaces: [Event],
   fields: (t) => ({
     lead: t.field({
       type: Lead,
       nullable: true,
-      description: 'The lead. Null when it was erased.',
+      description: 'The lead; null if it was erased.',
       resolve: ({ data }) => data.lead ?? null,
     }),
     conversation: t.field({
       type: Conversation,
       nullable: true,
-      description: `The conversation that it was left in, if it was in one: a snapshot. ${cacheWarning}`,
+      description: `The conversation of the lead, if it has one: a snapshot. ${cacheWarning}`,
       resolve: snapshotOf,
     }),
   }),
 });
 
 const EventEdge = builder.objectRef<LogEvent>('EventEdge').implement({
-  description: 'One event in a page of the log.',
+  description: 'One event of a page of the log.',
   fields: (t) => ({
-    cursor: t.exposeString('cursor', { description: 'The place just after it.' }),
-    node: t.field({ type: Event, description: 'The event itself.', resolve: (event) => event }),
+    cursor: t.exposeString('cursor', { description: 'The position right after the event.' }),
+    node: t.field({ type: Event, description: 'The event.', resolve: (event) => event }),
   }),
 });
 
 const EventConnection = builder.objectRef<EventPage>('EventConnection').implement({
-  description: 'A page of the log, oldest first.',
+  description: 'A page of the event log, oldest first.',
   fields: (t) => ({
     edges: t.field({
       type: [EventEdge],
-      description: 'What is on the page, each with its cursor.',
+      description: 'The events of the page, each with its cursor.',
       resolve: ({ items }) => [...items],
     }),
-    nodes: t.field({ type: [Event], description: 'What is on the page.', resolve: ({ items }) => [...items] }),
+    nodes: t.field({ type: [Event], description: 'The events of the page.', resolve: ({ items }) => [...items] }),
     pageInfo: t.field({
       type: PageInfo,
       description:
-        'Where the page lies. Its `endCursor` is there on an empty page too, and moves on with what the filter leaves out.',
+        'The position of the page in the log. Its `endCursor` is also set on an empty page, and moves past the events that the filter leaves out.',
       resolve: ({ items, hasMore, hasEarlier, nextCursor }) => ({
         hasNextPage: hasMore,
         hasPreviousPage: () => hasEarlier,
@@ -154,9 +156,9 @@ const EventConnection = builder.objectRef<EventPage>('EventConnection').implemen
 });
 
 const readerDescriptions = {
-  after: 'Start after this place: an event’s `cursor`, or an `eventCursor`.',
-  types: 'Only events of these types.',
-  conversationId: 'Only events of this conversation.',
+  after: 'Start after this position: an event’s `cursor`, or an `eventCursor`.',
+  types: 'Return only events of these types.',
+  conversationId: 'Return only events of this conversation.',
 };
 
 builder.queryFields((t) => ({
@@ -194,7 +196,7 @@ async function subscribeTo(args: ReaderArgs, context: GraphQLContext): Promise<A
 
 builder.subscriptionType({
   description:
-    'Following the event log as it grows: in order, each event once. Without `after` it starts now; with it, what came since is sent first, and across any number of reconnects nothing is missing.',
+    'Follows the event log as it grows: in order, each event once. Without `after` it starts now; with it, the events since then are sent first, so that nothing is missed across any number of reconnects.',
 });
 
 const kinds = [
@@ -202,21 +204,21 @@ const kinds = [
     field: 'conversationStarted',
     type: ConversationStartedEvent,
     event: 'conversation.started',
-    description: 'Conversations that are started.',
+    description: 'New conversations.',
   },
   {
     field: 'messageReceived',
     type: MessageReceivedEvent,
     event: 'message.received',
-    description: 'Messages that visitors send.',
+    description: 'Messages from visitors.',
   },
   {
     field: 'conversationClosed',
     type: ConversationClosedEvent,
     event: 'conversation.closed',
-    description: 'Conversations that are closed.',
+    description: 'Conversations that were closed.',
   },
-  { field: 'leadCaptured', type: LeadCapturedEvent, event: 'lead.captured', description: 'Leads that are captured.' },
+  { field: 'leadCaptured', type: LeadCapturedEvent, event: 'lead.captured', description: 'New leads.' },
 ] as const;
 
 for (const { field, type, event, description } of kinds) {
@@ -238,7 +240,7 @@ for (const { field, type, event, description } of kinds) {
 builder.subscriptionField('events', (t) =>
   t.field({
     type: Event,
-    description: 'Every event, or those of some types.',
+    description: 'All events, or those of the given types.',
     extensions: calls(streamEvents),
     args: {
       types: t.arg({ type: [EventTypeEnum], description: readerDescriptions.types }),

@@ -16,7 +16,7 @@ import { Node } from './node.ts';
 const described = descriptionsOf(leadShape);
 
 export const Lead = builder.objectRef<LeadShape>('Lead').implement({
-  description: 'Contact information that a visitor has left. It never changes.',
+  description: 'Contact information that a visitor left. It never changes.',
   interfaces: [Node],
   fields: (t) => ({
     conversationId: t.exposeID('conversationId', {
@@ -29,14 +29,15 @@ export const Lead = builder.objectRef<LeadShape>('Lead').implement({
     company: t.exposeString('company', { nullable: true, description: described.company }),
     metadata: t.field({
       type: 'Metadata',
-      description: 'The client’s own data.',
+      description: described.metadata,
       resolve: ({ metadata }, _, { budget }) => budget.spendMetadata(metadata),
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
       type: Conversation,
       nullable: true,
-      description: 'The conversation that it was left in, as it is now. Needs the scope `conversations:read`.',
+      description:
+        'The current state of the conversation that the lead was captured in. Needs the scope `conversations:read`.',
       resolve: async ({ conversationId }, _, { loaders }) =>
         conversationId === null ? null : ((await loaders.conversation.load(conversationId)) ?? null),
     }),
@@ -62,15 +63,15 @@ builder.queryFields((t) => ({
     nullable: true,
     description: 'Returns a lead; null with `NOT_FOUND` if there is none with this id.',
     extensions: calls(getLead),
-    args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
+    args: { id: t.arg.id({ required: true, description: 'The id of the lead.' }) },
     resolve: (_, { id }, context) => context.call(getLead, { id }),
   }),
 }));
 
 const CaptureLeadInput = builder.inputType('CaptureLeadInput', {
-  description: 'A lead: an email address or a phone number, and what else is known.',
+  description: 'A lead: an email address or a phone number, and further details.',
   fields: (t) => ({
-    conversationId: t.id({ description: 'The conversation that it was left in.' }),
+    conversationId: t.id({ description: 'The id of the conversation that the lead was captured in.' }),
     name: t.string({ description: 'The visitor’s name: at most 200 characters.' }),
     email: t.string({ description: 'An email address; this or `phone` is required.' }),
     phone: t.string({ description: 'A phone number; this or `email` is required.' }),
@@ -81,7 +82,7 @@ const CaptureLeadInput = builder.inputType('CaptureLeadInput', {
 });
 
 const CaptureLeadPayload = payloadType<CapturedLead>('captureLead', (t) => ({
-  lead: t.expose('lead', { type: Lead, description: 'The lead as it was stored.' }),
+  lead: t.expose('lead', { type: Lead, description: 'The lead as stored.' }),
 }));
 
 builder.mutationField('captureLead', (t) =>
@@ -90,7 +91,7 @@ builder.mutationField('captureLead', (t) =>
     nullable: true,
     description: captureLead.summary,
     extensions: calls(captureLead),
-    args: { input: t.arg({ type: CaptureLeadInput, required: true, description: 'The lead.' }) },
+    args: { input: t.arg({ type: CaptureLeadInput, required: true, description: 'The lead to capture.' }) },
     resolve: (_, { input }, context) => context.call(captureLead, input),
   }),
 );

@@ -26,11 +26,14 @@ import { Node } from './node.ts';
 import { spendsText } from './values.ts';
 
 export const Sender = builder.enumType('Sender', {
-  description: 'The role that sends a message.',
+  description: 'The role of the sender of a message.',
   values: {
-    AGENT: { value: 'agent', description: 'One of the account’s people.' },
-    VISITOR: { value: 'visitor', description: 'The other side: its message makes the event `message.received`.' },
-    BOT: { value: 'bot', description: 'A program of the account’s, kept apart so that response times are of people.' },
+    AGENT: { value: 'agent', description: 'A person who replies on behalf of the account.' },
+    VISITOR: { value: 'visitor', description: 'The visitor. Such a message causes the event `message.received`.' },
+    BOT: {
+      value: 'bot',
+      description: 'A program of the account, kept apart from agents so that response times measure only people.',
+    },
   } as const,
 });
 
@@ -39,7 +42,7 @@ const authorDescriptions = descriptionsOf(authorShape);
 
 const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
   description:
-    'Who of the agents, or which bot, wrote a message. No entity: its `id` is the client’s own, so a cache must not merge by it.',
+    'The agent or bot that wrote a message. Not an entity: its `id` is the client’s own, so a cache must not merge authors by it.',
   fields: (t) => ({
     id: t.exposeString('id', { nullable: true, description: authorDescriptions.id }),
     name: t.exposeString('name', { nullable: true, description: authorDescriptions.name }),
@@ -71,7 +74,7 @@ export const MessageType = builder.objectRef<Message>('Message').implement({
     conversation: t.field({
       type: Conversation,
       nullable: true,
-      description: 'The conversation that it is in, as it is now. Needs the scope `conversations:read`.',
+      description: 'The current state of its conversation. Needs the scope `conversations:read`.',
       resolve: async ({ conversationId }, _, { loaders }) => (await loaders.conversation.load(conversationId)) ?? null,
     }),
   }),
@@ -143,14 +146,17 @@ builder.objectField(Conversation, 'messages', (t) =>
     type: MessageConnection,
     nullable: true,
     extensions: calls(listMessages),
-    description: 'Its messages, oldest first. Needs the scope `conversations:read`.',
+    description: 'The messages, oldest first. Needs the scope `conversations:read`.',
     args: {
       first: pageArgs.first,
       after: t.arg.string({ description: 'Continue after this cursor.' }),
-      last: t.arg.int({ description: 'How many to return from the end: 1 to 100. Not together with `first`.' }),
+      last: t.arg.int({
+        description: 'The number of items to return from the end: 1 to 100; not together with `first`.',
+      }),
       before: t.arg.string({ description: 'Stop before this cursor.' }),
       offset: t.arg.int({
-        description: 'How many to skip, with `last` from the end; not together with `after`. It costs nothing.',
+        description:
+          'The number of items to skip, with `last` from the end; not together with `after`. Its cost does not grow with its size.',
       }),
     },
     resolve: (conversation, args, context) =>
@@ -159,10 +165,10 @@ builder.objectField(Conversation, 'messages', (t) =>
 );
 
 const AuthorInput = builder.inputType('MessageAuthorInput', {
-  description: 'Who of the agents, or which bot, wrote a message.',
+  description: 'The agent or bot that wrote a message.',
   fields: (t) => ({
-    id: t.string({ description: 'The client’s own id of the author: at most 128 characters.' }),
-    name: t.string({ description: 'The name to show: at most 128 characters.' }),
+    id: t.string({ description: 'The client’s own id for the author: at most 128 characters.' }),
+    name: t.string({ description: 'The display name: at most 128 characters.' }),
   }),
 });
 
@@ -170,19 +176,19 @@ export const FirstMessageInput = builder.inputType('MessageInput', {
   description: 'The first message of a new conversation.',
   fields: (t) => ({
     content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
-    sender: t.field({ type: Sender, required: true, description: 'The role that sends it.' }),
-    author: t.field({ type: AuthorInput, description: 'Who wrote it.' }),
+    sender: t.field({ type: Sender, required: true, description: 'The role of the sender.' }),
+    author: t.field({ type: AuthorInput, description: 'The author of the message.' }),
     metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
   }),
 });
 
 const SendMessageInput = builder.inputType('SendMessageInput', {
-  description: 'A message, and where it goes.',
+  description: 'A message and the conversation to send it to.',
   fields: (t) => ({
-    conversationId: t.id({ required: true, description: 'The conversation to send it into.' }),
+    conversationId: t.id({ required: true, description: 'The id of the conversation.' }),
     content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
-    sender: t.field({ type: Sender, required: true, description: 'The role that sends it.' }),
-    author: t.field({ type: AuthorInput, description: 'Who wrote it.' }),
+    sender: t.field({ type: Sender, required: true, description: 'The role of the sender.' }),
+    author: t.field({ type: AuthorInput, description: 'The author of the message.' }),
     metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
     expectedVersion: t.int({ description: expectedVersionDescription }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
@@ -190,8 +196,8 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
 });
 
 const SendMessagePayload = payloadType<ResultOf<typeof sendMessage>>('sendMessage', (t) => ({
-  message: t.expose('message', { type: MessageType, description: 'The message as it was stored.' }),
-  conversation: t.expose('conversation', { type: Conversation, description: 'Its conversation after it.' }),
+  message: t.expose('message', { type: MessageType, description: 'The message as stored.' }),
+  conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the message.' }),
 }));
 
 builder.mutationField('sendMessage', (t) =>
@@ -200,7 +206,7 @@ builder.mutationField('sendMessage', (t) =>
     nullable: true,
     description: sendMessage.summary,
     extensions: calls(sendMessage),
-    args: { input: t.arg({ type: SendMessageInput, required: true, description: 'The message.' }) },
+    args: { input: t.arg({ type: SendMessageInput, required: true, description: 'The message to send.' }) },
     resolve: (_, { input }, context) => context.call(sendMessage, input),
   }),
 );

@@ -6,11 +6,11 @@ interface NodeShape {
   readonly id: string;
 }
 
-const kinds = 'A conversation, message, lead, webhook or delivery';
+const kinds = 'conversation, message, lead, webhook or delivery';
 
 export const Node = builder.interfaceRef<NodeShape>('Node').implement({
-  description: `${kinds}: what \`node\` finds by its id. Ids are the same strings on every face of the service.`,
-  fields: (t) => ({ id: t.exposeID('id', { description: 'Its id, which also says what kind of thing it is.' }) }),
+  description: `A ${kinds}, which \`node\` finds by its id. Ids are the same strings in REST.`,
+  fields: (t) => ({ id: t.exposeID('id', { description: 'The id, whose prefix names the type of the object.' }) }),
   resolveType: ({ id }) => typeNames[kindOfId(id) as keyof typeof typeNames],
 });
 
@@ -50,15 +50,15 @@ builder.queryFields((t) => ({
   node: t.field({
     type: Node,
     nullable: true,
-    description: `${kinds} with this id, or null if there is none that the caller can see. What else has an id gives null.`,
-    args: { id: t.arg.id({ required: true, description: 'The id, as it is given everywhere.' }) },
+    description: `Returns the ${kinds} with this id; null if the caller can see none. The id of any other object gives null.`,
+    args: { id: t.arg.id({ required: true, description: 'The id of the object.' }) },
     resolve: (_, { id }, context) => loadNode(id, context),
   }),
   nodes: t.field({
     type: [Node],
     nullable: { list: true, items: true },
-    description: `${kinds} for each of these ids, in their order; null for each that the caller cannot see, and for what else has an id. At most ${maxIds}.`,
-    args: { ids: t.arg.idList({ required: true, description: 'The ids, as they are given everywhere.' }) },
+    description: `Returns the ${kinds} for each of these ids, in their order; null for each that the caller cannot see, and for the ids of any other objects. At most ${maxIds}.`,
+    args: { ids: t.arg.idList({ required: true, description: 'The ids of the objects.' }) },
     resolve: (_, { ids }, context) => {
       refuseTooMany(ids.length);
       return ids.map((id) => loadNode(id, context));

@@ -5,7 +5,7 @@ import { builder } from './builder.ts';
 // Scalars check only the kind of a value. What it may be is the operation's rule, on both faces alike.
 
 builder.scalarType('DateTime', {
-  description: 'A time as RFC 3339 has it; given in UTC with milliseconds, such as `2026-11-21T06:12:00.000Z`.',
+  description: 'An RFC 3339 time. It is returned in UTC with milliseconds, such as `2026-11-21T06:12:00.000Z`.',
   serialize: (value) => value,
   parseValue: (value) => {
     if (typeof value !== 'string') throw new GraphQLError('must be a string');
@@ -19,7 +19,7 @@ builder.scalarType('DateTime', {
 });
 
 builder.scalarType('Metadata', {
-  description: 'A flat object of the client’s own strings, numbers and booleans: at most 50 keys and 8 KiB.',
+  description: 'The client’s own data: a flat object of strings, numbers and booleans, with at most 50 keys and 8 KiB.',
   serialize: (value) => value,
   parseValue: (value) => value as MetadataPatch,
   parseLiteral: (ast, variables) => {

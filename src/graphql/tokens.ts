@@ -7,7 +7,8 @@ import { Sender } from './messages.ts';
 const described = descriptionsOf(newTokenShape);
 
 const Token = builder.objectRef<NewToken>('Token').implement({
-  description: 'A short-lived credential for a browser page. It is shown this once, and ends with its API key.',
+  description:
+    'A short-lived credential for a browser page. It is returned only once, and becomes invalid with its API key.',
   fields: (t) => ({
     token: t.exposeString('token', { description: described.token }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', description: described.expiresAt }),
@@ -23,18 +24,19 @@ const CreateTokenInput = builder.inputType('CreateTokenInput', {
     scopes: t.field({
       type: [Scope],
       required: true,
-      description: 'What it may do: nothing that the calling API key may not.',
+      description: 'The scopes of the token: at most those of the calling API key.',
     }),
     conversationId: t.id({
-      description: 'Binds it to this conversation: it can read that one, write into it and follow its events, only.',
+      description:
+        'Binds the token to this conversation: it can only read it, send messages to it and follow its events.',
     }),
-    sender: t.field({ type: Sender, description: 'Lets it send messages as this sender only.' }),
-    expiresInSeconds: t.int({ description: 'How long it is valid: 60 to 3600, by default 900.' }),
+    sender: t.field({ type: Sender, description: 'Restricts the token to sending messages as this sender.' }),
+    expiresInSeconds: t.int({ description: 'The lifetime of the token in seconds: 60 to 3600, by default 900.' }),
   }),
 });
 
 const CreateTokenPayload = payloadType<ResultOf<typeof createToken>>('createToken', (t) => ({
-  token: t.expose('token', { type: Token, description: 'The token, which is shown this once.' }),
+  token: t.expose('token', { type: Token, description: 'The new token.' }),
 }));
 
 builder.mutationField('createToken', (t) =>
@@ -43,7 +45,7 @@ builder.mutationField('createToken', (t) =>
     nullable: true,
     description: createToken.summary,
     extensions: calls(createToken),
-    args: { input: t.arg({ type: CreateTokenInput, required: true, description: 'The token.' }) },
+    args: { input: t.arg({ type: CreateTokenInput, required: true, description: 'The token to create.' }) },
     resolve: (_, { input }, context) => context.call(createToken, input),
   }),
 );

@@ -17,18 +17,18 @@ import { Node } from './node.ts';
 import { spendsText } from './values.ts';
 
 const WebhookDisabledReason = builder.enumType('WebhookDisabledReason', {
-  description: 'Why nothing is sent to a webhook.',
+  description: 'Why a webhook is disabled.',
   values: {
-    REQUESTED: { value: 'requested', description: 'Somebody asked for it.' },
-    GONE: { value: 'gone', description: 'Its receiver answered 410 Gone.' },
-    FAILING: { value: 'failing', description: 'For five days no attempt has succeeded.' },
+    REQUESTED: { value: 'requested', description: 'The client disabled it.' },
+    GONE: { value: 'gone', description: 'The receiver answered 410 Gone.' },
+    FAILING: { value: 'failing', description: 'No attempt has succeeded for five days.' },
   } as const,
 });
 
 const described = descriptionsOf(webhookShape);
 
 export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webhook').implement({
-  description: 'An address that events are sent to, signed as Standard Webhooks has it.',
+  description: 'A URL that events are sent to, signed according to Standard Webhooks.',
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({
@@ -51,7 +51,8 @@ export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webh
     updatedAt: t.expose('updatedAt', { type: 'DateTime', description: described.updatedAt }),
     secret: t.string({
       nullable: true,
-      description: 'What verifies deliveries: given by createWebhook and rotateWebhookSecret, and null ever after.',
+      description:
+        'The secret that verifies deliveries: returned by `createWebhook` and `rotateWebhookSecret`, and null otherwise.',
       resolve: (webhook) => ('secret' in webhook ? webhook.secret : null),
     }),
   }),
@@ -76,7 +77,7 @@ builder.queryFields((t) => ({
     nullable: true,
     description: 'Returns a webhook; null with `NOT_FOUND` if there is none with this id.',
     extensions: calls(getWebhook),
-    args: { id: t.arg.id({ required: true, description: 'Its id.' }) },
+    args: { id: t.arg.id({ required: true, description: 'The id of the webhook.' }) },
     resolve: (_, { id }, context) => context.call(getWebhook, { id }),
   }),
 }));
@@ -84,40 +85,41 @@ builder.queryFields((t) => ({
 const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
   description: 'A new webhook.',
   fields: (t) => ({
-    url: t.string({ required: true, description: 'Where to send events: an `https` address on the internet.' }),
-    events: t.field({ type: [EventTypeEnum], description: 'The types of event to send; by default all.' }),
+    url: t.string({ required: true, description: 'The `https` URL, on the public internet, to send events to.' }),
+    events: t.field({ type: [EventTypeEnum], description: 'The types of event to send. Defaults to all.' }),
     description: t.string({ description: 'What it is for: at most 200 characters.' }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });
 
 const UpdateWebhookInput = builder.inputType('UpdateWebhookInput', {
-  description: 'What to change; what is left out stays.',
+  description: 'The fields to change; a field that is left out keeps its value.',
   fields: (t) => ({
-    id: t.id({ required: true, description: 'The webhook to change.' }),
+    id: t.id({ required: true, description: 'The id of the webhook.' }),
     url: t.string({
-      description: 'Where to send events: an `https` address on the internet. It cannot be null: left out, it stays.',
+      description:
+        'The `https` URL, on the public internet, to send events to. It cannot be null; leave it out to keep it.',
     }),
     events: t.field({
       type: [EventTypeEnum],
-      description: 'The types of event to send. It cannot be null: left out, they stay.',
+      description: 'The types of event to send. It cannot be null; leave it out to keep them.',
     }),
-    description: t.string({ description: 'What it is for: at most 200 characters, or null.' }),
+    description: t.string({ description: 'What it is for: at most 200 characters, or null to remove it.' }),
     enabled: t.boolean({
       description:
-        'Whether events are sent. While it is disabled, no new deliveries are made. It cannot be null: left out, it stays.',
+        'Whether events are sent. While it is disabled, no new deliveries are made. It cannot be null; leave it out to keep it.',
     }),
   }),
 });
 
 const OneWebhookInput = {
   deleteWebhook: builder.inputType('DeleteWebhookInput', {
-    description: 'Which webhook to delete.',
-    fields: (t) => ({ id: t.id({ required: true, description: 'The webhook to delete.' }) }),
+    description: 'The webhook to delete.',
+    fields: (t) => ({ id: t.id({ required: true, description: 'The id of the webhook.' }) }),
   }),
   rotateWebhookSecret: builder.inputType('RotateWebhookSecretInput', {
-    description: 'Which webhook gets a new secret.',
-    fields: (t) => ({ id: t.id({ required: true, description: 'The webhook that gets a new secret.' }) }),
+    description: 'The webhook that gets a new secret.',
+    fields: (t) => ({ id: t.id({ required: true, description: 'The id of the webhook.' }) }),
   }),
 };
 
@@ -132,7 +134,7 @@ const UpdateWebhookPayload = changedWebhookPayload('updateWebhook');
 const RotateWebhookSecretPayload = changedWebhookPayload('rotateWebhookSecret');
 
 const DeleteWebhookPayload = payloadType<ResultOf<typeof deleteWebhook>>('deleteWebhook', (t) => ({
-  deletedWebhookId: t.exposeID('deletedWebhookId', { description: 'The webhook that is deleted.' }),
+  deletedWebhookId: t.exposeID('deletedWebhookId', { description: 'The id of the deleted webhook.' }),
 }));
 
 builder.mutationFields((t) => ({
@@ -141,7 +143,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: createWebhook.summary,
     extensions: calls(createWebhook),
-    args: { input: t.arg({ type: CreateWebhookInput, required: true, description: 'The webhook.' }) },
+    args: { input: t.arg({ type: CreateWebhookInput, required: true, description: 'The webhook to create.' }) },
     resolve: (_, { input }, context) => context.call(createWebhook, input),
   }),
   updateWebhook: t.field({
@@ -157,7 +159,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: deleteWebhook.summary,
     extensions: calls(deleteWebhook),
-    args: { input: t.arg({ type: OneWebhookInput.deleteWebhook, required: true, description: 'Which one.' }) },
+    args: { input: t.arg({ type: OneWebhookInput.deleteWebhook, required: true, description: 'The webhook.' }) },
     resolve: (_, { input }, context) => context.call(deleteWebhook, input),
   }),
   rotateWebhookSecret: t.field({
@@ -165,7 +167,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: rotateWebhookSecret.summary,
     extensions: calls(rotateWebhookSecret),
-    args: { input: t.arg({ type: OneWebhookInput.rotateWebhookSecret, required: true, description: 'Which one.' }) },
+    args: { input: t.arg({ type: OneWebhookInput.rotateWebhookSecret, required: true, description: 'The webhook.' }) },
     resolve: (_, { input }, context) => context.call(rotateWebhookSecret, input),
   }),
 }));

@@ -1,26 +1,25 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The forms of a result over HTTP, that of a client which takes any first. */
-const forms = ['application/json', 'application/graphql-response+json'] as const;
+/** The media types of a result over HTTP, the default first. */
+const resultTypes = ['application/json', 'application/graphql-response+json'] as const;
 
 /** An entry of an `Accept` header. */
 interface Range {
   readonly type: string;
-  /** As it was sent, but for its weight. */
+  /** The entry as sent, without its weight. */
   readonly text: string;
-  /** 0 for what the client will not have, up to 1. */
+  /** The `q` parameter: from 0, not acceptable, to 1. */
   readonly weight: number;
 }
 
-/** Clients are few kinds, so their headers are few; nobody's own inventions are kept for long. */
+/** Clients send few different headers. The limits keep unusual ones from filling the cache. */
 const maxKnown = 100;
 const maxKnownLength = 256;
 const known = new Map<string, string>();
 
 /**
- * An `Accept` header without weights, whose first form of a result is the one that is to be sent: neither Yoga nor the
- * short way looks further than that. Of forms that weigh the same, the first in the list is first, as if no weights
- * were there. (RFC 9110, sections 12.4.2 and 12.5.1)
+ * Rewrites an `Accept` header without weights, the preferred media type of results first: Yoga and the fast path use
+ * the first one that they know. Types of equal weight stay in their order. (RFC 9110, sections 12.4.2 and 12.5.1)
  */
 export function withoutWeights(accept: string): string {
   if (!/;\s*q\s*=/i.test(accept)) return accept;
@@ -33,8 +32,8 @@ export function withoutWeights(accept: string): string {
 }
 
 /**
- * Whether a request is for the page of GraphiQL: if that is wanted more than any form of a result, or as much and the
- * form is not named, or named later.
+ * Whether a request prefers the GraphiQL page to every media type of results: HTML has the greater weight, or the same
+ * weight and the other type is listed later, or only as part of a wildcard.
  */
 export function wantsPage({ method, headers: { accept } }: IncomingMessage): boolean {
   if (method !== 'GET' && method !== 'HEAD') return false;
@@ -43,20 +42,20 @@ export function wantsPage({ method, headers: { accept } }: IncomingMessage): boo
   const at = ranges.findIndex(({ type }) => type === 'text/html');
   const page = ranges[at];
   if (page === undefined || page.weight === 0) return false;
-  return [...forms, 'text/event-stream'].every((form) => {
-    const range = rangeFor(form, ranges);
+  return [...resultTypes, 'text/event-stream'].every((type) => {
+    const range = rangeFor(type, ranges);
     if (range === undefined || range.weight < page.weight) return true;
-    return range.weight === page.weight && (range.type !== form || range.index > at);
+    return range.weight === page.weight && (range.type !== type || range.index > at);
   });
 }
 
 function inOrderOfWeight(accept: string): string {
   const ranges = accept.split(',').map(rangeOf);
-  const wanted = forms
-    .flatMap((form) => rangeFor(form, ranges) ?? [])
+  const wanted = resultTypes
+    .flatMap((type) => rangeFor(type, ranges) ?? [])
     .filter(({ weight }) => weight > 0)
     .sort((one, other) => other.weight - one.weight || one.index - other.index);
-  const others = ranges.filter(({ type, weight }) => weight > 0 && !(forms as readonly string[]).includes(type));
+  const others = ranges.filter(({ type, weight }) => weight > 0 && !(resultTypes as readonly string[]).includes(type));
   return [...wanted, ...others].map(({ text }) => text).join(', ');
 }
 
@@ -67,12 +66,12 @@ function rangeOf(entry: string): Range {
   return { type: type.toLowerCase(), text: [type, ...others].join(';'), weight: Number(weights[0] ?? 1) };
 }
 
-/** What the most specific range that a form is in says of it. */
-function rangeFor(form: string, ranges: readonly Range[]): (Range & { readonly index: number }) | undefined {
-  for (const type of [form, form.replace(/\/.*/, '/*'), '*/*']) {
+/** The most specific range that includes a media type. */
+function rangeFor(mediaType: string, ranges: readonly Range[]): (Range & { readonly index: number }) | undefined {
+  for (const type of [mediaType, mediaType.replace(/\/.*/, '/*'), '*/*']) {
     const index = ranges.findIndex((range) => range.type === type);
     const range = ranges[index];
-    if (range !== undefined) return { ...range, text: type === form ? range.text : form, index };
+    if (range !== undefined) return { ...range, text: type === mediaType ? range.text : mediaType, index };
   }
   return undefined;
 }

@@ -111,7 +111,7 @@ const Analytics = builder.objectRef<AnalyticsShape>('Analytics').implement({
   }),
 });
 
-/** A report can take as long as a hundred other requests, and a query ask for many. */
+/** A report can take as long as a hundred other requests, and one query can ask for many. */
 const reports = new OneByOne();
 
 builder.queryField('analytics', (t) =>

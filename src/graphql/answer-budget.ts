@@ -1,31 +1,31 @@
 import { DomainError } from '../domain/errors.ts';
 
 /**
- * Values in one answer. A hundred conversations with a hundred messages each, whole, are a seventh of it; graphql-js is
- * busy with so many for up to a second.
+ * The most values in one response. A hundred conversations with a hundred messages each, all fields selected, are a
+ * seventh of it. graphql-js takes up to a second for a response of this size.
  */
 export const maxValues = 1_000_000;
 
-/** Characters of messages, metadata and the like in one answer. */
+/** The most text of messages, metadata and the like in one response, in UTF-16 code units. */
 const maxText = 16 * 1024 * 1024;
 
 /**
- * What the answer to one request may still hold, of values and of the texts that can be long. Aliases ask for the same
- * again and again, so the number of objects bounds neither.
+ * How many values, and how much of the texts that can be long, the response to one request may still contain. The
+ * limit on objects bounds neither, because aliases can select the same field again and again.
  */
 export class AnswerBudget {
   #values = maxValues;
   #text = maxText;
   #overspending: AbortController | undefined;
 
-  /** Aborts when the texts have become too long: what else is made of the answer is for nobody. */
+  /** Aborts when the text budget is exceeded, because the rest of the response would be discarded. */
   get overspent(): AbortSignal {
     this.#overspending ??= new AbortController();
     return this.#overspending.signal;
   }
 
   /**
-   * Spends what an operation could return, before it runs.
+   * Spends the values that an operation could return, before it runs.
    * @throws QUERY_TOO_COMPLEX
    */
   spendValues(values: number): void {
@@ -35,11 +35,11 @@ export class AnswerBudget {
         `The answer could hold more than ${maxValues} values; ask for fewer fields, or smaller pages.`,
       );
     }
-    this.#values -= values; // what is refused leaves the rest to the others of its batch
+    this.#values -= values; // a refused operation spends nothing of what is left for its batch
   }
 
   /**
-   * Spends a text that the answer holds, as it is made.
+   * Spends the length of a text when it becomes part of the response.
    * @throws QUERY_TOO_COMPLEX
    */
   spend(characters: number): void {
@@ -54,13 +54,13 @@ export class AnswerBudget {
     throw error;
   }
 
-  /** Hands on metadata, for its length as JSON. */
+  /** Spends the length of metadata as JSON, and returns it. */
   spendMetadata<M extends object>(metadata: M): M {
     if (Object.keys(metadata).length > 0) this.spend(JSON.stringify(metadata).length);
     return metadata;
   }
 
-  /** A subscription has one answer after another. None has more values than were spent when it began. */
+  /** Resets the text budget for the next response of a subscription. Its values were spent once, for each response. */
   renew(): void {
     this.#text = maxText;
   }

@@ -11,7 +11,7 @@ import { descriptionsOf } from '../domain/descriptions.ts';
 import { builder, calls, payloadType, type ResultOf } from './builder.ts';
 import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 
-/** `conversations:read` is CONVERSATIONS_READ, as GraphQL spells enumerations. */
+/** Spelt as an enum value: `conversations:read` is CONVERSATIONS_READ. */
 export const Scope = builder.enumType('Scope', {
   description: 'A permission of a credential.',
   values: Object.fromEntries(

@@ -7,20 +7,20 @@ import type { Timestamp } from '../domain/time.ts';
 import type { AnswerBudget } from './answer-budget.ts';
 import type { Loaders } from './loaders.ts';
 
-/** What every resolver has at hand. */
+/** The context of every resolver. */
 export interface GraphQLContext {
   readonly caller: Caller;
   readonly loaders: Loaders;
   readonly timings: StreamTimings;
-  /** Ends the connection of a subscriber that leaves what it was sent lying; a socket sees to that itself. */
+  /** Closes the connection of a subscriber that stops reading; unset on sockets, which detect that themselves. */
   readonly onSlowReader?: (() => void) | undefined;
-  /** What the answer may still hold of long texts; shared by the operations of a batch. */
+  /** What the response may still contain; shared by the operations of a batch. */
   readonly budget: AnswerBudget;
-  /** Aborts when the connection of a subscription has ended. */
+  /** Aborts when the connection of a subscription closes. */
   readonly closed?: AbortSignal | undefined;
-  /** Calls an operation of the domain as this caller: the only way to it. */
+  /** Calls an operation of the domain as this caller. Resolvers call operations in no other way. */
   call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output>;
-  /** Does the work of an operation by a loader, which is then known and counted as a call of it. */
+  /** Runs work that a loader does in place of an operation, and counts it as a call of that operation. */
   countAsCall<Output>(operation: { readonly name: string }, work: () => Promise<Output>): Promise<Output>;
 }
 
@@ -45,7 +45,7 @@ builder.mutationType({
     'Changes data. Each mutation takes one `input` and returns what it changed, with the end of the event log after the change.',
 });
 
-/** Notes on a field which operation it calls: both faces must have each, and a test looks here for this one. */
+/** Records which operation a field calls, for its error codes, its deprecation and the test that each has a field. */
 export function calls(operation: { readonly name: string }): { operation: string } {
   return { operation: operation.name };
 }
@@ -53,7 +53,7 @@ export function calls(operation: { readonly name: string }): { operation: string
 /** What an operation of the domain returns. */
 export type ResultOf<Called extends Pick<Operation<never>, 'run'>> = Awaited<ReturnType<Called['run']>>;
 
-/** Makes the payload type of a mutation: its own fields, and the end of the event log after the change. */
+/** Defines the payload type of a mutation: its own fields, and the end of the event log after the change. */
 export function payloadType<Result extends { readonly eventCursor: string }>(
   mutation: string,
   ownFields: (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, Result>) => FieldMap,
@@ -74,7 +74,7 @@ export function payloadType<Result extends { readonly eventCursor: string }>(
 export const expectedVersionDescription =
   'The `version` that you last saw. If it is no longer current, nothing is changed and the error is `VERSION_CONFLICT`.';
 
-/** An argument that is null says the same as one that is left out. */
+/** Removes arguments that are null, which mean the same as absent ones. */
 export function withoutNulls<T extends object>(args: T): { [K in keyof T]?: NonNullable<T[K]> } {
   const given: { [K in keyof T]?: NonNullable<T[K]> } = {};
   for (const name in args) {

@@ -20,13 +20,13 @@ import {
 import type { Awaitable } from '../domain/ports.ts';
 import type { GraphQLContext } from './builder.ts';
 
-// graphql-js looks at the document and the schema again for every object of an answer. Here both are looked at
-// once, and what remains is one function for each field. It knows only the way on which nothing goes wrong:
-// an error, or a null where none may be, is for graphql-js to tell, which then runs the query again.
+// graphql-js consults the document and the schema again for every object of a response. Here both are consulted once,
+// which leaves one function for each field. Only success is compiled: after an error, or a null in a non-null position,
+// graphql-js runs the query again and reports it.
 
 export type VariableValues = NonNullable<ReturnType<typeof getVariableValues>['variableValues']>;
 
-/** @returns the `data` of the answer; throws or rejects when there is anything but data to answer */
+/** @returns the `data` of the response; throws or rejects if the response has anything but data */
 export type CompiledQuery = (context: GraphQLContext, variables: VariableValues) => Awaitable<object>;
 
 interface Run {
@@ -34,25 +34,25 @@ interface Run {
   readonly variables: VariableValues;
 }
 
-/** Makes the part of an answer that belongs to a value. */
+/** Turns the value of a field into its part of the response. */
 type Completion = (value: unknown, run: Run) => unknown;
 
 interface CompiledField {
-  /** Its name in the answer. */
+  /** Its name in the response. */
   readonly key: string;
-  /** Its part of the answer, or a promise of it. */
+  /** Computes its part of the response, or a promise of it. */
   readonly answer: Completion;
 }
 
-/** Fragments in fragments can make a short document say a lot. */
+/** Nested fragments let a short document select a great many fields. */
 const maxFields = 250;
 
-/** What is left to graphql-js: directives, introspection, types that are known only when there is a value. */
+/** Thrown for what is left to graphql-js: directives, introspection, abstract types, too many fields. */
 class Uncompilable extends Error {}
 
 /**
  * @param document valid against the schema
- * @returns undefined for a query that uses what is left to graphql-js
+ * @returns undefined for anything that only graphql-js can run
  */
 export function compileQuery(
   schema: GraphQLSchema,
@@ -94,7 +94,7 @@ class Compiler {
       settling(pending, () => {
         for (const { key, answer: answerField } of fields) {
           const value = answerField(source, run);
-          answer[key] = value; // also of a promise: it keeps the place
+          answer[key] = value; // a promise too: it fixes the order of the keys
           if (value instanceof Promise) {
             pending.push(
               value.then((settled) => {
@@ -109,8 +109,8 @@ class Compiler {
   }
 
   /**
-   * Gathers the fields of a selection by their names in the answer, in its order.
-   * @param seen the fragments that were gathered already: again and again, they would be more than anybody can count
+   * Collects the fields of a selection by their names in the response, in its order.
+   * @param seen the fragments collected already; following each spread again could take exponential time
    */
   #collect(
     type: GraphQLObjectType,
@@ -191,7 +191,7 @@ class Compiler {
   }
 }
 
-/** Reads a field's value, or a promise of it. No resolver of ours looks at `info`, and none is given one. */
+/** Reads a field's value, or a promise of it. Resolvers get no `info`: ours do not use it. */
 function reader(field: GraphQLField<unknown, unknown>, node: FieldNode): Completion {
   const { name } = field;
   const resolve = field.resolve as ((source: unknown, args: object, context: GraphQLContext) => unknown) | undefined;
@@ -200,7 +200,7 @@ function reader(field: GraphQLField<unknown, unknown>, node: FieldNode): Complet
   return (source, run) => resolve(source, args(run), run.context);
 }
 
-/** The arguments of a field: once for all, if no variable is among them. */
+/** The arguments of a field, coerced only once if they use no variables. */
 function argumentsOf(field: GraphQLField<unknown, unknown>, node: FieldNode): (run: Run) => object {
   let usesVariables = false;
   for (const argument of node.arguments ?? []) {
@@ -238,7 +238,7 @@ function listCompletion(complete: Completion): Completion {
   };
 }
 
-/** Runs something that may throw after it has begun what nobody will then wait for. */
+/** Runs code that starts promises; if it throws, nobody awaits them, so their rejections are ignored. */
 function settling(pending: readonly Promise<void>[], run: () => void): void {
   try {
     run();

@@ -3,7 +3,7 @@ import type { List } from '../domain/paging.ts';
 import type { Awaitable } from '../domain/ports.ts';
 import { builder, type SchemaTypes, withoutNulls } from './builder.ts';
 
-/** One page in the form that the Relay cursor connections specification gives it. */
+/** One page of a list, as the Relay cursor connections specification defines it. */
 export interface Connection<T> {
   readonly nodes: readonly T[];
   readonly cursorOf: (node: T) => string;
@@ -38,7 +38,7 @@ export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
   }),
 });
 
-/** Makes the connection and edge types of a list. Edges and nodes are never null. */
+/** Defines the connection and edge types of a list. Edges and nodes are never null. */
 export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>) {
   const Edge = builder.objectRef<{ node: T; cursor: string }>(`${name}Edge`).implement({
     description: `One ${name} of a list, with its cursor.`,
@@ -78,7 +78,7 @@ export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>)
   });
 }
 
-/** The connection of a list that is read forwards. */
+/** The connection of a list that is paged forwards. */
 export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
   return {
     nodes: list.items,
@@ -91,7 +91,7 @@ export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
   };
 }
 
-/** The arguments of a list that is read forwards. */
+/** The arguments of a list that is paged forwards. */
 export const pageArgs = builder.args((t) => ({
   first: t.int({ description: 'The number of items to return: 1 to 100, by default 20.' }),
   after: t.string({

@@ -9,21 +9,20 @@ import { Loaders } from './loaders.ts';
 
 export interface ContextOptions {
   readonly timings: StreamTimings;
-  /** Told of each call of an operation when it has ended. */
+  /** Called when a call of an operation has ended. */
   readonly onCall: (operation: string, code: CallCode, durationMs: number) => void;
   readonly onSlowReader?: (() => void) | undefined;
   readonly closed?: AbortSignal | undefined;
   readonly budget?: AnswerBudget | undefined;
-  /** Whether the operation is a subscription, which outlives what it has loaded. */
+  /** Whether the operation is a subscription, which must not cache what it has loaded. */
   readonly isSubscription: boolean;
 }
 
-/** The errors that were counted. */
+/** The errors that have been counted. */
 const counted = new WeakSet<object>();
 
 /**
- * Whether an error in an answer is still to be counted: as what no call has ended with, like one at an edge, and only
- * the first time, in however many places it is told.
+ * Whether this error still needs counting: not if a call ended with it, and once only however often it is presented.
  */
 export function isUncounted(error: unknown): boolean {
   const cause = causeOf(error);
@@ -37,8 +36,8 @@ function causeOf(error: unknown): object {
 }
 
 /**
- * The context of one operation, whichever way it came. Ten thousand subscriptions may wait with one each, so it makes
- * what it is not sure to need when that is asked for.
+ * The context of one operation, over any transport. Ten thousand idle subscriptions may hold one each, so what is not
+ * always needed is created on first use.
  */
 export class OperationContext implements GraphQLContext {
   readonly caller: Caller;
@@ -67,7 +66,7 @@ export class OperationContext implements GraphQLContext {
     return this.#loaders;
   }
 
-  /** The same for one answer of many: several may be made at the same time, and none spends what another has. */
+  /** The same context for one of many responses: they may be computed concurrently, each with a budget of its own. */
   withOwnBudget(): OperationContext {
     const [onCall, isSubscription] = [this.#onCall, this.#isSubscription];
     const own = new OperationContext(this.#world, this.caller, {
@@ -86,19 +85,19 @@ export class OperationContext implements GraphQLContext {
 
   countAsCall<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {
     const startedMs = performance.now();
-    const tell = (code: CallCode): void => this.#onCall(name, code, performance.now() - startedMs);
+    const report = (code: CallCode): void => this.#onCall(name, code, performance.now() - startedMs);
     const called = work();
     void called.then(
-      () => tell('OK'),
+      () => report('OK'),
       (error: unknown) => {
         counted.add(causeOf(error));
-        tell(codeOf(error));
+        report(codeOf(error));
       },
     );
     return called;
   }
 
-  /** The same as properties of an object of its own, for Yoga, which puts them among its own. */
+  /** The same as own properties of a plain object, which Yoga copies into its own context. */
   asProperties(): GraphQLContext {
     return {
       ...this,

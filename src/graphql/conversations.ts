@@ -49,7 +49,7 @@ const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
   }),
 });
 
-/** A conversation, or one as an event tells of it: its own fields are those of then, its edges those of now. */
+/** A conversation, or its snapshot in an event, whose fields are as they were then and whose edges are current. */
 export interface ShownConversation extends ConversationShape {
   readonly isSnapshot?: boolean;
 }

@@ -4,7 +4,7 @@ import { builder, calls } from './builder.ts';
 import { ConversationStatus, CreateConversationPayload, VisitorInput } from './conversations.ts';
 import { FirstMessageInput } from './messages.ts';
 
-// In a file of its own, since its input holds a message, and messages are built on conversations.
+// Not in conversations.ts: the input contains a message, and messages.ts imports conversations.ts.
 
 const CreateConversationInput = builder.inputType('CreateConversationInput', {
   description: 'A new conversation; every field is optional.',

@@ -111,7 +111,7 @@ const Delivery = builder.objectRef<DeliveryShape>('Delivery').implement({
   }),
 });
 
-/** Attempts are counted without gaps, so that a page is a range and those of many deliveries one statement. */
+/** Attempts are numbered without gaps, so a page is a range, and the pages of many deliveries are one statement. */
 async function attemptsOf(
   { id, attemptCount: count }: DeliveryShape,
   args: { first?: number | null | undefined; after?: string | null | undefined },

@@ -13,18 +13,18 @@ import {
 import { deprecatedFields, deprecationReason, type ObjectShape, objectsIn } from '../domain/deprecation.ts';
 import type { Operation } from '../domain/operation.ts';
 
-/** Inputs that GraphQL has under other names. */
+/** Inputs that have other names in GraphQL. */
 const otherNames: Readonly<Record<string, readonly string[]>> = { limit: ['first', 'last'] };
 
-/** What is looked at of an operation. */
+/** The parts of an operation that matter here. */
 export type Deprecable = Pick<Operation, 'name' | 'input' | 'deprecated'>;
 
-/** What types are shown of, by their names. */
+/** The shapes of the domain that types expose, by type name. */
 export type Shapes = Readonly<Record<string, ObjectShape>>;
 
 /**
- * Marks what is deprecated in the operations: the fields that call one, and the arguments and input fields
- * that are one's deprecated input. And the fields of types whose shape has them deprecated.
+ * Marks as deprecated: the fields that call a deprecated operation, the arguments and input fields for its deprecated
+ * inputs, and the fields that are deprecated in the shape of their type.
  */
 export function withDeprecations(
   schema: GraphQLSchema,
@@ -37,7 +37,7 @@ export function withDeprecations(
   for (const { name, input, deprecated } of operations) {
     const inputs = new Map(
       [...deprecatedFields(input)].flatMap(([key, deprecation]) =>
-        (otherNames[key] ?? [key]).map((here) => [here, deprecation]),
+        (otherNames[key] ?? [key]).map((name) => [name, deprecation]),
       ),
     );
     for (const field of fields.filter(({ extensions }) => extensions['operation'] === name)) {
@@ -57,7 +57,7 @@ export function withDeprecations(
   return schema;
 }
 
-/** The fields of the one `input` that a mutation takes. */
+/** The fields of the single `input` of a mutation. */
 function fieldsOf(argument: GraphQLArgument): GraphQLInputField[] {
   const type = getNamedType(argument.type);
   return argument.name === 'input' && isInputObjectType(type) ? Object.values(type.getFields()) : [];
@@ -66,8 +66,8 @@ function fieldsOf(argument: GraphQLArgument): GraphQLInputField[] {
 type Shown = readonly [type: GraphQLObjectType | GraphQLInterfaceType, shape: ObjectShape];
 
 /**
- * The types that show a shape of the domain: those that are named, and those of the objects within these.
- * @throws Error for a name that no type has
+ * The types that expose a shape of the domain: the named ones, and those of the objects nested in them.
+ * @throws Error if there is no type of one of the names
  */
 export function shownShapes(schema: GraphQLSchema, shapes: Shapes): Shown[] {
   return Object.entries(shapes).flatMap(([name, shape]) => {
@@ -86,7 +86,7 @@ function shownWithin([type, { shape }]: Shown): Shown[] {
   });
 }
 
-/** A list that the domain has whole is a connection here. */
+/** The item type of a connection, which stands for a list embedded in a shape; any other type as it is. */
 function itemOf(type: GraphQLNamedType): GraphQLNamedType {
   const nodes = isObjectType(type) ? type.getFields()['nodes'] : undefined;
   return nodes === undefined ? type : getNamedType(nodes.type);

@@ -13,13 +13,13 @@ import { failureReply, type MediaType, refusalReply } from './errors.ts';
 import { KeptAnswers } from './kept-answers.ts';
 
 /**
- * The short way of what is asked most: a single query by POST that goes well. It comes through the same door and
- * to the same resolvers as everything else, without Yoga's pipeline and graphql-js's executor around them.
+ * The fast path for the most common request: a single query by POST that succeeds. It uses the same admission and the
+ * same resolvers as all others, without Yoga's pipeline and the executor of graphql-js.
  *
- * Whatever is not so is left to Yoga, from the start of its own way on: it finds the request let in and its body
- * read. So there is one place that tells what goes wrong.
+ * Everything else is left to Yoga, which processes it from the start, with the request already admitted and its body
+ * read. So errors are reported in one place.
  *
- * @returns answers, or gives undefined for what is left to Yoga
+ * @returns a handler whose result is undefined for a request that is left to Yoga
  */
 export function answerQueries(
   world: World,
@@ -51,7 +51,7 @@ export function answerQueries(
       const question = operation?.compiled && questionOf(asked);
       if (operation?.compiled === undefined || question === undefined) return undefined;
       const headers = { 'Content-Type': `${mediaType}; charset=utf-8`, 'Cache-Control': 'no-store' };
-      const state = await world.storage.state(); // a body may come long after its key was looked up
+      const state = await world.storage.state(); // now: the body may arrive long after the credential was checked
       const kept = answers.get(caller, question, state);
       if (kept !== undefined) {
         for (const name of kept.calls) exchange.called(telemetry, name, 'OK', 0);
@@ -69,7 +69,7 @@ export function answerQueries(
         isSubscription: false,
       });
       const data = await compiled(context, variableValues);
-      tell(); // of what is left to Yoga, it tells
+      tell(); // the calls of a request that is left to Yoga are reported there
       const body = JSON.stringify({ data });
       answers.keep(caller, question, state, { body, calls: calls.map(([name]) => name) });
       return { status: 200, headers, body };
@@ -78,7 +78,7 @@ export function answerQueries(
         tell();
         return failureReply(budget.overspent.reason as DomainError, exchange, mediaType);
       }
-      // Yoga meets it again, and tells of it. But there is no time for that when there is none for the request.
+      // Yoga runs into the same error and reports it; except under overload, when nothing should run a second time.
       if (!(error instanceof DomainError) || error.facts.isToldInSum !== true) return undefined;
       exchange.isOneOfMany = true;
       return refusalReply(error, exchange, mediaType);
@@ -96,7 +96,7 @@ interface Asked {
   readonly operationName: string | null;
 }
 
-/** The parameters of a single request, if there is nothing else and nothing wrong with them. */
+/** The parameters of a single request; undefined if the body has anything else or they are invalid. */
 function readParams(body: unknown): Asked | undefined {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
   const { query, variables = null, operationName = null, ...others } = body as Record<string, unknown>;
@@ -106,14 +106,17 @@ function readParams(body: unknown): Asked | undefined {
   return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName };
 }
 
-/** What is asked, as one text; undefined if it has a number that is too large: JSON would have null for it, which is another question. */
+/**
+ * The request as one text, to cache its response by. Undefined for a variable that is too large a number: JSON would
+ * make it null, which is a different request.
+ */
 function questionOf({ query, variables, operationName }: Asked): string | undefined {
   const given = JSON.stringify(variables);
   if (given.includes('null') && !isDeepStrictEqual(JSON.parse(given), variables)) return undefined;
   return `${operationName ?? ''} ${given} ${query}`;
 }
 
-/** The form of a result that a client accepts, by the first in its list that is one; undefined if that needs a closer look. */
+/** The media type of the result: the first supported one listed. Undefined if the header needs a closer look. */
 function mediaTypeFor(accept: string | undefined): MediaType | undefined {
   if (accept === undefined) return 'application/json';
   for (const entry of accept.split(',')) {

@@ -12,21 +12,21 @@ import { parseWithinLimits, validateDocument } from './requests.ts';
 /** An operation of a document. */
 export interface PreparedOperation {
   readonly node: OperationDefinitionNode;
-  /** Runs it, if it is a query that can be compiled. */
+  /** Runs it; undefined unless it is a query that can be compiled. */
   readonly compiled: CompiledQuery | undefined;
   readonly checkComplexity: ComplexityCheck;
 }
 
-/** A document that was parsed and validated, both once. */
+/** A document that has been parsed and validated. */
 export class PreparedDocument {
   readonly source: string;
   readonly document: DocumentNode;
   readonly schema: GraphQLSchema;
-  /** What is wrong with it. */
+  /** Its validation errors. */
   readonly errors: readonly GraphQLError[];
   readonly #operations = new Map<string | null, PreparedOperation | undefined>();
 
-  /** @throws GraphQLError for a text that is no document, or too long a one */
+  /** @throws GraphQLError for a syntax error, or for too many tokens */
   constructor(schema: GraphQLSchema, source: string) {
     this.schema = schema;
     this.source = source;
@@ -34,7 +34,7 @@ export class PreparedDocument {
     this.errors = validateDocument(schema, this.document);
   }
 
-  /** The operation of this name, or the only one; undefined if there is no such. */
+  /** The operation with this name, or the only one; undefined if there is none. */
   operation(name: string | null): PreparedOperation | undefined {
     if (this.#operations.has(name)) return this.#operations.get(name);
     const node = getOperationAST(this.document, name);
@@ -49,12 +49,12 @@ export class PreparedDocument {
   }
 }
 
-/** In characters, of all that are kept. What is made of them takes about a hundred times as much memory. */
+/** Characters of all cached documents. What is prepared from them takes about a hundred times as much memory. */
 const maxKeptLength = 256 * 1024;
-/** In characters, of one: nobody's long document is to push out everybody's short ones. */
+/** Characters of a cached document, so that one long document cannot evict many short ones. */
 const maxLength = 8 * 1024;
 
-/** Prepares documents, and keeps the short ones that came last. */
+/** Prepares documents, and caches the short ones that were used most recently. */
 export class Documents {
   readonly #schema: GraphQLSchema;
   readonly #kept = new Map<string, PreparedDocument>();
@@ -65,18 +65,18 @@ export class Documents {
     this.#schema = schema;
   }
 
-  /** What was prepared, for those who are handed on the document alone. */
+  /** The prepared form of a document, for code that is passed only the document. */
   of(document: DocumentNode): PreparedDocument {
     const prepared = this.#prepared.get(document);
-    if (prepared === undefined) throw new Error('A document is to be run that was not prepared');
+    if (prepared === undefined) throw new Error('The document was not prepared');
     return prepared;
   }
 
-  /** @throws GraphQLError for a text that is no document, or too long a one */
+  /** @throws GraphQLError for a syntax error, or for too many tokens */
   prepare(source: string): PreparedDocument {
     const kept = this.#kept.get(source);
     if (kept !== undefined) {
-      // The one that was used longest ago is the first.
+      // Moved to the end, so that the first is the least recently used.
       this.#kept.delete(source);
       this.#kept.set(source, kept);
       return kept;

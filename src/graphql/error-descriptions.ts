@@ -6,7 +6,7 @@ const opening = `Conversations, messages and events for client programs. Every r
 
 The \`extensions\` of an error contain its \`code\` and the \`requestId\`; for \`VALIDATION_FAILED\` also all faults as \`errors\`, for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used, and \`retryAfterSeconds\` if waiting helps. A field lists the codes that are specific to it; the others can occur with any request.`;
 
-/** Says of each field that calls an operation which errors that has of its own, and of the schema what all of them mean. */
+/** Adds the error codes of its operation to the description of each field, and their meanings to that of the schema. */
 export function withErrors(
   schema: GraphQLSchema,
   operations: readonly Pick<Operation, 'name' | 'errors'>[],

@@ -4,8 +4,8 @@ import { headersOfError, type Reply } from '../access/respond.ts';
 import { DomainError, type ErrorCode, type ErrorFacts, errorCodes, internal, isTrouble } from '../domain/errors.ts';
 import { inGraphQLSpelling } from './wording.ts';
 
-/** The codes that refuse a whole request and keep their status on this face too. */
-const atTheDoor: readonly ErrorCode[] = [
+/** The codes that refuse a whole request, and keep their HTTP status in GraphQL. */
+const requestCodes: readonly ErrorCode[] = [
   'UNAUTHENTICATED',
   'FORBIDDEN',
   'METHOD_NOT_ALLOWED',
@@ -15,34 +15,34 @@ const atTheDoor: readonly ErrorCode[] = [
   'UNAVAILABLE',
 ];
 
-/** What Yoga and graphql-js call the faults of a request, in the service's own codes. */
-const ownCodes: Readonly<Record<string, ErrorCode>> = {
+/** The service's codes for those of Yoga and graphql-js. */
+const codesOfLibraries: Readonly<Record<string, ErrorCode>> = {
   GRAPHQL_PARSE_FAILED: 'BAD_REQUEST',
   GRAPHQL_VALIDATION_FAILED: 'VALIDATION_FAILED',
   OPERATION_RESOLUTION_FAILURE: 'BAD_REQUEST',
   BAD_REQUEST: 'BAD_REQUEST',
 };
 
-/** Those of them that say BAD_REQUEST of a document: it is none, or does not hold the operation to run. */
-const ofDocuments: readonly unknown[] = ['GRAPHQL_PARSE_FAILED', 'OPERATION_RESOLUTION_FAILURE'];
+/** Those that mean BAD_REQUEST because of the document: a syntax error, or no operation to run. */
+const documentCodes: readonly unknown[] = ['GRAPHQL_PARSE_FAILED', 'OPERATION_RESOLUTION_FAILURE'];
 
-/** How an error is sent over HTTP; Yoga takes it out before it sends the error. */
+/** How Yoga sends an error over HTTP. It removes the extension from the error. */
 interface HttpExtension {
   readonly status: number;
-  /** 200 for clients that accept only `application/json`, as GraphQL over HTTP has it. */
+  /** Whether the status is 200 for clients that accept only `application/json`, as GraphQL over HTTP specifies. */
   readonly spec?: boolean;
   readonly headers?: Record<string, string>;
 }
 
 export interface PresentOptions {
   readonly requestId: string;
-  /** Whether the whole request failed, so that no field of it has an answer. */
+  /** Whether the whole request failed, so that no field has a result. */
   readonly requestFailed: boolean;
-  /** Told of an error that its operator should look into, whose cause the caller is not told. */
+  /** Called with each error that the operator should look into. The caller is not shown its cause. */
   readonly onTrouble: (error: DomainError) => void;
 }
 
-/** The GraphQL form of any error: a code of the closed set, the request's id, and nothing of the inside. */
+/** The GraphQL form of any error: a code of the closed set, the request's id, and no internal detail. */
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
   const known = domainErrorOf(error, options.requestFailed);
   if (isTrouble(known)) options.onTrouble(known);
@@ -67,15 +67,15 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
   });
 }
 
-/** The forms of a result over HTTP. */
+/** The media types of a result over HTTP. */
 export type MediaType = 'application/json' | 'application/graphql-response+json';
 
-/** The answer to a request that is refused as a whole before Yoga has seen it. */
+/** The reply to a request that is refused as a whole before it reaches Yoga. */
 export function refusalReply(error: DomainError, exchange: Exchange, mediaType: MediaType = 'application/json'): Reply {
   return replyOf(error, exchange, mediaType, {});
 }
 
-/** The answer to a query that was run, and of which nothing can be told. */
+/** The reply to a query that has run, but whose whole result is discarded. */
 export function failureReply(error: DomainError, exchange: Exchange, mediaType: MediaType): Reply {
   return { ...replyOf(error, exchange, mediaType, { data: null }), status: 200 };
 }
@@ -100,7 +100,7 @@ function retryAfterOf({ retryAfterSeconds }: ErrorFacts): { retryAfterSeconds?: 
   return retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
 }
 
-/** What an error of GraphQL is in the service's own words. */
+/** The domain's error for an error of GraphQL. */
 export function domainErrorOf(error: GraphQLError, requestFailed: boolean): DomainError {
   for (
     let cause: unknown = error;
@@ -109,20 +109,20 @@ export function domainErrorOf(error: GraphQLError, requestFailed: boolean): Doma
   ) {
     if (cause instanceof DomainError) return cause;
   }
-  const theirs = error.extensions['code'];
+  const theirs = error.extensions['code']; // of Yoga or graphql-js
   const status = (error.extensions['http'] as { status?: number } | undefined)?.status;
   if (status === 405) return new DomainError('METHOD_NOT_ALLOWED', error.message, { allow: ['POST'] });
-  if (typeof theirs === 'string' && ownCodes[theirs] !== undefined)
-    return new DomainError(ownCodes[theirs], error.message);
+  if (typeof theirs === 'string' && codesOfLibraries[theirs] !== undefined)
+    return new DomainError(codesOfLibraries[theirs], error.message);
   if (error.originalError !== undefined || !requestFailed) return internal(error.originalError ?? error);
-  // What graphql-js refuses before it runs anything: variables, and operations that cannot be told apart.
+  // What graphql-js refuses before it runs anything: invalid variables and ambiguous operations.
   return new DomainError('VALIDATION_FAILED', error.message);
 }
 
 function httpOf(known: DomainError, error: GraphQLError): HttpExtension {
   const { status } = errorCodes[known.code];
-  if (atTheDoor.includes(known.code)) return { status, headers: headersOfError(known) };
-  // A request is one of GraphQL once its document is there; before that its status is 400 for every client.
-  const unreadable = known.code === 'BAD_REQUEST' && !ofDocuments.includes(error.extensions['code']);
+  if (requestCodes.includes(known.code)) return { status, headers: headersOfError(known) };
+  // Without a document it is not a GraphQL request yet, and the status is 400 for every client.
+  const unreadable = known.code === 'BAD_REQUEST' && !documentCodes.includes(error.extensions['code']);
   return { status, spec: !unreadable };
 }

@@ -3,7 +3,7 @@ import type { EventStream, EventSubscription, LogEvent } from '../domain/events.
 import type { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 
-/** Events from the log, one by one or in batches. To end it ends its place in the live log, also while that waits. */
+/** Iterates over events of the log, one by one or in batches. Ending it also ends a read that is waiting. */
 export class EventIterator implements AsyncIterableIterator<LogEvent> {
   readonly #watch: PullWatch | undefined;
   readonly #budget: AnswerBudget;
@@ -31,7 +31,7 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     return { done: false, value: event as LogEvent };
   }
 
-  /** The next events, undefined at the end. Those that are not made use of at once are to be given back. */
+  /** The next events; undefined at the end. Events that are not used at once have to be given back. */
   async nextBatch(): Promise<readonly LogEvent[] | undefined> {
     this.#watch?.taken();
     try {
@@ -47,7 +47,7 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     }
   }
 
-  /** Gives the last batch back, from this event of it on. */
+  /** Returns the last batch to the stream, from this event on. */
   giveBack(from: LogEvent): void {
     this.#stream.giveBack(from);
   }
@@ -69,7 +69,7 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
 
   #end(): void {
     this.#watch?.taken();
-    // A connection may outlive many subscriptions: none of them leaves a listener on it.
+    // A connection may outlive many subscriptions, so none may leave a listener on it.
     this.#closed?.removeEventListener('abort', this.#onClosed);
     this.#isEnded = true;
     this.#stream.end();

@@ -16,7 +16,7 @@ import { EventIterator } from './event-iterator.ts';
 import { Lead } from './leads.ts';
 import { MessageType } from './messages.ts';
 
-/** `conversation.started` is CONVERSATION_STARTED, as GraphQL spells enumerations. */
+/** Spelt as an enum value: `conversation.started` is CONVERSATION_STARTED. */
 export const EventTypeEnum = builder.enumType('EventType', {
   description: 'The type of an event. There is none for an agent’s reply or a reopening.',
   values: Object.fromEntries(
@@ -188,7 +188,7 @@ interface ReaderArgs {
   readonly conversationId?: string | null | undefined;
 }
 
-/** One event after another from the log, for as long as the subscription lives. */
+/** Follows the log for as long as the subscription lasts. */
 async function subscribeTo(args: ReaderArgs, context: GraphQLContext): Promise<AsyncIterableIterator<LogEvent>> {
   const subscription = await context.call(streamEvents, withoutNulls(args));
   return new EventIterator(subscription, context);

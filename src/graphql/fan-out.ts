@@ -12,33 +12,33 @@ import type { LogEvent } from '../domain/events.ts';
 import type { OperationContext } from './context.ts';
 import { EventIterator } from './event-iterator.ts';
 
-// A thousand dashboards of an account ask the same and follow the same log. What they are answered to an event is
-// made once, and written as JSON once; and a subscriber that has fallen behind is sent many at once.
+// A thousand dashboards of an account may run the same subscription on the same log. Their response to an event is
+// computed and serialised once, and a subscriber that has fallen behind is sent many responses at once.
 
-/** The answer to an event: as JSON, or with errors, which are told to each subscriber in its own words. */
+/** The response to an event: as JSON, or as a result if it has errors, which name the request id of each subscriber. */
 type Answer = { readonly json: string } | { readonly result: ExecutionResult };
 
-/** A connection, which many subscriptions may share. */
+/** A connection, which several subscriptions may share. */
 export interface Outlet {
-  /** Whether it has room for more answers. Until then events wait in the log. */
+  /** Whether more responses may be sent. While not, events wait in the log. */
   readonly hasRoom: boolean;
-  /** Resolves when it has room, or has ended. */
+  /** Resolves when `hasRoom` holds, or the connection has ended. */
   room(): Promise<void>;
 }
 
 export interface SubscriptionArgs extends ExecutionArgs {
-  /** Sends answers to the subscriber, as JSON. Resolves when they were taken. */
+  /** Sends responses, as JSON, to the subscriber. Resolves when they have been sent. */
   readonly deliver: (answers: readonly string[]) => Promise<void>;
   readonly outlet: Outlet;
 }
 
-/** Executes subscriptions for many, each alike ones once. */
+/** Executes subscriptions, identical ones once for all their subscribers. */
 export class FanOut {
   readonly #byDocument = new WeakMap<DocumentNode, Map<string, SharedAnswers>>();
 
   /**
-   * Runs a subscription. What goes well is handed to `deliver`; only the rest is in the stream that is returned.
-   * @param args of graphql-js, with a context of ours
+   * Runs a subscription. Responses without errors go to `deliver`; the returned stream has only the others.
+   * @param args of graphql-js, with an `OperationContext`
    */
   async subscribe(args: SubscriptionArgs): Promise<AsyncGenerator<ExecutionResult> | ExecutionResult> {
     const validated = validateSubscriptionArgs(args);
@@ -50,42 +50,42 @@ export class FanOut {
     return new Subscriber(events, answers, args, leave);
   }
 
-  /** Finds those who have asked the same. */
+  /** Joins the subscribers of identical subscriptions. */
   #join(
     { document, operationName, variableValues, contextValue }: ExecutionArgs,
     validated: ValidatedSubscriptionArgs,
   ): { answers: SharedAnswers; leave: () => void } {
-    let byWish = this.#byDocument.get(document);
-    if (byWish === undefined) {
-      byWish = new Map();
-      this.#byDocument.set(document, byWish);
+    let byKey = this.#byDocument.get(document);
+    if (byKey === undefined) {
+      byKey = new Map();
+      this.#byDocument.set(document, byKey);
     }
     const { caller } = contextValue as OperationContext;
-    const wish = JSON.stringify([viewOf(caller), operationName ?? null, variableValues ?? {}]);
-    const answers = byWish.get(wish) ?? new SharedAnswers(validated);
-    byWish.set(wish, answers);
+    const key = JSON.stringify([viewOf(caller), operationName ?? null, variableValues ?? {}]);
+    const answers = byKey.get(key) ?? new SharedAnswers(validated);
+    byKey.set(key, answers);
     answers.subscribers++;
     const leave = (): void => {
-      if (--answers.subscribers === 0) byWish.delete(wish);
+      if (--answers.subscribers === 0) byKey.delete(key);
     };
     return { answers, leave };
   }
 }
 
-/** All that it depends on what a caller may see. */
+/** Everything that what a caller may see depends on. */
 function viewOf({ account, scopes, conversationId, sender }: Caller): unknown[] {
   return [account.id, [...scopes].sort(), conversationId ?? null, sender ?? null];
 }
 
-/** How much text of answers, in UTF-16 code units, is kept for those who are alike, or handed to one of them at once. */
+/** The most text of responses, in UTF-16 code units, to cache for identical subscriptions or to send to one at once. */
 const maxText = 256 * 1024;
 
-/** What all are answered who have asked the same. */
+/** The responses to all subscribers of identical subscriptions. */
 class SharedAnswers {
   subscribers = 0;
   readonly #args: ValidatedSubscriptionArgs;
   #answers = new WeakMap<LogEvent, Answer | Promise<Answer>>();
-  /** How much text is kept in them. */
+  /** The length of the cached responses. */
   #text = 0;
 
   constructor(args: ValidatedSubscriptionArgs) {
@@ -93,8 +93,8 @@ class SharedAnswers {
   }
 
   /**
-   * The answer to an event; a promise of it when it takes more than the event to make. Such a one tells of what is
-   * there now, so it is shared only until it is made. It never rejects.
+   * The response to an event; a promise if it needs more than the event. Such a response shows the current state, so
+   * it is shared only until it has been computed. It never rejects.
    */
   to(event: LogEvent): Answer | Promise<Answer> {
     const known = this.#answers.get(event);
@@ -112,8 +112,9 @@ class SharedAnswers {
   }
 
   /**
-   * An answer can be a thousand times as long as its event: aliases repeat what is in it. So few are kept, for those
-   * who are a little behind, and one that is long, or is seen by one alone, until all who wait have been woken.
+   * A response can be a thousand times as long as its event, because aliases repeat its fields. So a limited amount is
+   * cached, for subscribers that are slightly behind. A long response, or one with a single subscriber, is kept only
+   * until all waiting subscribers have been woken.
    */
   #keep(event: LogEvent, answer: Answer): void {
     const length = 'json' in answer && this.subscribers > 1 ? answer.json.length : maxText;
@@ -134,7 +135,7 @@ function answerOf(result: ExecutionResult): Answer {
   return result.errors === undefined ? { json: JSON.stringify(result) } : { result };
 }
 
-/** One subscription: takes events, and hands on what all are answered to them. */
+/** One subscription: reads events, and delivers the shared responses to them. */
 class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   readonly #events: EventIterator;
   readonly #answers: SharedAnswers;
@@ -156,11 +157,11 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
     this.#leave = leave;
   }
 
-  /** The next answer with errors; all others are delivered on the way to it. */
+  /** The next response with errors. Those before it, which have none, are delivered meanwhile. */
   async next(): Promise<IteratorResult<ExecutionResult, void>> {
     while (!this.#ended) {
       let batch: readonly LogEvent[] | undefined;
-      // In here and in no function of its own: thousands of idle subscriptions wait at this place.
+      // Not in a function of its own, which would cost memory: thousands of idle subscriptions wait here.
       try {
         batch = await this.#events.nextBatch();
       } catch (error) {
@@ -175,7 +176,7 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
         continue;
       }
       const ready = this.#readyOf(batch);
-      // Others wait in the log: what is erased until it is their turn is not in what comes back.
+      // The rest waits in the log, so that what is erased meanwhile is not sent.
       const rest = batch[Math.max(1, ready.length)];
       if (rest !== undefined) this.#events.giveBack(rest);
       if (ready.length > 0) {
@@ -190,7 +191,7 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
     return { done: true, value: undefined };
   }
 
-  /** The answers to as many of these events, from the first on, as can be had at once and are not too long together. */
+  /** The responses to the first of these events: as many as are ready, have no errors and are not too long together. */
   #readyOf(batch: readonly LogEvent[]): string[] {
     const ready: string[] = [];
     let length = 0;

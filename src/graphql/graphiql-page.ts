@@ -2,10 +2,10 @@ import { parentPort } from 'node:worker_threads';
 import { gzipSync } from 'node:zlib';
 import { renderGraphiQL } from '@graphql-yoga/render-graphiql';
 
-// A thread that makes the page of GraphiQL and ends: the library holds all of it as text, several times over, which
-// would stay in the program's memory for good.
+// A worker thread that renders the GraphiQL page and exits. The library holds the page as text several times over,
+// which would otherwise stay in the memory of the service.
 
-/** The page in the two forms that it is sent in. */
+/** The page in the two encodings that it is sent in. */
 export interface MadePage {
   readonly plain: Uint8Array<ArrayBuffer>;
   readonly zipped: Uint8Array<ArrayBuffer>;

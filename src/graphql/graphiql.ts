@@ -4,10 +4,10 @@ import { lazily } from '../domain/lazily.ts';
 import { threadModule } from '../layout.ts';
 import type { MadePage } from './graphiql-page.ts';
 
-// GraphiQL, which anybody may ask for. It is all in one page of nine megabytes: so it is made once, and those who are
-// sent it share its bytes.
+// The GraphiQL page, which needs no credential. It is a single file of nine megabytes, so it is rendered once, and all
+// responses share its bytes.
 
-/** Like that of the other pages, but for what it runs, all of which is in it, and for calling the service. */
+/** The policy of the other pages, plus what GraphiQL runs, all of it inline, and its calls to the service. */
 const policy = [
   "default-src 'none'",
   "script-src 'unsafe-inline'",
@@ -30,11 +30,12 @@ function makePage(): Promise<MadePage> {
   return new Promise((resolve, reject) => {
     const thread = new Worker(threadModule('graphql/graphiql-page'));
     thread.once('message', resolve).once('error', reject);
-    thread.once('exit', () => reject(new Error('The thread ended without the page'))); // after what it has said
+    // Comes after the message, if there was one.
+    thread.once('exit', () => reject(new Error('The thread exited without rendering the page')));
   });
 }
 
-/** @param acceptEncoding the header of who asks for it */
+/** @param acceptEncoding the header of the request */
 export async function graphiQLPage(acceptEncoding: string | undefined): Promise<Page> {
   const { plain, zipped } = await forms();
   return takesGzip(acceptEncoding) ? zipped : plain;

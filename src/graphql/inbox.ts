@@ -1,21 +1,20 @@
-/** What a client can ask for. A subscription is there until it is ended; the others are answered and over. */
+/** The kind of an operation: a subscription, which lasts until it is ended, or one that is answered once. */
 export type Asked = 'subscription' | 'answer';
 
 /** How many of each a socket can have at once. */
 export const maxAtOnce = 100;
 
 /**
- * The other side's messages, as they come: read, and with nothing in them but what the protocol knows, since who
- * handles them keeps them until the end of what they ask for; or the text, if there is no message in it. It must not
- * reject.
+ * Gets the parsed message reduced to protocol fields (it is kept for the operation's lifetime), or the raw text if it
+ * is not JSON. Must not reject.
  */
 export type MessageHandler = (message: unknown) => Promise<void>;
 
 export interface Message {
-  /** What kind of message it is, and of which subscription; both are empty when it does not say both. */
+  /** The type of the message and the id of its operation; both are empty unless it has both. */
   readonly type: string;
   readonly id: string;
-  /** What is handed on. */
+  /** What the handler gets. */
   readonly content: unknown;
 }
 
@@ -23,25 +22,24 @@ interface Running {
   readonly id: string;
   readonly handled: Promise<void>;
   isCompleted: boolean;
-  /** Set once it has been let in. */
+  /** Set once the operation has been admitted. */
   asked: Asked | undefined;
 }
 
 /**
- * Hands messages on in their order.
+ * Passes messages on in order.
  *
- * An id may be used again as soon as its subscription was completed by the client. graphql-ws would
- * lose the new one when the old one has wound up, and could never end it: so such a message waits until
- * then, and what comes behind it with it.
+ * A client may use an id again as soon as it has completed the subscription. graphql-ws would lose track of the new
+ * subscription when the old one finishes, and could never end it. So such a message, and all behind it, waits for that.
  */
 export class Inbox {
   readonly #onHold: () => void;
-  /** What handles a `subscribe` that has not ended. Most sockets have but one. */
+  /** The operations that have not ended. Most sockets have only one. */
   #running: readonly Running[] = [];
   #waiting: (() => void)[] = [];
   #holds = false;
 
-  /** @param onHold called when it begins and when it ends to hold messages back */
+  /** @param onHold called when it starts and when it stops holding messages back */
   constructor(onHold: () => void) {
     this.#onHold = onHold;
   }
@@ -75,7 +73,7 @@ export class Inbox {
   }
 
   makeRoom(id: string, asked: Asked): boolean {
-    // What is to be answered goes on being made when its client waits for it no more.
+    // A query or mutation continues to run when its client no longer waits for it.
     const counts = ({ isCompleted }: Running): boolean => asked === 'answer' || !isCompleted;
     const alike = this.#running.filter((each) => each.asked === asked && counts(each));
     if (alike.length >= maxAtOnce) return false;

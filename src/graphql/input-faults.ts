@@ -21,12 +21,12 @@ import {
 import { DomainError, type Fault, maxFaults, pointer } from '../domain/errors.ts';
 import { nullsOutOfPlace, variableUsages } from './nulls.ts';
 
-// What graphql-js finds wrong with values, told as the operations tell it: each fault by its own
-// pointer into the operation's input, as on REST. The messages of graphql-js quote the value each time.
+// Reports what graphql-js finds wrong with values as operations do: each fault with its own pointer into the input of
+// the operation, as in REST. The messages of graphql-js quote the whole value in each error.
 
 type Path = readonly PropertyKey[];
 
-/** An operation's input is the argument `input`, or else the arguments; a page's size is `limit` there. */
+/** An operation's input is the argument `input`, or else all arguments. The size of a page is its `limit`. */
 function pathOfArgument(name: string): Path {
   if (name === 'input') return [];
   return isSize(name) ? ['limit'] : [name];
@@ -36,11 +36,11 @@ function isSize(argument: string): boolean {
   return argument === 'first' || argument === 'last';
 }
 
-/** Where the values in a document lie in the input of their operations. */
+/** Where the values of a document belong in the input of their operations. */
 interface Places {
-  /** By the offset at which the value, or what holds it, starts: graphql-js tells of copies of its nodes. */
+  /** By the source offset of the value, or of what contains it: errors of graphql-js refer to copies of its nodes. */
   readonly byStart: ReadonlyMap<number, Path>;
-  /** Which argument it is, of a value that is a page's size, by where it starts. */
+  /** The argument, `first` or `last`, of each value that is the size of a page, by its source offset. */
   readonly sizes: ReadonlyMap<number, string>;
 }
 
@@ -63,7 +63,7 @@ function placesIn(document: DocumentNode): Places {
   return { byStart, sizes };
 }
 
-/** All that is wrong with the variables of an operation, up to a bound. */
+/** All faults of the variables of an operation, up to a limit. */
 export function variableFaults(
   schema: GraphQLSchema,
   document: DocumentNode,
@@ -145,12 +145,12 @@ function fault(path: Path, detail: string): Fault {
   return { pointer: pointer(path), detail };
 }
 
-/** What validation says of a document, each error with a pointer where it is about a value in it. */
+/** The validation errors of a document, each with a pointer if it concerns a value. */
 export function pointingErrors(document: DocumentNode, errors: readonly GraphQLError[]): GraphQLError[] {
   const pointing: GraphQLError[] = [];
   if (errors.length === 0) return pointing;
   const places = placesIn(document);
-  // No `errors.map`: V8 keeps the receivers of a new error's call stack, so each would hold all the old ones.
+  // Not `errors.map`: V8 retains the receivers in the call stack of a new error, so each would retain all the old ones.
   for (const error of errors) pointing.push(pointingError(error, places));
   return pointing;
 }
@@ -173,9 +173,9 @@ function pointingError({ message: full, nodes }: GraphQLError, { byStart }: Plac
 
 const maxMessageLength = 500;
 
-/** What graphql-js says quotes the document, which may be a megabyte, once for each error. */
+/** The messages of graphql-js quote the document, which may be a megabyte, in each error. */
 function shorten(message: string): string {
   if (message.length <= maxMessageLength) return message;
-  // Copied, since a slice would keep the whole message in memory for as long as the document is cached.
+  // Copied, since a slice would retain the whole message for as long as the document is cached.
   return `${Buffer.from(message.slice(0, maxMessageLength)).toString()}…`;
 }

@@ -13,24 +13,24 @@ import { maxValues } from './answer-budget.ts';
 import { valuesOf } from './values.ts';
 
 /**
- * Measures introspection by the schema itself, what is deprecated always counted in. A bound by the longest lists that it
- * has would be too high for the standard query by far, or too low for any other.
+ * Measures introspection by the schema itself, deprecated elements included. An estimate by its longest lists would be
+ * far too high for the standard query, or too low for others.
  *
- * Each selection is measured once for each part of the schema, and none any further when there are too many values. So
- * it takes a bounded time, whatever the document multiplies to.
+ * Each selection is measured once for each element of the schema, and measuring stops at the limit. So it takes bounded
+ * time, however much the fragments of the document multiply.
  */
 export class IntrospectionMeasure {
   readonly #schema: GraphQLSchema;
   readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
   readonly #measured = new Map<SelectionSetNode, Map<unknown, number>>();
 
-  /** @param fragments those of the document, by their names */
+  /** @param fragments those of the document, by name */
   constructor(schema: GraphQLSchema, fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
     this.#schema = schema;
     this.#fragments = fragments;
   }
 
-  /** How many values a field gives; more than are allowed is as good as endless. */
+  /** How many values a field returns; the exact number does not matter above the limit. */
   of(field: FieldNode, parent: GraphQLCompositeType, args: object, source?: unknown): number {
     const definition = this.#schema.getField(parent, field.name.value);
     const info = { schema: this.#schema, parentType: parent } as unknown as GraphQLResolveInfo;

@@ -2,15 +2,15 @@ import type { Caller } from '../domain/caller.ts';
 import { operations } from '../domain/operations.ts';
 import { Recent, textWeight } from '../domain/recent.ts';
 
-/** An answer that went well, and the operations that were called for it. */
+/** A response without errors, and the operations that were called for it. */
 export interface KeptAnswer {
   readonly body: string;
   readonly calls: readonly string[];
 }
 
-/** In bytes, of questions and answers. */
+/** The size of the cache in bytes, of requests and responses together. */
 const maxKept = 4 * 1024 * 1024;
-/** In characters, of a question and its answer. */
+/** The most characters of one request and its response. */
 const maxLength = 64 * 1024;
 
 const hangOnStorageAlone = new Set<string>(
@@ -18,24 +18,24 @@ const hangOnStorageAlone = new Set<string>(
 );
 
 /**
- * The answers to those who ask the same again, as pages do that poll. None is ever out of date: each time the storage
- * says in which state it is, and an answer is given again in the state that it was made in, to the same key, if nothing
- * but the storage comes into it.
+ * Caches responses for clients that repeat a request, such as pages that poll. No response is out of date: it is used
+ * again only in the storage state that it was made in, only for the same key, and only if it depends on nothing but the
+ * storage.
  */
 export class KeptAnswers {
   readonly #kept = new Recent<KeptAnswer>(maxKept);
 
   /**
-   * @param question all that the answer hangs on beside the caller and the storage
-   * @param state that of the storage when all of the question had come
+   * @param question everything that the response depends on besides the caller and the storage
+   * @param state of the storage when the request had arrived in full
    */
   get({ keyId, credential }: Caller, question: string, state: number): KeptAnswer | undefined {
     return credential === 'key' ? this.#kept.get(`${keyId} ${question}`, state) : undefined;
   }
 
-  /** @param state that of the storage before the answer was made */
+  /** @param state of the storage before the response was made */
   keep({ keyId, credential }: Caller, question: string, state: number, answer: KeptAnswer): void {
-    // The tokens of a key see less than it, each in its own way.
+    // The tokens of a key see less than the key, each something else.
     if (credential !== 'key' || !answer.calls.every((name) => hangOnStorageAlone.has(name))) return;
     if (question.length + answer.body.length > maxLength) return;
     this.#kept.keep(`${keyId} ${question}`, state, answer, textWeight(answer.body));

@@ -7,19 +7,19 @@ const maxDepth = 12;
 const maxNodes = 100_000;
 export const maxTokens = 2_000;
 export const maxBatch = 10;
-/** Of the text and the variables of a subscription, which are kept for as long as it lasts. */
+/** Of the text and the variables of a subscription, which are retained for as long as it lasts. */
 const maxSubscriptionBytes = 16 * 1024;
 
 /**
- * Refuses an operation with these variables, which are coerced, or spends what it could return of a budget.
+ * Refuses an operation with these coerced variables, or spends the values that it could return from a budget.
  * @throws QUERY_TOO_COMPLEX
  */
 export type ComplexityCheck = (variables: Readonly<Record<string, unknown>>, budget: AnswerBudget) => void;
 
 /**
- * Makes what refuses an operation that is nested too deeply, or could return too many objects or values by the page
- * sizes that it asks for. It costs time in proportion to the document, whatever its fragments multiply to; and after
- * the first time nothing, unless a page size is a variable.
+ * Makes the check that refuses an operation that is nested too deeply or could, by its page sizes, return too many
+ * objects or values. It takes time proportional to the document, however its fragments multiply, and after the first
+ * time none, unless the result depends on variables.
  */
 export function complexityCheck(
   schema: GraphQLSchema,
@@ -39,7 +39,7 @@ export function complexityCheck(
 }
 
 /**
- * Refuses a subscription that says too much.
+ * Refuses a subscription whose text and variables are too long.
  * @throws QUERY_TOO_COMPLEX
  */
 export function refuseLongSubscription(source: string, variables: Readonly<Record<string, unknown>>): void {

@@ -11,8 +11,8 @@ import type { Webhook } from '../domain/webhook.ts';
 import { webhooksById } from '../domain/webhooks.ts';
 
 /**
- * Gathers what one GraphQL operation asks for by id or by range into one statement each. Most operations need one or
- * two of these, and an idle subscription none, so they are made when they are first asked for.
+ * Batches what one GraphQL operation loads by id or by range into one statement each. Most operations need one or two
+ * of the loaders, and an idle subscription none, so each is created on first use.
  */
 export class Loaders {
   readonly #context: { readonly caller: Caller; readonly storage: World['storage'] };
@@ -26,8 +26,8 @@ export class Loaders {
   #attemptRange?: DataLoader<AttemptRange, readonly Attempt[], string>;
 
   /**
-   * @param cache whether what was loaded is kept: right for one query, or one mutation, and wrong for a subscription,
-   * which is to see what is there now at each of its events
+   * @param cache whether loaded values are cached: right for a query or a mutation, but wrong for a subscription, which
+   * shows the current state at each event
    */
   constructor({ storage }: World, caller: Caller, { cache }: { cache: boolean }) {
     this.#context = { caller, storage };
@@ -75,7 +75,7 @@ export class Loaders {
     return this.#attemptRange;
   }
 
-  /** Lets go of what was loaded, which may have changed. */
+  /** Drops the loaded values, which may have changed. */
   forget(): void {
     this.#conversation?.clearAll();
     this.#lead?.clearAll();

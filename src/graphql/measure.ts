@@ -15,28 +15,28 @@ import { defaultPageSize, maxPageSize } from '../domain/paging.ts';
 import { IntrospectionMeasure } from './introspection.ts';
 import { lengthOf, valuesOf } from './values.ts';
 
-/** What one selection costs for each object that it is made on. */
+/** The cost of a selection for each object that it applies to. */
 export interface Cost {
   readonly depth: number;
-  /** The objects that it could return, pages among them; an edge is none beside its node. */
+  /** The objects that it could return, pages included; an edge and its node count as one. */
   readonly nodes: number;
   /** The values that it could return. */
   readonly values: number;
-  /** Of a page: the objects of each of its items, which `nodes` does not count. */
+  /** Of a page: the objects of each item, which `nodes` does not include. */
   readonly nodesOfItem: number;
-  /** And their values. */
+  /** Of a page: the values of each item, which `values` does not include. */
   readonly valuesOfItem: number;
 }
 
 const nothing: Cost = { depth: 0, nodes: 0, values: 0, nodesOfItem: 0, valuesOfItem: 0 };
 
 /**
- * What a report counts as beside what is shown of it. It has to be counted up even where it is not shown, and that takes
- * up to fifty milliseconds.
+ * The values that a report counts as, besides those selected: all of it is computed even if little is selected, which
+ * takes up to 50 ms.
  */
 const valuesOfReport = 30_000;
 
-/** The lists of a page. */
+/** The fields of a page that list its items. */
 const itemFields: readonly string[] = ['nodes', 'edges', 'series'];
 
 function isPage({ name }: GraphQLCompositeType): boolean {
@@ -45,7 +45,7 @@ function isPage({ name }: GraphQLCompositeType): boolean {
 
 /** Measures an operation of a valid document, and each of its fragments once. */
 export class Measure {
-  /** Whether what was measured hangs on a variable. */
+  /** Whether the result depends on a variable. */
   usesVariables = false;
   readonly #schema: GraphQLSchema;
   readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
@@ -87,7 +87,7 @@ export class Measure {
     const name = field.name.value;
     const definition = this.#schema.getField(parent, name);
     if (definition === undefined) return nothing;
-    // Its depth has a rule of graphql-js of its own: the standard query is deeper than any of ours.
+    // A rule of graphql-js limits its depth: the standard query is deeper than others may be.
     if (name.startsWith('__')) return { ...nothing, values: this.#introspect(field, parent) };
     const type = getNamedType(definition.type);
     if (field.selectionSet === undefined || !isCompositeType(type)) {
@@ -115,7 +115,7 @@ export class Measure {
     return this.#introspection.of(field, parent, { name });
   }
 
-  /** How many objects a field can give. The insides of a connection are counted with it. */
+  /** How many objects a field can return; of a connection, how many items. */
   #count(field: FieldNode, parent: GraphQLCompositeType, type: GraphQLCompositeType): number {
     if (type.name.endsWith('Connection')) {
       return Math.max(
@@ -123,7 +123,7 @@ export class Measure {
         Math.min(maxPageSize, this.#integer(field, 'first') ?? this.#integer(field, 'last') ?? defaultPageSize),
       );
     }
-    // Its series is as long as the interval makes it, and has to be counted up even where it is not shown.
+    // The length of its series depends on the interval, and all of it is computed even if it is not selected.
     if (field.name.value === 'analytics' && parent === this.#schema.getQueryType()) return maxPoints;
     if (field.name.value === 'nodes' && parent === this.#schema.getQueryType()) return this.#listLength(field, 'ids');
     return 1;

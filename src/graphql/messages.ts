@@ -91,9 +91,8 @@ interface MessagePageArgs {
 }
 
 /**
- * listMessages in the words of Relay. A conversation says how many messages it has and their sequences
- * have no gaps, so each page is a range known beforehand, and the ranges of many conversations are one
- * statement.
+ * listMessages with the arguments of Relay. A conversation has its number of messages, and their sequences have no
+ * gaps, so each page is a range that is known in advance, and the pages of many conversations are one statement.
  */
 async function messagesOf(
   conversation: ShownConversation,
@@ -118,7 +117,7 @@ async function messagesOf(
     },
     faults,
   );
-  // Of a snapshot the messages are those of now, and none once it was erased.
+  // The messages of a snapshot are the current ones; there are none if the conversation was erased.
   const { messageCount: count = 0 } = conversation.isSnapshot
     ? ((await loaders.conversation.load(conversation.id)) ?? {})
     : conversation;

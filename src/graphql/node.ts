@@ -22,7 +22,7 @@ const typeNames = {
   delivery: 'Delivery',
 } as const satisfies Partial<Record<IdKind, string>>;
 
-/** Null for an id that is unknown, of another account, or of a kind that has no node. */
+/** Null for an id that is unknown, of another account, or of a type that is not a `Node`. */
 async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeShape | null> {
   switch (kindOfId(id)) {
     case 'conversation':

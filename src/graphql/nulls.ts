@@ -10,17 +10,17 @@ import {
   type VariableNode,
 } from 'graphql';
 
-// GraphQL lets a variable that may be null stand where no null may be, if a default stands in for it when it is left
-// out. When it is null all the same, graphql-js finds out on the way, by an error that cannot be told from one of ours:
-// so it is found out before.
+// GraphQL allows a nullable variable in a non-null position if a default replaces it when it is left out. If it is
+// explicitly null, graphql-js fails during execution, with an error that looks like one of a resolver: so this is
+// checked beforehand.
 
-/** Where variables stand that no null may be in, by their names. */
+/** The first use of each variable in a non-null position, by name. */
 type Places = ReadonlyMap<string, VariableNode>;
 
 const known = new WeakMap<OperationDefinitionNode, Places>();
 
 /**
- * The variables of an operation that are null where none may be. A field that is left out counts as well.
+ * The variables of an operation that are null in a non-null position, also of a field that a directive leaves out.
  * @param document valid against the schema
  */
 export function nullsOutOfPlace(

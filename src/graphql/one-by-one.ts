@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Does what takes long, one after the other and each in a turn of the event loop of its own: others come in between. */
+/** Runs slow work one after the other, and lets the event loop yield to other requests in between. */
 export class OneByOne {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param work what takes the time before it waits for anything but the storage */
+  /** @param work does its slow part before it awaits anything but the storage */
   run<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#last.then(work);
     this.#last = done.then(

@@ -19,18 +19,18 @@ import { paramsOfQuery } from './get-params.ts';
 import { maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
 import { PresentedResults } from './presented-results.ts';
-import { asGraphQLError, executeWithin, forgetTheRest, refusalsOf } from './requests.ts';
+import { asGraphQLError, dropExtraParams, executeWithinBudget, refusalsOf } from './requests.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
-/** What Yoga is given beside the request, and hands to its hooks. */
+/** Passed to Yoga with each request, and by Yoga to its hooks. */
 export interface ServerContext {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly exchange: Exchange;
 }
 
-/** Yoga's context of one request, with who sent it once the door has let it in. */
+/** Yoga's context of one request, with its caller once it has been admitted. */
 interface RequestContext extends ServerContext {
   readonly params: GraphQLParams;
   caller?: Caller;
@@ -38,7 +38,7 @@ interface RequestContext extends ServerContext {
   budget?: AnswerBudget;
 }
 
-/** What of a result the service's own form of its errors is made of. */
+/** The parts of a result from which its errors are presented. */
 interface Result {
   readonly data?: unknown;
   readonly errors?: readonly unknown[];
@@ -54,17 +54,17 @@ export interface GraphQLOptions {
   readonly telemetry: Telemetry;
 }
 
-/** GraphQL over HTTP at `/graphql`, behind the same door as REST. */
+/** GraphQL over HTTP at `/graphql`, with the same admission as REST. */
 export function useGraphQL(
   world: World,
   { documents, door, responder, sessions, timings, log, telemetry }: GraphQLOptions,
 ): Plugin<GraphQLContext, RequestContext> {
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
     const body = await exchange.readJson();
-    if (reads(exchange) && body !== undefined) {
-      throw new DomainError('BAD_REQUEST', 'What a GET asks is in its URL: it may have no body.');
+    if (isRead(exchange) && body !== undefined) {
+      throw new DomainError('BAD_REQUEST', 'A GET has its parameters in the URL, and may have no body.');
     }
-    const params = reads(exchange) ? paramsOfQuery(exchange.query) : body;
+    const params = isRead(exchange) ? paramsOfQuery(exchange.query) : body;
     if (params === undefined) {
       throw new DomainError('BAD_REQUEST', 'Send a JSON body with a `query`.');
     }
@@ -75,27 +75,27 @@ export function useGraphQL(
     if (params.length > maxBatch) {
       throw new DomainError('QUERY_TOO_COMPLEX', `A batch may hold at most ${maxBatch} operations.`);
     }
-    // The door took one unit; the others are charged together, now that it is known how many they are.
+    // Admission charged one request; the others are charged together, now that their number is known.
     if (params.length > 1) await exchange.chargeMore(door, caller, params.length - 1);
     return params as GraphQLParams[];
   }
 
-  /** What is wrong with an operation before it runs. */
+  /** The errors that an operation is refused with before it runs. */
   function refusals(args: Pick<ExecutionArgs, 'document' | 'operationName' | 'variableValues' | 'contextValue'>) {
     return refusalsOf(documents.of(args.document), args, (args.contextValue as GraphQLContext).budget);
   }
 
-  /** A result with its errors as they may be told. */
+  /** A result with its errors in the form that clients may see. */
   function present<R extends Result>(result: R, exchange: Exchange): R {
     const { errors } = result;
     if (errors === undefined) return result;
     const { requestId, traceId } = exchange;
     const onTrouble = (error: DomainError): void => {
       log.error({ requestId, traceId, err: error.cause ?? error }, 'request failed');
-      // A request that has called nothing is counted as a whole.
+      // A request that has called no operation is counted as a whole, when it is complete.
       if (exchange.operation !== undefined && isUncounted(error)) telemetry.called('graphql', undefined, error.code, 0);
     };
-    const requestFailed = !('data' in result) && !isSubscribing(errors);
+    const requestFailed = !('data' in result) && !areOfSubscription(errors);
     const presented = errors.map((error) =>
       presentError(asGraphQLError(error), { requestId, requestFailed, onTrouble }),
     );
@@ -105,7 +105,7 @@ export function useGraphQL(
 
   return {
     onParams({ params }) {
-      // Yoga looks at the types of the others, and would take this for a name that the document does not have.
+      // Yoga checks the types of the others, but would report this one as an operation missing from the document.
       const name: unknown = (params as GraphQLParams | null)?.operationName ?? '';
       if (typeof name !== 'string') throw new DomainError('BAD_REQUEST', '`operationName` must be a string.');
     },
@@ -119,7 +119,7 @@ export function useGraphQL(
     },
 
     onRequest({ request, setRequest, serverContext, fetchAPI }) {
-      // Yoga knows no HEAD, and would refuse mutations for GET alone.
+      // Yoga does not know HEAD, and refuses mutations by GET only.
       if (serverContext.exchange.method === 'HEAD')
         setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
     },
@@ -133,8 +133,8 @@ export function useGraphQL(
         endResponse(new fetchAPI.Response(null, { status: 204, headers: { Allow: allow.join(', ') } }));
         return;
       }
-      if (!reads(exchange) && exchange.method !== 'POST') {
-        throw new DomainError('METHOD_NOT_ALLOWED', 'GraphQL knows GET, HEAD and POST.', { allow });
+      if (!isRead(exchange) && exchange.method !== 'POST') {
+        throw new DomainError('METHOD_NOT_ALLOWED', 'GraphQL accepts GET, HEAD and POST.', { allow });
       }
       setRequestParser(async () => {
         const params = await parseRequest(exchange, caller);
@@ -145,7 +145,7 @@ export function useGraphQL(
 
     onContextBuilding({ context, extendContext }) {
       const { caller, exchange, budget, res } = context as unknown as RequestContext;
-      if (caller === undefined) throw new Error('A GraphQL operation came in by no door');
+      if (caller === undefined) throw new Error('A GraphQL operation has not been admitted');
       const onSlowReader = (): void => void res.destroy();
       const onCall: ContextOptions['onCall'] = (...call) => exchange.called(telemetry, ...call);
       const options = { timings, onCall, onSlowReader, budget, isSubscription: false };
@@ -155,7 +155,7 @@ export function useGraphQL(
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
       const errors = refusals(args);
       if (errors.length > 0) setResultAndStopExecution({ errors });
-      else setExecuteFn(executeWithin);
+      else setExecuteFn(executeWithinBudget);
     },
 
     onSubscribe({ args, setSubscribeFn, setResultAndStopExecution, extendContext }) {
@@ -168,9 +168,9 @@ export function useGraphQL(
           return;
         }
         refuseUnstreamed(request);
-        forgetTheRest(request.params); // they are kept, as what was in the body, for as long as the stream lasts
+        dropExtraParams(request.params); // Yoga retains the parameters for as long as the stream lasts
         const closed = sessions.openDuring(res, caller);
-        // No `complete` is sent of what was not complete: clients would not come back.
+        // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());
         const loaders = new Loaders(world, caller, { cache: false });
         extendContext({ loaders, closed } as Partial<GraphQLContext> as GraphQLContext);
@@ -188,7 +188,7 @@ export function useGraphQL(
     },
 
     onResultProcess({ result, setResult, resultProcessor, setResultProcessor, serverContext }) {
-      // What has been done is told, in JSON, also to those who say that they would rather have something else.
+      // The operation has run already, so its result is sent as JSON even if the client does not accept that.
       if (resultProcessor === undefined) setResultProcessor(processRegularResult, 'application/json');
       const { exchange } = serverContext;
       if (Array.isArray(result)) setResult(result.map((one) => present(one, exchange)));
@@ -198,8 +198,8 @@ export function useGraphQL(
     onResponse({ response, serverContext: { exchange } }) {
       response.headers.set('Cache-Control', 'no-store');
       if (response.headers.get('Content-Type')?.startsWith('text/event-stream')) {
-        response.headers.delete('Content-Encoding'); // to Yoga it is `none`, which is no coding
-        response.headers.set('X-Accel-Buffering', 'no'); // proxies are to pass events on as they come
+        response.headers.delete('Content-Encoding'); // Yoga sets `none`, which is not a content coding
+        response.headers.set('X-Accel-Buffering', 'no'); // proxies must not buffer events
       }
       responder.complete(exchange, response.status, (name, value) => response.headers.append(name, value));
       responder.noteSoon(exchange);
@@ -207,7 +207,7 @@ export function useGraphQL(
   };
 }
 
-/** @throws METHOD_NOT_ALLOWED or BAD_REQUEST for a subscription whose answer could not be a stream */
+/** @throws METHOD_NOT_ALLOWED or BAD_REQUEST for a subscription whose response could not be a stream */
 function refuseUnstreamed({ req, exchange, isBatch }: RequestContext): void {
   if (exchange.method === 'HEAD') {
     const allow = ['GET', 'POST', 'OPTIONS'];
@@ -221,12 +221,12 @@ function refuseUnstreamed({ req, exchange, isBatch }: RequestContext): void {
   );
 }
 
-/** Whether errors are of the source of a subscription, which has begun to run: a field's errors, not the request's. */
-function isSubscribing(errors: readonly unknown[] = []): boolean {
+/** Whether errors are those of a subscription's field, which had begun to run, rather than of the whole request. */
+function areOfSubscription(errors: readonly unknown[] = []): boolean {
   return errors.some((error) => asGraphQLError(error).path !== undefined);
 }
 
-/** A HEAD is a GET whose answer Node sends without its body. */
-function reads({ method }: Exchange): boolean {
+/** Whether a request is a GET, or a HEAD, which is a GET whose response Node sends without its body. */
+function isRead({ method }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD';
 }

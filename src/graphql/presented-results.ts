@@ -1,7 +1,7 @@
 import type { ExecutionResult } from 'graphql';
 import { asGraphQLError } from './requests.ts';
 
-/** The results of a subscription with their errors presented. What it fails with is its last result. */
+/** The results of a subscription with their errors presented. If it fails, its last result is the error. */
 export class PresentedResults implements AsyncIterableIterator<ExecutionResult> {
   readonly #source: AsyncIterator<ExecutionResult, void>;
   readonly #present: (result: ExecutionResult) => ExecutionResult;

@@ -18,9 +18,9 @@ import { pointingErrors, variableFaults } from './input-faults.ts';
 import { maxTokens, refuseLongSubscription } from './limits.ts';
 import { nullsOutOfPlace } from './nulls.ts';
 
-// What is done with every operation before it runs, whether it came by HTTP or on a socket.
+// The steps of every operation, over HTTP and on sockets: parsing, validation, checks and execution.
 
-/** graphql-js quotes the document in each, so that they must be fewer than its default of 100. */
+/** Below the default of graphql-js, which is 100, because it quotes the document in each error. */
 const maxValidationErrors = 50;
 
 export function validateDocument(schema: GraphQLSchema, document: DocumentNode): readonly GraphQLError[] {
@@ -46,8 +46,8 @@ export function parseWithinLimits(source: string): DocumentNode {
 }
 
 /**
- * What is wrong with an operation before it runs: what it says, if that is kept, its variables, then its size, which is
- * spent of a budget.
+ * The errors that an operation is refused with before it runs: for the length of a subscription, for its variables, or
+ * for the size of its response, which is spent from a budget.
  */
 export function refusalsOf(
   prepared: PreparedDocument,
@@ -56,10 +56,10 @@ export function refusalsOf(
 ): GraphQLError[] {
   const { schema, document, source } = prepared;
   const operation = prepared.operation(operationName);
-  if (operation === undefined) return []; // graphql-js says what is wrong
+  if (operation === undefined) return []; // graphql-js reports that
   const { node, checkComplexity } = operation;
   const values = variableValues ?? {};
-  // Each error of graphql-js quotes the whole value: one is enough to know that there are some.
+  // Each error of graphql-js quotes the whole value, so it stops at the first: `variableFaults` finds them all.
   const { variableValues: coerced, errors } = getVariableValues(schema, node.variableDefinitions ?? [], values, {
     maxErrors: 1,
   });
@@ -76,18 +76,19 @@ export function refusalsOf(
   }
 }
 
-/** Takes out of what a subscription was asked with all that is of no use any more. */
-export function forgetTheRest(asked: object): void {
+/** Deletes what is not needed from the parameters of a subscription, which are retained for as long as it lasts. */
+export function dropExtraParams(asked: object): void {
   for (const name of Object.keys(asked)) {
     if (!['query', 'variables', 'operationName'].includes(name)) Reflect.deleteProperty(asked, name);
   }
 }
 
 /**
- * Runs a query or a mutation with a context of ours. An answer to a query that becomes too large is none: each of its
- * texts would else be an error, and there may be more of those than anybody can read. What a mutation has done is told.
+ * Runs a query or a mutation with a `GraphQLContext`. If the response to a query becomes too large, it is a single
+ * error without data, because otherwise each further text would be an error, and there may be too many to read. The
+ * response to a mutation always shows what was done.
  */
-export async function executeWithin(args: ExecutionArgs): Promise<ExecutionResult> {
+export async function executeWithinBudget(args: ExecutionArgs): Promise<ExecutionResult> {
   if (getOperationAST(args.document, args.operationName)?.operation !== 'query') return await execute(args);
   const { overspent } = (args.contextValue as GraphQLContext).budget;
   try {

@@ -2,7 +2,7 @@ import { GraphQLError, Kind, valueFromASTUntyped, visit } from 'graphql';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import { builder } from './builder.ts';
 
-// Scalars check only the kind of a value. What it may be is the operation's rule, on both faces alike.
+// Scalars check only the type of a value. Its further rules are those of the operation, as in REST.
 
 builder.scalarType('DateTime', {
   description: 'An RFC 3339 time. It is returned in UTC with milliseconds, such as `2026-11-21T06:12:00.000Z`.',
@@ -12,7 +12,7 @@ builder.scalarType('DateTime', {
     return value;
   },
   parseLiteral: (ast) => {
-    // No GraphQLError: to another one graphql-js adds the type and the value.
+    // Not a GraphQLError: graphql-js adds the type and the value to the message of any other error.
     if (ast.kind !== Kind.STRING) throw new TypeError('must be a string');
     return ast.value;
   },
@@ -23,7 +23,7 @@ builder.scalarType('Metadata', {
   serialize: (value) => value,
   parseValue: (value) => value as MetadataPatch,
   parseLiteral: (ast, variables) => {
-    // It would become a text: `TRUE` is none, and no boolean either.
+    // An unquoted word such as `TRUE` is neither a string nor a boolean, but would become a string.
     visit(ast, {
       EnumValue: (node) => {
         throw new GraphQLError('must be a string in quotes, a number or a boolean', { nodes: node });

@@ -19,13 +19,13 @@ import './account.ts';
 import './api-keys.ts';
 import './tokens.ts';
 
-/** Makes the schema. Other operations and shapes than the service's own are for tests. */
+/** Builds the schema. Tests pass operations and shapes of their own, to see what is deprecated. */
 export function schemaOf(
-  ofOperations: readonly Deprecable[] = Object.values(operations),
-  ofTypes: Shapes = shapes,
+  deprecable: readonly Deprecable[] = Object.values(operations),
+  exposed: Shapes = shapes,
 ): GraphQLSchema {
-  const made = withErrors(withFreshMutations(builder.toSchema()), Object.values(operations));
-  return withDeprecations(made, ofOperations, ofTypes);
+  const built = withErrors(withFreshMutations(builder.toSchema()), Object.values(operations));
+  return withDeprecations(built, deprecable, exposed);
 }
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */

@@ -10,7 +10,7 @@ import { newTokenShape } from '../domain/tokens.ts';
 import { webhookWithSecretShape } from '../domain/webhook.ts';
 import type { Shapes } from './deprecation.ts';
 
-/** What the types are shown of, where the domain says so. The types within these come with them. */
+/** The shapes of the domain that types expose. The types nested in these are found from them. */
 export const shapes: Shapes = {
   Account: accountShape,
   Analytics: analyticsShape,

@@ -11,7 +11,7 @@ import { type ContextOptions, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import type { SubscriptionArgs } from './fan-out.ts';
 import { maxAtOnce } from './inbox.ts';
-import { asGraphQLError, forgetTheRest, refusalsOf } from './requests.ts';
+import { asGraphQLError, dropExtraParams, refusalsOf } from './requests.ts';
 import { endSession, type SocketState } from './socket-state.ts';
 
 /** What graphql-ws executes an operation with. */
@@ -89,7 +89,7 @@ export class SocketOperations {
     const refused = refusalsOf(prepared, args, budget);
     if (refused.length > 0) return refused;
     const isSubscription = operation.operation === 'subscription';
-    if (isSubscription) forgetTheRest(payload); // graphql-ws retains the payload for as long as the subscription lasts
+    if (isSubscription) dropExtraParams(payload); // graphql-ws retains it while the subscription lasts
     if (!wire.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
     return {
       ...args,

@@ -7,7 +7,7 @@ import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import { domainErrorOf } from './errors.ts';
 import { FanOut } from './fan-out.ts';
-import { executeWithin } from './requests.ts';
+import { executeWithinBudget } from './requests.ts';
 import { type Admission, type AdmissionOptions, type SocketArgs, SocketOperations } from './socket-operations.ts';
 import { SocketReports } from './socket-reports.ts';
 import { endSession, type SocketState } from './socket-state.ts';
@@ -40,7 +40,7 @@ export function protocolOptions(world: World, options: ProtocolOptions): ServerO
       return admission;
     },
 
-    execute: executeWithin,
+    execute: executeWithinBudget,
     // Its arguments are those that `onSubscribe` has returned.
     subscribe: (args) => fanOut.subscribe(args as SocketArgs),
 

@@ -12,7 +12,7 @@ export interface SocketState {
   readonly givenRequestId: string | string[] | undefined;
   /** Identifies the socket in errors and logs; most sockets never need one. */
   requestId?: string;
-  /** Closes the socket unless `connection_init` arrives. graphql-ws would retain its own timer until the socket closes. */
+  /** Closes a socket without `connection_init`. graphql-ws would retain its own timer until the socket closes. */
   greeting?: NodeJS.Timeout | undefined;
   caller?: Caller;
 }

@@ -13,7 +13,7 @@ import { type ConnectionParams, type ProtocolOptions, protocolOptions } from './
 import type { SocketState } from './socket-state.ts';
 import { closeCodes, Wire } from './wire.ts';
 
-// GraphQL over WebSocket, by the protocol graphql-transport-ws (its PROTOCOL.md is in the package graphql-ws).
+// GraphQL over WebSocket with the protocol graphql-transport-ws (see PROTOCOL.md of the package graphql-ws).
 
 /** The largest message that a client may send. */
 const maxMessageBytes = 64 * 1024;
@@ -27,8 +27,9 @@ export interface SocketOptions extends ProtocolOptions {
 }
 
 /**
- * Serves subscriptions, queries and mutations on the path `/graphql` of a server.
- * A page that may not call does not get one. The door's credential check is at `connection_init`, and every `subscribe` is charged as a request.
+ * Serves subscriptions, queries and mutations over WebSocket on the path `/graphql` of a server. Pages of origins that
+ * may not call are refused at the upgrade, credentials are checked at `connection_init`, and every `subscribe` is
+ * charged as a request.
  */
 export function attachSocket(server: Server, world: World, options: SocketOptions): { close(graceMs: number): void } {
   const { origins, unsent, timings, telemetry, problemReply, log, onError } = options;
@@ -40,19 +41,19 @@ export function attachSocket(server: Server, world: World, options: SocketOption
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     const { headers } = request;
     if (isClosing) {
-      // Somebody has to: Node has let go of it, and would wait for its end.
+      // Has to be answered: Node has handed the connection over, but waits for it to end.
       refuse(request, socket, new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 }));
     } else if (request.url?.split('?')[0] !== '/graphql') {
       refuse(request, socket, new DomainError('NOT_FOUND', 'Sockets are opened at /graphql.'));
     } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
-      // Browsers ask no preflight for a socket.
+      // Browsers send no preflight for a socket.
       refuse(request, socket, new DomainError('FORBIDDEN', 'Pages of this origin may not open sockets.'));
     } else {
       sockets.handleUpgrade(request, socket, head, (webSocket) => open(webSocket, socket, request));
     }
   };
 
-  /** Node has let go of the connection, so nobody else looks after its errors or ends it when its client does not. */
+  /** Answers and ends the connection: Node has handed it over, and neither handles its errors nor times it out. */
   function refuse({ headers, url = '' }: IncomingMessage, socket: Duplex, error: DomainError, more = {}): void {
     const requestId = requestIdOf(headers['x-request-id']);
     const [path = ''] = url.split('?');
@@ -78,7 +79,7 @@ export function attachSocket(server: Server, world: World, options: SocketOption
         protocol: socket.protocol,
         send: (message) => wire.send(message),
         close: (code = closeCodes.internal, reason = '') => wire.close(code, reason),
-        // graphql-ws takes what is read already, too, though this type does not say so.
+        // graphql-ws also takes parsed messages, though its type says otherwise.
         onMessage: (handle) => wire.listen((message) => handle(message as string).catch((error) => fail(wire, error))),
       },
       state,
@@ -104,14 +105,14 @@ export function attachSocket(server: Server, world: World, options: SocketOption
     const error =
       request.method === 'GET'
         ? new DomainError('BAD_REQUEST', `${message}.`)
-        : new DomainError('METHOD_NOT_ALLOWED', 'A socket is opened by GET.', { allow: ['GET'] });
+        : new DomainError('METHOD_NOT_ALLOWED', 'A socket is opened with GET.', { allow: ['GET'] });
     refuse(request, socket, error, { 'Sec-WebSocket-Version': '13, 8' });
   });
   return {
     close(graceMs) {
       isClosing = true;
       for (const wire of wires) wire.close(closeCodes.goingAway, 'Service restart');
-      // A client that does not answer the goodbye must not keep the server from stopping.
+      // A client that does not answer the close frame must not keep the server from stopping.
       setTimeout(() => {
         for (const wire of wires) wire.terminate();
       }, graceMs).unref();

@@ -5,7 +5,7 @@ import type { UnsentAnswers } from '../access/unsent.ts';
 import { codePoints } from '../domain/text.ts';
 import { type Asked, Inbox, type Message, type MessageHandler } from './inbox.ts';
 
-/** The close codes that the service uses beside those of graphql-transport-ws and of RFC 6455. */
+/** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
 export const closeCodes = {
   goingAway: 1012,
   tryAgain: 1013,
@@ -17,18 +17,18 @@ export const closeCodes = {
   internal: 4500,
 } as const;
 
-/** What may wait to be sent before nothing more is read: a client that takes no answers asks no questions. */
+/** With more than this unsent, reading pauses: a client that does not read responses cannot send requests. */
 const maxUnsentBytes = 1024 * 1024;
 const maxUnsentMessages = 256;
-/** RFC 6455, section 5.5: a control frame holds 125 bytes, and two of them are the code. */
+/** RFC 6455, section 5.5: a control frame has at most 125 bytes, two of which are the code. */
 const maxReasonBytes = 123;
 
-/** The longest name that a client may give to what it asks for, in characters: it is kept, and sent with each answer. */
+/** The longest id of an operation, in characters: it is retained, and sent with each response. */
 const maxIdLength = 256;
 
 /**
- * One client's WebSocket as the protocol uses it. Whatever the client does, it costs a bounded amount
- * of memory and ends: by its silence, by leaving what it was sent lying, or by being closed.
+ * One client's WebSocket as the protocol uses it. Whatever the client does, the socket uses bounded memory, and it is
+ * ended if the client no longer answers pings or no longer reads.
  */
 export class Wire {
   readonly #socket: WebSocket;
@@ -38,14 +38,14 @@ export class Wire {
   readonly #ended = new AbortController();
   readonly #inbox: Inbox;
   readonly #unsentAnswers: UnsentAnswers;
-  /** Whose socket it is, once that is known. */
+  /** The account of the socket, once it is authenticated. */
   accountId: string | undefined;
   #unsent = 0;
-  /** Who waits for room. */
+  /** Resolvers of the `room` promises. */
   #waiting: (() => void)[] = [];
   #answersPings = true;
 
-  /** @param connection what the socket speaks on */
+  /** @param connection the stream under the socket */
   constructor(
     socket: WebSocket,
     connection: Duplex,
@@ -61,7 +61,7 @@ export class Wire {
     socket.on('pong', () => {
       this.#answersPings = true;
     });
-    // A frame that breaks the rules: ws closes the socket by the code that fits.
+    // Emitted for an invalid frame: ws closes the socket with the matching code.
     socket.on('error', () => {});
     socket.once('close', () => {
       clearInterval(this.#pinging);
@@ -69,12 +69,12 @@ export class Wire {
     });
   }
 
-  /** Aborts when either side has ended it: nothing more is to be made for it. */
+  /** Aborts when either side has ended the socket: nothing more is to be computed for it. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
 
-  /** Hands on what the client sends, until the end: a socket that is closing does nothing more. */
+  /** Passes on what the client sends until the socket is ended; what arrives while it closes is ignored. */
   listen(handler: MessageHandler): void {
     this.#socket.on('message', (data) => {
       if (this.ended.aborted) return;
@@ -84,12 +84,15 @@ export class Wire {
     });
   }
 
-  /** Whether there is room for what a `subscribe` asks for, which then counts until it ends; a subscription until its client ends it. */
+  /**
+   * Whether there is room for one more operation. It then counts until it has ended, or, if it is a subscription, until
+   * its client has completed it.
+   */
   makeRoom(id: string, asked: Asked): boolean {
     return this.#inbox.makeRoom(id, asked);
   }
 
-  /** Resolves once the messages are with the operating system, or nobody waits for them any more. */
+  /** Resolves once the messages are with the operating system, or the socket is no longer open. */
   send(...messages: readonly string[]): Promise<void> {
     const socket = this.#socket;
     if (this.ended.aborted || socket.readyState !== socket.OPEN || messages.length === 0) return Promise.resolve();
@@ -97,11 +100,11 @@ export class Wire {
       if (this.#unsent === 0) this.#watch.given();
       this.#unsent += messages.length;
       const last = messages.length - 1;
-      this.#connection.cork(); // they leave together
+      this.#connection.cork(); // so that they are sent in one write
       for (const [index, message] of messages.entries()) {
         socket.send(message, (error) => {
           this.#sent();
-          if (error != null) this.#end(); // the client has gone, and `close` is on its way
+          if (error != null) this.#end(); // the client has gone, and `close` will be emitted
           if (index === last) resolve();
         });
       }
@@ -111,12 +114,12 @@ export class Wire {
     });
   }
 
-  /** Whether more is to be made for it. Else it is to wait in the log, or not to be begun: see `room`. */
+  /** Whether the client has taken enough to be sent more. While not, events wait in the log and queries do not begin. */
   get hasRoom(): boolean {
     return this.#unsent <= maxUnsentMessages && this.#socket.bufferedAmount <= maxUnsentBytes;
   }
 
-  /** Resolves when there is room for more, or nobody waits for it any more. */
+  /** Resolves when `hasRoom` holds, or the socket has ended. */
   async room(): Promise<void> {
     while (!this.hasRoom && !this.ended.aborted) {
       await new Promise<void>((resolve) => {
@@ -128,10 +131,10 @@ export class Wire {
   close(code: number, reason: string): void {
     this.#socket.close(code, withinBytes(reason, maxReasonBytes));
     this.#end();
-    this.#socket.resume(); // the client's answer is to be seen
+    this.#socket.resume(); // to read the client's close frame
   }
 
-  /** Cuts it off without a word. */
+  /** Drops the connection without a close frame. */
   terminate(): void {
     this.#socket.terminate();
   }
@@ -143,7 +146,7 @@ export class Wire {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** A message was taken: the others have their time anew, since the reader makes progress. */
+  /** A message has been sent: the reader makes progress, so the time for the others starts again. */
   #sent(): void {
     this.#unsent--;
     if (this.ended.aborted) return;
@@ -153,7 +156,7 @@ export class Wire {
     this.#admit();
   }
 
-  /** Lets those in who wait for room, one after the other: what the first makes may leave none. */
+  /** Resolves one `room` promise per turn of the loop: what the first sends may leave no room for the next. */
   #admit(): void {
     if (this.#waiting.length === 0 || !this.hasRoom) return;
     this.#waiting.shift()?.();
@@ -169,8 +172,8 @@ export class Wire {
 
   #ping(): void {
     const socket = this.#socket;
-    // A ping would wait behind what the reader has not taken, or its pong would not be read. Then it is
-    // the reader's pace that counts, and a dead one is found by that.
+    // A ping would wait behind unsent data, or its pong would not be read. A dead client is then detected as a slow
+    // reader instead.
     if (socket.bufferedAmount > 0 || socket.isPaused) return;
     if (!this.#answersPings) {
       socket.terminate();
@@ -190,11 +193,11 @@ function read(text: string): Message {
     const content = { type, id, payload };
     return typeof type === 'string' && typeof id === 'string' ? { type, id, content } : { ...none, content };
   } catch {
-    return none; // the protocol has its own answer to it
+    return none; // graphql-ws rejects it
   }
 }
 
-/** The beginning of a text that fits, without a broken character at its end. */
+/** The longest prefix of a text that fits, without a truncated character. */
 function withinBytes(text: string, bytes: number): string {
   const buffer = Buffer.from(text);
   return buffer.length <= bytes ? text : new TextDecoder().decode(buffer.subarray(0, bytes), { stream: true });

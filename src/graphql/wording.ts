@@ -2,7 +2,7 @@ import { type ASTNode, Kind } from 'graphql';
 import { statuses } from '../domain/lifecycle.ts';
 import { senders } from '../domain/messages.ts';
 
-// A visitor is also a field of a conversation.
+// Limited to these contexts, because `visitor` is also a field of a conversation.
 const quotedValue = new RegExp(
   `(?<=only as |one of .*)\`(?:${senders.join('|')})\`|\`(?:${statuses.join('|')})\``,
   'g',
@@ -10,9 +10,9 @@ const quotedValue = new RegExp(
 const quotedSort = /(?<=sort |not of )`(-?)(createdAt|lastActivityAt)`/g;
 
 /**
- * A sentence of the domain with what it quotes as it is spelt here: values of enumerations in capitals, and a page's
- * size by the argument that it was asked for with.
- * @param nodes what in the document it is about
+ * A sentence of the domain in the spelling of GraphQL: enum values in capitals, and `limit` under the name of the
+ * argument that was given.
+ * @param nodes the nodes of the document that it concerns
  */
 export function inGraphQLSpelling(sentence: string, nodes: readonly ASTNode[] | undefined): string {
   if (!sentence.includes('`')) return sentence;

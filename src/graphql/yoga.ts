@@ -4,16 +4,16 @@ import type { GraphQLContext } from './builder.ts';
 import { type GraphQLOptions, type ServerContext, useGraphQL } from './plugin.ts';
 import { schema } from './schema.ts';
 
-/** Yoga with our own plugin: all that is asked of `/graphql` over HTTP and has not gone the short way. */
+/** Yoga with our plugin: handles all requests to `/graphql` over HTTP that the fast path leaves. */
 export function createGraphQLServer(world: World, options: GraphQLOptions) {
   return createYoga<ServerContext, GraphQLContext>({
     schema,
     plugins: [useGraphQL(world, options)],
-    graphiql: false, // its page is made once: see graphiql.ts
-    healthCheckEndpoint: ' ', // it would be any URL that ends in it, and none ends in a space
-    parserAndValidationCache: false, // `documents` keeps them, for those as well who don't come this way
+    graphiql: false, // graphiql.ts serves the page
+    healthCheckEndpoint: ' ', // Yoga answers any URL that ends in it, and none ends in a space
+    parserAndValidationCache: false, // `documents` caches them, for the fast path and for sockets too
     batching: true,
-    // Each of these is done by our own plugins, on both faces alike.
+    // The service does these itself, in the same way for REST and GraphQL.
     cors: false,
     logging: false,
     maskedErrors: false,

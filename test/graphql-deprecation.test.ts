@@ -17,8 +17,8 @@ import { schemaOf } from '../src/graphql/schema.ts';
 import { shapes } from '../src/graphql/shapes.ts';
 import type { Json } from './support/client.ts';
 
-// The service's own schema, with things deprecated that are so in this file only: an operation, every input
-// that can be, and some fields of resources. The note on each says what it is.
+// The service's schema with deprecations of this test only: of an operation, of every optional input, and of some fields
+// of resources. The note of each deprecation names what is deprecated.
 
 const given = Object.values(operations).flatMap(({ name, input }) =>
   Object.entries((input as unknown as z.ZodObject).shape)
@@ -42,7 +42,7 @@ const ofOperations = Object.values(operations).map(({ name, input }) => {
   };
 });
 
-/** A shape in which the field at a path is deprecated, through whatever is around the objects on the way. */
+/** A shape in which the field at a path is deprecated, also inside nullable, read-only and array types. */
 function deprecateField<Schema extends z.ZodType>(shape: Schema, path: string, note = path): Schema {
   const [key = '', ...rest] = path.split('.');
   if (shape instanceof z.ZodNullable)
@@ -71,7 +71,7 @@ const schema = schemaOf(ofOperations, {
 
 type Part = [at: string, reason: string | null | undefined];
 
-/** Every field, argument and input field of a schema, with why it is deprecated. */
+/** Every field, argument and input field of a schema, with its deprecation reason. */
 function parts(whole: GraphQLSchema): Part[] {
   return Object.values(whole.getTypeMap()).flatMap((type) => {
     if (!isObjectType(type) && !isInterfaceType(type) && !isInputObjectType(type)) return [];
@@ -84,20 +84,20 @@ function parts(whole: GraphQLSchema): Part[] {
   });
 }
 
-/** The notes on what is deprecated in the schema, by where it is. */
+/** The notes of the deprecations in the schema, by place. */
 const notes: Readonly<Record<string, string>> = Object.fromEntries(
   parts(schema).flatMap(([at, reason]) => (reason == null ? [] : [[at, reason.slice(0, reason.indexOf('!'))]])),
 );
 const placesOf = (note: string): string[] => Object.keys(notes).filter((at) => notes[at] === note);
 
-test('a field that calls a deprecated operation is deprecated, with the date', () => {
+test('a field that calls a deprecated operation is deprecated, with both dates', () => {
   expect(placesOf('listLeads')).toEqual(['Query.leads']);
   expect(schema.getQueryType()?.getFields()['leads']?.deprecationReason).toBe(
     'listLeads! Deprecated since 2026-11-21; it may be gone from 2027-11-21 on.',
   );
 });
 
-test('a deprecated input is so wherever it can be given, under the name that it has there', () => {
+test('a deprecated input is deprecated on every field that takes it, under its name in GraphQL', () => {
   expect(placesOf('listConversations.externalId')).toEqual(['Query.conversations(externalId)']);
   expect(placesOf('listConversations.limit')).toEqual(['Query.conversations(first)']);
   expect(placesOf('listMessages.limit')).toEqual(['Conversation.messages(first)', 'Conversation.messages(last)']);
@@ -109,13 +109,13 @@ test('a deprecated input is so wherever it can be given, under the name that it 
   ]);
 });
 
-test('there is no input whose deprecation would not be seen', () => {
+test('every deprecated input that GraphQL has is deprecated in the schema', () => {
   const unseen = given.filter((note) => placesOf(note).length === 0);
-  // The order is chosen by `first` and `last` there, and a delivery is asked for by its id alone.
+  // In GraphQL `first` and `last` replace the sort of messages, and a delivery is found by its id alone.
   expect(unseen).toEqual(['listMessages.sort', 'getDelivery.webhookId']);
 });
 
-test('a deprecated field of a resource is so in its type, also deep within and in a list', () => {
+test('a deprecated field of a resource is deprecated in its type, also when nested or in a list', () => {
   const fields = Object.entries(notes).filter(([, note]) => !given.includes(note) && note !== 'listLeads');
   expect(Object.fromEntries(fields)).toEqual({
     'Conversation.subject': 'subject',
@@ -131,7 +131,7 @@ test('a deprecated field of a resource is so in its type, also deep within and i
   });
 });
 
-test('every type shows a shape of the domain, field by field, if it is not of GraphQL alone', () => {
+test('every type except connections, edges and payloads has all fields of its shape in the domain', () => {
   const shown = shownShapes(schema, shapes);
   const names = new Set(shown.map(([{ name }]) => name));
   const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
@@ -149,7 +149,7 @@ test('every type shows a shape of the domain, field by field, if it is not of Gr
   expect(missing).toEqual([]);
 });
 
-test('the schema stays valid, and tells those who ask it', () => {
+test('the schema stays valid, and introspection shows the deprecations', () => {
   expect(validateSchema(schema)).toEqual([]);
   const source = '{ __type(name: "Query") { fields(includeDeprecated: true) { name isDeprecated } } }';
   const { data } = graphqlSync({ schema, source }) as { data: Json };

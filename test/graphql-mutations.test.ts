@@ -4,7 +4,7 @@ import { startTestServer, type TestAccount, type TestServer } from './support/se
 import { RawSocket } from './support/subscribe.ts';
 import { anywhere } from './support/webhooks.ts';
 
-// The mutations of a document run one after the other, and each is answered with what is there after it.
+// The mutations of a document run one after the other, and the result of each shows the state right after it.
 
 let server: TestServer;
 let client: TestAccount;
@@ -42,8 +42,8 @@ async function bySocket(query: string): Promise<Json> {
 describe.each([
   ['over HTTP', byHttp],
   ['on a socket', bySocket],
-])('each mutation of a document shows what is there after it, %s', (_, run) => {
-  test('the conversation of a message, and its messages', async () => {
+])('each mutation of a document returns the state after it, %s', (_, run) => {
+  test('for the conversation of a message, and its messages', async () => {
     const send = (
       content: string,
     ) => `sendMessage(input: { conversationId: "${id}", content: "${content}", sender: AGENT }) {
@@ -63,7 +63,7 @@ describe.each([
     }
   });
 
-  test('the conversation of messages that were there before', async () => {
+  test('for the conversation of existing messages', async () => {
     await client.rest('POST', `/conversations/${id}/messages`, { body: { content: 'x', sender: 'agent' } });
     const update = (subject: string) => `updateConversation(input: { id: "${id}", subject: "${subject}" }) {
       conversation { messages(first: 1) { nodes { conversation { subject } } } }
@@ -73,7 +73,7 @@ describe.each([
     expect([subjectOf(data.a), subjectOf(data.b)]).toEqual(['one', 'two']);
   });
 
-  test('the conversation of a lead', async () => {
+  test('for the conversation of a lead', async () => {
     const lead = `captureLead(input: { email: "a@b.example", conversationId: "${id}" }) { lead { conversation { status } } }`;
     const data = await run(
       `mutation { a: ${lead} b: closeConversation(input: { id: "${id}" }) { eventCursor } c: ${lead} }`,
@@ -84,7 +84,7 @@ describe.each([
     ]);
   });
 
-  test('the webhook of a delivery', async () => {
+  test('for the webhook of a delivery', async () => {
     const { body } = await client.rest('POST', '/webhooks', {
       body: { url: 'http://127.0.0.1:9/', description: 'one' },
     });

@@ -3,8 +3,8 @@ import type { Json } from './support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { RawSocket, until } from './support/subscribe.ts';
 
-// A variable that may be null can stand where no null may be, if a default stands in for it when it is left out. Null
-// itself is then the client's mistake, which nothing but running the operation would tell.
+// A nullable variable may be used in a non-null position if a default replaces it when it is left out. An explicit null
+// is then a mistake of the client, which validation does not detect.
 
 let server: TestServer;
 let client: TestAccount;
@@ -65,7 +65,7 @@ const queries: [place: string, pointer: string, query: string][] = [
     'query ($x: ID = "x") { ...A } fragment A on Query { conversation(id: $x) { id } }',
   ],
   [
-    'an argument after a place that takes null',
+    'an argument, after a nullable one',
     '/id',
     'query ($x: ID = "x") { events(conversationId: $x) { nodes { id } } conversation(id: $x) { id } }',
   ],
@@ -83,7 +83,7 @@ const queries: [place: string, pointer: string, query: string][] = [
   ],
 ];
 
-describe('null for a variable is VALIDATION_FAILED on every way, if it stands for', () => {
+describe('a null variable is VALIDATION_FAILED over every transport if it is used for', () => {
   test.each(queries)('%s', async (_, pointer, query) => {
     const question = { query, variables: { x: null } };
     const answers = [
@@ -99,7 +99,7 @@ describe('null for a variable is VALIDATION_FAILED on every way, if it stands fo
     }
   });
 
-  test('a field of an input, and nothing is done', async () => {
+  test('a field of an input, and the mutation does not run', async () => {
     const question = {
       query: `mutation ($id: ID!, $x: String = "x", $y: Sender = AGENT) {
         sendMessage(input: { conversationId: $id, sender: $y, content: $x }) { eventCursor }
@@ -125,7 +125,7 @@ describe('null for a variable is VALIDATION_FAILED on every way, if it stands fo
       '/if',
       'subscription ($x: Boolean = true) { events { id sequence @include(if: $x) } }',
     ],
-  ])('%s, which is then not begun', async (_, pointer, query) => {
+  ])('%s, which does not start', async (_, pointer, query) => {
     const question = { query, variables: { x: null } };
     expect(await onSocket(question)).toMatchObject(refusal(pointer));
     const { body } = await client.post(question, { headers: { accept: 'text/event-stream' } });
@@ -133,7 +133,7 @@ describe('null for a variable is VALIDATION_FAILED on every way, if it stands fo
   });
 });
 
-test('a null is told of beside the other faults of the variables', async () => {
+test('a null is reported together with the other faults of the variables', async () => {
   const { errors } = await client.graphql(
     'query ($id: ID = "x", $first: Int) { conversation(id: $id) { messages(first: $first) { totalCount } } }',
     { id: null, first: 'one' },
@@ -141,7 +141,7 @@ test('a null is told of beside the other faults of the variables', async () => {
   expect(errors?.[0]?.extensions.errors.map(({ pointer }: Json) => pointer)).toEqual(['/id', '/limit']);
 });
 
-test('a variable that is left out is its default, and null stays right where it may be', async () => {
+test('a variable that is left out has its default, and null is accepted in a nullable position', async () => {
   const query = `query ($id: ID = "${conversationId}", $yes: Boolean = true, $first: Int = 1, $shown: Boolean) {
     conversation(id: $id) { id @include(if: $yes) messages(first: $first) { totalCount } }
     __type(name: "Sender") { enumValues(includeDeprecated: $shown) { name } }
@@ -151,13 +151,13 @@ test('a variable that is left out is its default, and null stays right where it 
   expect((await client.graphql(query, { first: null })).data).toEqual(answer);
 });
 
-test('a null that another operation of the document could not take is none of this one’s faults', async () => {
+test('a null that only another operation of the document does not accept is no fault', async () => {
   const query =
     'query A($x: ID = "x") { conversation(id: $x) { id } } query B($x: ID = "x") { events(conversationId: $x) { nodes { id } } }';
   const answer = await client.post({ query, operationName: 'B', variables: { x: null } });
   expect(answer.body).toEqual({ data: { events: { nodes: [expect.anything()] } } });
 });
 
-test('nothing of all this was an error of the server’s own', () => {
+test('none of these requests was logged as a server error', () => {
   expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
 });

@@ -12,7 +12,7 @@ afterAll(() => server.close());
 const creating = `mutation { createConversation(input: { message: { content: "hi", sender: VISITOR } }) {
   conversation { id messageCount messages { totalCount } } eventCursor } }`;
 
-test('a payload shows its resource under the write scope, and an edge of it needs its own', async () => {
+test('the write scope is enough for the resource of a payload, but not for its edges', async () => {
   const writer = await client.withScopes('conversations:write');
   const { data, errors } = await writer.graphql(creating);
   expect(data.createConversation.conversation).toMatchObject({ messageCount: 1, messages: null });
@@ -23,14 +23,14 @@ test('a payload shows its resource under the write scope, and an edge of it need
   expect(errors?.[0]?.message).toContain('conversations:read');
 });
 
-test('with both scopes the edge is there', async () => {
+test('with both scopes a payload shows the edge', async () => {
   const both = await client.withScopes('conversations:write', 'conversations:read');
   const { data, errors } = await both.graphql(creating);
   expect(errors).toBeUndefined();
   expect(data.createConversation.conversation.messages).toEqual({ totalCount: 1 });
 });
 
-test('a message’s way back to its conversation needs the read scope', async () => {
+test('the conversation of a sent message needs the read scope', async () => {
   const { body } = await client.rest('POST', '/conversations');
   const writer = await client.withScopes('conversations:write');
   const { data, errors } = await writer.graphql(
@@ -45,7 +45,7 @@ test('a message’s way back to its conversation needs the read scope', async ()
   expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['FORBIDDEN']);
 });
 
-test('a refused field is null beside its neighbours’ data', async () => {
+test('a forbidden field is null, and its siblings have their data', async () => {
   const reader = await client.withScopes('conversations:read');
   const { status, data, errors } = await reader.graphql(
     '{ account { name } conversations { totalCount } apiKeys { totalCount } }',
@@ -55,7 +55,7 @@ test('a refused field is null beside its neighbours’ data', async () => {
   expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual([[['apiKeys'], 'FORBIDDEN']]);
 });
 
-test('one failing mutation leaves the others of its document standing', async () => {
+test('a failing mutation does not affect the others of its document', async () => {
   const { data, errors } = await client.graphql(`mutation {
     one: createConversation(input: {}) { conversation { version } }
     two: createConversation(input: { status: CLOSED }) { conversation { version } }

@@ -7,7 +7,7 @@ import { conversation, deliveryWithAttempts, message, webhook } from './support/
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { RawSocket } from './support/subscribe.ts';
 
-// How many values an answer could hold is known before anything is done for it, whichever way it is asked for.
+// The number of values that a response could contain is computed before anything runs, over every transport.
 
 let server: TestServer;
 let client: TestAccount;
@@ -26,10 +26,10 @@ const many = (count: number, made: (index: number) => string): string =>
 
 const codesOf = ({ errors = [] }: Json): string[] => errors.map((error: Json) => error.extensions.code);
 
-/** Every way by which a query can come, and what it is answered. */
+/** Every way to send a query, and the response to it. */
 const ways: [name: string, ask: (query: string) => Promise<Json>][] = [
   ['POST', async (query) => (await client.post({ query })).body],
-  ['POST, with what the short way does not take', async (query) => (await client.post({ query, extensions: {} })).body],
+  ['POST, left to Yoga', async (query) => (await client.post({ query, extensions: {} })).body],
   [
     'GET',
     async (query) => {
@@ -50,41 +50,41 @@ const ways: [name: string, ask: (query: string) => Promise<Json>][] = [
   ],
 ];
 
-/** Fields of a hundred messages of each of a hundred conversations. */
+/** Selects fields of a hundred messages of each of a hundred conversations. */
 const pages = (fields: string): string =>
   `{ conversations(first: 100) { nodes { messages(first: 100) { nodes { ${fields} } } } } }`;
 
 const introspection = (fields: number, names: number): string =>
   `{ __schema { types { ...F } } } fragment F on __Type { ${many(fields, (i) => `a${i}:fields{type{...G}}`)} } fragment G on __Type { ${many(names, (i) => `b${i}:fields{name}`)} }`;
 
-/** The fields of a type and of those types, fifty times. */
+/** The fields of a type and of their types, fifty times. */
 const type = `fragment T on __Type { ${many(50, (i) => `f${i}:fields{description type{...U ofType{...U}}}`)} } fragment U on __Type { fields { description args { description } } }`;
 
 const tooLarge: [name: string, query: string][] = [
-  ['a value by many names', pages(many(101, (i) => `a${i}: sequence`))],
-  ['a value by few long names', pages(many(12, (i) => `${'a'.repeat(1_020)}${i}: sequence`))],
-  ['a text by many names', pages(`author { ${many(34, (i) => `a${i}: name`)} }`)],
-  ['a name of a type by many names', pages(many(101, (i) => `a${i}: __typename`))],
-  ['types of types', introspection(30, 100)],
-  ['types of types, as often as a document can say it', introspection(98, 160)],
-  ['one type by many names', `{ ${many(90, (i) => `t${i}: __type(name: "Query") { ...T }`)} } ${type}`],
-  ['the whole schema by many names', `{ ${many(10, (i) => `s${i}: __schema { types { ...T } }`)} } ${type}`],
+  ['one value under many aliases', pages(many(101, (i) => `a${i}: sequence`))],
+  ['one value under a few long aliases', pages(many(12, (i) => `${'a'.repeat(1_020)}${i}: sequence`))],
+  ['one text under many aliases', pages(`author { ${many(34, (i) => `a${i}: name`)} }`)],
+  ['__typename under many aliases', pages(many(101, (i) => `a${i}: __typename`))],
+  ['types of types in introspection', introspection(30, 100)],
+  ['types of types, as often as a document can select them', introspection(98, 160)],
+  ['one __type under many aliases', `{ ${many(90, (i) => `t${i}: __type(name: "Query") { ...T }`)} } ${type}`],
+  ['the whole __schema under many aliases', `{ ${many(10, (i) => `s${i}: __schema { types { ...T } }`)} } ${type}`],
 ];
 
-describe.each(ways)('asked by %s', (_, ask) => {
-  test.each(tooLarge)('more than 1,000,000 values are QUERY_TOO_COMPLEX: %s', async (_, query) => {
+describe.each(ways)('sent by %s', (_, ask) => {
+  test.each(tooLarge)('a query for more than 1,000,000 values is QUERY_TOO_COMPLEX: %s', async (_, query) => {
     const answer = await ask(query);
     expect(codesOf(answer)).toEqual(['QUERY_TOO_COMPLEX']);
     expect(answer).not.toHaveProperty('data');
   });
 
-  test('just as many are answered', async () => {
+  test('a query for fewer values is answered', async () => {
     expect(codesOf(await ask(pages(many(59, (i) => `a${i}: sequence`))))).toEqual([]);
     expect(codesOf(await ask(introspection(3, 100)))).toEqual([]);
   });
 });
 
-test('a subscription whose events would hold more is refused', async () => {
+test('a subscription whose events could each contain more than 1,000,000 values is refused', async () => {
   const socket = await new RawSocket(server.url).init(client.secret);
   const query = `subscription { conversationStarted { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { ${many(101, (i) => `a${i}: sequence`)} } } } } } } } }`;
   socket.subscribe('1', query);
@@ -100,24 +100,24 @@ describe('a subscription', () => {
   const most = 16 * 1024 - JSON.stringify(variables).length;
   const tooLong: [name: string, asked: { query: string; variables: object }][] = [
     ['text', { query: text.padEnd(most + 1), variables }],
-    ['text in other characters', { query: `${text} #`.padEnd(most / 2 + text.length, 'é'), variables }],
+    ['text of multi-byte characters', { query: `${text} #`.padEnd(most / 2 + text.length, 'é'), variables }],
     ['variables', { query: text, variables: { ...variables, other: 'x'.repeat(most) } }],
   ];
 
-  test.each(tooLong)('of more than 16 KiB is QUERY_TOO_COMPLEX: %s', async (_, asked) => {
+  test.each(tooLong)('of more than 16 KiB of text and variables is QUERY_TOO_COMPLEX: %s', async (_, asked) => {
     const socket = await new RawSocket(server.url).init(client.secret);
     socket.subscribe('most', text.padEnd(most), variables);
     socket.subscribe('more', asked.query, { ...asked.variables });
     expect(codesOf({ errors: (await socket.first('more', 'error')).payload })).toEqual(['QUERY_TOO_COMPLEX']);
     const { body } = await client.post(asked, { headers: { accept: 'text/event-stream' } });
     expect(body).toContain('"code":"QUERY_TOO_COMPLEX"');
-    // The one that is just as long as it may be goes on.
+    // The subscription of exactly 16 KiB continues.
     await client.rest('POST', '/conversations');
     expect((await socket.first('most')).type).toBe('next');
     socket.socket.terminate();
   });
 
-  test('may not be as long as queries and mutations', async () => {
+  test('has a limit of length that queries and mutations do not have', async () => {
     const socket = await new RawSocket(server.url).init(client.secret);
     const other = { other: 'x'.repeat(40_000) };
     socket.subscribe('query', '{ account { id } }'.padEnd(20_000), other);
@@ -132,19 +132,19 @@ describe('a subscription', () => {
   });
 });
 
-test('what a batch is refused of takes nothing from its others', async () => {
+test('a refused operation of a batch spends nothing of the budget of the others', async () => {
   const tooMany = { query: pages(many(101, (i) => `a${i}: sequence`)) };
   const { body } = await client.post([tooMany, { query: '{ account { id } }' }]);
   expect(body.map(codesOf)).toEqual([['QUERY_TOO_COMPLEX'], []]);
 });
 
-test('the operations of a batch share one answer', async () => {
+test('the operations of a batch share one budget of values', async () => {
   const one = { query: pages(many(60, (i) => `a${i}: sequence`)) };
   expect((await client.post([one])).body.map(codesOf)).toEqual([[]]);
   expect((await client.post([one, one])).body.map(codesOf)).toEqual([[], ['QUERY_TOO_COMPLEX']]);
 });
 
-test('what tools ask of the schema passes, ten times over', async () => {
+test('the introspection queries of tools are allowed, ten times in a batch', async () => {
   const everything = {
     specifiedByUrl: true,
     directiveIsRepeatable: true,
@@ -160,7 +160,7 @@ test('what tools ask of the schema passes, ten times over', async () => {
 
 test.each([
   [
-    'a hundred conversations with a hundred messages each, in the form of Relay',
+    'a hundred conversations with a hundred messages each, selected as Relay does',
     `{ conversations(first: 100) { pageInfo { hasNextPage endCursor } edges { cursor node { __typename ${conversation}
       messages(first: 100) { totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
         edges { cursor node { __typename ${message} conversation { __typename id } } } } } } } }`,
@@ -169,11 +169,11 @@ test.each([
     'all webhooks with a hundred deliveries each',
     `{ webhooks { nodes { ${webhook} deliveries(first: 100) { nodes { ${deliveryWithAttempts.replace('(first: 100)', '')} } } } } }`,
   ],
-])('what a page shows at once passes: %s', async (_, query) => {
+])('a full page with all its fields is allowed: %s', async (_, query) => {
   expect(codesOf((await client.post({ query })).body)).toEqual([]);
 });
 
-test('no text is longer than it counts as, besides those that are spent of 16 MiB', () => {
+test('only the texts whose exact length is limited to 16 MiB in all can have more than 320 characters', () => {
   const longer = new Set<string>();
   const collect = (name: string, part: unknown): void => {
     if (typeof part !== 'object' || part === null) return;
@@ -184,7 +184,7 @@ test('no text is longer than it counts as, besides those that are spent of 16 Mi
   expect([...longer].sort()).toEqual(['content', 'url']);
 });
 
-describe('texts of more than 16 MiB', () => {
+describe('a response with more than 16 MiB of text', () => {
   const content = 'x'.repeat(16_384);
   const query = `query ($id: ID!) { account { name } conversation(id: $id) { messages(first: 100) { nodes { ${many(300, (i) => `a${i}: content`)} } } } }`;
   const short = `query ($id: ID!) { account { name } conversation(id: $id) { messages(first: 100) { nodes { ${many(200, (i) => `a${i}: content`)} } } } }`;
@@ -194,7 +194,7 @@ describe('texts of more than 16 MiB', () => {
     }
   });
 
-  test('are one error, and no data, on every way', async () => {
+  test('is a single error without data, on the fast path and from Yoga', async () => {
     const headers = { 'x-request-id': 'the-same' };
     for (const asked of [query, short]) {
       const [plain, ...others] = [
@@ -210,13 +210,13 @@ describe('texts of more than 16 MiB', () => {
     }
   });
 
-  test('are not made twice', async () => {
+  test('is not computed a second time by Yoga', async () => {
     statements.length = 0;
     await client.post({ query: short, variables: { id } });
     expect(statements.filter((sql) => sql.includes('"content"'))).toHaveLength(1);
   });
 
-  test('leave what a mutation has done to be told of, beside others of its document or its batch', async () => {
+  test('leaves the results of mutations in the same document and in the same batch', async () => {
     const update = (subject: string, fields: string): string =>
       `updateConversation(input: { id: "${id}", subject: "${subject}" }) { conversation { ${fields} } }`;
     const texts = `messages(first: 100) { nodes { ${many(200, (i) => `a${i}: content`)} } }`;

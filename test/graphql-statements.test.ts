@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
-// How many SQL statements a query costs, whatever the number of things that it returns.
+// The number of SQL statements of a query, however many items it returns.
 
 let server: TestServer;
 let client: TestAccount;
@@ -24,16 +24,16 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** @param kept whether what was read before may still be known */
-async function readsOf(query: string, variables?: Record<string, unknown>, kept = false): Promise<string[]> {
-  if (!kept) await touchAll();
+/** @param cached whether what was read before may still be cached */
+async function readsOf(query: string, variables?: Record<string, unknown>, cached = false): Promise<string[]> {
+  if (!cached) await touchAll();
   statements.length = 0;
   const { errors } = await client.graphql(query, variables);
   expect(errors).toBeUndefined();
   return statements.filter((sql) => /\bfrom "(conversations|messages|account_totals)"|json_each/.test(sql));
 }
 
-/** Changes every conversation, so that nothing that was kept of them can be used. */
+/** Changes every conversation, so that nothing cached of them can be used. */
 async function touchAll(): Promise<void> {
   const { body } = await client.rest('GET', '/conversations?limit=100');
   const metadata = { touched: ++touched };
@@ -45,39 +45,39 @@ const page = `query ($first: Int!) {
   conversations(first: $first) { nodes { id messages(first: 3) { nodes { content } totalCount pageInfo { hasNextPage } } } }
 }`;
 
-// The versions on a first page are looked at before its rows.
-test('a page of conversations with their messages costs three statements, however long it is', async () => {
+// The versions of a first page are read before its rows.
+test('a page of conversations with their messages takes three statements, however long it is', async () => {
   expect(await readsOf(page, { first: 2 })).toHaveLength(3);
   expect(await readsOf(page, { first: 30 })).toHaveLength(3);
 });
 
-test('a page costs nothing as long as nothing was written, and as many as before when one conversation has changed', async () => {
-  for (const kept of [false, true]) await readsOf(page, { first: 30 }, kept); // what is read again is kept
+test('a page takes no statement until something is written, and then as many as before', async () => {
+  for (const cached of [false, true]) await readsOf(page, { first: 30 }, cached); // the second read fills the cache
   expect(await readsOf(page, { first: 30 }, true)).toEqual([]);
   const { body } = await client.rest('GET', '/conversations?limit=1&offset=3');
   await client.rest('PATCH', `/conversations/${body.data[0].id}`, { body: { subject: 'Changed' } });
   expect(await readsOf(page, { first: 30 }, true)).toHaveLength(3);
 });
 
-test('first and last messages of the same page are one statement', async () => {
+test('first and last messages of the same page are read in one statement', async () => {
   const query =
     '{ conversations(first: 30) { nodes { oldest: messages(first: 1) { nodes { id } } latest: messages(last: 1) { nodes { id } } } } }';
   expect(await readsOf(query)).toHaveLength(3);
 });
 
-test('the way from messages back to their conversations costs one more', async () => {
+test('the conversations of messages take one more statement', async () => {
   const query = '{ conversations(first: 30) { nodes { messages(first: 5) { nodes { conversation { subject } } } } } }';
   expect(await readsOf(query)).toHaveLength(4);
 });
 
-test('ids asked for one by one are one statement', async () => {
+test('conversations selected one by one by id are read in one statement', async () => {
   const { data } = await client.graphql('{ conversations(first: 10) { nodes { id } } }');
   const ids: string[] = data.conversations.nodes.map(({ id }: { id: string }) => id);
   const query = `{ ${ids.map((id, index) => `c${index}: conversation(id: "${id}") { subject }`).join(' ')} nodes(ids: ${JSON.stringify(ids)}) { id } }`;
   expect(await readsOf(query)).toHaveLength(1);
 });
 
-test('a total is asked of the storage only when it is selected', async () => {
+test('a total is read only if it is selected', async () => {
   expect(await readsOf('{ conversations(first: 5) { nodes { id } } }')).toHaveLength(2);
   const total = (await readsOf('{ conversations(first: 5) { nodes { id } totalCount } }')).at(-1);
   expect(total).toContain('account_totals');

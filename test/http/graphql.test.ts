@@ -38,8 +38,8 @@ async function get(parameters: string, headers: Record<string, string> = {}): Pr
 
 const codes = ({ body }: RestResponse): string[] => (body.errors ?? []).map((error: Json) => error.extensions.code);
 
-describe('GraphQL over HTTP, as the audits of graphql-http have it', () => {
-  // The address is not known yet when the tests are listed.
+describe('GraphQL over HTTP passes the audits of graphql-http', () => {
+  // The URL is not known yet when the tests are collected.
   const audits = serverAudits({
     url: 'http://service/graphql',
     fetchFn: (url: string, init: RequestInit = {}) => {
@@ -49,7 +49,7 @@ describe('GraphQL over HTTP, as the audits of graphql-http have it', () => {
     },
   });
 
-  test('there are audits', () => expect(audits.length).toBeGreaterThan(50));
+  test('the package has audits', () => expect(audits.length).toBeGreaterThan(50));
 
   test.each(audits)('$id $name', async (audit) => {
     const result = await audit.fn();
@@ -58,7 +58,7 @@ describe('GraphQL over HTTP, as the audits of graphql-http have it', () => {
   });
 });
 
-test('a subscription that is not asked for as a stream is told how to', async () => {
+test('a subscription without `Accept: text/event-stream` is BAD_REQUEST, which names the header', async () => {
   for (const headers of [asJson, asGraphQL, {}, { accept: '*/*' }]) {
     const response = await client.post({ query: 'subscription { events { id } }' }, { headers });
     expect([response.status, codes(response)]).toEqual([400, ['BAD_REQUEST']]);
@@ -81,12 +81,16 @@ describe('a request that fails as a whole', () => {
   const tokens = `{ ${'__typename '.repeat(2_001)} }`;
   const reports = `{ ${Array.from({ length: 51 }, (_, index) => `r${index}: analytics { openNow { active } }`).join(' ')} }`;
   const failing: [name: string, body: object, code: string][] = [
-    ['a fault of syntax', { query: '{' }, 'BAD_REQUEST'],
+    ['a syntax error', { query: '{' }, 'BAD_REQUEST'],
     ['an empty document', { query: '' }, 'BAD_REQUEST'],
     ['a document without an operation', { query: 'fragment A on Query { __typename }' }, 'BAD_REQUEST'],
-    ['a document of types', { query: 'type A { a: Int }' }, 'BAD_REQUEST'],
-    ['an operation name that is not there', { query: 'query A { __typename }', operationName: 'B' }, 'BAD_REQUEST'],
-    ['two operations, and no name', { query: 'query A { __typename } query B { __typename }' }, 'BAD_REQUEST'],
+    ['a document of type definitions', { query: 'type A { a: Int }' }, 'BAD_REQUEST'],
+    ['an unknown operation name', { query: 'query A { __typename }', operationName: 'B' }, 'BAD_REQUEST'],
+    [
+      'two operations without a name to choose',
+      { query: 'query A { __typename } query B { __typename }' },
+      'BAD_REQUEST',
+    ],
     ['an unknown field', { query: '{ nothing }' }, 'VALIDATION_FAILED'],
     ['an unknown type', { query: 'query ($a: Nothing) { node(id: $a) { id } }' }, 'VALIDATION_FAILED'],
     ['an unknown argument', { query: '{ account(id: 1) { id } }' }, 'VALIDATION_FAILED'],
@@ -94,14 +98,18 @@ describe('a request that fails as a whole', () => {
     ['no selection', { query: '{ account }' }, 'VALIDATION_FAILED'],
     ['a missing argument', { query: '{ conversation { id } }' }, 'VALIDATION_FAILED'],
     [
-      'fragments that go round',
+      'a cycle of fragments',
       { query: '{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }' },
       'VALIDATION_FAILED',
     ],
-    ['a fragment of itself', { query: '{ ...A } fragment A on Query { account { id } ...A }' }, 'VALIDATION_FAILED'],
-    ['fields in conflict', { query: '{ a: account { id } a: conversations { totalCount } }' }, 'VALIDATION_FAILED'],
     [
-      'introspection without end',
+      'a fragment that spreads itself',
+      { query: '{ ...A } fragment A on Query { account { id } ...A }' },
+      'VALIDATION_FAILED',
+    ],
+    ['conflicting fields', { query: '{ a: account { id } a: conversations { totalCount } }' }, 'VALIDATION_FAILED'],
+    [
+      'introspection that is too deep',
       { query: `{ __schema { types { ${'fields { type { '.repeat(5)} name ${'} }'.repeat(5)} } } }` },
       'VALIDATION_FAILED',
     ],
@@ -110,14 +118,14 @@ describe('a request that fails as a whole', () => {
       { query: 'query ($n: Int) { conversations(first: $n) { totalCount } }', variables: { n: 'x' } },
       'VALIDATION_FAILED',
     ],
-    ['a variable that is missing', { query: 'query ($id: ID!) { conversation(id: $id) { id } }' }, 'VALIDATION_FAILED'],
+    ['a missing variable', { query: 'query ($id: ID!) { conversation(id: $id) { id } }' }, 'VALIDATION_FAILED'],
     ['too many tokens', { query: tokens }, 'QUERY_TOO_COMPLEX'],
     ['too many reports', { query: reports }, 'QUERY_TOO_COMPLEX'],
     ['an unknown subscription', { query: 'subscription { nothing { id } }' }, 'VALIDATION_FAILED'],
   ];
 
   test.each(failing)('%s has one error, and the status that the client’s Accept asks for', async (_, body, code) => {
-    // Twice, since Yoga keeps documents: what comes from its cache is told in the same way.
+    // Twice, since documents are cached: the errors of a cached one are the same.
     for (const [headers, status] of [
       [asJson, 200],
       [asGraphQL, 400],
@@ -140,14 +148,14 @@ describe('a request that fails as a whole', () => {
   const unreadable: [name: string, body: unknown][] = [
     ['no query', {}],
     ['a query of null', { query: null }],
-    ['a query that is no text', { query: 5 }],
-    ['an operation name that is no text', { query: 'query A { __typename }', operationName: 5 }],
-    ['variables that are no object', { query: '{ __typename }', variables: 'x' }],
-    ['extensions that are no object', { query: '{ __typename }', extensions: [] }],
+    ['a query that is not a string', { query: 5 }],
+    ['an operation name that is not a string', { query: 'query A { __typename }', operationName: 5 }],
+    ['variables that are not an object', { query: '{ __typename }', variables: 'x' }],
+    ['extensions that are not an object', { query: '{ __typename }', extensions: [] }],
     ['an unknown field beside the query', { query: '{ __typename }', variable: {} }],
-    ['a persisted query, which nobody has stored', { extensions: { persistedQuery: { version: 1, sha256Hash: 'x' } } }],
-    ['no object', '5'],
-    ['no JSON', '{'],
+    ['a persisted query, which is not supported', { extensions: { persistedQuery: { version: 1, sha256Hash: 'x' } } }],
+    ['a body that is not an object', '5'],
+    ['a body that is not JSON', '{'],
     ['an empty batch', '[]'],
   ];
   test.each(unreadable)('%s is BAD_REQUEST with 400 for every client', async (_, body) => {
@@ -159,7 +167,7 @@ describe('a request that fails as a whole', () => {
     }
   });
 
-  test('an unknown credential is told with its status, whatever is accepted', async () => {
+  test('an unknown credential is UNAUTHENTICATED with 401, whatever the client accepts', async () => {
     for (const accept of ['application/json', 'application/graphql-response+json', '*/*', 'image/png']) {
       const headers = { accept, authorization: 'Bearer cs_unknown' };
       const response = await client.post({ query: '{ __typename }' }, { headers });
@@ -169,7 +177,7 @@ describe('a request that fails as a whole', () => {
     }
   });
 
-  test('a subscription over SSE, of which there are none, ends with a clear error', async () => {
+  test('an unknown subscription field, asked for over SSE, ends with VALIDATION_FAILED', async () => {
     const headers = { accept: 'text/event-stream' };
     const { headers: answered, body } = await client.post({ query: 'subscription { nothing }' }, { headers });
     expect(answered['content-type']).toContain('text/event-stream');
@@ -178,7 +186,7 @@ describe('a request that fails as a whole', () => {
   });
 });
 
-test('no answer is kept by anybody on its way', async () => {
+test('every response has `Cache-Control: no-store`', async () => {
   const query = '{ account { name } }';
   const cached: Json[] = [];
   for (const body of [
@@ -208,7 +216,7 @@ test('no answer is kept by anybody on its way', async () => {
   expect(cached).toEqual(cached.map(() => 'no-store'));
 });
 
-describe('what is accepted', () => {
+describe('the header Accept', () => {
   const query = 'mutation { createConversation(input: {}) { conversation { status } } }';
   const answer = { data: { createConversation: { conversation: { status: 'ACTIVE' } } } };
 
@@ -220,7 +228,7 @@ describe('what is accepted', () => {
     ';;;',
     'nonsense',
     'text/html',
-  ])('a client that accepts only %s is told in JSON what it has done', async (accept) => {
+  ])('a mutation of a client that accepts only %s is answered in JSON', async (accept) => {
     const { status, headers, body } = await send(query, undefined, { accept });
     expect(status).toBe(200);
     expect(headers['content-type']).toBe('application/json; charset=utf-8');
@@ -256,7 +264,7 @@ describe('what is accepted', () => {
     ['text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8', 'application/json'],
     ['application/json;q=0', 'application/json'],
     ['application/json;q=nonsense, application/graphql-response+json', 'application/json'],
-  ])('%s, by its weights, is answered with %s', async (accept, type) => {
+  ])('%s is answered with %s, by its weights', async (accept, type) => {
     const expected = { status: 200, type: `${type}; charset=utf-8` };
     const { status, headers } = await send('{ account { name } }', undefined, { accept });
     expect({ status, type: headers['content-type'] }).toEqual(expected);
@@ -282,7 +290,7 @@ describe('what is accepted', () => {
     ['text/html;q=0', 'application/json'],
     ['*/*', 'application/json'],
     ['text/event-stream, text/html;q=0.9', 'text/event-stream'],
-  ])('GET with %s is answered with %s: the page only who wants it most', async (accept, type) => {
+  ])('GET with %s is answered with %s: the page only if it is preferred', async (accept, type) => {
     const authorization = `Bearer ${client.secret}`;
     const url = `${server.url}/graphql?query=${encodeURIComponent('{ account { name } }')}`;
     const response = await fetch(url, { headers: { accept, authorization } });
@@ -291,7 +299,7 @@ describe('what is accepted', () => {
     expect(response.headers.get('content-type')?.split(';')[0]).toBe(type);
   });
 
-  test('a subscription is a stream also to who asks for it in capitals (RFC 9110, section 8.3.1)', async () => {
+  test('text/event-stream may be in capitals (RFC 9110, section 8.3.1)', async () => {
     const url = `${server.url}/graphql?query=${encodeURIComponent('subscription { events { id } }')}`;
     for (const accept of ['Text/Event-Stream', 'TEXT/EVENT-STREAM;q=0.9']) {
       const headers = { accept, authorization: `Bearer ${client.secret}` };
@@ -303,7 +311,7 @@ describe('what is accepted', () => {
     }
   });
 
-  test('a stream that is refused by its weight is none', async () => {
+  test('text/event-stream with weight 0 starts no stream', async () => {
     const accept = 'application/json, text/event-stream;q=0';
     const response = await send('subscription { events { id } }', undefined, { accept });
     expect([response.status, codes(response)]).toEqual([400, ['BAD_REQUEST']]);
@@ -313,7 +321,7 @@ describe('what is accepted', () => {
 describe('GET', () => {
   const encoded = (text: string): string => encodeURIComponent(text);
 
-  test('runs a query, with its variables and its name', async () => {
+  test('runs a query with variables and an operation name', async () => {
     const query = encoded('query A { nothing: __typename } query B ($id: ID!) { conversation(id: $id) { status } }');
     const variables = encoded(JSON.stringify({ id: conversation.id }));
     const { status, body } = await get(`query=${query}&variables=${variables}&operationName=B`);
@@ -324,7 +332,7 @@ describe('GET', () => {
     });
   });
 
-  test('has no body: what it asks would be passed over', async () => {
+  test('with a body is BAD_REQUEST, since the body would be ignored', async () => {
     const headers = { authorization: `Bearer ${client.secret}`, 'content-type': 'application/json' };
     const url = `${server.url}/graphql?query=${encoded('{ __typename }')}`;
     const { statusCode, body } = await request(url, {
@@ -355,16 +363,16 @@ describe('GET', () => {
   });
 
   test.each([
-    ['nothing', ''],
+    ['no parameters', ''],
     ['an empty query', 'query='],
-    ['variables that are no JSON', 'query=%7B__typename%7D&variables=%7B'],
-    ['variables that are no object', 'query=%7B__typename%7D&variables=%5B%5D'],
-    ['extensions that are no JSON', 'query=%7B__typename%7D&extensions=x'],
-    ['a query twice', 'query=%7B__typename%7D&query=%7Baccount%7Bid%7D%7D'],
-    ['a parameter that is mistyped', 'query=%7B__typename%7D&variable=%7B%7D'],
+    ['variables that are not JSON', 'query=%7B__typename%7D&variables=%7B'],
+    ['variables that are not an object', 'query=%7B__typename%7D&variables=%5B%5D'],
+    ['extensions that are not JSON', 'query=%7B__typename%7D&extensions=x'],
+    ['two queries', 'query=%7B__typename%7D&query=%7Baccount%7Bid%7D%7D'],
+    ['an unknown parameter', 'query=%7B__typename%7D&variable=%7B%7D'],
     ['__proto__', 'query=%7B__typename%7D&__proto__=x'],
     ['a query that is not UTF-8', 'query=%7Bconversations(externalId:%22%FF%22)%7BtotalCount%7D%7D'],
-    ['variables in a broken encoding', 'query=%7B__typename%7D&variables=%7B%22a%22:%22100%%22%7D'],
+    ['variables with broken percent-encoding', 'query=%7B__typename%7D&variables=%7B%22a%22:%22100%%22%7D'],
     ['a name that is not UTF-8', 'query=%7B__typename%7D&%FF=x'],
   ])('with %s is BAD_REQUEST', async (_, parameters) => {
     const response = await get(parameters);
@@ -385,7 +393,7 @@ describe('other media types than JSON', () => {
     ],
     ['application/graphql', 'mutation { createConversation(input: {}) { eventCursor } }'],
     ['text/plain', '{"query":"mutation { createConversation(input: {}) { eventCursor } }"}'],
-  ])('%s, which a page could send without a preflight, runs nothing', async (type, body) => {
+  ])('%s is UNSUPPORTED_MEDIA_TYPE, and nothing runs', async (type, body) => {
     const before = (await client.graphql('{ conversations { totalCount } }')).data;
     const response = await client.post(body, { headers: { 'content-type': type } });
     expect(response.status).toBe(415);
@@ -397,7 +405,7 @@ describe('other media types than JSON', () => {
 describe('a batch', () => {
   const batch = (count: number): object[] => Array.from({ length: count }, () => ({ query: '{ __typename }' }));
 
-  test('of ten operations is answered in order, and costs ten requests', async () => {
+  test('of ten operations is answered in order, and is charged as ten requests', async () => {
     const operations = batch(10).map((_, index) => ({ query: `{ n${index}: __typename }` }));
     const before = Number((await client.rest('GET', '/account')).headers['x-ratelimit-remaining']);
     const { status, headers, body } = await client.post(operations);
@@ -415,7 +423,7 @@ describe('a batch', () => {
     expect((await client.graphql('{ conversations { totalCount } }')).data).toEqual(before);
   });
 
-  test('with junk in it: each part has its own answer, and the others theirs', async () => {
+  test('with invalid entries: each has its own error, and the others their results', async () => {
     const junk = [1, null, 'x', true, [], [[]], {}, { query: '{' }, { query: '{ nothing }' }];
     const response = await client.post([{ query: '{ account { name } }' }, ...junk]);
     expect(response.status).toBe(200);
@@ -430,8 +438,8 @@ describe('a batch', () => {
 
   test.each([
     ['that cannot be parsed', { query: '{' }],
-    ['that cannot be told', { query: '{ __typename }', operationName: 'A' }],
-  ])('with an operation %s: the others have their answers', async (_, bad) => {
+    ['that is not in its document', { query: '{ __typename }', operationName: 'A' }],
+  ])('with an operation %s: the others have their results', async (_, bad) => {
     for (const headers of [asJson, asGraphQL]) {
       const response = await client.post([bad, ...batch(1)], { headers });
       expect([response.status, response.body]).toEqual([
@@ -448,7 +456,7 @@ describe('a batch', () => {
     expect((await client.post(batch(1))).body).toEqual([{ data: { __typename: 'Query' } }]);
   });
 
-  test('that is nested, or deep, is no batch of batches', async () => {
+  test('that contains a batch, however deeply nested, is BAD_REQUEST for that entry', async () => {
     const response = await client.post(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
     expect(response.body).toEqual([
       { errors: [expect.objectContaining({ extensions: expect.objectContaining({ code: 'BAD_REQUEST' }) })] },
@@ -468,12 +476,12 @@ describe('the size of a query', () => {
     expect(response.status).toBe(200);
   };
 
-  /** Twelve levels, or thirteen: a conversation, its messages, their conversation … */
+  /** Twelve or thirteen levels: a conversation, its messages, their conversation … */
   const round = (inner: string): string => `messages(first: 1) { nodes { conversation { ${inner} } } }`;
   const twelve = round(round(round('messages(first: 1) { totalCount }')));
   const thirteen = round(round(round('messages(first: 1) { nodes { id } }')));
   const wrappings: [name: string, wrap: (inner: string) => string][] = [
-    ['plainly', (inner) => `query ($id: ID!) { conversation(id: $id) { ${inner} } }`],
+    ['as it is', (inner) => `query ($id: ID!) { conversation(id: $id) { ${inner} } }`],
     [
       'with shallow fields around it',
       (inner) => `query ($id: ID!) { before: __typename conversation(id: $id) { id ${inner} status } account { id } }`,
@@ -498,13 +506,13 @@ describe('the size of a query', () => {
     await refused(wrap(thirteen), { id: conversation.id });
   });
 
-  test('a deep operation that is not run does not count', async () => {
+  test('the depth of an operation that is not run does not count', async () => {
     const query = `query A { account { name } } query B { conversation(id: "x") { ${thirteen} } }`;
     expect((await client.post({ query, operationName: 'A' })).body).toEqual({ data: { account: { name: 'test' } } });
     expect(codes(await client.post({ query, operationName: 'B' }))).toEqual(['QUERY_TOO_COMPLEX']);
   });
 
-  test('introspection has its own depth: the standard query passes, with all that it can ask', async () => {
+  test('introspection has its own limit of depth: the standard query with all its options is allowed', async () => {
     await allowed(getIntrospectionQuery());
     await allowed(
       getIntrospectionQuery({
@@ -522,9 +530,9 @@ describe('the size of a query', () => {
   const aliased = (count: number, field: string): string =>
     Array.from({ length: count }, (_, index) => `a${index}: ${field}`).join(' ');
   const tooMany: [name: string, query: string, variables?: object][] = [
-    ['by literals', `{ ${page('first: 100', 'conversation { messages(first: 100) { nodes { id } } }')} }`],
+    ['by literal page sizes', `{ ${page('first: 100', 'conversation { messages(first: 100) { nodes { id } } }')} }`],
     [
-      'by the last of each',
+      'by `last`',
       '{ conversations(first: 100) { nodes { messages(last: 100) { nodes { conversation { messages(last: 100) { nodes { id } } } } } } } }',
     ],
     [
@@ -550,22 +558,29 @@ describe('the size of a query', () => {
     ],
     ['by aliases', `{ ${aliased(10, page('first: 100', 'id'))} }`],
     [
-      'by a fragment used often',
+      'by a fragment that is spread often',
       `{ ${aliased(10, 'conversations(first: 100) { ...A }')} } fragment A on ConversationConnection { nodes { messages(first: 100) { nodes { id } } } }`,
     ],
-    ['by a list of ids', 'query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids: Array(100_001).fill('x') }],
+    [
+      'by a list of ids for `nodes`',
+      'query ($ids: [ID!]!) { nodes(ids: $ids) { id } }',
+      { ids: Array(100_001).fill('x') },
+    ],
     [
       'in a mutation',
       `mutation { createConversation(input: {}) { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { id } } } } } } } } } } }`,
     ],
   ];
-  test.each(tooMany)('more than 100,000 objects by the page sizes are refused: %s', async (_, query, variables) => {
-    const before = (await client.graphql('{ conversations { totalCount } }')).data;
-    await refused(query, variables);
-    expect((await client.graphql('{ conversations { totalCount } }')).data).toEqual(before);
-  });
+  test.each(tooMany)(
+    'a query for more than 100,000 objects by its page sizes is refused: %s',
+    async (_, query, variables) => {
+      const before = (await client.graphql('{ conversations { totalCount } }')).data;
+      await refused(query, variables);
+      expect((await client.graphql('{ conversations { totalCount } }')).data).toEqual(before);
+    },
+  );
 
-  test('what can return fewer is not', async () => {
+  test('a query for fewer objects is allowed', async () => {
     await allowed(`{ ${page('first: 100', 'id conversation { id }')} }`);
     await allowed(
       `query ($n: Int = 100) { ${page('first: $n', 'conversation { messages(first: $n) { nodes { id } } }')} }`,
@@ -574,7 +589,7 @@ describe('the size of a query', () => {
     await allowed(`{ ${aliased(9, page('first: 100', 'id'))} }`);
   });
 
-  test('an edge counts as its node, and a page of which no item is asked for as one object', async () => {
+  test('an edge and its node count as one object, and so does a page without its items', async () => {
     const withEdges =
       '{ edges { cursor node { messages(first: 100) { pageInfo { hasNextPage } edges { node { id } } } } } }';
     await allowed(`{ ${aliased(9, `conversations(first: 100) ${withEdges}`)} }`);
@@ -590,7 +605,7 @@ describe('the size of a query', () => {
     await refused(`{ ${names(667)} }`);
   });
 
-  // Each of these doubles with each line if it is walked as it is written.
+  // Documents whose cost would multiply with their length if each selection were visited as written.
   const chain = (count: number, link: (index: number) => string): string =>
     Array.from({ length: count }, (_, index) => link(index)).join(' ');
   const bombs: [name: string, query: string][] = [
@@ -606,8 +621,8 @@ describe('the size of a query', () => {
       'fragments that double under one name',
       `{ conversations { nodes { ...F0 } } } ${chain(40, (i) => `fragment F${i} on Conversation { messages { nodes { conversation { ...F${i + 1} } } } messages { nodes { conversation { ...F${i + 1} } } } }`)} fragment F40 on Conversation { id }`,
     ],
-    ['one field very often', `{ ${'account { id } '.repeat(490)} }`],
-    ['one list very often', `{ conversations { ${'nodes { id } '.repeat(490)} } }`],
+    ['one field repeated', `{ ${'account { id } '.repeat(490)} }`],
+    ['one list repeated', `{ conversations { ${'nodes { id } '.repeat(490)} } }`],
     [
       'introspection that multiplies',
       `{ __schema { types { ${'possibleTypes { interfaces { '.repeat(6)} name ${'} }'.repeat(6)} } } }`,
@@ -622,7 +637,7 @@ describe('the size of a query', () => {
     ['a long name', `{ ${'a'.repeat(1_000_000)} }`],
     ['a long comment', `{ nothing } #${'a'.repeat(1_000_000)}`],
   ];
-  test.each(bombs)('a bomb is refused soon: %s', async (_, query) => {
+  test.each(bombs)('a bomb is refused quickly: %s', async (_, query) => {
     const started = performance.now();
     const response = await send(query);
     expect(['QUERY_TOO_COMPLEX', 'VALIDATION_FAILED']).toContain(codes(response)[0]);
@@ -632,7 +647,7 @@ describe('the size of a query', () => {
 });
 
 describe('partial results', () => {
-  test('a field that is FORBIDDEN is null beside its neighbours', async () => {
+  test('a field that is FORBIDDEN is null, and its siblings have their data', async () => {
     const reader = await client.withScopes('conversations:read');
     for (const headers of [asJson, asGraphQL]) {
       const response = await reader.post(
@@ -656,7 +671,7 @@ describe('partial results', () => {
     }
   });
 
-  test('an unknown id is null and NOT_FOUND beside its neighbours', async () => {
+  test('an unknown id is null with NOT_FOUND, and its siblings have their data', async () => {
     const query = `{ found: conversation(id: "${conversation.id}") { id } lost: conversation(id: "conv_x") { id } }`;
     const response = await send(query);
     expect(response.status).toBe(200);
@@ -664,7 +679,7 @@ describe('partial results', () => {
     expect(response.body.errors).toMatchObject([{ path: ['lost'], extensions: { code: 'NOT_FOUND' } }]);
   });
 
-  test('one mutation of several can fail, and the others are done', async () => {
+  test('one of several mutations can fail, and the others are run', async () => {
     const { data, errors } = await client.graphql(`mutation {
       a: createConversation(input: {subject: "a"}) { conversation { subject } }
       b: createConversation(input: {subject: ""  status: CLOSED}) { conversation { subject } }
@@ -674,7 +689,7 @@ describe('partial results', () => {
     expect(errors).toMatchObject([{ path: ['b'], extensions: { code: 'INVALID_TRANSITION' } }]);
   });
 
-  test('a nested field that is refused is null in its place', async () => {
+  test('a nested field that fails is null, and the rest of its object is returned', async () => {
     const { data, errors } = await client.graphql(
       `{ conversation(id: "${conversation.id}") { id good: messages(first: 1) { totalCount } bad: messages(first: 0) { totalCount } } }`,
     );
@@ -685,23 +700,23 @@ describe('partial results', () => {
   });
 });
 
-describe('what is wrong is told in the names of the schema', () => {
+describe('error messages use the names of the schema, for', () => {
   const update = (input: string): string =>
     `mutation { updateConversation(input: { id: "${conversation.id}", ${input} }) { eventCursor } }`;
-  const told = async (query: string): Promise<Json> => {
+  const messagesFor = async (query: string): Promise<Json> => {
     const [{ message, extensions }] = (await send(query)).body.errors;
     return [message, ...(extensions.errors ?? []).map(({ detail }: Json) => detail)];
   };
 
   test('a status', async () => {
     const detail = 'must be one of `ACTIVE`, `CLOSED`, `PENDING`';
-    expect(await told(update('status: null'))).toEqual([`\`status\` ${detail}.`, detail]);
-    expect(await told('mutation { createConversation(input: { status: CLOSED }) { eventCursor } }')).toEqual([
+    expect(await messagesFor(update('status: null'))).toEqual([`\`status\` ${detail}.`, detail]);
+    expect(await messagesFor('mutation { createConversation(input: { status: CLOSED }) { eventCursor } }')).toEqual([
       expect.stringContaining('`ACTIVE` or `PENDING`'),
     ]);
   });
 
-  test('a field that is named like a value of an enumeration, which it is not', async () => {
+  test('a field with the name of an enum value', async () => {
     const query =
       'mutation ($visitor: VisitorInput) { createConversation(input: { visitor: $visitor }) { eventCursor } }';
     const { body } = await client.post({ query, variables: { visitor: 'Ada' } });
@@ -710,9 +725,9 @@ describe('what is wrong is told in the names of the schema', () => {
 
   test('the size of a page', async () => {
     const detail = 'must be between 1 and 100';
-    expect(await told('{ conversations(first: 0) { totalCount } }')).toEqual([`\`first\` ${detail}.`, detail]);
+    expect(await messagesFor('{ conversations(first: 0) { totalCount } }')).toEqual([`\`first\` ${detail}.`, detail]);
     const messages = `{ conversation(id: "${conversation.id}") { messages(last: 101) { totalCount } } }`;
-    expect(await told(messages)).toEqual([`\`last\` ${detail}.`, detail]);
+    expect(await messagesFor(messages)).toEqual([`\`last\` ${detail}.`, detail]);
   });
 
   test('the size of a page in a variable', async () => {
@@ -750,10 +765,9 @@ describe('what is wrong is told in the names of the schema', () => {
     const { data } = await client.graphql('{ conversations(first: 1, sort: CREATED_AT_ASC) { edges { cursor } } }');
     const [{ cursor }] = data.conversations.edges;
     const detail = 'is a cursor of the sort `CREATED_AT_ASC`, not of `LAST_ACTIVITY_AT_DESC`';
-    expect(await told(`{ conversations(after: "${cursor}", sort: LAST_ACTIVITY_AT_DESC) { totalCount } }`)).toEqual([
-      `\`after\` ${detail}.`,
-      detail,
-    ]);
+    expect(
+      await messagesFor(`{ conversations(after: "${cursor}", sort: LAST_ACTIVITY_AT_DESC) { totalCount } }`),
+    ).toEqual([`\`after\` ${detail}.`, detail]);
   });
 
   test('the sender that a token is bound to', async () => {
@@ -765,13 +779,13 @@ describe('what is wrong is told in the names of the schema', () => {
     expect(errors).toMatchObject([{ message: 'This token may send only as `VISITOR`.' }]);
   });
 
-  test('a time that is no text', async () => {
-    const [message, detail] = await told('{ conversations(createdAfter: 5) { totalCount } }');
+  test('a time that is not a string', async () => {
+    const [message, detail] = await messagesFor('{ conversations(createdAfter: 5) { totalCount } }');
     expect(message).toContain('DateTime');
     expect(detail).toContain('must be a string');
   });
 
-  test('an argument that there is not', async () => {
+  test('an unknown argument', async () => {
     const { errors } = (await send('{ conversations(statu: ACTIVE) { totalCount } }')).body;
     expect(errors).toMatchObject([
       { extensions: { errors: [{ pointer: '/statu', detail: expect.stringContaining('"status"') }] } },
@@ -802,7 +816,7 @@ describe('node and nodes', () => {
     ];
   };
 
-  test('find what there is by its id alone', async () => {
+  test('find objects by their ids alone', async () => {
     const [{ id: messageId }] = conversation.messages;
     const { data, errors } = await client.graphql(
       'query ($ids: [ID!]!) { nodes(ids: $ids) { __typename id ... on Conversation { status } ... on Message { content } } }',
@@ -817,7 +831,7 @@ describe('node and nodes', () => {
     ]);
   });
 
-  test('are null, without an error, for what there is not, is another’s, has no node, or is no id', async () => {
+  test('are null, without an error, for ids that are unknown, of another account, of a type that is not a node, or invalid', async () => {
     const ids = await strangers();
     const { data, errors } = await client.graphql('query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids });
     expect(errors).toBeUndefined();
@@ -829,13 +843,13 @@ describe('node and nodes', () => {
     }
   });
 
-  test('one id that names nothing takes nothing from the others', async () => {
+  test('return the other objects even if some ids are unknown', async () => {
     const ids = (await strangers()).flatMap((id) => [id, conversation.id]);
     const { data } = await client.graphql('query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids });
     expect(data.nodes).toEqual(ids.map((id) => (id === conversation.id ? { id } : null)));
   });
 
-  test('take a hundred ids, and no more', async () => {
+  test('accept at most a hundred ids', async () => {
     const query = 'query ($ids: [ID!]!) { nodes(ids: $ids) { id } account { name } }';
     expect((await client.graphql(query, { ids: Array(100).fill('x') })).data.nodes).toHaveLength(100);
     const { data, errors } = await client.graphql(query, { ids: Array(101).fill('x') });
@@ -846,7 +860,7 @@ describe('node and nodes', () => {
   });
 });
 
-describe('an error that nobody meant to give', () => {
+describe('an unexpected error', () => {
   let broken: TestServer;
   let owner: TestAccount;
   let id: string;
@@ -857,7 +871,7 @@ describe('an error that nobody meant to give', () => {
     ({ id } = (
       await owner.rest('POST', '/conversations', { body: { message: { content: 'x', sender: 'agent' } } })
     ).body);
-    // Somebody has been at the database: no reading of messages can succeed.
+    // The table of messages is missing, so every read of messages fails.
     const database = new Database(broken.databasePath);
     database.exec('ALTER TABLE messages RENAME TO elsewhere');
     database.close();
@@ -866,7 +880,7 @@ describe('an error that nobody meant to give', () => {
 
   const inside = /elsewhere|no such|messages\b(?! )|sqlite|select|\.ts\b|node_modules|\n\s+at /i;
 
-  test('is INTERNAL in GraphQL beside what could be answered, and says nothing of its cause', async () => {
+  test('is INTERNAL in GraphQL beside the data of other fields, and does not reveal its cause', async () => {
     const query = `{ conversation(id: "${id}") { id messages { nodes { id } } } account { name } }`;
     const { status, headers, body } = await owner.post({ query });
     expect(status).toBe(200);
@@ -878,14 +892,14 @@ describe('an error that nobody meant to give', () => {
     expect(message).not.toMatch(inside);
   });
 
-  test('is INTERNAL in REST, and says nothing of its cause', async () => {
+  test('is INTERNAL in REST, and does not reveal its cause', async () => {
     const { status, headers, body } = await owner.rest('GET', `/conversations/${id}`);
     expect(status).toBe(500);
     expect(body).toMatchObject({ code: 'INTERNAL', requestId: headers['x-request-id'] });
     expect(body.detail).not.toMatch(inside);
   });
 
-  test('is in the log under the request’s id', async () => {
+  test('is logged with the request id', async () => {
     for (const answer of [
       await owner.rest('GET', `/conversations/${id}`),
       await owner.post({ query: `{ conversation(id: "${id}") { messages { nodes { id } } } }` }),
@@ -898,6 +912,6 @@ describe('an error that nobody meant to give', () => {
   });
 });
 
-test('nothing else of all this was an error of the server’s own', () => {
+test('none of the other requests was logged as a server error', () => {
   expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
 });

@@ -11,7 +11,7 @@ const { metafile } = await build({
   absWorkingDir: import.meta.dirname,
   entryPoints: [
     'src/main.js',
-    'src/delivery/posting.ts',
+    'src/delivery/webhook-client-thread.ts',
     'src/graphql/graphiql-page.ts',
     'src/storage/sqlite/checkpoint.ts',
     'src/storage/sqlite/long-works.ts',

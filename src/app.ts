@@ -16,8 +16,8 @@ import { Turnstile } from './access/turnstile.ts';
 import { UnsentAnswers } from './access/unsent.ts';
 import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
 import { LiveLog } from './delivery/live.ts';
-import { PostOffice } from './delivery/post-office.ts';
-import { WebhookSender } from './delivery/webhooks.ts';
+import { ThreadedWebhookClient } from './delivery/threaded-webhook-client.ts';
+import { WebhookSender } from './delivery/webhook-sender.ts';
 import { finishErasures } from './domain/conversations.ts';
 import { DomainError, internal } from './domain/errors.ts';
 import { createIds } from './domain/ids.ts';
@@ -125,13 +125,20 @@ export function buildApp(options: AppOptions): App {
     limiter,
     webhookTargets: webhookTargets(webhookPolicy),
   };
-  const post = new PostOffice({
+  const webhookClient = new ThreadedWebhookClient({
     policy: webhookPolicy,
     connectMs: timings.webhookConnectMs,
     totalMs: timings.webhookTotalMs,
     nameServers: options.nameServers,
   });
-  const webhooks = new WebhookSender({ storage, clock, ids: world.ids, post, log, telemetry: metrics });
+  const webhooks = new WebhookSender({
+    storage,
+    clock,
+    ids: world.ids,
+    client: webhookClient,
+    log,
+    telemetry: metrics,
+  });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
   const turnstile = new Turnstile({
     storage,

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { secrets } from '../access/secrets.ts';
-import { PostOffice } from '../delivery/post-office.ts';
+import { ThreadedWebhookClient } from '../delivery/threaded-webhook-client.ts';
 import { eventTypes, type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from './clock.ts';
 import { askingFiles, OperatorError } from './errors.ts';
@@ -104,14 +104,14 @@ function forwarder(url: string, { secret: given }: ListenOptions) {
   const secret = given ?? secrets.generateSigningSecret();
   if (given === undefined) console.error(`Each event is signed with ${secret}`);
   const policy = { allowHttp: true, allowPrivate: true };
-  const post = new PostOffice({ policy, connectMs: attemptMs, totalMs: attemptMs });
+  const client = new ThreadedWebhookClient({ policy, connectMs: attemptMs, totalMs: attemptMs });
   return {
     async send(event: LogEvent): Promise<string> {
-      const letter = { url, id: event.id, sentMs: systemClock.now(), body: event.json, secrets: [secret] };
-      const { status, error } = await post.send(letter);
+      const request = { url, id: event.id, sentMs: systemClock.now(), body: event.json, secrets: [secret] };
+      const { status, error } = await client.send(request);
       return [status, error].filter((part) => part !== null).join(' ');
     },
-    close: () => post.close(),
+    close: () => client.close(),
   };
 }
 

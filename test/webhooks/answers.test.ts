@@ -95,13 +95,13 @@ describe('the answer', () => {
     const { delivery, attempt } = await answered({ status: 200, headers: { 'x-huge': 'x'.repeat(64 * 1024) } });
     expect(delivery.status).toBe('pending');
     expect(attempt).toMatchObject({ responseStatus: null, responseBody: null });
-    expect(attempt.error).toBe('The answer’s headers are too large.');
+    expect(attempt.error).toBe('The response headers are too large.');
   });
 
   test('that never comes is given up after the time for an attempt, which is said', async () => {
     const { delivery, attempt } = await answered({ instead: 'hang' });
     expect(delivery.status).toBe('pending');
-    expect(attempt).toMatchObject({ responseStatus: null, responseBody: null, error: 'No answer within 1 s.' });
+    expect(attempt).toMatchObject({ responseStatus: null, responseBody: null, error: 'No response within 1 s.' });
     expect(attempt.durationMs).toBeGreaterThanOrEqual(990);
     expect(attempt.durationMs).toBeLessThan(3_000);
   });
@@ -109,7 +109,7 @@ describe('the answer', () => {
   test('whose body never ends is given up after that time, too', async () => {
     const { delivery, attempt } = await answered({ status: 503, instead: 'stall', body: 'wait' });
     expect(delivery.status).toBe('pending');
-    expect(attempt).toMatchObject({ responseStatus: 503, responseBody: 'wait', error: 'The answer broke off.' });
+    expect(attempt).toMatchObject({ responseStatus: 503, responseBody: 'wait', error: 'The response was cut off.' });
     expect(attempt.durationMs).toBeLessThan(3_000);
   });
 
@@ -119,14 +119,14 @@ describe('the answer', () => {
   ])('%d that breaks off half way through its body counts by its status', async (status, expected) => {
     const { delivery, attempt } = await answered({ status, instead: 'cut', body: 'half' });
     expect(delivery.status).toBe(expected);
-    expect(attempt).toMatchObject({ responseStatus: status, responseBody: 'half', error: 'The answer broke off.' });
+    expect(attempt).toMatchObject({ responseStatus: status, responseBody: 'half', error: 'The response was cut off.' });
   });
 
   test('that is none, as the connection ends before it, is a failure that says so', async () => {
     const { delivery, attempt } = await answered({ instead: 'close' });
     expect(delivery.status).toBe('pending');
     expect(attempt).toMatchObject({ responseStatus: null, responseBody: null });
-    expect(attempt.error).toMatch(/^The connection was (closed|reset) before an answer\.$/);
+    expect(attempt.error).toMatch(/^The connection was (closed|reset) before a response\.$/);
   });
 
   test('that is no HTTP is a failure that can be read', async () => {
@@ -138,7 +138,7 @@ describe('the answer', () => {
     await startConversation(scene.client);
     const { attempts } = await scene.attempted(body.id, 1);
     babble.close();
-    expect(attempts[0]).toMatchObject({ responseStatus: null, error: 'The answer is not HTTP.' });
+    expect(attempts[0]).toMatchObject({ responseStatus: null, error: 'The response is not valid HTTP.' });
   });
 });
 
@@ -161,8 +161,8 @@ describe('a receiver', () => {
   });
 
   test('whose name is not known, or cannot be looked up, is named as such', async () => {
-    expect((await attemptAt('https://nowhere.example.com')).error).toBe('The name of the host is not known.');
-    expect((await attemptAt('https://slow.example.com')).error).toBe('The name of the host could not be looked up.');
+    expect((await attemptAt('https://nowhere.example.com')).error).toBe('The host name does not exist.');
+    expect((await attemptAt('https://slow.example.com')).error).toBe('The host name could not be looked up.');
   });
 
   test('whose certificate nobody vouches for is sent nothing', async () => {

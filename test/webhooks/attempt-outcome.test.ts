@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { applyOutcome } from '../../src/delivery/attempt-outcome.ts';
 import { retryAfterMs, waitMs } from '../../src/delivery/schedule.ts';
-import { settle } from '../../src/delivery/settle.ts';
 import { deliveryView, type StoredDelivery, startedAnew } from '../../src/domain/delivery.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../src/domain/webhook.ts';
@@ -143,7 +143,7 @@ test('a delivery and its webhook live by the contract, whatever its receiver ans
         } else if (expected === 'pending' && reason === null) {
           const { status, retryAfterMs } = one;
           const outcome = { status, body: null, error: null, durationMs: 1, retryAfterMs };
-          const after = settle({ delivery, webhook }, outcome, { now, random: one.random });
+          const after = applyOutcome({ delivery, webhook }, outcome, { now, random: one.random });
           attempts++;
           if (one.status !== null && one.status >= 200 && one.status < 300) {
             [expected, failingSinceMs] = ['succeeded', null];

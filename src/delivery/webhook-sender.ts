@@ -7,10 +7,10 @@ import type { ClaimedDelivery, Clock, ReleasedDelivery, Storage, Telemetry, Tran
 import { timestamp } from '../domain/time.ts';
 import { childTraceparent, traceIdOf } from '../domain/trace.ts';
 import { type StoredWebhook, signingSecrets } from '../domain/webhook.ts';
+import { applyOutcome, failedWithoutEvent, isSuccess, rescheduled } from './attempt-outcome.ts';
 import { Lanes, type Turn } from './lanes.ts';
-import type { Letter } from './letter.ts';
-import type { PostOffice } from './post-office.ts';
-import { givenBack, isSuccess, settle, withoutEvent } from './settle.ts';
+import type { ThreadedWebhookClient } from './threaded-webhook-client.ts';
+import type { WebhookRequest } from './webhook-request.ts';
 
 /** How often it looks for what nobody has told it of: what another process planned, or held when it died. */
 const lookMs = 5_000;
@@ -27,7 +27,7 @@ export interface WebhookSenderOptions {
   readonly storage: Storage;
   readonly clock: Clock;
   readonly ids: Ids;
-  readonly post: PostOffice;
+  readonly client: ThreadedWebhookClient;
   readonly log: Logger;
   readonly telemetry: Pick<Telemetry, 'attempted'>;
 }
@@ -138,11 +138,11 @@ export class WebhookSender {
     clearTimeout(this.#alarm);
     const timer = setTimeout(() => {
       this.#giveUp.abort();
-      this.#options.post.giveUp();
+      this.#options.client.giveUp();
     }, graceMs);
     while (this.#running.size > 0) await Promise.all(this.#running);
     clearTimeout(timer);
-    await this.#options.post.close();
+    await this.#options.client.close();
   }
 
   #lookSoon(): void {
@@ -214,11 +214,12 @@ export class WebhookSender {
 
   /** Makes one attempt. Never rejects. @returns what is to be recorded of it */
   async #try({ claimed: { delivery, webhook }, body }: Begun): Promise<Tried> {
-    if (body === undefined) return { change: (now, current) => ({ delivery: withoutEvent(current.delivery, now) }) };
-    const { clock, post, ids, log, telemetry } = this.#options;
+    if (body === undefined)
+      return { change: (now, current) => ({ delivery: failedWithoutEvent(current.delivery, now) }) };
+    const { clock, client, ids, log, telemetry } = this.#options;
     const startedMs = clock.now();
     const trace = traceOf(delivery);
-    const letter: Letter = {
+    const request: WebhookRequest = {
       url: webhook.url,
       id: delivery.eventId,
       sentMs: startedMs,
@@ -226,13 +227,13 @@ export class WebhookSender {
       secrets: signingSecrets(webhook.secrets, startedMs).map(({ secret }) => secret),
       traceparent: trace?.traceparent,
     };
-    const outcome = await post.send(letter);
+    const outcome = await client.send(request);
     if (outcome.status === null && this.#giveUp.signal.aborted) {
-      return { change: (now, current) => ({ delivery: givenBack(current.delivery, now) }) };
+      return { change: (now, current) => ({ delivery: rescheduled(current.delivery, now) }) };
     }
-    if (outcome.isOurs === true) {
+    if (outcome.isLocalFailure === true) {
       log.warn({ deliveryId: delivery.id, error: outcome.error }, 'could not send for want of something here');
-      return { change: (now, current) => ({ delivery: givenBack(current.delivery, now + shortageMs) }) };
+      return { change: (now, current) => ({ delivery: rescheduled(current.delivery, now + shortageMs) }) };
     }
     const succeeded = isSuccess(outcome);
     const { status, error, durationMs } = outcome;
@@ -252,7 +253,7 @@ export class WebhookSender {
       'webhook attempt',
     );
     const random = Math.random();
-    return { succeeded, change: (now, current) => ({ ...settle(current, outcome, { now, random }), attempt }) };
+    return { succeeded, change: (now, current) => ({ ...applyOutcome(current, outcome, { now, random }), attempt }) };
   }
 
   /** Stores what an attempt came to, together with others that end in the same turn of the event loop. Never rejects. */

@@ -1,0 +1,198 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { Agent, type Dispatcher, errors } from 'undici';
+import { AddressRefused } from './address-guard.ts';
+import type { guardedConnector } from './connector.ts';
+import { retryAfterMs } from './schedule.ts';
+import { sign } from './signature.ts';
+import type { Outcome, WebhookRequest } from './webhook-request.ts';
+
+const userAgent = 'conversation-service-webhooks/1';
+
+export interface ResponseLimits {
+  /** Timeout of a whole attempt, from connecting to the end of the response. */
+  readonly totalMs: number;
+  /** How many bytes of a response body are read. */
+  readonly maxResponseBytes: number;
+}
+
+/** Sends webhook requests over HTTP/1.1. It follows no redirects and reads only the beginning of a response body. */
+export class WebhookClient {
+  readonly #agent: Agent;
+  readonly #limits: ResponseLimits;
+  readonly #inFlight = new Set<ResponseHandler>();
+  #isGivenUp = false;
+
+  constructor(connect: ReturnType<typeof guardedConnector>, limits: ResponseLimits) {
+    const { totalMs } = limits;
+    this.#limits = limits;
+    this.#agent = new Agent({ connect, headersTimeout: totalMs, bodyTimeout: totalMs, maxHeaderSize: 16 * 1024 });
+  }
+
+  /** @param onOutcome called exactly once */
+  send(request: WebhookRequest, onOutcome: (outcome: Outcome) => void): void {
+    const handler = new ResponseHandler(request.sentMs, this.#limits, (outcome) => {
+      clearTimeout(timer);
+      this.#inFlight.delete(handler);
+      onOutcome(outcome);
+    });
+    const timer = setTimeout(() => handler.giveUp(), this.#limits.totalMs);
+    this.#inFlight.add(handler);
+    if (this.#isGivenUp) handler.giveUp();
+    else this.#dispatch(request, handler);
+  }
+
+  /** Stops waiting for responses, as at the end of a shutdown: to requests in flight and to those sent from now on. */
+  giveUp(): void {
+    this.#isGivenUp = true;
+    for (const handler of this.#inFlight) handler.giveUp();
+  }
+
+  #dispatch(request: WebhookRequest, handler: ResponseHandler): void {
+    try {
+      const { origin, pathname, search } = new URL(request.url);
+      const path = pathname + search;
+      const headers = headersOf(request);
+      this.#agent.dispatch({ origin, path, method: 'POST', headers, body: request.body }, handler);
+    } catch (error) {
+      handler.fail(error); // an invalid request must not affect others
+    }
+  }
+}
+
+function headersOf({ id, sentMs, body, secrets, traceparent }: WebhookRequest): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': userAgent,
+    ...sign(id, sentMs, body, secrets),
+    ...(traceparent !== undefined && { traceparent }),
+  };
+}
+
+/**
+ * Turns the response to one request into an outcome. The status decides about success, so the body is not read to its
+ * end. A handler of undici's events is cheaper than a stream for each response.
+ */
+class ResponseHandler implements Dispatcher.DispatchHandler {
+  readonly #sentMs: number;
+  readonly #limits: ResponseLimits;
+  readonly #onOutcome: (outcome: Outcome) => void;
+  readonly #startedMs = performance.now();
+  readonly #chunks: Buffer[] = [];
+  #size = 0;
+  #status: number | null = null;
+  #retryAfter: string | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #ended = false;
+  #isLocalFailure = false;
+
+  constructor(sentMs: number, limits: ResponseLimits, onOutcome: (outcome: Outcome) => void) {
+    this.#sentMs = sentMs;
+    this.#limits = limits;
+    this.#onOutcome = onOutcome;
+  }
+
+  /** Ends the attempt with what has arrived of a response. */
+  giveUp(): void {
+    this.#end(this.#status === null ? `No response within ${this.#limits.totalMs / 1_000} s.` : cutOff);
+    this.#abort();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#ended) this.#abort();
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+    if (status < 200) return; // an interim response
+    this.#status = status;
+    const retryAfter = headers['retry-after'];
+    this.#retryAfter = typeof retryAfter === 'string' ? retryAfter : undefined;
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#size += chunk.length;
+    if (this.#size <= this.#limits.maxResponseBytes) return;
+    this.#end(null);
+    this.#abort();
+  }
+
+  onResponseEnd(): void {
+    this.#end(null);
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.fail(error);
+  }
+
+  fail(error: unknown): void {
+    this.#isLocalFailure = shortages.has(codeOf(error));
+    this.#end(this.#status === null ? describe(error) : cutOff);
+  }
+
+  #abort(): void {
+    this.#controller?.abort(new Error('The rest of the response is not needed'));
+  }
+
+  #end(error: string | null): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const status = this.#status;
+    const durationMs = Math.round(performance.now() - this.#startedMs);
+    if (status === null) {
+      this.#onOutcome({ status, body: null, error, durationMs, isLocalFailure: this.#isLocalFailure });
+      return;
+    }
+    this.#onOutcome({
+      status,
+      body: decode(Buffer.concat(this.#chunks).subarray(0, this.#limits.maxResponseBytes)),
+      error: error ?? (status >= 300 && status < 400 ? 'Redirects are not followed.' : null),
+      durationMs,
+      retryAfterMs: retryAfterMs(this.#retryAfter, this.#sentMs),
+    });
+  }
+}
+
+const cutOff = 'The response was cut off.';
+
+/** Decodes arbitrary bytes to text that can be stored and shown, without a character that was cut in two at the end. */
+function decode(bytes: Buffer): string {
+  if (bytes.length === 0) return '';
+  return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\ufffd');
+}
+
+function describe(error: unknown): string {
+  if (error instanceof AddressRefused) return `The URL ${error.message}.`;
+  if (error instanceof errors.ConnectTimeoutError) return connectTimeout;
+  if (error instanceof errors.HTTPParserError) return 'The response is not valid HTTP.';
+  const code = codeOf(error);
+  const fallback = code.startsWith('ERR_SSL_') ? 'The TLS connection failed' : 'The request failed';
+  return descriptions[code] ?? (code === '' ? `${fallback}.` : `${fallback} (${code}).`);
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/** Errors of a process or a system that has no file descriptor or memory left for a connection. */
+const shortages: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM']);
+
+const connectTimeout = 'Connecting took too long.';
+
+const descriptions: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'The connection was refused.',
+  ECONNRESET: 'The connection was reset before a response.',
+  EHOSTUNREACH: 'The host cannot be reached.',
+  ENETUNREACH: 'The network cannot be reached.',
+  ENOTFOUND: 'The host name does not exist.',
+  EAI_AGAIN: 'The host name could not be looked up.',
+  UND_ERR_SOCKET: 'The connection was closed before a response.',
+  UND_ERR_HEADERS_OVERFLOW: 'The response headers are too large.',
+  ETIMEDOUT: connectTimeout,
+  ERR_SSL_WRONG_VERSION_NUMBER: 'The host does not speak TLS.',
+  CERT_HAS_EXPIRED: 'The certificate has expired.',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed.',
+  SELF_SIGNED_CERT_IN_CHAIN: 'The certificate is not trusted.',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'The certificate is not trusted.',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'The certificate is for another host name.',
+};

@@ -15,7 +15,7 @@ import { Tokens } from './access/tokens.ts';
 import { Turnstile } from './access/turnstile.ts';
 import { UnsentAnswers } from './access/unsent.ts';
 import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
-import { LiveLog } from './delivery/live.ts';
+import { LiveLog } from './delivery/live-log.ts';
 import { ThreadedWebhookClient } from './delivery/threaded-webhook-client.ts';
 import { WebhookSender } from './delivery/webhook-sender.ts';
 import { finishErasures } from './domain/conversations.ts';

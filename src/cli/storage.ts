@@ -5,7 +5,7 @@ import { secrets } from '../access/secrets.ts';
 import { Tokens } from '../access/tokens.ts';
 import { readConfig } from '../config.ts';
 import { webhookTargets } from '../delivery/address-guard.ts';
-import { LiveLog } from '../delivery/live.ts';
+import { LiveLog } from '../delivery/live-log.ts';
 import type { Account } from '../domain/accounts.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
 import { notFound } from '../domain/errors.ts';

@@ -1,15 +1,15 @@
-/** How long readers may hold the event loop before it turns. */
+/** How long reads may occupy the event loop before it yields. */
 const sliceMs = 2;
 
 /**
- * Admits readers of the storage one at a time, so that however many catch up at once, the event loop turns in between.
- * Each is admitted when the one before has got as far as it can without waiting.
+ * Admits readers of the storage one at a time, so that the event loop yields in between, however many catch up at once.
+ * A reader is admitted when the one before it has run as far as it can without waiting.
  */
 export class ReadTurns {
   readonly #waiting: (() => void)[] = [];
   #isAdmitting = false;
 
-  /** Resolves when it is the caller's turn. */
+  /** Resolves when the caller may read. */
   next(): Promise<void> {
     return new Promise((enter) => {
       this.#waiting.push(enter);
@@ -29,7 +29,7 @@ export class ReadTurns {
         setImmediate(() => this.#admit());
       } else {
         enter();
-        queueMicrotask(() => process.nextTick(next)); // a tick set by a microtask comes after all microtasks
+        queueMicrotask(() => process.nextTick(next)); // a tick queued by a microtask runs after all microtasks
       }
     };
     next();

@@ -1,31 +1,31 @@
-/** How much all may weigh together, in bytes. */
-const maxWeight = 32 * 1024 * 1024;
+/** The limit on the memory of all caches, in bytes. */
+const maxBytes = 32 * 1024 * 1024;
 
-/** One that keeps what it can do without. */
-interface Keeper {
-  /** Lets go of all that it keeps, and notes so. */
-  forget(): void;
+/** A cache that may be emptied at any time. */
+interface Cache {
+  /** Empties the cache, and reports its size as 0. */
+  clear(): void;
 }
 
 /**
- * What the tails of all accounts keep together, however many are followed. When it is too much, those that have had
- * nothing new for the longest time let go of theirs: who needs it reads the storage.
+ * Bounds the memory that the tails of all accounts take together. When there is too much, the tails that have not grown
+ * for the longest time are cleared; their followers read from the storage.
  */
 export class TailBudget {
-  /** Of those that keep anything, the one that has grown last at the end. */
-  readonly #weights = new Map<Keeper, number>();
-  #weight = 0;
+  /** The sizes of caches that are not empty, least recently grown first. */
+  readonly #sizes = new Map<Cache, number>();
+  #bytes = 0;
 
-  /** Notes how much one keeps now. It must be less than all may. */
-  note(keeper: Keeper, weight: number): void {
-    const before = this.#weights.get(keeper) ?? 0;
-    this.#weight += weight - before;
-    this.#weights.delete(keeper);
-    if (weight > 0) this.#weights.set(keeper, weight);
-    if (weight <= before) return;
-    for (const quietest of this.#weights.keys()) {
-      if (this.#weight <= maxWeight) return;
-      quietest.forget();
+  /** Reports the present size of a cache. It must be below the limit on all caches. */
+  resize(cache: Cache, bytes: number): void {
+    const before = this.#sizes.get(cache) ?? 0;
+    this.#bytes += bytes - before;
+    this.#sizes.delete(cache);
+    if (bytes > 0) this.#sizes.set(cache, bytes);
+    if (bytes <= before) return;
+    for (const oldest of this.#sizes.keys()) {
+      if (this.#bytes <= maxBytes) return;
+      oldest.clear();
     }
   }
 }

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
-import { LiveLog } from '../../src/delivery/live.ts';
+import { LiveLog } from '../../src/delivery/live-log.ts';
 import {
   type EventFilter,
   eventCursor,
@@ -288,7 +288,7 @@ describe('whoever follows the log', () => {
     }
     // At no time was a place given that hides an event, or one that repeats it.
     for (const { reader, count, position } of places) expect(count).toBe(expected(reader, position).length);
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
   }
 
   test('is given what fits after its start, in order, once each, at any pace, and its place is right at any time', async () => {
@@ -616,7 +616,7 @@ describe('a follower ends', () => {
     expect(reader.failure).toBeUndefined();
     expect(reader.sequences).toEqual(range(1, reader.got.length));
     expect(reader.follower.position).toBe(reader.got.length);
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
     expect(await timers.left()).toEqual([]);
   });
 
@@ -628,9 +628,9 @@ describe('a follower ends', () => {
     for (const reader of [parked, other]) reader.pull();
     await until(() => parked.got.length > 0);
     parked.end();
-    expect(liveLog.followedAccounts, 'the other one is still there').toBe(1);
+    expect(liveLog.followers, 'the other one is still there').toBe(1);
     other.end();
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
     expect(await timers.left()).toEqual([]);
     statements.length = 0;
     await append(storage, accountId, events(10));
@@ -664,17 +664,17 @@ describe('a follower ends', () => {
     expect(await untouched.return?.()).toEqual({ done: true, value: undefined });
     const returned = follow()[Symbol.asyncIterator]();
     await returned.next();
-    expect(liveLog.followedAccounts).toBe(1);
+    expect(liveLog.followers).toBe(1);
     await returned.return?.();
     expect(await returned.next()).toEqual({ done: true, value: undefined });
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
     for await (const batch of follow()) if (batch.length > 0) break;
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
     const throwing = async () => {
       for await (const batch of follow()) throw new Error(`on purpose, at ${batch[0]?.sequence}`);
     };
     await expect(throwing()).rejects.toThrow('on purpose, at 1');
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
     expect(await timers.left()).toEqual([]);
   });
 
@@ -683,7 +683,7 @@ describe('a follower ends', () => {
     const timers = watchTimers();
     statements.length = 0;
     read(0);
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
     expect(statements).toEqual([]);
     expect(await timers.left()).toEqual([]);
   });
@@ -712,7 +712,7 @@ describe('many followers', () => {
     const following = accounts.map(({ id }) => new Reader(liveLog, id, 0));
     readers.push(...following);
     for (const reader of following) reader.pull();
-    expect(liveLog.followedAccounts).toBe(20);
+    expect(liveLog.followers).toBe(20);
     for (let turn = 0; turn < 5; turn++) await nextTurn();
     const woken = new Set<number>();
     for (const index of [7, 3, 12]) {
@@ -790,7 +790,7 @@ describe('what was erased', () => {
     const beside = new Reader(liveLog, accountId, 0);
     readers.push(beside);
     if (after === 'storage') await append(storage, accountId, both(20));
-    await beside.pullUntil(() => liveLog.followedAccounts === 1);
+    await beside.pullUntil(() => liveLog.followers === 1);
     if (after === 'memory') {
       await append(storage, accountId, both(20));
       await beside.pullTo(20);
@@ -882,10 +882,10 @@ describe('trouble with the storage', () => {
     other.exec('ALTER TABLE meta RENAME TO gone');
     await append(storage, accountId, events(3));
     for (let turn = 0; turn < 5; turn++) await nextTurn();
-    expect(await timers.left(), 'it will try again').toContainEqual(expect.stringContaining('delivery/live.ts'));
+    expect(await timers.left(), 'it will try again').toContainEqual(expect.stringContaining('delivery/tail.ts'));
     reader.end();
     expect(await timers.left()).toEqual([]);
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
   });
 
   test('is told to one who reads for itself: it does not end as if there were no more', async () => {
@@ -899,7 +899,7 @@ describe('trouble with the storage', () => {
     other.exec('ALTER TABLE events RENAME TO gone');
     await reader.pullUntil(() => reader.done);
     expect(reader.failure).toBeInstanceOf(Error);
-    expect(liveLog.followedAccounts).toBe(0);
+    expect(liveLog.followers).toBe(0);
   });
 
   test('such as a lock that another process holds on writing does not disturb reading', async () => {

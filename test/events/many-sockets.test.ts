@@ -105,7 +105,7 @@ describe('an account', () => {
     expect(overSse.body).toContain('QUOTA_EXCEEDED');
 
     const [foreign] = await openMany(other, 1);
-    await until(() => server.app.liveLog.followedAccounts === 2);
+    await until(() => server.app.liveLog.followers === subscribers.length + 1);
     await writeEvent(client);
     await writeEvent(other);
     await until(() => [...subscribers, foreign].every((subscriber) => subscriber?.lasts.size === 1));
@@ -169,7 +169,7 @@ async function churn(
   }
   await until(() => live.every(({ acknowledged }) => acknowledged));
   while (live.length > 0) end(take());
-  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followers === 0);
   expect(faults).toEqual([]);
 }
 

@@ -28,7 +28,7 @@ const opened: { close(): void }[] = [];
 // Whatever a test did, nothing of it is left behind.
 afterEach(async () => {
   for (const one of opened.splice(0)) one.close();
-  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followers === 0);
   expect(server.logLines.splice(0).filter(({ level }) => level !== 'info')).toEqual([]);
 });
 
@@ -339,10 +339,10 @@ describe('a message that breaks the protocol', () => {
     const { id, secret } = await makeKey(client);
     const socket = await open().init(secret);
     socket.subscribe('all', everything);
-    await until(() => server.app.liveLog.followedAccounts === 1);
+    await until(() => server.app.liveLog.followers === 1);
     socket.socket.pause(); // it does not see that it is closed, and goes on sending
     await client.rest('DELETE', `/api-keys/${id}`);
-    await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+    await until(() => server.app.sessions.size === 0 && server.app.liveLog.followers === 0);
     const before = await remaining(client);
     socket.subscribe('1', 'mutation { createConversation(input: {}) { conversation { id } } }');
     await client.graphql('{ eventCursor }');
@@ -712,7 +712,7 @@ describe('subscriptions', () => {
     }
     socket.subscribe('query', '{ eventCursor }');
     await socket.first('query', 'complete');
-    await until(() => server.app.liveLog.followedAccounts === 0);
+    await until(() => server.app.liveLog.followers === 0);
     await startConversation(client);
     expect(socket.messages.filter(({ type }) => type === 'next').length).toBe(1);
   });
@@ -1058,7 +1058,7 @@ describe('subscribers who ask the same share what they are answered', () => {
     for (const socket of [whole, poor, page]) socket.subscribe('s', query);
     late.subscribe('s', query, { after: start });
     whole.subscribe('other', query.replace('sequence', 'alias: sequence'));
-    await until(() => server.app.liveLog.followedAccounts === 1 && late.of('s').length === 1);
+    await until(() => server.app.liveLog.followers === 5 && late.of('s').length === 1);
     for (const socket of [whole, poor, page]) socket.subscribe('ready', '{ __typename }');
     await until(() => [whole, poor, page].every((socket) => socket.of('ready').length > 0));
     for (const content of ['one', 'two', 'three']) await send(content);
@@ -1137,7 +1137,7 @@ describe('the server stops', () => {
       const startedMs = performance.now();
       await own.close();
       expect(performance.now() - startedMs).toBeLessThan(1_000);
-      expect([own.app.sessions.size, own.app.liveLog.followedAccounts]).toEqual([0, 0]);
+      expect([own.app.sessions.size, own.app.liveLog.followers]).toEqual([0, 0]);
       expect((await socket.closed).code).toBe(1012);
     }
   });

@@ -24,7 +24,7 @@ const opened: { close(): void }[] = [];
 // Whatever a test did, nothing of it is left behind.
 afterEach(async () => {
   for (const one of opened.splice(0)) one.close();
-  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+  await until(() => server.app.sessions.size === 0 && server.app.liveLog.followers === 0);
   expect(server.logLines.splice(0).filter(({ level }) => level !== 'info')).toEqual([]);
 });
 
@@ -272,7 +272,7 @@ describe('a client that goes', () => {
       await once(response, 'data');
       await until(() => server.app.sessions.size === 1);
       request.destroy();
-      await until(() => server.app.sessions.size === 0 && server.app.liveLog.followedAccounts === 0);
+      await until(() => server.app.sessions.size === 0 && server.app.liveLog.followers === 0);
     }
     await until(() => process.getActiveResourcesInfo().length <= before);
   });
@@ -392,7 +392,7 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
       body.secret,
       'subscription { messageReceived { message { content } conversation { messages { nodes { content } } } } }',
     );
-    await until(() => server.app.liveLog.followedAccounts === 1);
+    await until(() => server.app.liveLog.followers === 1);
     await startConversation(client, 'one');
     await startConversation(client, 'other');
     await until(() => results.length === 2);
@@ -516,7 +516,7 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     const client = await server.account();
     const { body } = await client.rest('POST', '/api-keys', { body: { name: 'short', scopes: ['events:read'] } });
     const subscription = subscribe(body.secret, everything);
-    await until(() => server.app.liveLog.followedAccounts === 1);
+    await until(() => server.app.liveLog.followers === 1);
     await client.rest('DELETE', `/api-keys/${body.id}`);
     await subscription.ended;
     expect(subscription.outcome()).toBe('error');

@@ -1,0 +1,92 @@
+import type { EventFilter } from '../domain/events.ts';
+import type { EventFollower, LiveEvents, Storage } from '../domain/ports.ts';
+import { Follower } from './follower.ts';
+import { ReadTurns } from './read-turns.ts';
+import { Tail } from './tail.ts';
+import { TailBudget } from './tail-budget.ts';
+
+/**
+ * The live readers of the log. Replay and live reading are the same: a follower pulls from the log by sequence. A commit
+ * only wakes it, so a lost or repeated wake-up loses nothing.
+ *
+ * An account's newest events are read once for all its followers and cached as far as memory allows; a follower that
+ * lags behind them reads from the storage itself. Either way it holds no more than a position and one batch.
+ */
+export class LiveLog implements LiveEvents {
+  readonly #storage: Storage;
+  readonly #onError: (error: unknown) => void;
+  readonly #tails = new Map<string, Tail>();
+  readonly #budget = new TailBudget();
+  readonly #turns = new ReadTurns();
+  #erasures = -1;
+  #stopWatching: (() => void) | undefined;
+
+  /** @param onError called when followers have to wait because the log cannot be read: once for each account, until it can */
+  constructor(storage: Storage, onError: (error: unknown) => void = () => {}) {
+    this.#storage = storage;
+    this.#onError = onError;
+  }
+
+  /** The number of followers, of all accounts. */
+  get followers(): number {
+    return [...this.#tails.values()].reduce((sum, tail) => sum + tail.followers, 0);
+  }
+
+  follow(accountId: string, after: number, filter: EventFilter): EventFollower {
+    const join = (wake: () => void) => this.#join(accountId, wake);
+    return new Follower({ storage: this.#storage, turns: this.#turns, join }, { accountId, after, filter });
+  }
+
+  #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {
+    // Watching begins before the first read, so that no commit is missed in between.
+    this.#stopWatching ??= this.#storage.watch((touched) => this.#wake(touched?.accountIds));
+    const tail = this.#tails.get(accountId) ?? this.#newTail(accountId);
+    this.#tails.set(accountId, tail);
+    tail.add(wake);
+    const leave = (): void => {
+      if (!tail.remove(wake) || tail.isFollowed) return;
+      this.#tails.delete(accountId);
+      tail.clear();
+      if (this.#tails.size > 0) return;
+      this.#stopWatching?.();
+      this.#stopWatching = undefined;
+    };
+    return { tail, leave };
+  }
+
+  #newTail(accountId: string): Tail {
+    return new Tail(this.#storage, accountId, { budget: this.#budget, onError: this.#onError });
+  }
+
+  #wake(accountIds: ReadonlySet<string> | undefined): void {
+    if (accountIds === undefined) void this.#refreshAll();
+    else for (const accountId of accountIds) this.#tails.get(accountId)?.refresh();
+  }
+
+  /**
+   * After a commit of another process or an erasure: a single statement tells which logs have grown.
+   * Never rejects.
+   */
+  async #refreshAll(): Promise<void> {
+    const tails = [...this.#tails];
+    try {
+      await this.#clearAfterErasure(tails);
+      const last = await this.#storage.read.events.lastSequences(tails.map(([accountId]) => accountId));
+      for (const [index, [, tail]] of tails.entries()) if ((last[index] ?? 0) > tail.last) tail.refresh();
+    } catch {
+      // There may have been an erasure, so nothing stays cached; each tail retries until it can be read.
+      for (const [, tail] of tails) {
+        tail.clear();
+        tail.refresh();
+      }
+    }
+  }
+
+  /** Clears caches that may hold events whose data was erased from the storage. */
+  async #clearAfterErasure(tails: readonly [string, Tail][]): Promise<void> {
+    const erasures = await this.#storage.read.events.erasures();
+    if (erasures === this.#erasures) return;
+    for (const [, tail] of tails) tail.clear();
+    this.#erasures = erasures;
+  }
+}

@@ -1,0 +1,157 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LogEvent } from '../domain/events.ts';
+import type { Storage } from '../domain/ports.ts';
+import { batchSize, firstBatch } from './batch.ts';
+import type { TailBudget } from './tail-budget.ts';
+
+/** How many of an account's newest events are cached for its followers to share. */
+const tailSize = 1_000;
+/** The limit on their memory, in bytes. */
+const tailBytes = 8 * 1024 * 1024;
+/** After a failed read the tail is read again without waiting for a commit. */
+const retryMs = 1_000;
+
+interface TailOptions {
+  readonly budget: TailBudget;
+  /** Called when reading fails, once until it succeeds again. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** The newest events of one account's log, cached as they are read for its followers. */
+export class Tail {
+  readonly #storage: Storage;
+  readonly #accountId: string;
+  /** One for each follower, called whenever there is something new. */
+  readonly #wakes = new Set<() => void>();
+  /** The last sequence that was read; -1 until the end of the log is known. */
+  last = -1;
+  /** How often the cache was cleared. */
+  timesCleared = 0;
+  /** The newest last, without gaps. */
+  #events: LogEvent[] = [];
+  #bytes = 0;
+  #reading = false;
+  #refreshWanted = false;
+  readonly #budget: TailBudget;
+  readonly #onError: (error: unknown) => void;
+  #hasFailed = false;
+  #retry: NodeJS.Timeout | undefined;
+
+  constructor(storage: Storage, accountId: string, { budget, onError }: TailOptions) {
+    this.#storage = storage;
+    this.#accountId = accountId;
+    this.#budget = budget;
+    this.#onError = onError;
+  }
+
+  get followers(): number {
+    return this.#wakes.size;
+  }
+
+  get isFollowed(): boolean {
+    return this.#wakes.size > 0;
+  }
+
+  add(wake: () => void): void {
+    this.#wakes.add(wake);
+    if (this.last < 0) this.refresh();
+  }
+
+  /** @returns whether it had been added */
+  remove(wake: () => void): boolean {
+    const removed = this.#wakes.delete(wake);
+    if (!this.isFollowed) clearTimeout(this.#retry);
+    return removed;
+  }
+
+  /** Reads new events and wakes the followers. A call during a read causes one more read after it. */
+  refresh(): void {
+    this.#refreshWanted = true;
+    if (!this.#reading) void this.#read();
+  }
+
+  /**
+   * Clears the cache, and makes followers discard the events of it that they hold: they read from the storage until
+   * there are new events.
+   */
+  clear(): void {
+    this.#events = [];
+    this.#bytes = 0;
+    this.#budget.resize(this, 0);
+    this.timesCleared++;
+  }
+
+  /** The next batch of events after a sequence, or undefined if the cache does not reach back that far. */
+  after(sequence: number): readonly LogEvent[] | undefined {
+    const first = this.#events[0]?.sequence;
+    if (first === undefined || sequence < first - 1) return undefined;
+    const index = sequence - first + 1;
+    return firstBatch(this.#events.slice(index, index + batchSize));
+  }
+
+  /** Never rejects. */
+  async #read(): Promise<void> {
+    this.#reading = true;
+    try {
+      while (this.#refreshWanted && this.isFollowed) {
+        this.#refreshWanted = false;
+        await (this.last < 0 ? this.#findEnd() : this.#readNext());
+        this.#hasFailed = false;
+        for (const wake of this.#wakes) wake();
+        await nextTurn();
+      }
+    } catch (error) {
+      // Followers at the tail go on waiting; those that read the storage themselves get its error there.
+      if (!this.#hasFailed) this.#onError(error);
+      this.#hasFailed = true;
+      clearTimeout(this.#retry);
+      if (this.isFollowed) this.#retry = setTimeout(() => this.refresh(), retryMs).unref();
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  async #findEnd(): Promise<void> {
+    this.last = (await this.#storage.read.events.bounds(this.#accountId)).last;
+    this.clear();
+  }
+
+  async #readNext(): Promise<void> {
+    const { events: log } = this.#storage.read;
+    const epoch = await log.epoch();
+    const options = { filter: {}, limit: batchSize, span: batchSize };
+    const { events, scannedTo } = await log.after(this.#accountId, this.last, options);
+    if (scannedTo === this.last || !this.isFollowed) return;
+    if (events[0]?.sequence !== this.last + 1) {
+      // Events were pruned before they were read. The cache must not hide that gap: a follower that has not passed
+      // it has to find it in the storage.
+      await this.#findEnd();
+      return;
+    }
+    for (const stored of events) {
+      const event = new LogEvent(this.#accountId, epoch, stored);
+      this.#events.push(event);
+      this.#bytes += bytesOf(event);
+    }
+    this.last = scannedTo;
+    if (this.#events.length > 2 * tailSize || this.#bytes > 2 * tailBytes) this.#trim();
+    this.#budget.resize(this, this.#bytes);
+    // A commit announces later events, but not the rest of those that were there already.
+    if (events.length === batchSize) this.#refreshWanted = true;
+  }
+
+  #trim(): void {
+    let count = 0;
+    for (const event of this.#events) {
+      if (this.#events.length - count <= tailSize && this.#bytes <= tailBytes) break;
+      this.#bytes -= bytesOf(event);
+      count++;
+    }
+    this.#events.splice(0, count);
+  }
+}
+
+/** An estimate of the most memory that an event takes: as text, JSON and parsed, each with and without metadata. */
+function bytesOf({ dataLength }: LogEvent): number {
+  return 1_024 + 8 * dataLength;
+}

@@ -24,6 +24,6 @@ export interface Outcome {
   readonly durationMs: number;
   /** The delay that the receiver asked for. */
   readonly retryAfterMs?: number | undefined;
-  /** Whether a shortage on this machine was the cause, which says nothing about the receiver. */
+  /** Whether the cause was on this machine, such as a lack of file descriptors: this says nothing about the receiver. */
   readonly isLocalFailure?: boolean;
 }

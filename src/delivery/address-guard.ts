@@ -3,51 +3,51 @@ import ipaddr from 'ipaddr.js';
 import type { WebhookTargets } from '../domain/ports.ts';
 
 export interface AddressPolicy {
-  /** Whether plain `http` may be used. */
+  /** Whether plain `http` is allowed. */
   readonly allowHttp: boolean;
-  /** Whether addresses that are not on the public internet may be called. */
+  /** Whether addresses outside the public internet are allowed. */
   readonly allowPrivate: boolean;
 }
 
-/** Refuses an address before anything is sent to it. */
+/** An address that webhooks must not be sent to. Its message completes a sentence that begins with the URL. */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused';
 }
 
-export const plain = 'must be an `https` address';
-export const refusal = 'leads to an address that is not on the public internet';
+export const notHttps = 'must be an `https` address';
+export const notPublic = 'leads to an address that is not on the public internet';
 
-/** Names that never leave the machine or its network (RFC 6761, RFC 6762 and what clouds use). */
+/** Names that resolve only on the machine or in its network (RFC 6761, RFC 6762, and names used by clouds). */
 const privateName = /(^|\.)(localhost|local|internal|home\.arpa)$/;
 
-/** Public by its form, and yet the host's own in every network of Azure: it serves metadata there. */
+/** In the public range, but in every Azure network it is the host itself, which serves metadata there. */
 const azureHost = '168.63.129.16';
 
-/** Whether an address, in any of its spellings, is reachable by everybody and belongs to nobody's inside. */
+/** Whether an address, in any of its spellings, is a unicast address on the public internet. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
-  // An IPv4 address inside an IPv6 one is judged as what it is.
+  // An IPv4-mapped IPv6 address is treated as the IPv4 address.
   const parsed = ipaddr.process(address);
   if (parsed.range() !== 'unicast') return false;
   if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString() !== azureHost;
-  // All that is assigned for the public use lies in 2000::/3; what else is called unicast is not.
+  // ipaddr.js also calls addresses outside of 2000::/3 unicast, but only that block is assigned for public use.
   return (parsed.parts[0] ?? 0) >> 13 === 1;
 }
 
-/** What can be said of a target by its form alone: the judgement that counts is made when it is connected to. */
+/** Checks targets by their form alone, for early errors. What protects the network is the check at connect time. */
 export function webhookTargets({ allowHttp, allowPrivate }: AddressPolicy): WebhookTargets {
   return {
     faultOf({ protocol, hostname }) {
-      if (protocol !== 'https:' && !allowHttp) return plain;
+      if (protocol !== 'https:' && !allowHttp) return notHttps;
       if (allowPrivate) return undefined;
       const host = hostOf(hostname);
       const refused = isIP(host) === 0 ? privateName.test(host) : !isPublic(host);
-      return refused ? refusal : undefined;
+      return refused ? notPublic : undefined;
     },
   };
 }
 
-/** A host name of a URL without the brackets of IPv6 and the dot of the root. */
+/** The host name of a URL in lower case, without the brackets of IPv6 and the trailing dot of the DNS root. */
 export function hostOf(hostname: string): string {
   return hostname
     .replace(/^\[(.*)\]$/, '$1')

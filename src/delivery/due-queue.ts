@@ -1,20 +1,20 @@
-/** Something that has a place in a queue by the time at which it is due. */
+/** An item of a queue. It may be in one queue at a time. */
 export interface Dated {
   dueAtMs: number;
-  /** Its place in the queue's heap; -1 when it is in none. */
+  /** Its index in the heap of the queue; -1 if it is in none. */
   heapIndex: number;
 }
 
-/** A queue from which the first that is due is taken: a binary heap whose members know their place in it. */
+/** A priority queue by due time: a binary heap whose items know their index, so that any of them can be moved. */
 export class DueQueue<T extends Dated> {
   readonly #heap: T[] = [];
 
-  /** When the first is due; infinite when there is none. */
+  /** The due time of the first item; infinite if there is none. */
   get firstMs(): number {
     return this.#heap[0]?.dueAtMs ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Puts it in, or in its new place when its time has changed. */
+  /** Adds an item, or moves it after its due time has changed. */
   put(item: T): void {
     if (item.heapIndex === -1) {
       item.heapIndex = this.#heap.length;
@@ -35,7 +35,7 @@ export class DueQueue<T extends Dated> {
     item.heapIndex = -1;
   }
 
-  /** Takes out the first if it is due by a time. */
+  /** Removes and returns the first item if it is due at `nowMs`. */
   take(nowMs: number): T | undefined {
     const [first] = this.#heap;
     if (first === undefined || first.dueAtMs > nowMs) return undefined;

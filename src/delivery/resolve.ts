@@ -1,24 +1,24 @@
 import { Resolver } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 
-/** Each of a few tries at a name server may take this long. */
+/** The timeout of each try. */
 const tryMs = 2_000;
 const tries = 2;
 
 /**
- * Finds the addresses of a name in the DNS. `dns.lookup` asks the system, and holds one of its four threads for as
- * long as an answer takes: a few names whose servers are dead would keep all others from being found.
- * @param servers other name servers than the system's
+ * Resolves names in the DNS. `dns.lookup` would occupy one of libuv's four threads until the answer comes: a few names
+ * whose servers are dead would block the resolution of all others.
+ * @param servers name servers to use instead of the system's
  */
 export function dnsLookup(servers?: readonly string[]): LookupFunction {
   return (hostname, _options, callback) => {
-    // A new one each time, so that it knows of it when the system's name servers change.
+    // A new resolver each time, so that changes of the system's name servers take effect.
     const resolver = new Resolver({ timeout: tryMs, tries });
     if (servers !== undefined) resolver.setServers(servers);
     const found: { address: string; family: number }[][] = [[], []];
     const codes: (string | undefined)[] = [];
     const end = (family: 4 | 6) => (error: NodeJS.ErrnoException | null, addresses?: readonly string[]) => {
-      // IPv4 goes first, whichever answer comes first.
+      // IPv4 addresses come first, whichever answer arrives first.
       found[family === 4 ? 0 : 1] = error === null ? (addresses ?? []).map((address) => ({ address, family })) : [];
       codes.push(error?.code);
       if (codes.length < 2) return;
@@ -31,7 +31,7 @@ export function dnsLookup(servers?: readonly string[]): LookupFunction {
   };
 }
 
-/** In the words of `dns.lookup`: the name is not known, or could not be asked for. */
+/** The code that `dns.lookup` would give: the name does not exist, or could not be looked up. */
 function failureOf(codes: readonly (string | undefined)[]): string {
   const unknown = codes.every((code) => code === undefined || code === 'ENOTFOUND' || code === 'ENODATA');
   return unknown ? 'ENOTFOUND' : 'EAI_AGAIN';

@@ -1,7 +1,7 @@
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
-/** How long to wait after each failed attempt of the schedule: the first is made at once, so these make ten. */
+/** The wait after each failed attempt. The first attempt is made at once, so there are ten in all. */
 const waitsMs = [
   5_000,
   5 * minuteMs,
@@ -13,20 +13,20 @@ const waitsMs = [
   20 * hourMs,
   24 * hourMs,
 ];
-/** Each wait is up to a fifth shorter or longer: what failed together should not come back together. */
+/** Each wait is up to a fifth shorter or longer, so that deliveries that failed together are not retried together. */
 const jitter = 0.2;
 const maxRetryAfterMs = 24 * hourMs;
-/** How long the ten attempts take at most, as long as no receiver asks for longer waits. */
+/** The longest time from the first to the tenth attempt, unless the receiver asks for longer waits. */
 export const scheduleMs = waitsMs.reduce((sum, wait) => sum + wait * (1 + jitter), 0);
-/** A webhook that fails for this long without a success is disabled. */
+/** A webhook without a success for this long since its first failure is disabled. */
 export const failingMs = 5 * 24 * hourMs;
 
 /**
- * How long to wait for the next attempt.
- * @param step how many attempts of the schedule have failed, this one included
+ * The wait until the next attempt.
+ * @param step how many attempts of the schedule have failed, including the last one
  * @param random from 0 to 1
- * @param retryAfterMs what the receiver asked for: it can lengthen the wait, up to a day
- * @returns milliseconds, or undefined when the schedule has come to its end
+ * @param retryAfterMs the wait that the receiver asked for, which can lengthen this one up to a day
+ * @returns milliseconds, or undefined at the end of the schedule
  */
 export function waitMs(step: number, random: number, retryAfterMs = 0): number | undefined {
   const wait = waitsMs[step - 1];
@@ -34,7 +34,7 @@ export function waitMs(step: number, random: number, retryAfterMs = 0): number |
   return Math.max(Math.round(wait * (1 - jitter + 2 * jitter * random)), Math.min(retryAfterMs, maxRetryAfterMs));
 }
 
-/** Reads a `Retry-After` header (RFC 9110, section 10.2.3): seconds, or a date. */
+/** Parses a `Retry-After` header (RFC 9110, section 10.2.3): seconds or a date. */
 export function retryAfterMs(header: string | undefined, nowMs: number): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,10}$/.test(header)) return Number(header) * 1_000;

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 
-/** The headers by which Standard Webhooks 1.0 lets a receiver verify a delivery. */
+/** The headers of Standard Webhooks 1.0, by which a receiver verifies a delivery. */
 export interface SignatureHeaders {
   readonly 'webhook-id': string;
   readonly 'webhook-timestamp': string;
@@ -8,9 +8,9 @@ export interface SignatureHeaders {
 }
 
 /**
- * Signs a body as Standard Webhooks 1.0 has it: HMAC-SHA256 over id, time and body, once with each secret.
- * @param id the event's, so that a receiver knows a repeat by it
- * @param secrets `whsec_` and the key in base64, the newest first
+ * Signs a body according to Standard Webhooks 1.0: HMAC-SHA256 over id, time and body, once with each secret.
+ * @param id the event's id, by which a receiver recognises a repeat
+ * @param secrets `whsec_` and the key in base64, newest first
  */
 export function sign(id: string, sentMs: number, body: string, secrets: readonly string[]): SignatureHeaders {
   const seconds = String(Math.floor(sentMs / 1_000));

@@ -1,17 +1,17 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// Where the files of the program are that it does not import. This file lies a folder below the package's own in the
-// sources, and so does what it is built into.
+// The locations of files that are not imported. In the sources and in the build alike, this module is one folder below
+// the root of the package.
 
 const here = import.meta.url;
 
-/** The migrations, as drizzle-kit has generated them. What is built has them in it, and needs no folder. */
+/** The migrations that drizzle-kit generates. A build includes them and does not read the folder. */
 export const migrationsFolder = fileURLToPath(new URL('../drizzle', here));
 
 /**
- * A module that a thread runs.
- * @param path below `src`, without its ending; esbuild.config.ts has to know it, too
+ * The program of a thread.
+ * @param path below `src`, without the extension; esbuild.config.ts must list it as an entry point
  */
 export function threadModule(path: string): URL {
   return new URL(`${path}${extname(here)}`, here);

@@ -37,7 +37,7 @@ test('what is reserved of limits is handed back, though what is old cannot be re
   await server.app.tick();
   expect(reserved()).toBe(1);
   expect(server.logLines).toContainEqual(
-    expect.objectContaining({ level: 'warn', msg: 'could not remove what is old' }),
+    expect.objectContaining({ level: 'warn', msg: 'could not remove expired data' }),
   );
   operator.exec('ALTER TABLE gone RENAME TO events');
 });

@@ -1,17 +1,12 @@
-import { randomFillSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { RateLimiter } from '../access/rate-limit.ts';
-import { secrets } from '../access/secrets.ts';
-import { Tokens } from '../access/tokens.ts';
 import { readConfig } from '../config.ts';
-import { webhookTargets } from '../delivery/address-guard.ts';
 import { LiveLog } from '../delivery/live-log.ts';
 import type { Account } from '../domain/accounts.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
 import { notFound } from '../domain/errors.ts';
-import { createIds } from '../domain/ids.ts';
 import type { World } from '../domain/ports.ts';
 import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts';
+import { createWorld } from '../world.ts';
 import { systemClock } from './clock.ts';
 import { OperatorError } from './errors.ts';
 
@@ -25,17 +20,8 @@ export async function withWorld<T>(work: (world: World) => Promise<T>, { mayBegi
   if (!mayBegin && !existsSync(databasePath)) throw new OperatorError(`There is no database ${databasePath}.`);
   const storage = await openStorage(databasePath);
   try {
-    const limiter = new RateLimiter({ storage, clock: systemClock });
-    return await work({
-      storage,
-      clock: systemClock,
-      secrets,
-      tokens: new Tokens({ storage, clock: systemClock }),
-      limiter,
-      liveEvents: new LiveLog(storage),
-      webhookTargets: webhookTargets(webhookPolicy),
-      ids: createIds((target) => randomFillSync(target)),
-    });
+    const liveLog = new LiveLog(storage);
+    return await work(createWorld({ storage, clock: systemClock, webhookPolicy, liveLog }));
   } finally {
     await storage.close();
   }

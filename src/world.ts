@@ -1,0 +1,30 @@
+import { randomFillSync } from 'node:crypto';
+import { RateLimiter } from './access/rate-limit.ts';
+import { secrets } from './access/secrets.ts';
+import { Tokens } from './access/tokens.ts';
+import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
+import type { LiveLog } from './delivery/live-log.ts';
+import { createIds } from './domain/ids.ts';
+import type { Clock, Storage, World } from './domain/ports.ts';
+
+interface WorldOptions {
+  readonly storage: Storage;
+  readonly clock: Clock;
+  /** Where webhooks may be sent. */
+  readonly webhookPolicy: AddressPolicy;
+  readonly liveLog: LiveLog;
+}
+
+/** The implementations of the domain's ports, for the server and for a command alike. */
+export function createWorld({ storage, clock, webhookPolicy, liveLog }: WorldOptions) {
+  return {
+    storage,
+    clock,
+    ids: createIds((target) => randomFillSync(target)),
+    secrets,
+    tokens: new Tokens({ storage, clock }),
+    limiter: new RateLimiter({ storage, clock }),
+    liveEvents: liveLog,
+    webhookTargets: webhookTargets(webhookPolicy),
+  } satisfies World;
+}

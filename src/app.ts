@@ -23,7 +23,7 @@ import { answerRest } from './rest/answer.ts';
 import { problemReply } from './rest/problem.ts';
 import type { Route } from './rest/routes.ts';
 import { Metrics } from './telemetry/metrics.ts';
-import { StatusProbes } from './telemetry/probes.ts';
+import { StatusProbes } from './telemetry/status-probes.ts';
 import { createWorld } from './world.ts';
 
 export interface AppOptions {

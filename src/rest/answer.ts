@@ -17,7 +17,7 @@ import { eventStreamHeaders, openEventStream } from './event-stream.ts';
 import { inputOfHeaders } from './headers.ts';
 import { type InputReader, inputReader, namingSources } from './input.ts';
 import { createPages } from './pages.ts';
-import { answersTo, type Probes } from './probes.ts';
+import { type Probes, probeRoutes } from './probe-routes.ts';
 import { problemReply } from './problem.ts';
 import { type Answer, routes as allRoutes, type Route } from './routes.ts';
 import { WrittenJson } from './written-json.ts';
@@ -52,7 +52,7 @@ export function answerRest(
 ): (exchange: Exchange, res: ServerResponse) => Promise<Reply> {
   const publicPath = publicUrl === undefined ? '' : new URL(publicUrl).pathname.replace(/\/$/, '');
   const pageAt = createPages(routes, publicUrl, publicPath);
-  const probeAt = answersTo(probes);
+  const probeAt = probeRoutes(probes);
   const json = new WrittenJson();
   const router = createRouter<Methods>();
   const byPath = new Map<string, Methods>();

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { createLog } from '../../src/cli/log.ts';
 import { operations } from '../../src/domain/operations.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { StatusProbes } from '../../src/telemetry/probes.ts';
+import { StatusProbes } from '../../src/telemetry/status-probes.ts';
 import { Scrape, scrape } from '../support/metrics.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';

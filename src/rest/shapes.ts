@@ -3,36 +3,36 @@ import { type ErrorCode, errorCodes } from '../domain/errors.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { exampleEventCursor } from '../domain/events.ts';
 
-// The shapes that REST puts around those of the domain.
+// Schemas of REST responses around those of the domain.
 
 const paginationShape = z
   .object({
     limit: z
       .int()
       .min(1)
-      .describe('How many were asked for.')
+      .describe('The requested page size.')
       .meta({ examples: [20] }),
-    offset: z.int().min(0).describe('How many were skipped.'),
+    offset: z.int().min(0).describe('The number of items skipped.'),
     total: z
       .int()
       .min(0)
-      .describe('How many there are in all.')
+      .describe('The total number of items.')
       .meta({ examples: [1] }),
-    hasMore: z.boolean().describe('Whether more comes after this page.'),
+    hasMore: z.boolean().describe('Whether there are more items after this page.'),
     nextCursor: z
       .string()
       .nullable()
-      .describe('What to give as `after` to go on; null at the end.')
+      .describe('The cursor to pass as `after` to get the next page; null on the last page.')
       .meta({ examples: [null] }),
   })
-  .meta({ id: 'Pagination', description: 'Where a page lies in its list.' });
+  .meta({ id: 'Pagination', description: 'The position of a page in its list.' });
 
-/** The shape of a page of a list. */
+/** The schema of a page of a list. */
 export function listOf<Item extends z.ZodType>(item: Item) {
   const name = z.globalRegistry.get(item)?.id;
   return z
     .object({
-      data: z.array(item).readonly().describe('What is on the page.'),
+      data: z.array(item).readonly().describe('The items of the page.'),
       pagination: paginationShape,
     })
     .meta({ id: `${name}List`, description: `A page of a list of ${name}.` });
@@ -42,48 +42,51 @@ export type ListOf<Item> = z.output<ReturnType<typeof listOf<z.ZodType<Item>>>>;
 
 export const eventPageShape = z
   .object({
-    data: z.array(eventShape).readonly().describe('What is on the page, oldest first.'),
+    data: z.array(eventShape).readonly().describe('The events of the page, oldest first.'),
     pagination: z
       .object({
         limit: z
           .int()
           .min(1)
-          .describe('How many were asked for.')
+          .describe('The requested page size.')
           .meta({ examples: [20] }),
-        hasMore: z.boolean().describe('Whether the log holds more after this page.'),
+        hasMore: z.boolean().describe('Whether the log continues after this page, with matching events or without.'),
         nextCursor: z
           .string()
-          .describe('What to give as `after` to go on, now or when there is more.')
+          .describe('The cursor to pass as `after` to continue, also after the last page, once there are more events.')
           .meta({ examples: [exampleEventCursor] }),
       })
-      .describe('Where the page lies in the log.'),
+      .describe('The position of the page in the log.'),
   })
-  .meta({ id: 'EventList', description: 'A page of the log.' });
+  .meta({ id: 'EventList', description: 'A page of the event log.' });
 
-/** RFC 9457 problem details, with the code and what a client needs to act on it. */
+/** RFC 9457 problem details, with a code and the data that a client needs to handle it. */
 export const problemShape = z
   .object({
-    type: z.string().describe('A stable URI that ends in the code. It names, and need not be fetched.'),
-    title: z.string().describe('What the code means, in words.'),
-    status: z.int().describe('The status of the response.'),
-    detail: z.string().describe('One sentence that helps.'),
-    instance: z.string().describe('The path that was asked for.'),
-    code: z.enum(Object.keys(errorCodes) as ErrorCode[]).describe('What to act on.'),
-    requestId: z.string().describe('The request’s id, the same as in `X-Request-Id`.'),
-    oldestCursor: z.string().optional().describe('For `CURSOR_EXPIRED`: where the log can be read from.'),
+    type: z.string().describe('A stable URI that ends in the code. It is an identifier and cannot be fetched.'),
+    title: z.string().describe('A short summary of the code.'),
+    status: z.int().describe('The HTTP status.'),
+    detail: z.string().describe('A sentence that explains this occurrence of the problem.'),
+    instance: z.string().describe('The request path.'),
+    code: z.enum(Object.keys(errorCodes) as ErrorCode[]).describe('The error code, for programs.'),
+    requestId: z.string().describe('The id of the request, as in `X-Request-Id`.'),
+    oldestCursor: z
+      .string()
+      .optional()
+      .describe('For `CURSOR_EXPIRED`: the oldest cursor from which the log can be read.'),
     errors: z
       .array(
         z.object({
-          pointer: z.string().optional().describe('Where in the input: a JSON Pointer (RFC 6901).'),
-          header: z.string().optional().describe('Which header brought it, beside `pointer`.'),
-          parameter: z.string().optional().describe('Which query parameter, in place of `pointer`.'),
-          detail: z.string().describe('What is wrong with it and, where it can be said, what would be right.'),
+          pointer: z.string().optional().describe('A JSON Pointer (RFC 6901) to the invalid part of the input.'),
+          header: z.string().optional().describe('The header that the value came from, in addition to `pointer`.'),
+          parameter: z.string().optional().describe('The name of the invalid query parameter, instead of `pointer`.'),
+          detail: z.string().describe('What is wrong and, if possible, what would be valid.'),
         }),
       )
       .readonly()
       .optional()
-      .describe('For `VALIDATION_FAILED`: all that is wrong with the input.'),
+      .describe('For `VALIDATION_FAILED`: all faults of the input.'),
   })
-  .meta({ id: 'Problem', description: 'Why a request was not done (RFC 9457).' });
+  .meta({ id: 'Problem', description: 'Problem details (RFC 9457): why a request failed.' });
 
 export type Problem = Readonly<z.output<typeof problemShape>>;

@@ -285,18 +285,18 @@ describe('what anybody may read', () => {
     );
   });
 
-  test('/docs says of each field what it is, and whether it may be left out', async () => {
+  test('/docs describes each field, and says whether it is optional', async () => {
     const { body } = await get('/docs');
     const text = body
       .replace(/<br>/g, ' ')
       .replace(/<[^>]+>/g, '|')
       .replace(/\|+/g, '|');
-    expect(text).toContain('|subject|string or null |0 to 200 characters| |may be left out|What it is about.|');
+    expect(text).toContain('|subject|string or null |0 to 200 characters| |optional|What it is about.|');
     expect(text).toContain(
       '|message.sender|&quot;agent&quot;| |&quot;visitor&quot;| |&quot;bot&quot;|The role that sends it.',
     );
-    expect(text).toContain('|message.author|object or null |may be left out|Who of the agents');
-    expect(text).toContain('|pagination.hasMore|boolean|Whether the log holds more');
+    expect(text).toContain('|message.author|object or null |optional|Who of the agents');
+    expect(text).toContain('|pagination.hasMore|boolean|Whether the log continues');
   });
 
   test('/docs needs no script and no other host', async () => {

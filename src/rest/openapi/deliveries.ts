@@ -10,7 +10,7 @@ const parameters: readonly OpenApiParameter[] = [
   {
     name: 'webhook-id',
     in: 'header',
-    description: 'The event’s `id`: the same each time that it is sent.',
+    description: 'The `id` of the event, the same in every attempt.',
     required: true,
     schema: { type: 'string' },
     example: exampleId('event'),
@@ -18,7 +18,7 @@ const parameters: readonly OpenApiParameter[] = [
   {
     name: 'webhook-timestamp',
     in: 'header',
-    description: 'When this attempt was made, in seconds since 1970.',
+    description: 'The time of this attempt, in Unix seconds.',
     required: true,
     schema: { type: 'string', pattern: String.raw`^\d+$` },
     example: '1795241520',
@@ -27,7 +27,7 @@ const parameters: readonly OpenApiParameter[] = [
     name: 'webhook-signature',
     in: 'header',
     description:
-      'HMAC-SHA256 over `<webhook-id>.<webhook-timestamp>.<body>` in base64, its key what the secret has in base64 after `whsec_`. For 24 hours after a rotation the old secret signs too, with a space between.',
+      'HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` in base64. The key is the part of the secret after `whsec_`, decoded from base64. For 24 hours after a rotation there is a second signature by the old secret, separated by a space.',
     required: true,
     schema: { type: 'string', pattern: `^${signature}( ${signature})*$` },
     example: 'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
@@ -35,22 +35,22 @@ const parameters: readonly OpenApiParameter[] = [
   {
     name: 'traceparent',
     in: 'header',
-    description: 'The trace of the request that made the event (W3C Trace Context), if that request was part of one.',
+    description: 'The trace of the request that caused the event (W3C Trace Context), if it had one.',
     required: false,
     schema: { type: 'string', pattern: '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' },
     example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
   },
 ];
 
-/** What is sent to the address of a webhook, and what its answers mean. */
+/** The request that a webhook's URL receives, and how its responses are treated. */
 export function deliveryOperation(components: SchemaComponents): OpenApiOperation {
   const event = components.of(eventShape, 'output');
   const sample = components.of(sampleEventShape, 'output');
   return {
     operationId: 'receiveEvent',
-    summary: 'Receives an event at the address of a webhook.',
+    summary: 'Receives an event at the URL of a webhook.',
     description:
-      'Signed as Standard Webhooks 1.0 has it: verify it, with the body as it came, before you act on it. Each event is sent at least once, and not always in the order of the log: pass over a `webhook-id` that you have seen.',
+      'Signed according to Standard Webhooks 1.0: verify the signature over the raw body before processing it. Each event is sent at least once, and not always in the order of the log: ignore a `webhook-id` that was processed before.',
     tags: ['webhooks'],
     security: [],
     parameters,
@@ -67,14 +67,15 @@ export function deliveryOperation(components: SchemaComponents): OpenApiOperatio
       },
     },
     responses: {
-      '2XX': { description: 'It has arrived.', headers: {} },
-      410: { description: 'Nothing is to be sent to this address any more: the webhook is disabled.', headers: {} },
+      '2XX': { description: 'Accepted.', headers: {} },
+      410: { description: 'Gone: the webhook is disabled.', headers: {} },
       default: {
         description:
-          'It has failed, as it has without an answer within 15 seconds: redirects are not followed. It is sent again, ten times in all within about three days; a sample is not.',
+          'Any other response, redirects included, is a failure, as is none within 15 seconds. The event is sent again, up to ten times in all over about three days; a sample is not.',
         headers: {
           'Retry-After': {
-            description: 'How many seconds to wait at least, or until which date: up to a day is heeded.',
+            description:
+              'The least time to wait before the next attempt, as seconds or a date; at most a day is respected.',
             schema: { type: 'string' },
             example: '120',
           },

@@ -21,30 +21,30 @@ import type {
 
 const description = `Conversations, messages and events for client programs. The same operations can be called through GraphQL at \`/graphql\`.
 
-Every request carries a credential, \`Authorization: Bearer cs_…\`, which may do what its scopes say.
+Every request needs a credential, \`Authorization: Bearer cs_…\`. Its scopes determine what it may do.
 
-What cannot be done is answered with a problem (RFC 9457) that has a \`code\` to act on. An unknown path is \`NOT_FOUND\`, a method that a path does not know \`METHOD_NOT_ALLOWED\` with \`Allow\`. A field or parameter that is not documented is refused with \`VALIDATION_FAILED\`.
+Errors are problem details (RFC 9457) with a \`code\` for programs. An unknown path is \`NOT_FOUND\`, a method that a path does not support \`METHOD_NOT_ALLOWED\` with \`Allow\`. Undocumented fields and parameters are rejected with \`VALIDATION_FAILED\`.
 
-Lists come in pages: go on with \`after\` and the last page’s \`nextCursor\`, or with the address in the \`Link\` header. HEAD works wherever GET does, except on streams.
+Lists are paginated: get the next page with \`after\` and the \`nextCursor\` of the last one, or by the URL in the \`Link\` header. HEAD works wherever GET does, except for streams.
 
-Every answer says what is left of the account’s requests. \`/v1\` only grows: pass over fields and values that you do not know. What is deprecated says so twelve months before it goes.`;
+Every response has the state of the account’s rate limit. \`/v1\` only grows: ignore fields and values that you do not know. Deprecations are announced at least twelve months before removal.`;
 
-/** What the resources are, by the first part of their paths. */
+/** Descriptions of the tags; a tag is the first segment of a path. */
 const tagDescriptions: Readonly<Record<string, string>> = {
   conversations: 'Conversations with visitors, and their messages.',
-  leads: 'Contact information that visitors have left.',
-  events: 'The log of what happened, in pages or as it grows.',
-  webhooks: 'Addresses that events are delivered to.',
-  analytics: 'Figures of a period.',
-  account: 'The account that the credential belongs to.',
-  'api-keys': 'The credentials of programs.',
-  tokens: 'The credentials of browser pages.',
+  leads: 'Contact details of visitors.',
+  events: 'The event log, in pages or as a live stream.',
+  webhooks: 'URLs that events are delivered to.',
+  analytics: 'Statistics of a period.',
+  account: 'The account of the credential.',
+  'api-keys': 'Credentials for programs.',
+  tokens: 'Short-lived credentials for browser pages.',
 };
 
 const requestIdParameter: OpenApiParameter = {
   name: 'X-Request-Id',
   in: 'header',
-  description: 'An id of the caller’s own for the request: it is in the answer and in the logs.',
+  description: 'An id for the request, chosen by the client. It is returned in the response and written to the logs.',
   required: false,
   schema: { type: 'string', minLength: 1, maxLength: 128, pattern: String.raw`^[\x21-\x7e]+$` },
 };
@@ -52,7 +52,8 @@ const requestIdParameter: OpenApiParameter = {
 const lastEventIdParameter: OpenApiParameter = {
   name: 'Last-Event-ID',
   in: 'header',
-  description: 'The last `id` that was seen, which goes before `after`: an EventSource sends it when it comes back.',
+  description:
+    'The last `id` received, which takes precedence over `after`. An EventSource sends it when it reconnects.',
   required: false,
   schema: { type: 'string' },
   example: exampleEventCursor,
@@ -61,13 +62,13 @@ const lastEventIdParameter: OpenApiParameter = {
 const ifNoneMatchParameter: OpenApiParameter = {
   name: 'If-None-Match',
   in: 'header',
-  description: 'The `ETag` that the caller has: if it is still right, the answer is 304 and has no body.',
+  description: 'The `ETag` of the client’s copy. If it is current, the response is 304 without a body.',
   required: false,
   schema: { type: 'string' },
   example: '"3"',
 };
 
-/** The fields of an input that REST has in headers, as they are written there. */
+/** The parameters for input fields that REST takes from headers. */
 const headerParameters: Readonly<Record<'Idempotency-Key' | 'If-Match', OpenApiParameter>> = {
   'Idempotency-Key': {
     name: 'Idempotency-Key',
@@ -81,7 +82,7 @@ const headerParameters: Readonly<Record<'Idempotency-Key' | 'If-Match', OpenApiP
     name: 'If-Match',
     in: 'header',
     description:
-      'The `ETag` that the caller has seen, or several: with any other, nothing is changed and the answer is 412.',
+      'One or several values of `ETag`. If none of them is the current one, nothing is changed and the response is 412.',
     required: false,
     schema: { type: 'string' },
     example: '"3"',
@@ -89,8 +90,8 @@ const headerParameters: Readonly<Record<'Idempotency-Key' | 'If-Match', OpenApiP
 };
 
 /**
- * Describes the routes: all that it says comes from them and from the operations that they call.
- * @param publicUrl where the service is reached; without it the document says that it is where the document is
+ * Generates the OpenAPI document from the routes and their operations.
+ * @param publicUrl the URL of the service; without it, the server URL is relative to the document
  */
 export function openApiDocument(routes: readonly Route[], publicUrl?: string): OpenApiDocument {
   const components = new SchemaComponents();
@@ -130,11 +131,10 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
 const bearerScheme = {
   type: 'http',
   scheme: 'bearer',
-  description:
-    'An API key, or a token that was made with one. What it may do are its scopes; each operation names the one that it needs.',
+  description: 'An API key, or a token created with one. Each operation states the scope that it requires.',
 };
 
-/** A component that nothing refers to is left out. */
+/** The headers that anything refers to. */
 function usedHeaders(parts: unknown): OpenApiDocument['components']['headers'] {
   const text = JSON.stringify(parts);
   return Object.fromEntries(
@@ -159,9 +159,9 @@ function operationOf(
     operationId: operation.name,
     summary: operation.summary,
     description: [
-      scope === 'any' ? 'Any credential may call it.' : `Needs the scope \`${scope}\`.`,
-      ...(keysOnly ? ['Only an API key may call it, not a token.'] : []),
-      ...(openToBound ? ['A token that is bound to a conversation may call it for that one.'] : []),
+      scope === 'any' ? 'Any credential may call this operation.' : `Requires the scope \`${scope}\`.`,
+      ...(keysOnly ? ['Requires an API key; tokens are not accepted.'] : []),
+      ...(openToBound ? ['A token bound to a conversation may call this operation for that conversation.'] : []),
       ...(deprecated === undefined ? [] : [deprecationReason(deprecated)]),
     ].join(' '),
     ...(deprecated !== undefined && { deprecated: true }),
@@ -198,7 +198,7 @@ function parametersOf(
         ...(description !== undefined && { description }),
         required: inPath.includes(name),
         ...(deprecated === true && { deprecated }),
-        // A list is one parameter, with commas.
+        // A list is one comma-separated parameter.
         ...(schema.type === 'array' && { style: 'form', explode: false }),
         schema,
         ...(example !== undefined && { example }),
@@ -210,7 +210,7 @@ function parametersOf(
   ];
 }
 
-/** In a path or a query everything is text: null cannot be sent. */
+/** A path or a query is text, so null cannot be sent. */
 function withoutNull(schema: JsonSchema): JsonSchema {
   const { anyOf, type, ...rest } = schema;
   const others = anyOf?.filter((alternative) => alternative.type !== 'null');
@@ -238,7 +238,7 @@ function bodyOf(
 }
 
 const notModified: OpenApiResponse = {
-  description: 'It is still as the caller has it.',
+  description: 'Not modified: the client’s copy is current.',
   headers: headersNamed(['X-Request-Id', ...limitHeaders, 'ETag']),
 };
 
@@ -253,13 +253,13 @@ function answerOf(route: Route, components: SchemaComponents): OpenApiResponse {
   ]);
   if (operation.repeatable) Object.assign(headers, headersNamed(['Idempotent-Replayed'], { always: false }));
   Object.assign(headers, deprecationHeaders(operation, { always: operation.deprecated !== undefined }));
-  if (answers === undefined) return { description: 'It is done.', headers };
+  if (answers === undefined) return { description: 'Done, no content.', headers };
   const schema = components.of(answers, 'output');
   const example = exampleOf(schema, components);
-  const description = components.resolve(schema).description ?? 'What was asked for.';
+  const description = components.resolve(schema).description ?? 'The requested resource.';
   if (!streams) return { description, headers, content: { 'application/json': { schema, example } } };
   return {
-    description: `Server-Sent Events without an end: \`id\` is the cursor, \`event\` the type, \`data\` the event as JSON. First, and then every 15 s, comes a block with an \`id\` alone, to resume from: it moves on with what the filter leaves out. The first has \`retry\`, too. ${description}`,
+    description: `An endless stream of Server-Sent Events: \`id\` is the cursor, \`event\` the type, \`data\` the event as JSON. At the start, and after every 15 s without an event, there is a block with only an \`id\` to resume from, which also advances past events that the filter excludes. The first block has \`retry\`, too. ${description}`,
     headers,
     content: {
       'text/event-stream': {
@@ -270,7 +270,7 @@ function answerOf(route: Route, components: SchemaComponents): OpenApiResponse {
   };
 }
 
-/** Whether the answer is a page, with the address of the next one. */
+/** Whether the response is a page with a link to the next one. */
 function isList({ operation, streams }: Route): boolean {
   const { shape } = operation.input as unknown as { shape: object };
   return 'limit' in shape && 'after' in shape && !streams;

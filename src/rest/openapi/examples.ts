@@ -3,8 +3,8 @@ import type { JsonSchema, SchemaComponents } from './json-schema.ts';
 const exampleTime = '2026-11-21T06:12:00.000Z';
 
 /**
- * An example that is valid against a schema: where the schema brings none, it is made of its parts. Of a field
- * that may be left out it is made only if the field has one to show.
+ * An example that is valid against a schema. Where the schema has none, it is composed of its parts; optional fields
+ * are included only if they have an example.
  */
 export function exampleOf(schema: JsonSchema, components: SchemaComponents): unknown {
   if (schema.examples !== undefined) return schema.examples[0];
@@ -35,7 +35,7 @@ export function exampleOf(schema: JsonSchema, components: SchemaComponents): unk
   }
 }
 
-/** Whether anything in a schema is worth showing. */
+/** Whether a schema or any part of it has an example. */
 function hasExample(schema: JsonSchema, components: SchemaComponents): boolean {
   const { examples, properties = {}, anyOf = [] } = components.resolve(schema);
   if (examples !== undefined || schema.examples !== undefined) return true;

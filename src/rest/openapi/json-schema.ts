@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** JSON Schema 2020-12 as OpenAPI 3.1 has it. */
+/** JSON Schema 2020-12, as used by OpenAPI 3.1. */
 export interface JsonSchema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
@@ -23,13 +23,13 @@ export interface JsonSchema {
 
 const componentPath = '#/components/schemas/';
 
-/** The schemas of a document that have a name of their own. */
+/** The named schemas of a document. */
 export class SchemaComponents {
   readonly schemas: Record<string, JsonSchema> = {};
 
   /**
-   * The schema of what is taken in, or given out. Those within it that have an id become components.
-   * @throws Error when one name stands for two schemas
+   * Converts a zod type for input or output. Nested types with an id become components.
+   * @throws Error when two different schemas have the same name
    */
   of(type: z.ZodType, io: 'input' | 'output'): JsonSchema {
     const converted = z.toJSONSchema(type, { io, unrepresentable: 'any', override: (context) => adapt(context, io) });
@@ -43,7 +43,7 @@ export class SchemaComponents {
     return schema;
   }
 
-  /** Gives a schema a name of its own. */
+  /** Adds a schema as a component, and returns a reference to it. */
   name(name: string, schema: JsonSchema): JsonSchema {
     const known = this.schemas[name];
     if (known !== undefined && JSON.stringify(known) !== JSON.stringify(schema)) {
@@ -53,35 +53,35 @@ export class SchemaComponents {
     return { $ref: componentPath + name };
   }
 
-  /** The schema itself, if it is a reference to one. */
+  /** Follows a reference; other schemas are returned as they are. */
   resolve(schema: JsonSchema): JsonSchema {
     return schema.$ref === undefined ? schema : (this.schemas[nameOf(schema.$ref)] ?? {});
   }
 }
 
-/** The name of the component that is referred to. */
+/** The name of the component that a reference points to. */
 export function nameOf(ref: string): string {
   return ref.slice(ref.lastIndexOf('/') + 1);
 }
 
 type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['override']>;
 
-/** Takes away what zod says and a client need not know, and adds what OpenAPI has of its own. */
+/** Removes zod's keywords that do not concern clients, and adds those of OpenAPI. */
 function adapt({ zodSchema, jsonSchema }: Parameters<Override>[0], io: 'input' | 'output'): void {
-  delete jsonSchema.readOnly; // of TypeScript
+  delete jsonSchema.readOnly; // zod's `readonly` concerns only TypeScript
   delete jsonSchema.propertyNames; // every key is a string
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
-  // What is left out is as null; generators of types would take a field with a default for one that is always there.
+  // A missing field counts as null anyway, and type generators treat a field with a default as always present.
   if (jsonSchema.default === null) delete jsonSchema.default;
-  // The format says it, in fewer words than zod's pattern.
+  // `format` says the same as zod's long pattern.
   if (zodSchema instanceof z.ZodISODateTime) delete jsonSchema.pattern;
-  // Answers may get more fields in time.
+  // Responses may get more fields in later versions.
   if (io === 'output' && zodSchema instanceof z.ZodObject) delete jsonSchema.additionalProperties;
   if (zodSchema instanceof z.ZodDiscriminatedUnion)
     Object.assign(jsonSchema, { discriminator: discriminatorOf(zodSchema) });
 }
 
-/** Which value of the telling field stands for which schema. */
+/** The discriminator of a union, with the schema for each of its values. */
 function discriminatorOf({ def }: z.ZodDiscriminatedUnion): object {
   const mapping = (def.options as readonly z.ZodObject[]).map((option) => {
     const literal = option.shape[def.discriminator] as z.ZodLiteral;

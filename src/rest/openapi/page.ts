@@ -8,7 +8,7 @@ import type {
   Reference,
 } from './types.ts';
 
-// The document as a page for people. It is plain HTML, without a script and without another host.
+// Renders the OpenAPI document as a page of plain HTML, without scripts and without resources of other hosts.
 
 const style = `
   :root { color-scheme: light dark; --text: #1c2733; --faint: #5b6b7b; --back: #fff; --box: #f3f6f9; --line: #dbe2e9; --link: #0b63b5 }
@@ -37,7 +37,7 @@ interface Entry {
   readonly operation: OpenApiOperation;
 }
 
-/** Shows an OpenAPI document of this service, which lies beside the page. */
+/** Renders the page. It links to `openapi.json` beside it. */
 export function docsPage(document: OpenApiDocument): string {
   const entries = Object.entries(document.paths).flatMap(([path, item]) =>
     methods.flatMap((method): Entry[] =>
@@ -45,7 +45,7 @@ export function docsPage(document: OpenApiDocument): string {
     ),
   );
   for (const { post } of Object.values(document.webhooks)) {
-    entries.push({ method: 'POST', path: 'the webhook’s address', operation: post });
+    entries.push({ method: 'POST', path: 'the webhook’s URL', operation: post });
   }
   const ofTag = (tag: string): Entry[] => entries.filter(({ operation }) => operation.tags.includes(tag));
   const schemas = Object.entries(document.components.schemas).sort(([a], [b]) => a.localeCompare(b));
@@ -61,13 +61,13 @@ export function docsPage(document: OpenApiDocument): string {
 <nav>
 <p><a href="#top"><b>${text(document.info.title)}</b></a></p>
 ${document.tags.map(({ name }) => `<b>${text(name)}</b>\n${links(ofTag(name).map(({ operation }) => operation.operationId))}`).join('\n')}
-<b>shapes</b>
+<b>schemas</b>
 ${links(schemas.map(([name]) => name))}
 </nav>
 <main id="top">
 <h1>${text(document.info.title)} <small>${text(document.info.version)}</small></h1>
 ${prose(document.info.description)}
-<p>As a document for programs: <a href="openapi.json">openapi.json</a></p>
+<p>The same as an OpenAPI document: <a href="openapi.json">openapi.json</a></p>
 ${document.tags
   .map(
     ({ name, description }) =>
@@ -80,7 +80,7 @@ ${document.tags
 ${Object.entries(document.components.responses)
   .map(([name, response]) => problemSection(name, response))
   .join('\n')}
-<section><h2>shapes</h2></section>
+<section><h2>schemas</h2></section>
 ${schemas.map(([name, schema]) => schemaSection(name, schema)).join('\n')}
 </main>
 </body>
@@ -98,7 +98,7 @@ ${table(
   'Parameters',
   parameters.map((parameter) => parameterRow(resolve(parameter, components.parameters))),
 )}
-${requestBody ? `<h4>Body${requestBody.required ? '' : ' <small>may be left out</small>'}</h4>${content(requestBody.content)}` : ''}
+${requestBody ? `<h4>Body${requestBody.required ? '' : ' <small>optional</small>'}</h4>${content(requestBody.content)}` : ''}
 ${Object.entries(responses)
   .map(([status, response]) =>
     '$ref' in response ? problemLine(status, nameOf(response.$ref), components) : answerBlock(status, response),
@@ -123,7 +123,7 @@ ${content(types)}
 ${names.length === 0 ? '' : `<p class="faint">Headers: ${names.map((name) => `<code>${name}</code>`).join(' ')}</p>`}`;
 }
 
-/** What is the same for many operations is shown in full once, further below. */
+/** A link to a problem response, which is shown once for all operations. */
 function problemLine(status: string, name: string, { responses }: OpenApiDocument['components']): string {
   return `<p><b><a href="#${name}">${status}</a></b> ${inline(responses[name]?.description ?? '')}</p>`;
 }
@@ -151,19 +151,19 @@ ${prose(description)}
 ${rows.length === 0 ? `<p>${typeOf({ ...schema, description: '' })}</p>` : table('Fields', rows)}</section>`;
 }
 
-/** A row for a field, and one for each field in it that has no shape of its own. */
+/** A row for a field, and rows for its nested fields unless they belong to a named schema. */
 function propertyRows(name: string, schema: JsonSchema, required: boolean): string[] {
   const { description = '', deprecated, items, anyOf = [] } = schema;
   const inner = [schema, ...anyOf, ...(items === undefined ? [] : [items])].find(({ properties }) => properties);
   return [
-    row(name, `${typeOf(schema)}${required ? '' : '<br><small>may be left out</small>'}`, description, deprecated),
+    row(name, `${typeOf(schema)}${required ? '' : '<br><small>optional</small>'}`, description, deprecated),
     ...Object.entries(inner?.properties ?? {}).flatMap(([key, property]) =>
       propertyRows(`${name}.${key}`, property, inner?.required?.includes(key) ?? false),
     ),
   ];
 }
 
-/** A type in words, with what bounds it. */
+/** A type in words, with its bounds. */
 function typeOf(schema: JsonSchema): string {
   const bounds = boundsOf(schema);
   return bounds.length === 0 ? wordsOf(schema) : `${wordsOf(schema)}<br><small>${bounds.join(', ')}</small>`;
@@ -186,7 +186,7 @@ function boundsOf(schema: JsonSchema): string[] {
   return [
     ...(minimum === undefined ? [] : [maximum === undefined ? `${minimum} or more` : `${minimum} to ${maximum}`]),
     ...(maxLength === undefined ? [] : [`${minLength ?? 0} to ${maxLength} characters`]),
-    ...(['string', 'number', 'boolean'].includes(typeof preset) ? [`by default ${code(preset)}`] : []),
+    ...(['string', 'number', 'boolean'].includes(typeof preset) ? [`default ${code(preset)}`] : []),
     ...anyOf.flatMap(boundsOf),
   ];
 }
@@ -218,7 +218,7 @@ function prose(paragraphs: string): string {
     .join('\n');
 }
 
-/** Text with the one mark that descriptions have: what is between backticks is code. */
+/** Escapes a description, and renders backticks, its only markup, as code. */
 function inline(description: string): string {
   return text(description).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
 }

@@ -5,7 +5,7 @@ import type { Route } from '../routes.ts';
 import { deprecationHeaders, headersNamed, limitHeaders } from './headers.ts';
 import type { OpenApiResponse, Reference } from './types.ts';
 
-/** Errors that any operation can give. A body is read also where none is taken, to be refused. */
+/** Errors of every operation, with those of a body: it is read, to be refused, even where none is expected. */
 const errorsOfAll: readonly ErrorCode[] = [
   'VALIDATION_FAILED',
   'UNAUTHENTICATED',
@@ -18,14 +18,14 @@ const errorsOfAll: readonly ErrorCode[] = [
   'UNSUPPORTED_MEDIA_TYPE',
 ];
 
-/** A response for each status that an error of the operation has, which names the codes that it can bring. */
+/** One response for each error status of an operation, with the codes that it can have. */
 export function problemsOf(
   route: Route,
   problems: Record<string, OpenApiResponse>,
 ): Record<string, OpenApiResponse | Reference> {
   const codes = new Set([...route.operation.errors, ...errorsOfAll]);
   const byStatus = Map.groupBy(codes, (code) => errorCodes[code].status);
-  // What fails before it is known what it calls does not say that this is deprecated.
+  // A request that fails before it is routed to its operation has no deprecation headers.
   const deprecation = deprecationHeaders(route.operation, { always: false });
   return Object.fromEntries(
     [...byStatus].map(([status, ofStatus]) => {
@@ -46,7 +46,7 @@ function problemResponse(status: number, codes: readonly ErrorCode[]): OpenApiRe
     description: codes.map((code) => `\`${code}\`: ${errorCodes[code].when}`).join(' '),
     headers: {
       ...headersNamed(['X-Request-Id']),
-      // Without a known account there is none, and a failure may come before one is known.
+      // There are no rate-limit headers if the request failed before its account was known.
       ...(status === 401 ? {} : headersNamed(limitHeaders, { always: status < 429 })),
       ...(status === 401 ? headersNamed(['WWW-Authenticate']) : {}),
       ...(status === 429 ? headersNamed(['Retry-After']) : {}),

@@ -1,7 +1,7 @@
 import type { Route } from '../routes.ts';
 import type { JsonSchema } from './json-schema.ts';
 
-/** OpenAPI 3.1, as far as this service uses it. */
+/** The part of OpenAPI 3.1 that this service uses. */
 export interface OpenApiDocument {
   readonly openapi: string;
   readonly info: {
@@ -13,7 +13,7 @@ export interface OpenApiDocument {
   readonly servers: readonly { readonly url: string }[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, PathItem>>;
-  /** What is sent to others, by names that mean nothing else. */
+  /** Requests that the service sends, by arbitrary names. */
   readonly webhooks: Readonly<Record<string, { readonly post: OpenApiOperation }>>;
   readonly components: {
     readonly securitySchemes: Readonly<Record<string, object>>;

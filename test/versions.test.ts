@@ -209,7 +209,7 @@ describe('If-Match', () => {
         expect(answer.status).toBe(400);
         expect(answer.body).toMatchObject({
           code: 'VALIDATION_FAILED',
-          detail: 'The header `If-Match` must hold tags, as `ETag` gave them, or a star.',
+          detail: 'The header `If-Match` must be `*` or a list of tags as in `ETag`.',
           errors: [{ pointer: '/expectedVersion', header: 'If-Match', detail: expect.any(String) }],
         });
       }

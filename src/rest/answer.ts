@@ -30,22 +30,22 @@ interface Target {
   readonly deprecated: ReadonlyMap<string, Deprecation>;
 }
 
-/** Every path of the API, with what each of its methods does. */
+/** The targets of one path, by method. */
 type Methods = Map<string, Target>;
 
-export interface RestOptions {
+interface RestOptions {
   readonly door: Door;
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
   readonly log: Logger;
   readonly probes: Probes;
-  /** The address that the service is reached at, for its documentation. */
+  /** The URL at which clients reach the service; used for its documentation and its links. */
   readonly publicUrl?: string | undefined;
-  /** Other routes than the service's own, for tests. */
+  /** Routes instead of the service's own, for tests. */
   readonly routes?: readonly Route[] | undefined;
 }
 
-/** Answers everything that is not GraphQL: `/v1`, the pages that need no credential, and 404 for the rest. */
+/** Answers every request outside of GraphQL: `/v1`, pages and probes that need no credential, and 404 for the rest. */
 export function answerRest(
   world: World,
   { door, sessions, timings, log, probes, publicUrl, routes = allRoutes }: RestOptions,
@@ -68,24 +68,24 @@ export function answerRest(
     if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
   }
 
-  /** In the order of the contract, after the preflights: credential, rate limit, path and method, scope, body, operation. */
-  async function reply(exchange: Exchange, res: ServerResponse): Promise<Reply> {
+  /** Checks in this order: credential, rate limit, path and method, scope, body, operation. */
+  async function apiReply(exchange: Exchange, res: ServerResponse): Promise<Reply> {
     const caller = await exchange.admit(door);
-    // The router would overlook a slash at the end, and a forgotten id would be answered with the list.
+    // The router ignores a trailing slash: a request whose id is missing would be answered with the list.
     const match = exchange.path.endsWith('/') ? undefined : findRoute(router, '', exchange.path, { params: true });
-    if (match === undefined) throw new DomainError('NOT_FOUND', 'There is nothing at this path.');
+    if (match === undefined) throw new DomainError('NOT_FOUND', 'This path does not exist.');
     const target = match.data.get(exchange.method);
     if (target === undefined) {
       const allow = [...match.data.keys(), 'OPTIONS'];
       if (exchange.method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
-      throw new DomainError('METHOD_NOT_ALLOWED', `This path knows ${allow.join(', ')}.`, { allow });
+      throw new DomainError('METHOD_NOT_ALLOWED', `This path supports ${allow.join(', ')}.`, { allow });
     }
     const { route, reader } = target;
     const { operation } = route;
     exchange.operation = operation.name;
     if (operation.deprecated !== undefined) exchange.deprecation = operation.deprecated;
     operation.authorise(caller);
-    // One that takes no body is read all the same: what is asked of a deletion or a list must not be passed over.
+    // A body is read even if the operation takes none: its fields have to be refused, not silently ignored.
     const body = announcesBody(exchange.req) ? await exchange.readJson() : undefined;
     const { input, faults } = reader.read(decodeParams(match.params), exchange.query, body);
     const inHeaders = inputOfHeaders(exchange.req, route);
@@ -112,22 +112,22 @@ export function answerRest(
     }
   }
 
-  /** What needs no credential. */
-  async function outside(exchange: Exchange): Promise<Reply> {
+  /** Pages and probes, which need no credential. */
+  async function publicReply(exchange: Exchange): Promise<Reply> {
     const { path, method } = exchange;
     const page = pageAt(path);
     const answer = probeAt.get(path) ?? (page && (() => pageReply(page, exchange)));
     if (answer === undefined)
-      throw new DomainError('NOT_FOUND', 'There is nothing at this path; the API is under /v1 and /graphql.');
+      throw new DomainError('NOT_FOUND', 'This path does not exist; the API is under /v1 and /graphql.');
     exchange.isProbe = probeAt.has(path);
-    const Allow = allowedOutside.join(', ');
+    const Allow = publicMethods.join(', ');
     if (method === 'OPTIONS') return { status: 204, headers: { Allow } };
-    if (!allowedOutside.includes(method))
-      throw new DomainError('METHOD_NOT_ALLOWED', `This path knows ${Allow}.`, { allow: allowedOutside });
+    if (!publicMethods.includes(method))
+      throw new DomainError('METHOD_NOT_ALLOWED', `This path supports ${Allow}.`, { allow: publicMethods });
     return await answer();
   }
 
-  function refusal(error: unknown, exchange: Exchange): Reply {
+  function errorReply(error: unknown, exchange: Exchange): Reply {
     const known = error instanceof DomainError ? error : internal(error);
     exchange.code = known.code;
     exchange.isOneOfMany = known.facts.isToldInSum === true;
@@ -141,12 +141,12 @@ export function answerRest(
   return async (exchange, res) => {
     let result: Reply;
     try {
-      result = await (isUnder(prefix, exchange.path) ? reply(exchange, res) : outside(exchange));
+      result = await (isUnder(prefix, exchange.path) ? apiReply(exchange, res) : publicReply(exchange));
     } catch (error) {
-      result = refusal(error, exchange);
+      result = errorReply(error, exchange);
     }
     if (exchange.deprecation !== undefined) addDeprecation(result.headers, exchange.deprecation, exchange.operation);
-    if (publicPath !== '') leadUnder(publicPath, result.headers);
+    if (publicPath !== '') prefixLinks(publicPath, result.headers);
     return result;
   };
 }
@@ -155,8 +155,8 @@ function isUnder(base: string, path: string): boolean {
   return path === base || path.startsWith(`${base}/`);
 }
 
-/** What the paths outside the API know. */
-const allowedOutside = ['GET', 'HEAD', 'OPTIONS'];
+/** The methods of paths outside the API. */
+const publicMethods = ['GET', 'HEAD', 'OPTIONS'];
 
 function decodeParams(params: Record<string, string> | undefined): Record<string, string> {
   return Object.fromEntries(
@@ -164,7 +164,7 @@ function decodeParams(params: Record<string, string> | undefined): Record<string
       try {
         return [name, decodeURIComponent(value)];
       } catch {
-        return [name, value]; // no id has such a form, so it is not found
+        return [name, value]; // it cannot be an id, so the operation answers NOT_FOUND
       }
     }),
   );
@@ -179,9 +179,9 @@ function replyOf(route: Route, output: unknown, answer: Answer, exchange: Exchan
   if (version !== undefined) {
     const tag = `"${version(output)}"`;
     headers['ETag'] = tag;
-    headers['Cache-Control'] = 'private, no-cache'; // it may be kept, and has to be asked about each time
+    headers['Cache-Control'] = 'private, no-cache'; // clients may cache it, but must revalidate each time
     const isRead = route.method === 'GET';
-    if (isRead) headers['Vary'] = 'Authorization'; // a token of one conversation is shown less of the same version
+    if (isRead) headers['Vary'] = 'Authorization'; // a token bound to a conversation sees less of the same version
     if (isRead && isKnown(exchange.req.headers['if-none-match'], tag)) return { status: 304, headers };
   }
   if (answer.body === undefined && answer.json === undefined) return { status, headers };
@@ -190,7 +190,7 @@ function replyOf(route: Route, output: unknown, answer: Answer, exchange: Exchan
   return { status, headers, body };
 }
 
-/** The same list, continued from a cursor. */
+/** The URL of the same list from a cursor on. */
 function nextPage({ path, query }: Exchange, cursor: string): string {
   const parameters = new URLSearchParams(query);
   parameters.delete('offset');
@@ -198,19 +198,19 @@ function nextPage({ path, query }: Exchange, cursor: string): string {
   return `${path}?${parameters}`;
 }
 
-/** Has what an answer refers to lead to where the service is reached, when a proxy has it under a path of its own. */
-function leadUnder(path: string, headers: Record<string, string>): void {
+/** Adds the path under which a proxy exposes the service to the links in a reply. */
+function prefixLinks(path: string, headers: Record<string, string>): void {
   if (headers['Location'] !== undefined) headers['Location'] = path + headers['Location'];
   if (headers['Link'] !== undefined) headers['Link'] = headers['Link'].replaceAll('</', `<${path}/`);
 }
 
-/** Of the deprecated fields that an input uses, what is said of the one that is gone first. */
+/** The deprecation with the earliest sunset among the fields that an input uses. */
 function soonest(deprecated: ReadonlyMap<string, Deprecation>, input: object): Deprecation | undefined {
   const used = [...deprecated].flatMap(([name, deprecation]) => (Object.hasOwn(input, name) ? [deprecation] : []));
   return used.sort((a, b) => a.sunset.localeCompare(b.sunset))[0];
 }
 
-/** RFC 9745 and RFC 8594: since when it is deprecated, from when on it may be gone, and where that is explained. */
+/** Adds `Deprecation` (RFC 9745), `Sunset` (RFC 8594) and a link to the documentation of the operation. */
 function addDeprecation(headers: Record<string, string>, { since, sunset }: Deprecation, operation = ''): void {
   headers['Deprecation'] = `@${Date.parse(since) / 1_000}`;
   headers['Sunset'] = new Date(sunset).toUTCString();

@@ -5,13 +5,13 @@ import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
 
-/** How long an EventSource waits before it connects again. */
+/** How long an EventSource waits before it reconnects. */
 export const retryMs = 1_000;
 
 export const eventStreamHeaders: Record<string, string> = {
   'Content-Type': 'text/event-stream; charset=utf-8',
   'Cache-Control': 'no-store',
-  // Asks proxies to pass blocks on as they come.
+  // Tells nginx and others not to buffer the stream.
   'X-Accel-Buffering': 'no',
 };
 
@@ -20,13 +20,13 @@ interface StreamOptions {
   readonly res: ServerResponse;
   readonly sessions: Sessions;
   readonly timings: StreamTimings;
-  /** Told why a stream could not go on. */
+  /** Called when a stream fails. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * Follows the log for a response, until its client goes, its credential ends or the service stops.
- * @throws QUOTA_EXCEEDED when the account has as many streams and sockets as it may
+ * Streams the log to a response until the client disconnects, its credential ends or the service stops.
+ * @throws QUOTA_EXCEEDED when the account has reached its limit of streams and sockets
  */
 export function openEventStream(subscription: EventSubscription, options: StreamOptions): AsyncIterable<string> {
   const ended = options.sessions.openDuring(options.res, options.caller);
@@ -37,10 +37,10 @@ export function openEventStream(subscription: EventSubscription, options: Stream
 }
 
 /**
- * Server-Sent Events (html.spec.whatwg.org, section 9.2) of a stream: `id` is the cursor, `event` the
- * type. A block with an `id` alone moves the cursor of a reader that waits, without any event.
+ * Formats a stream as Server-Sent Events (html.spec.whatwg.org, section 9.2): `id` is the cursor, `event` the type. A
+ * block with only an `id` is a heartbeat that moves the cursor of an idle reader forward.
  *
- * The reader sets the pace: the next block is made when the last one was taken by its socket.
+ * Backpressure comes from the socket: the next block is made when it has taken the last one.
  */
 async function* eventStreamText(
   stream: EventStream,
@@ -66,7 +66,7 @@ async function* eventStreamText(
       }
     }
   } catch (error) {
-    // The reader comes back with its last cursor, and is told then what it can be told.
+    // The client reconnects with its last cursor, and gets CURSOR_EXPIRED as a response then.
     if (!(error instanceof DomainError && error.code === 'CURSOR_EXPIRED')) onError(error);
   } finally {
     watch.taken();
@@ -82,7 +82,7 @@ function eventBlock(event: LogEvent): string {
   return `id: ${event.cursor}\nevent: ${event.type}\ndata: ${event.json}\n\n`;
 }
 
-/** Something that is waited for, for a while and again for a while, any number of times. */
+/** A promise that can be awaited with a timeout, any number of times. */
 class Pending<T> {
   readonly #promise: Promise<T>;
   #isSettled = false;
@@ -90,7 +90,7 @@ class Pending<T> {
 
   constructor(promise: Promise<T>) {
     this.#promise = promise;
-    // Once for all: a promise holds each reaction until it is settled, and a log may be quiet for days.
+    // A single reaction: a promise holds each one until it settles, and a log may be quiet for days.
     const settle = (): void => {
       this.#isSettled = true;
       this.#wake();
@@ -98,7 +98,7 @@ class Pending<T> {
     promise.then(settle, settle);
   }
 
-  /** What has come of it, or undefined when it takes longer. */
+  /** The value of the promise, or undefined if it takes longer. */
   async within(ms: number): Promise<T | undefined> {
     if (!this.#isSettled) {
       await new Promise<void>((resolve) => {

@@ -3,16 +3,16 @@ import { tagsOf } from '../access/entity-tags.ts';
 import { type Fault, pointer } from '../domain/errors.ts';
 import type { Route } from './routes.ts';
 
-/** Fields of an operation's input that REST has in headers, because HTTP has a place for them. */
+/** Fields of operation inputs that REST takes from standard headers. */
 export const fieldsInHeaders: ReadonlyMap<string, 'Idempotency-Key' | 'If-Match'> = new Map([
   ['idempotencyKey', 'Idempotency-Key'],
   ['expectedVersion', 'If-Match'],
 ]);
 
 /**
- * What of an operation's input lies in the headers of its request, and what is wrong with it. An operation that does not
- * know the field says so: what was asked for must not be passed over. Only an `Idempotency-Key` with PATCH or DELETE is:
- * clients may send one with all that they change, and these do once what they do, without one.
+ * Reads the part of an operation's input that is in headers. A field that the operation does not have is refused by
+ * it, not ignored. The exception is `Idempotency-Key` with PATCH and DELETE, which are idempotent anyway: some clients
+ * send the key with every write.
  */
 export function inputOfHeaders(
   { headers }: IncomingMessage,
@@ -22,13 +22,13 @@ export function inputOfHeaders(
   const key = headers['idempotency-key'];
   const input: Record<string, unknown> = {};
   const faults: Fault[] = [];
-  // Where a reader goes on that was cut off: what it has seen is newer than what it began with.
+  // On reconnecting, the last event that was seen is newer than the `after` that the client started with.
   if (streams && typeof lastEventId === 'string' && lastEventId !== '') input['after'] = lastEventId;
   if (method === 'POST' && key !== undefined) input['idempotencyKey'] = key;
   if (method !== 'GET' && headers['if-match'] !== undefined) {
     const version = versionsOf(headers['if-match']);
     if (version === undefined) {
-      const detail = 'must hold tags, as `ETag` gave them, or a star';
+      const detail = 'must be `*` or a list of tags as in `ETag`';
       faults.push({ pointer: pointer(['expectedVersion']), header: 'If-Match', detail });
     } else {
       input['expectedVersion'] = version;
@@ -37,23 +37,23 @@ export function inputOfHeaders(
   return { input, faults };
 }
 
-/** The header that a field came in, of those whose headers hold it. */
+/** The name of the header that a field came from, or undefined if it did not come from a header. */
 export function headerOf(field: string, inHeaders: object): string | undefined {
   return Object.hasOwn(inHeaders, field) ? (fieldsInHeaders.get(field) ?? 'Last-Event-ID') : undefined;
 }
 
-/** No version: what a tag that this service has not made is compared with. */
+/** Matches no version: stands for a tag that this service has not issued. */
 const noVersion = 0;
 
 /**
- * The version that `If-Match` asks for, or several (RFC 9110, section 13.1.1).
- * @returns null when any will do; undefined when it names no tag
+ * Parses the version or versions of `If-Match` (RFC 9110, section 13.1.1).
+ * @returns null for any version; undefined if the header is malformed
  */
 function versionsOf(header: string): number | readonly number[] | null | undefined {
   const tags = tagsOf(header);
   if (tags === '*') return null;
   const versions = tags?.map(({ isWeak, value }) =>
-    // A weak tag never matches here.
+    // `If-Match` uses the strong comparison, in which a weak tag never matches.
     !isWeak && /^[1-9]\d{0,14}$/.test(value) ? Number(value) : noVersion,
   );
   return versions === undefined || versions.length > 1 ? versions : versions[0];

@@ -4,20 +4,20 @@ import { DomainError, type Fault, maxFaults, pointer, validationFailed } from '.
 import { fieldsInHeaders, headerOf } from './headers.ts';
 import type { Route } from './routes.ts';
 
-/** Where the parts of an operation's input lie in a REST request. */
+/** Reads an operation's input from a REST request. */
 export interface InputReader {
   /**
-   * Puts an operation's input together.
-   * @param params what the path holds
+   * Combines path, query and body into one input.
+   * @param params the parameters of the path
    * @param query the query string
-   * @param body the parsed body, undefined if there was none
-   * @returns the input, and what is wrong with how it was sent
-   * @throws BAD_REQUEST when the body is not an object
+   * @param body the parsed body; undefined if there was none
+   * @returns the input, and faults such as unknown or repeated parameters
+   * @throws BAD_REQUEST when a required body is missing or the body is not an object
    */
   read(params: Readonly<Record<string, string>>, query: string, body: unknown): { input: object; faults: Fault[] };
 }
 
-/** Prepares reading the input of a route: its fields are the operation's, so each rule stays in one place. */
+/** The reader for a route. It takes the fields from the operation's schema, so each rule stays in one place. */
 export function inputReader(route: Route): InputReader {
   const known = new Set(fieldsOf(route).keys());
   const inQuery = route.body === 'none' ? fieldsOf(route) : new Map<string, z.ZodType>();
@@ -32,7 +32,7 @@ export function inputReader(route: Route): InputReader {
   };
 }
 
-/** The input's fields by name, without those that the path or a header gives. */
+/** The input's fields by name, except those taken from the path or a header. */
 function fieldsOf(route: Route): Map<string, z.ZodType> {
   const schema = route.operation.input as unknown as z.ZodObject;
   const elsewhere = new Set([
@@ -56,7 +56,7 @@ function readQuery(
     } else if (seen.has(name)) {
       faults.push(parameterFault(name, 'is given more than once'));
     } else if (value === undefined) {
-      faults.push(parameterFault(name, 'is not UTF-8 in percent-encoding'));
+      faults.push(parameterFault(name, 'is not percent-encoded UTF-8'));
     } else {
       input[name] = isList(field)
         ? value.split(',')
@@ -72,13 +72,13 @@ function parameterFault(name: string, detail: string): Fault {
   return { pointer: pointer([name]), parameter: name, detail };
 }
 
-/** Whether a field is a list: such a parameter is a list with commas. */
+/** Whether a field is a list, which a query parameter holds separated by commas. */
 function isList(field: z.ZodType): boolean {
   if (field instanceof z.ZodOptional) return isList(field.unwrap() as z.ZodType);
   return field instanceof z.ZodArray || (field instanceof z.ZodPipe && isList(field.in as z.ZodType));
 }
 
-/** Whether a field is a number under its defaults: such a parameter is read as one, if it looks like one. */
+/** Whether a field is a number, optional or with a default: a query parameter in the form of a number is then converted. */
 function isNumber(field: z.ZodType): boolean {
   const inner = field instanceof z.ZodOptional || field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
   return inner === field ? field instanceof z.ZodNumber : isNumber(inner);
@@ -97,7 +97,7 @@ function readBody(
   }
   let unknown = 0;
   for (const name of Object.keys(body)) {
-    // So many faults are enough: no more of a body that has a hundred thousand is looked at.
+    // More faults would not be reported: a body with 100,000 unknown fields must not cost time.
     if (!known.has(name) && ++unknown > maxFaults) continue;
     const value = (body as Record<string, unknown>)[name];
     if (Object.hasOwn(params, name)) {
@@ -108,15 +108,15 @@ function readBody(
     } else if (route.body === 'none') {
       faults.push({ pointer: pointer([name]), detail: 'is not known here' });
     } else {
-      // Defined, not assigned: `__proto__` is to be refused as an unknown key like any other.
+      // Defined, not assigned: `__proto__` has to reach the schema and be refused as an unknown key.
       Object.defineProperty(input, name, { value, enumerable: true, configurable: true, writable: true });
     }
   }
 }
 
 /**
- * Names the faults of fields that came in the query or in headers as the client knows them.
- * @param found the faults that were found while reading: they say themselves where they lie
+ * Adds the name of the query parameter or the header to the faults of fields that came from there.
+ * @param found faults found while reading, which have these names already
  */
 export function namingSources(
   error: DomainError,
@@ -128,7 +128,7 @@ export function namingSources(
   return validationFailed(
     faults.map((fault) => {
       if (found.includes(fault)) return fault;
-      const [name = ''] = fault.pointer.slice(1).split('/'); // without the place in a list
+      const [name = ''] = fault.pointer.slice(1).split('/'); // the top-level field
       const header = headerOf(name, inHeaders);
       if (header !== undefined) return { ...fault, header };
       return inQuery?.has(name) === true ? { ...fault, parameter: name } : fault;

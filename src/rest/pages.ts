@@ -7,8 +7,8 @@ import { welcomePage } from './welcome.ts';
 const policy = { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'" };
 
 /**
- * The pages that need no credential, by path. Each is made once, when it is first asked for.
- * @param publicPath the path of `publicUrl`, without a slash at its end
+ * The pages that need no credential. Each is rendered once, for its first request.
+ * @param publicPath the path of `publicUrl`, without a trailing slash
  */
 export function createPages(
   routes: readonly Route[],

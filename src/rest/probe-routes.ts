@@ -15,7 +15,7 @@ interface ProbeReply {
   readonly body: string;
 }
 
-/** The probe routes by path. They need no credential, count against no rate limit and are not logged as requests. */
+/** The probe routes by path. They need no credential, do not count against rate limits, and are logged at `debug` only. */
 export function probeRoutes(probes: Probes): ReadonlyMap<string, () => Promise<ProbeReply>> {
   return new Map([
     // Liveness: that the process answers is enough.

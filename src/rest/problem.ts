@@ -4,18 +4,18 @@ import { withoutSecrets } from '../access/secrets.ts';
 import { type DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
 import type { Problem } from './shapes.ts';
 
-/** A stable URI for each code. It names, and need not be fetched. */
-export function problemType(code: ErrorCode): string {
+/** The stable URI of a code. It is an identifier, not a location. */
+function problemType(code: ErrorCode): string {
   return `urn:conversation-service:problem:${code}`;
 }
 
 interface Occurrence {
-  /** The path that was asked for, if that could be read. */
+  /** The request path, if it could be parsed. */
   readonly path?: string;
   readonly requestId: string;
 }
 
-/** An error that the domain has meant to give, as the answer to a request. */
+/** The reply for a domain error, as RFC 9457 problem details. */
 export function problemReply(error: DomainError, occurrence: Occurrence): WholeReply {
   const headers = {
     'Content-Type': 'application/problem+json',
@@ -25,7 +25,7 @@ export function problemReply(error: DomainError, occurrence: Occurrence): WholeR
   return { status: error.status, headers, body: JSON.stringify(problemOf(error, occurrence)) };
 }
 
-/** The REST form of an error; without `instance` only where no path could be read. */
+/** The body for a domain error; without `instance` only if no path could be parsed. */
 export function problemOf(
   error: DomainError,
   { path, requestId }: Occurrence,

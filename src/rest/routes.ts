@@ -42,42 +42,42 @@ import {
 import { eventPageShape, type ListOf, listOf } from './shapes.ts';
 import type { WrittenJson } from './written-json.ts';
 
-export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
-/** What a route answers with, if it is not without content. */
+/** The body of a successful response, if it has one, in one of two forms. */
 export interface Answer<Body = unknown> {
   readonly body?: Body;
-  /** A body that is JSON already. */
+  /** The body as serialised JSON, in place of `body`. */
   readonly json?: string;
-  /** The place to go on from, for the `Link` header of a list. */
+  /** The cursor of the next page of a list, for its `Link` header. */
   readonly next?: string | null;
 }
 
-/** What an answer depends on beside the operation's output. */
-export interface Asked {
+/** What an answer depends on besides the operation's output. */
+interface AnswerContext {
   readonly caller: Caller;
   readonly json: WrittenJson;
 }
 
-/** One operation as REST has it. Paths are relative to `/v1`. */
+/** The REST binding of one operation. */
 export interface Route {
   readonly method: Method;
-  /** With `:name` for the part that goes into the input's field of that name. */
+  /** Relative to `/v1`; `:name` stands for the input's field of that name. */
   readonly path: string;
   readonly operation: Operation;
-  /** Whether the rest of the input comes in a body, which may be left out if it is `optional`. */
+  /** Whether the rest of the input is in a body. If `optional`, a missing body counts as `{}`. */
   readonly body: 'required' | 'optional' | 'none';
-  /** Whether the answer is an event stream, which goes on for as long as its client stays. */
+  /** Whether the response is an event stream. */
   readonly streams: boolean;
-  /** The status of its answer. */
+  /** The status of a successful response. */
   readonly status: number;
-  /** The shape of its answer's body, if that has one: of each event, if it streams. */
+  /** The schema of the response body, if it has one; of a stream, that of each event. */
   readonly answers: z.ZodType | undefined;
-  /** The path of what was made, for the `Location` header. */
+  /** The path of the created resource, for the `Location` header. */
   readonly location: ((output: unknown) => string) | undefined;
-  /** The version of the one resource that it answers with, for its `ETag`. */
+  /** The version of the resource in the response, for its `ETag`. */
   readonly version: ((output: unknown) => number) | undefined;
-  answer(output: unknown, asked: Asked): Answer | Promise<Answer>;
+  answer(output: unknown, context: AnswerContext): Answer | Promise<Answer>;
 }
 
 interface Binding<Output, Body> {
@@ -87,10 +87,10 @@ interface Binding<Output, Body> {
   readonly answers?: z.ZodType<Body>;
   location?(output: NoInfer<Output>): string;
   version?(output: NoInfer<Output>): number;
-  answer?(output: NoInfer<Output>, asked: Asked): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
+  answer?(output: NoInfer<Output>, context: AnswerContext): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
 }
 
-/** Ties an operation to a method and a path, with the types of both. */
+/** Binds an operation to a method and a path; the types of its output and of the answer must agree. */
 export function route<Output, Body>(
   method: Method,
   path: string,
@@ -120,21 +120,24 @@ async function paginationOf(list: List<unknown>): Promise<ListOf<unknown>['pagin
   return { limit, offset, total: await list.total(), hasMore, nextCursor: nextCursor(list) };
 }
 
-async function conversationsAnswer(list: List<Conversation>, { json }: Asked): Promise<Answer<ListOf<Conversation>>> {
+async function conversationsAnswer(
+  list: List<Conversation>,
+  { json }: AnswerContext,
+): Promise<Answer<ListOf<Conversation>>> {
   const data = list.items.map((conversation) => json.conversation(conversation)).join(',');
   const pagination = JSON.stringify(await paginationOf(list));
   return { next: nextCursor(list), json: `{"data":[${data}],"pagination":${pagination}}` };
 }
 
-/** A conversation and its messages. A caller that is bound to it is shown less of it. */
+/** Cached JSON, except for a caller bound to the conversation, who is not shown its metadata. */
 function conversationAnswer(
   found: ConversationWithMessages,
-  { caller, json }: Asked,
+  { caller, json }: AnswerContext,
 ): Answer<ConversationWithMessages> {
   return caller.conversationId === undefined ? { json: json.withMessages(found) } : { body: found };
 }
 
-/** A page of the log. Its cursor is there on an empty page too, to go on from when there is more. */
+/** A page of the log. Even an empty page has a cursor, from which later events can be read. */
 function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer<never> {
   const pagination = JSON.stringify({ limit, hasMore, nextCursor });
   return {
@@ -143,7 +146,7 @@ function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer<
   };
 }
 
-const whole = <T>(body: T): Answer<T> => ({ body });
+const asIs = <T>(body: T): Answer<T> => ({ body });
 
 const deliveryPath = ({ delivery }: { delivery: Delivery }): string =>
   `/v1/webhooks/${delivery.webhookId}/deliveries/${delivery.id}`;
@@ -193,9 +196,9 @@ export const routes: readonly Route[] = [
     answer: ({ lead }) => ({ body: lead }),
   }),
   route('GET', '/leads', listLeads, { answers: listOf(leadShape), answer: listAnswer }),
-  route('GET', '/leads/:id', getLead, { answers: leadShape, answer: whole }),
+  route('GET', '/leads/:id', getLead, { answers: leadShape, answer: asIs }),
   route('GET', '/events', listEvents, { answers: eventPageShape, answer: eventsAnswer }),
-  // Its output is written by `event-stream.ts`, not answered.
+  // The response is written by event-stream.ts.
   route('GET', '/events/stream', streamEvents, { streams: true, answers: eventShape }),
   route('POST', '/webhooks', createWebhook, {
     body: 'required',
@@ -205,7 +208,7 @@ export const routes: readonly Route[] = [
     answer: ({ webhook }) => ({ body: webhook }),
   }),
   route('GET', '/webhooks', listWebhooks, { answers: listOf(webhookShape), answer: listAnswer }),
-  route('GET', '/webhooks/:id', getWebhook, { answers: webhookShape, answer: whole }),
+  route('GET', '/webhooks/:id', getWebhook, { answers: webhookShape, answer: asIs }),
   route('PATCH', '/webhooks/:id', updateWebhook, {
     body: 'required',
     answers: webhookShape,
@@ -236,7 +239,7 @@ export const routes: readonly Route[] = [
   }),
   route('GET', '/webhooks/:webhookId/deliveries/:id', getDelivery, {
     answers: deliveryWithAttemptsShape,
-    answer: whole,
+    answer: asIs,
   }),
   route('POST', '/webhooks/:webhookId/deliveries/:id/redeliver', redeliver, {
     body: 'optional',
@@ -245,8 +248,8 @@ export const routes: readonly Route[] = [
     location: deliveryPath,
     answer: ({ delivery }) => ({ body: delivery }),
   }),
-  route('GET', '/analytics', getAnalytics, { answers: analyticsShape, answer: whole }),
-  route('GET', '/account', getAccount, { answers: accountShape, answer: whole }),
+  route('GET', '/analytics', getAnalytics, { answers: analyticsShape, answer: asIs }),
+  route('GET', '/account', getAccount, { answers: accountShape, answer: asIs }),
   route('POST', '/api-keys', createApiKey, {
     body: 'required',
     status: 201,

@@ -1,6 +1,6 @@
 /**
- * The page at `/`: what this is, and where to go on.
- * @param base the path that the service is reached under, without a slash at its end
+ * The page at `/`: what the service is, with links to its faces and its documentation.
+ * @param base the public path of the service, without a trailing slash
  */
 export const welcomePage = (base: string): string => `<!doctype html>
 <html lang="en">
@@ -17,14 +17,14 @@ export const welcomePage = (base: string): string => `<!doctype html>
 </head>
 <body>
 <h1>Conversation service</h1>
-<p>Conversations, messages and events for client programs, through two faces of one service:</p>
+<p>Conversations, messages and events for client programs, through two APIs of one service:</p>
 <ul>
 <li>REST under <code>${base}/v1</code>, for example <code>GET ${base}/v1/conversations</code></li>
 <li>GraphQL at <a href="${base}/graphql"><code>${base}/graphql</code></a>, which opens GraphiQL in a browser</li>
 </ul>
-<p>Each operation is explained in <a href="${base}/docs">the documentation</a>, which programs can read as
+<p>Every operation is described in <a href="${base}/docs">the documentation</a> and, for programs, in
 <a href="${base}/openapi.json"><code>openapi.json</code></a>.</p>
-<p>Every request carries a credential: <code>Authorization: Bearer cs_…</code></p>
+<p>Every request needs a credential: <code>Authorization: Bearer cs_…</code></p>
 </body>
 </html>
 `;

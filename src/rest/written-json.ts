@@ -2,30 +2,30 @@ import type { Conversation } from '../domain/conversation.ts';
 import type { ConversationWithMessages } from '../domain/conversations.ts';
 import { Recent, textWeight } from '../domain/recent.ts';
 
-/** In bytes. */
-const maxKept = 8 * 1024 * 1024;
-/** In characters. */
+/** The size of each cache. */
+const maxCacheBytes = 8 * 1024 * 1024;
+/** Longer JSON is not cached. In UTF-16 code units. */
 const maxLength = 64 * 1024;
 
-/** Writes conversations as JSON; a version that is asked for a second time is kept as long as it is asked for. */
+/** Serialises conversations. The JSON of a version is cached when it is requested a second time. */
 export class WrittenJson {
-  readonly #conversations = new Recent<string>(maxKept);
-  readonly #withMessages = new Recent<string>(maxKept);
+  readonly #conversations = new Recent<string>(maxCacheBytes);
+  readonly #withMessages = new Recent<string>(maxCacheBytes);
 
   conversation(conversation: Conversation): string {
-    return written(conversation, this.#conversations);
+    return serialise(conversation, this.#conversations);
   }
 
   withMessages(conversation: ConversationWithMessages): string {
-    return written(conversation, this.#withMessages);
+    return serialise(conversation, this.#withMessages);
   }
 }
 
-function written(conversation: Conversation, kept: Recent<string>): string {
+function serialise(conversation: Conversation, cache: Recent<string>): string {
   const { id, version } = conversation;
-  const known = kept.get(id, version);
-  if (known !== undefined) return known;
+  const cached = cache.get(id, version);
+  if (cached !== undefined) return cached;
   const json = JSON.stringify(conversation);
-  if (json.length <= maxLength) kept.keep(id, version, json, textWeight(json));
+  if (json.length <= maxLength) cache.keep(id, version, json, textWeight(json));
   return json;
 }

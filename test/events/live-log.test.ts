@@ -185,7 +185,7 @@ function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
-describe('whoever follows the log', () => {
+describe('a follower of the log', () => {
   const newEvent = fc.record({
     type: fc.constantFrom(...eventTypes),
     conversation: fc.option(fc.nat(conversations.length - 1)),
@@ -291,7 +291,7 @@ describe('whoever follows the log', () => {
     expect(liveLog.followers).toBe(0);
   }
 
-  test('is given what fits after its start, in order, once each, at any pace, and its place is right at any time', async () => {
+  test('gets all matching events after its start, in order, once each, at any pace, and its position is always right', async () => {
     const { storage, liveLog } = await openLog();
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }), (steps) =>
@@ -301,7 +301,7 @@ describe('whoever follows the log', () => {
     );
   });
 
-  test('misses nothing and gets nothing twice when hints are lost, repeated or blurred', async () => {
+  test('misses nothing and gets nothing twice when wake-ups are lost, repeated or unspecific', async () => {
     const { storage } = await openLog();
     await fc.assert(
       fc.asyncProperty(
@@ -328,7 +328,7 @@ describe('whoever follows the log', () => {
     );
   });
 
-  test('is given each event in the form that every face has', async () => {
+  test('gets each event in the same form as on every face', async () => {
     const { storage, accountId, read } = await openLog();
     const message = sampleMessage(conversation.id, 1, { content: 'line\u2028line “quoted”' });
     const added = sampleEvent(conversation, { type: 'message.received', data: { message, conversation } });
@@ -372,8 +372,8 @@ function watchingReads(storage: Storage, onRead: (events: readonly StoredEvent[]
   return new Proxy(storage, { get: (target, name) => (name === 'read' ? read : Reflect.get(target, name, target)) });
 }
 
-describe('a follower that lags', () => {
-  test('reads large events about once, however few of them fit a batch', async () => {
+describe('a lagging follower', () => {
+  test('reads large events about once, however few of them fit into a batch', async () => {
     const { storage, accountId } = await openLog();
     for (let round = 0; round < 4; round++) await append(storage, accountId, largeEvents(30));
     let reads = 0;
@@ -389,7 +389,7 @@ describe('a follower that lags', () => {
     expect(reads).toBeLessThan(240);
   });
 
-  test('lets the event loop turn between its reads and those of others, however many there are', async () => {
+  test('lets the event loop yield between its reads and those of others, however many there are', async () => {
     const { storage, accountId } = await openLog();
     await append(storage, accountId, largeEvents(10));
     let turn = 0;
@@ -412,7 +412,7 @@ describe('a follower that lags', () => {
     expect(Math.max(...readsInTurn.values())).toBeLessThanOrEqual(4);
   });
 
-  test('further than what is kept in memory catches up from the storage, beside one that does not', async () => {
+  test('behind the cached tail catches up from the storage, next to one that does not lag', async () => {
     const { storage, accountId, read, statements } = await openLog();
     await append(storage, accountId, events(150));
     const lagging = read(0);
@@ -436,7 +436,7 @@ describe('a follower that lags', () => {
     expect(choosy.sequences).toEqual(range(1, 8).map((round) => 150 + round * 451));
   });
 
-  test('a little shares what was read already', async () => {
+  test('within the cached tail shares what was read already', async () => {
     const { storage, accountId, read, statements } = await openLog();
     const [prompt, lagging] = [read(0), read(0)];
     for (const reader of [prompt, lagging]) reader.pull();
@@ -450,7 +450,7 @@ describe('a follower that lags', () => {
     expect(looks(statements)).toBe(0);
   });
 
-  test('holds, and makes the service hold, no more of large events than a bound', async () => {
+  test('keeps a bounded amount of large events in memory, in itself and in the cache', async () => {
     const { storage, accountId, read, statements } = await openLog();
     const [prompt, lagging] = [read(0), read(0)];
     for (const reader of [prompt, lagging]) reader.pull();
@@ -468,7 +468,7 @@ describe('a follower that lags', () => {
     }
   });
 
-  test('makes the service hold no more of all accounts together than a bound: of quiet ones nothing first', async () => {
+  test('keeps the caches of all accounts together within a bound: those of quiet accounts are cleared first', async () => {
     const { storage, liveLog, statements } = await openLog();
     const content = 'x'.repeat(60_000);
     const data = { conversation, message: sampleMessage(conversation.id, 1, { content }) };
@@ -505,7 +505,7 @@ describe('a follower that lags', () => {
     expect(readers[0]?.sequences).toEqual(range(1, 17));
   });
 
-  test('behind what was removed is told so, with the oldest cursor, from which it can go on', async () => {
+  test('behind the pruned part of the log gets CURSOR_EXPIRED with the oldest cursor, from which it can continue', async () => {
     const { storage, accountId, read } = await openLog();
     await append(storage, accountId, events(3_500));
     const lagging = read(0);
@@ -524,7 +524,7 @@ describe('a follower that lags', () => {
     expect(next.sequences).toEqual(range(3_001, 3_500));
   });
 
-  test('exactly at the front of what is left misses nothing, and is not stopped', async () => {
+  test('exactly at the beginning of the remaining log misses nothing and goes on', async () => {
     const { storage, accountId, read } = await openLog();
     await append(storage, accountId, events(300));
     const lagging = read(0);
@@ -545,7 +545,7 @@ describe('a follower that lags', () => {
     { name: 'all of it', kept: 0 },
     { name: 'the first of it', kept: 150 },
     { name: 'all but the last', kept: 1 },
-  ])('because what came next was removed before anybody read it ($name) is told so', async ({ kept }) => {
+  ])('gets CURSOR_EXPIRED when the next events were pruned before anybody read them ($name)', async ({ kept }) => {
     const { storage, accountId, read } = await openLog();
     await append(storage, accountId, events(5));
     const [lagging, ending] = [read(5), read(5)];
@@ -588,7 +588,7 @@ describe('a follower ends', () => {
       },
     },
     {
-      name: 'while it reads',
+      name: 'during a read',
       at: async (reader: Reader) => {
         reader.pull();
         await until(() => reader.got.length > 0);
@@ -598,7 +598,7 @@ describe('a follower ends', () => {
       },
     },
     {
-      name: 'while it waits',
+      name: 'while waiting',
       at: async (reader: Reader) => {
         await reader.pullTo(300);
         await nextTurn();
@@ -606,7 +606,7 @@ describe('a follower ends', () => {
         reader.end();
       },
     },
-  ])('by its signal $name, and leaves nothing behind', async ({ at }) => {
+  ])('by `end` $name, and leaves nothing behind', async ({ at }) => {
     const { storage, accountId, liveLog, read } = await openLog();
     await append(storage, accountId, events(300));
     const timers = watchTimers();
@@ -620,7 +620,7 @@ describe('a follower ends', () => {
     expect(await timers.left()).toEqual([]);
   });
 
-  test('by its signal also when nobody comes back for more: what it held is let go at once', async () => {
+  test('by `end` even if its consumer never asks for more: what it held is released at once', async () => {
     const { storage, accountId, liveLog, read, statements } = await openLog();
     await append(storage, accountId, events(300));
     const timers = watchTimers();
@@ -654,7 +654,7 @@ describe('a follower ends', () => {
     expect(next.sequences).toEqual([2_311]);
   });
 
-  test('when its consumer returns, breaks off or throws, and leaves nothing behind', async () => {
+  test('when its consumer returns, breaks or throws, and leaves nothing behind', async () => {
     const { storage, accountId, liveLog } = await openLog();
     await append(storage, accountId, events(300));
     const timers = watchTimers();
@@ -678,7 +678,7 @@ describe('a follower ends', () => {
     expect(await timers.left()).toEqual([]);
   });
 
-  test('without having been pulled from: it has held nothing', async () => {
+  test('without ever having been pulled from: it held nothing', async () => {
     const { liveLog, read, statements } = await openLog();
     const timers = watchTimers();
     statements.length = 0;
@@ -690,7 +690,7 @@ describe('a follower ends', () => {
 });
 
 describe('many followers', () => {
-  test('of one account cost one look into the log for each group of commits', async () => {
+  test('of one account cost one read of the log for each group of commits', async () => {
     const { storage, accountId, read, statements } = await openLog();
     const crowd = Array.from({ length: 500 }, () => read(0));
     for (const reader of crowd) reader.pull();
@@ -706,7 +706,7 @@ describe('many followers', () => {
     for (const reader of crowd) expect(reader.sequences).toEqual(range(1, 60));
   });
 
-  test('of many accounts are not woken by each other', async () => {
+  test('of many accounts do not wake each other', async () => {
     const { storage, liveLog, statements } = await openLog();
     const accounts = await Promise.all(Array.from({ length: 20 }, () => storedAccount(storage)));
     const following = accounts.map(({ id }) => new Reader(liveLog, id, 0));
@@ -756,7 +756,7 @@ describe('events of another process', () => {
     expect(took.toSorted((a, b) => a - b)[5]).toBeLessThan(100);
   });
 
-  test('are not missed when they are committed at the very moment that somebody begins to follow', async () => {
+  test('are not missed when they are committed at the moment a follower joins', async () => {
     const { path, accountId, read, hooks } = await openLog();
     const other = new Database(path);
     onTestFinished(() => void other.close());
@@ -779,7 +779,7 @@ describe('events of another process', () => {
   });
 });
 
-describe('what was erased', () => {
+describe('erased data', () => {
   /** Events that were held back from a follower who takes its time, in the form in which it gets them then. */
   async function heldBack(after: 'storage' | 'memory', takes: number): Promise<LogEvent[]> {
     const { storage, liveLog, accountId } = await openLog();
@@ -806,14 +806,14 @@ describe('what was erased', () => {
     return slow.got;
   }
 
-  test.each(['storage', 'memory'] as const)('is not given, even if it was read from %s before', async (after) => {
+  test.each(['storage', 'memory'] as const)('is not delivered, even if it was read from %s before', async (after) => {
     for (const takes of [1, 3]) {
       const got = await heldBack(after, takes);
       expect(got.map(({ erased }) => erased)).toEqual(got.map((_, index) => index >= takes && index % 2 === 0));
     }
   });
 
-  test('is not given, even if the storage cannot be read at the moment of the erasure', async () => {
+  test('is not delivered, even if the storage cannot be read at the moment of the erasure', async () => {
     const { storage, accountId, read, hooks } = await openLog();
     await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
     const beside = read(0);
@@ -834,8 +834,8 @@ describe('what was erased', () => {
   });
 });
 
-describe('trouble with the storage', () => {
-  test('does not end one who waits: it is given what came in the meantime once it is over, also without a hint', async () => {
+describe('a storage failure', () => {
+  test('does not end a waiting follower: afterwards it gets the events from the meantime, even without a wake-up', async () => {
     const { path, storage, accountId } = await openLog();
     const other = new Database(path);
     onTestFinished(() => void other.close());
@@ -871,7 +871,7 @@ describe('trouble with the storage', () => {
     expect(await timers.left()).toEqual([]);
   });
 
-  test('leaves no timer behind when everybody goes while it lasts', async () => {
+  test('leaves no timer behind when all followers leave during it', async () => {
     const { path, storage, accountId, liveLog, read } = await openLog();
     const other = new Database(path);
     onTestFinished(() => void other.close());
@@ -888,7 +888,7 @@ describe('trouble with the storage', () => {
     expect(liveLog.followers).toBe(0);
   });
 
-  test('is told to one who reads for itself: it does not end as if there were no more', async () => {
+  test('is an error for a follower that reads the storage, not a silent end', async () => {
     const { path, storage, accountId, liveLog, read } = await openLog();
     const other = new Database(path);
     onTestFinished(() => void other.close());
@@ -902,7 +902,7 @@ describe('trouble with the storage', () => {
     expect(liveLog.followers).toBe(0);
   });
 
-  test('such as a lock that another process holds on writing does not disturb reading', async () => {
+  test('such as a write lock held by another process does not affect reading', async () => {
     const { path, storage, accountId, read } = await openLog();
     const other = new Database(path);
     onTestFinished(() => void other.close());

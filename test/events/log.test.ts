@@ -78,7 +78,7 @@ async function endOf(client: TestAccount): Promise<string> {
 }
 
 describe('an event', () => {
-  test('of each kind has the form of the contract, and a snapshot of what it is about', async () => {
+  test('of each type has the form of the contract and a snapshot of its resources', async () => {
     const client = await server.account();
     const startedAt = timestamp(server.clock.now());
     const { started, message, lead, closed } = await makeEvents(client);
@@ -160,7 +160,7 @@ describe('an event', () => {
     ]);
   });
 
-  test('is made by nothing but what is said to make one', async () => {
+  test('is created by the documented changes and no others', async () => {
     const client = await server.account();
     const create = async (body: object): Promise<string> =>
       (await client.rest('POST', '/conversations', { body })).body.id;
@@ -193,7 +193,7 @@ describe('an event', () => {
     expect(await typesAfter(() => client.rest('POST', '/api-keys', { body: { name: 'x' } }))).toEqual([]);
   });
 
-  test('of a lead without a conversation says so', async () => {
+  test('of a lead without a conversation has `conversation: null`', async () => {
     const client = await server.account();
     const { body } = await client.rest('POST', '/leads', { body: { phone: '+49 30 1234567' } });
     const [event] = await listed(client);
@@ -202,7 +202,7 @@ describe('an event', () => {
     expect(data.events.nodes[0]).toMatchObject({ lead: { id: body.id }, conversation: null });
   });
 
-  test('has its number from its own account’s log', async () => {
+  test('is numbered within the log of its account', async () => {
     const [one, other] = [await server.account(), await server.account()];
     for (let round = 0; round < 3; round++) {
       await one.rest('POST', '/conversations');
@@ -217,7 +217,7 @@ describe('an event', () => {
 });
 
 describe('the list of events', () => {
-  test('starts with the oldest and leads to the newest, page by page, by its cursors and by its links', async () => {
+  test('goes from the oldest event to the newest, page by page, by cursors and by links', async () => {
     const client = await server.account();
     await append(client, 25);
     const seen: number[] = [];
@@ -251,7 +251,7 @@ describe('the list of events', () => {
     expect(fromGraphql).toEqual(pages.flatMap(({ body }) => body.data.map(({ id }: Json) => id)));
   });
 
-  test('has a cursor on an empty page too, from which it goes on when there is more', async () => {
+  test('has a cursor even on an empty page, from which later events are read', async () => {
     const client = await server.account();
     const empty = await client.rest('GET', '/events');
     expect(empty.body.data).toEqual([]);
@@ -300,7 +300,7 @@ describe('the list of events', () => {
     }
   });
 
-  test('moves on through what its filter leaves out, also when nothing is left for a page', async () => {
+  test('advances past events that its filter excludes, even if a page stays empty', async () => {
     const client = await server.account();
     const early = await append(client, 1, { type: 'lead.captured' });
     for (let round = 0; round < 3; round++) await append(client, 4_000);
@@ -320,7 +320,7 @@ describe('the list of events', () => {
     expect(data.events).toMatchObject({ nodes: [], pageInfo: { hasNextPage: true, endCursor: nextCursor } });
   });
 
-  test('refuses what it does not know, and names it', async () => {
+  test('rejects unknown parameters and names them', async () => {
     const client = await server.account();
     const refusals: [string, Json][] = [
       ['limit=0', [expect.objectContaining({ parameter: 'limit' })]],
@@ -351,7 +351,7 @@ describe('the list of events', () => {
     expect(read.data.events.nodes).toHaveLength(4);
   });
 
-  test('shows one bound to a conversation that one alone, without metadata', async () => {
+  test('shows a token bound to a conversation only that one, without metadata', async () => {
     const client = await server.account();
     const [mine, other] = [await makeEvents(client), await makeEvents(client)];
     const all = await listed(client);
@@ -388,7 +388,7 @@ describe('a cursor', () => {
     { name: 'a number of no log', after: encoded('.1') },
     { name: 'no ASCII', after: '\u{1f4e6}' },
     { name: 'very long', after: 'x'.repeat(5_000) },
-  ])('that is none is refused: $name', async ({ after }) => {
+  ])('that is malformed is rejected: $name', async ({ after }) => {
     const client = await server.account();
     const { rest, graphql } = await answersTo(client, after);
     const inQuery = { parameter: 'after' };
@@ -403,7 +403,7 @@ describe('a cursor', () => {
     expect(graphql).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ pointer: '/after' }] });
   });
 
-  test('is taken only as it was given: with anything added it is none', async () => {
+  test('is accepted only unchanged: with anything added it is malformed', async () => {
     const client = await server.account();
     const cursor = await endOf(client);
     expect((await client.rest('GET', `/events?after=${cursor}`)).status).toBe(200);
@@ -413,7 +413,7 @@ describe('a cursor', () => {
     }
   });
 
-  test('beyond the end of the log is not waited for in silence', async () => {
+  test('beyond the end of the log is expired, not silently waited for', async () => {
     const client = await server.account();
     const other = await server.account();
     await append(other, 9);
@@ -430,7 +430,7 @@ describe('a cursor', () => {
     expect(graphql).toMatchObject({ code: 'CURSOR_EXPIRED', oldestCursor });
   });
 
-  test('of a log before a restored backup is expired, and the oldest one that is given works', async () => {
+  test('from before the restore of a backup is expired, and the `oldestCursor` of the error works', async () => {
     const databasePath = `${temporaryFolder()}/test.db`;
     const before = await startTestServer({ databasePath });
     const client = await before.account();
@@ -459,7 +459,7 @@ describe('a cursor', () => {
 });
 
 describe('old events', () => {
-  test('stay for thirty days to the millisecond, and not longer', async () => {
+  test('stay for exactly thirty days, to the millisecond', async () => {
     const clock = new TestClock();
     const own = await startTestServer({ clock });
     const client = await own.account();
@@ -481,7 +481,7 @@ describe('old events', () => {
     await own.close();
   });
 
-  test('stay as long as the operator has said', async () => {
+  test('stay for the configured retention', async () => {
     const clock = new TestClock();
     const own = await startTestServer({ clock, config: { eventRetentionMs: dayMs } });
     const client = await own.account();
@@ -492,7 +492,7 @@ describe('old events', () => {
     await own.close();
   });
 
-  test('are removed in small steps, of all accounts, and the young stay', async () => {
+  test('are removed in small steps, for all accounts, and newer ones stay', async () => {
     const [one, other] = [await server.account(), await server.account()];
     const old = timestamp(server.clock.now() - 31 * dayMs);
     const young = timestamp(server.clock.now() - 29 * dayMs);
@@ -515,7 +515,7 @@ describe('old events', () => {
     expect((await listed(other)).map(({ sequence }) => sequence)).toEqual([41, 42]);
   });
 
-  test('leave cursors behind that are expired on both faces, and the oldest one that is given works', async () => {
+  test('leave their cursors expired on both faces, and the `oldestCursor` of the error works', async () => {
     const client = await server.account();
     await append(client, 10, { timestamp: timestamp(server.clock.now() - 31 * dayMs) });
     await append(client, 5, { timestamp: timestamp(server.clock.now() - dayMs) });
@@ -536,7 +536,7 @@ describe('old events', () => {
     }
   });
 
-  test('that are all gone leave the end of the log as the place to go on from', async () => {
+  test('that were all removed leave the end of the log as the oldest cursor', async () => {
     const client = await server.account();
     await append(client, 10, { timestamp: timestamp(server.clock.now() - 31 * dayMs) });
     const before = await listed(client);
@@ -552,7 +552,7 @@ describe('old events', () => {
     expect((await listed(client, `after=${end}`)).map(({ sequence }) => sequence)).toEqual([11]);
   });
 
-  test('that are removed in the moment that a page is read do not leave a gap in it', async () => {
+  test('that are removed while a page is read leave no gap in it', async () => {
     const client = await server.account();
     await append(client, 10);
     const [first] = await listed(client, 'limit=1');
@@ -577,7 +577,7 @@ describe('old events', () => {
 describe('a lead', () => {
   const leadQuery = `query ($id: ID!) { lead(id: $id) { ${select.lead} } node(id: $id) { __typename ... on Lead { ${select.lead} } } }`;
 
-  test('that is captured is found where it says to be, and reads the same everywhere', async () => {
+  test('is found at its Location once captured, and reads the same everywhere', async () => {
     const client = await server.account();
     const conversation = await client.rest('POST', '/conversations');
     const input = {
@@ -604,7 +604,7 @@ describe('a lead', () => {
     expect(after.body, 'the conversation is not changed by it').toEqual(conversation.body);
   });
 
-  test('over GraphQL comes with the place to go on from after it', async () => {
+  test('captured over GraphQL comes with the event cursor after it', async () => {
     const client = await server.account();
     await client.rest('POST', '/conversations');
     const { data } = await client.graphql(
@@ -617,7 +617,7 @@ describe('a lead', () => {
     expect((await listed(client, `after=${eventCursor}`)).map(({ sequence }) => sequence)).toEqual([3]);
   });
 
-  test('needs an email address or a phone number, which is said beside all other faults', async () => {
+  test('needs an email address or a phone number, which is reported with all other faults', async () => {
     const client = await server.account();
     const capture = `mutation ($input: CaptureLeadInput!) { captureLead(input: $input) { lead { id } } }`;
     const required = { pointer: '/email', detail: 'is required unless `phone` is given' };
@@ -642,7 +642,7 @@ describe('a lead', () => {
     expect(await listed(client)).toEqual([]);
   });
 
-  test('of an unknown conversation, or of another account’s, is refused and leaves nothing behind', async () => {
+  test('for an unknown conversation, or one of another account, is rejected and leaves nothing behind', async () => {
     const [client, other] = [await server.account(), await server.account()];
     const theirs = await other.rest('POST', '/conversations');
     for (const conversationId of ['conv_01m7yzcf3tfz1aan3df712nas7', 'nonsense', theirs.body.id]) {
@@ -688,7 +688,7 @@ describe('a lead', () => {
     expect(both.body).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ parameter: 'after' }] });
   });
 
-  test('that is unknown is NOT_FOUND, and no node', async () => {
+  test('that is unknown is NOT_FOUND, and null as a node', async () => {
     const client = await server.account();
     const theirs = await (await server.account()).rest('POST', '/leads', { body: { phone: '1' } });
     for (const id of ['lead_01m7yzcf3tfz1aan3df712nas7', 'nonsense', theirs.body.id]) {
@@ -699,7 +699,7 @@ describe('a lead', () => {
     }
   });
 
-  test('is shown to its writer, found under leads:read alone, and its conversation under its own scope', async () => {
+  test('is returned to its creator, read only with leads:read, and its conversation only with the scope of that', async () => {
     const client = await server.account();
     const conversation = await client.rest('POST', '/conversations');
     const writer = await client.withScopes('leads:write');

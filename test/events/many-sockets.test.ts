@@ -94,7 +94,7 @@ async function writeEvent({ account }: TestAccount): Promise<void> {
 }
 
 describe('an account', () => {
-  test('may have 1,000 sockets and streams: the next socket is closed with 4429, the next stream is QUOTA_EXCEEDED, another account’s open', async () => {
+  test('may have 1,000 sockets and streams: the next socket is closed with 4429, the next stream is QUOTA_EXCEEDED, and those of other accounts open', async () => {
     const [client, other] = [await server.account(), await server.account()];
     const subscribers = await openMany(client, 1_000);
     const closed = async (socket: WebSocket): Promise<unknown> => (await once(socket, 'close'))[0];

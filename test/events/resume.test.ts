@@ -155,7 +155,7 @@ describe('a stock graphql-sse client that is cut off after every event', () => {
 });
 
 describe('GET /v1/events/stream', () => {
-  test('resumed with Last-Event-ID after every block gives each event once, in order', async () => {
+  test('gives each event once, in order, when resumed with Last-Event-ID after every block', async () => {
     server = await startTestServer();
     const client = await server.account();
     const { data } = await client.graphql('{ eventCursor }');
@@ -197,7 +197,7 @@ describe('GET /v1/events/stream', () => {
   });
 });
 
-test('subscribing with the cursor of a mutation shows what came after it, exactly', async () => {
+test('subscribing with the cursor of a mutation gives exactly the events after it', async () => {
   server = await startTestServer();
   const client = await server.account();
   await makeEvents(client);

@@ -243,7 +243,7 @@ async function stopAndResume(
   };
 }
 
-test('a socket that stops reading while many events are written costs no memory, is closed with 4290, and resumes to completeness', async () => {
+test('a socket that stops reading while many events are written costs no memory, is closed with 4290, and resumes without a gap', async () => {
   const count = effort(10_000, 100_000);
   const result = await stopAndResume([socket], {
     beside: restStream,
@@ -260,7 +260,7 @@ test('a socket that stops reading while many events are written costs no memory,
   expect(result.receivedByFast.join()).toBe(result.log.join());
 }, 120_000);
 
-test('event streams that stop reading cost no memory, are ended, and resume to completeness', async () => {
+test('event streams that stop reading cost no memory, are ended, and resume without a gap', async () => {
   const result = await stopAndResume([restStream, graphqlStream], {
     beside: socket,
     count: 10_000,
@@ -277,7 +277,7 @@ test('event streams that stop reading cost no memory, are ended, and resume to c
   expect(result.receivedByFast.join()).toBe(result.log.join());
 }, 60_000);
 
-test('long answers cost no memory, neither those that were taken nor those that are not', async () => {
+test('long responses cost no memory, whether they were read or not', async () => {
   server = await startTestServer();
   const client = await server.account();
   const start = await cursorOf(client);
@@ -311,7 +311,7 @@ test('long answers cost no memory, neither those that were taken nor those that 
   expect(late.ids).toEqual(loggedIds(client));
 });
 
-test('streams to which nothing happens cost no memory, however long they are kept up', async () => {
+test('idle streams cost no memory, however long they stay open', async () => {
   server = await startTestServer({ timings: { heartbeatMs: 1 } });
   const client = await server.account();
   let heartbeats = 0;
@@ -335,7 +335,7 @@ test('streams to which nothing happens cost no memory, however long they are kep
   expect((memoryBytes() - startBytes) / more).toBeLessThan(200);
 });
 
-test('subscriptions keep nothing of what they were asked with but what they need', async () => {
+test('subscriptions keep nothing of their request that they do not need', async () => {
   server = await startTestServer();
   const client = await server.account();
   const query = 'subscription ($after: String) { events(after: $after) { id } }';
@@ -378,37 +378,40 @@ test.each([
   { reader: 'socket', kind: socket },
   { reader: 'stream of REST', kind: restStream },
   { reader: 'stream of GraphQL', kind: graphqlStream },
-])('a $reader that lags behind what is removed is told so, and goes on from the oldest cursor', async ({ kind }) => {
-  server = await startTestServer();
-  const client = await server.account();
-  const start = await cursorOf(client);
-  const reader = await kind.open(client, start, fullQuery);
-  reader.pause();
-  for (let step = 0; step < 20; step++) await write(client, 50, 30_000);
-  server.clock.advance(1);
-  const { storage } = server.app.world;
-  await storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
-  await write(client, 1, 1);
-  reader.resume();
-  if (kind === restStream) {
-    expect(await reader.ended).toBe('complete');
-    const refused = await client.rest('GET', `/events/stream?after=${reader.cursor()}`);
-    expect([refused.status, refused.body.code]).toEqual([410, 'CURSOR_EXPIRED']);
-  }
-  await until(() => kind === restStream || reader.errors.length > 0);
-  const expired = await client.rest('GET', `/events?after=${reader.cursor()}`);
-  const { oldestCursor } = expired.body;
-  if (kind !== restStream) {
-    expect(reader.errors).toMatchObject([{ extensions: { code: 'CURSOR_EXPIRED', oldestCursor } }]);
-  }
-  const resumed = await kind.open(client, oldestCursor, leanQuery);
-  await until(() => resumed.ids.length === 1);
-  expect(resumed.ids).toEqual(loggedIds(client));
-  expect(reader.ids.length).toBeLessThan(1_000);
-  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
-});
+])(
+  'a $reader that lags behind the pruned part of the log gets CURSOR_EXPIRED, and continues from the oldest cursor',
+  async ({ kind }) => {
+    server = await startTestServer();
+    const client = await server.account();
+    const start = await cursorOf(client);
+    const reader = await kind.open(client, start, fullQuery);
+    reader.pause();
+    for (let step = 0; step < 20; step++) await write(client, 50, 30_000);
+    server.clock.advance(1);
+    const { storage } = server.app.world;
+    await storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
+    await write(client, 1, 1);
+    reader.resume();
+    if (kind === restStream) {
+      expect(await reader.ended).toBe('complete');
+      const refused = await client.rest('GET', `/events/stream?after=${reader.cursor()}`);
+      expect([refused.status, refused.body.code]).toEqual([410, 'CURSOR_EXPIRED']);
+    }
+    await until(() => kind === restStream || reader.errors.length > 0);
+    const expired = await client.rest('GET', `/events?after=${reader.cursor()}`);
+    const { oldestCursor } = expired.body;
+    if (kind !== restStream) {
+      expect(reader.errors).toMatchObject([{ extensions: { code: 'CURSOR_EXPIRED', oldestCursor } }]);
+    }
+    const resumed = await kind.open(client, oldestCursor, leanQuery);
+    await until(() => resumed.ids.length === 1);
+    expect(resumed.ids).toEqual(loggedIds(client));
+    expect(reader.ids.length).toBeLessThan(1_000);
+    expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
+  },
+);
 
-test('a client that asks and takes no answers is no longer read from, and closed with 4290', async () => {
+test('a client that sends requests but reads no responses is not read from any more, and closed with 4290', async () => {
   // No ping is due before the kernels' buffers are full: a busy machine takes its time over that.
   server = await startTestServer({ timings: { slowReaderMs: 1_000, pingMs: 3_000 } });
   const client = await server.account();

@@ -96,25 +96,25 @@ describe('a socket is opened', () => {
     expect([frame[0], frame.readUInt16BE(2)]).toEqual([0x88, 4406]);
   });
 
-  test('and says nothing: closed with 4408', async () => {
+  test('and sends nothing: closed with 4408', async () => {
     const own = await startOwn({ timings: { initMs: 30 } });
     expect(await open({}, own.url).closed).toMatchObject({ code: 4408 });
   });
 
-  test('and says hello twice: closed with 4429', async () => {
+  test('and sends connection_init twice: closed with 4429', async () => {
     const client = await server.account();
     const socket = await open().init(client.secret);
     socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
     expect(await socket.closed).toEqual({ code: 4429, reason: 'Too many initialisation requests' });
   });
 
-  test('and subscribes before it was let in: closed with 4401', async () => {
+  test('and subscribes before connection_init: closed with 4401', async () => {
     const socket = await open().opened();
     socket.subscribe('1', everything);
     expect(await socket.closed).toMatchObject({ code: 4401 });
   });
 
-  test('and subscribes while it is being let in: closed with 4401', async () => {
+  test('and subscribes before connection_ack: closed with 4401', async () => {
     const client = await server.account();
     const socket = await open().opened();
     socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
@@ -123,7 +123,7 @@ describe('a socket is opened', () => {
     expect(await remaining(client)).toBe(1_000_000);
   });
 
-  test('with the credential in the header of the upgrade', async () => {
+  test('with the credential in a header of the upgrade request', async () => {
     const client = await server.account();
     const socket = await open({ headers: { authorization: `Bearer ${client.secret}` } }).opened();
     socket.send({ type: 'connection_init' });
@@ -131,7 +131,7 @@ describe('a socket is opened', () => {
     expect(socket.messages).toEqual([{ type: 'connection_ack' }]);
   });
 
-  test('with a credential in both places: that of connection_init counts', async () => {
+  test('with a credential in both places: that of connection_init is used', async () => {
     const [one, other] = [await server.account(), await server.account()];
     const socket = await open({ headers: { authorization: `Bearer ${one.secret}` } }).init(other.secret);
     socket.subscribe('1', '{ account { id } }');
@@ -169,7 +169,7 @@ describe('a socket is opened', () => {
     expect(await socket.closed).toEqual({ code: 4403, reason: 'Forbidden' });
   });
 
-  test('by a page that may call with tokens, with an API key: closed with 4403', async () => {
+  test('by an allowed page, but with an API key: closed with 4403', async () => {
     const own = await startOwn({ config: { corsOrigins: ['https://shop.example'] } });
     const client = await own.account();
     const socket = await open({ headers: { origin: 'https://shop.example' } }, own.url).opened();
@@ -179,7 +179,7 @@ describe('a socket is opened', () => {
     expect((await own.app.world.limiter.peek(client.account)).remaining).toBe(1_000_000);
   });
 
-  test('on another path: refused, whatever the client does with its connection', async () => {
+  test('on another path: rejected, whatever the client does with its connection', async () => {
     const { port, hostname } = new URL(server.url);
     const handshake = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
     for (const reaction of ['destroy', 'resetAndDestroy', 'keep'] as const) {
@@ -219,16 +219,16 @@ describe('a socket is opened', () => {
   test.each([
     { what: 'without a key', headers: keyless, expected: bad },
     { what: 'with a key that is none', headers: { ...offer, 'Sec-WebSocket-Key': 'x' }, expected: bad },
-    { what: 'in a version that is not known', headers: { ...offer, 'Sec-WebSocket-Version': '99' }, expected: bad },
+    { what: 'in an unknown version', headers: { ...offer, 'Sec-WebSocket-Version': '99' }, expected: bad },
     { what: 'for a list that is none', headers: { ...offer, 'Sec-WebSocket-Protocol': ',,' }, expected: bad },
     { what: 'by POST', method: 'POST', headers: offer, expected: { status: 405, code: 'METHOD_NOT_ALLOWED' } },
     { what: 'on another path', path: '/nowhere', headers: offer, expected: { status: 404, code: 'NOT_FOUND' } },
     {
-      what: 'by a page that may not call',
+      what: 'by a page of an origin that is not allowed',
       headers: { ...offer, Origin: 'https://shop.example' },
       expected: { status: 403, code: 'FORBIDDEN' },
     },
-  ])('$what: refused with a code and the request’s id', async (asked) => {
+  ])('$what: rejected with a code and the request id', async (asked) => {
     const { method = 'GET', path = '/graphql', headers, expected } = asked;
     for (const given of [undefined, 'mine']) {
       const wire = openWire(server.url);
@@ -246,7 +246,7 @@ describe('a socket is opened', () => {
     }
   });
 
-  test('for HTTP/2 on plain requests: answered as if it had not been asked for', async () => {
+  test('for HTTP/2 on plain requests: the upgrade is ignored', async () => {
     const client = await server.account();
     const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQAAP__' };
     const request = httpRequest(`${server.url}/v1/account`, {
@@ -326,7 +326,7 @@ describe('a message that breaks the protocol', () => {
     await socket.first('1', 'complete');
   });
 
-  test.each(['1', 'é'.repeat(256), '__proto__'])('an id that is in use already: closed with 4409 (%s)', async (id) => {
+  test.each(['1', 'é'.repeat(256), '__proto__'])('an id that is already in use: closed with 4409 (%s)', async (id) => {
     const client = await server.account();
     const socket = await open().init(client.secret);
     socket.subscribe(id, everything);
@@ -334,7 +334,7 @@ describe('a message that breaks the protocol', () => {
     expect((await socket.closed).code).toBe(4409);
   });
 
-  test('what comes after the end of a socket is not done', async () => {
+  test('messages after the end of a socket are ignored', async () => {
     const client = await server.account();
     const { id, secret } = await makeKey(client);
     const socket = await open().init(secret);
@@ -354,7 +354,7 @@ describe('a message that breaks the protocol', () => {
   });
 });
 
-describe('an operation that is refused', () => {
+describe('a rejected operation', () => {
   const refused: { fault: string; query: string; variables?: Json; code: string; also?: object }[] = [
     { fault: 'a syntax error', query: 'subscription {', code: 'BAD_REQUEST' },
     { fault: 'an empty document', query: '', code: 'BAD_REQUEST' },
@@ -443,7 +443,7 @@ describe('an operation that is refused', () => {
     expect(socket.of('live').every(({ type }) => type === 'next')).toBe(true);
   }
 
-  test.each(refused)('$fault: $code, and the other subscriptions go on', async ({ query, variables, code, also }) => {
+  test.each(refused)('$fault: $code, and other subscriptions continue', async ({ query, variables, code, also }) => {
     const client = await server.account();
     const socket = await subscribed(client);
     socket.subscribe('wrong', query, variables);
@@ -466,7 +466,7 @@ describe('an operation that is refused', () => {
     await expectLive(client, socket);
   });
 
-  test('a missing scope: FORBIDDEN, in the field alone where it is a field’s', async () => {
+  test('a missing scope: FORBIDDEN, and only in the field if a field needs it', async () => {
     const client = await server.account();
     const { secret } = await makeKey(client, { scopes: ['conversations:read'] });
     const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(secret);
@@ -478,7 +478,7 @@ describe('an operation that is refused', () => {
     expect(payload.errors).toMatchObject([{ path: ['leads'], extensions: { code: 'FORBIDDEN' } }]);
   });
 
-  test('beyond the rate limit: RATE_LIMITED with the time to wait, and events still come', async () => {
+  test('beyond the rate limit: RATE_LIMITED with the time to wait, and events still arrive', async () => {
     const client = await server.account({ requestsPerHour: 3 });
     const socket = await subscribed(client);
     socket.subscribe('query', '{ eventCursor }');
@@ -514,7 +514,7 @@ describe('an operation that is refused', () => {
     await socket.first('102', 'next');
   });
 
-  test('of a hundred subscriptions that come at once, and more, the hundred first are let in', async () => {
+  test('of more than a hundred simultaneous subscriptions, the first hundred are accepted', async () => {
     const client = await server.account();
     const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(client.secret);
     for (let number = 1; number <= 110; number++) socket.subscribe(`${number}`, everything);
@@ -523,7 +523,7 @@ describe('an operation that is refused', () => {
     for (let number = 1; number <= 100; number++) await socket.first(`${number}`, 'next');
   });
 
-  test('beside a hundred subscriptions, queries and mutations are answered as ever', async () => {
+  test('with a hundred subscriptions open, queries and mutations are answered as usual', async () => {
     const client = await server.account();
     const socket = await open().init(client.secret);
     for (let number = 1; number <= 100; number++) socket.subscribe(`${number}`, everything);
@@ -535,7 +535,7 @@ describe('an operation that is refused', () => {
     for (let number = 1; number <= 100; number++) await socket.first(`${number}`, 'next');
   });
 
-  test('queries that a client waits for no more count until they are answered', async () => {
+  test('cancelled queries count until they are answered', async () => {
     const client = await server.account();
     const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(client.secret);
     socket.subscribe('first', '{ eventCursor }');
@@ -551,7 +551,7 @@ describe('an operation that is refused', () => {
     other.close();
   });
 
-  test('the 101st query or mutation that a socket waits for: QUOTA_EXCEEDED, and subscriptions are let in', async () => {
+  test('the 101st pending query or mutation of a socket: QUOTA_EXCEEDED, while subscriptions are accepted', async () => {
     const client = await server.account();
     const socket = await open({ headers: { 'x-request-id': 'the-socket' } }).init(client.secret);
     socket.subscribe('first', '{ eventCursor }');
@@ -587,8 +587,8 @@ function started(conversationId: string | null = null) {
   } as const;
 }
 
-describe('the log has under the request’s id that an error names', () => {
-  test('the cause of what nobody meant to give', async () => {
+describe('the log has, under the request id of an error,', () => {
+  test('the cause of an internal error', async () => {
     const own = await startOwn({});
     const client = await own.account();
     const { id } = (await startConversation(client)).body;
@@ -605,7 +605,7 @@ describe('the log has under the request’s id that an error names', () => {
     expect(JSON.stringify(lines)).toContain('no such table');
   });
 
-  test('that an operation was refused, or a hello', async () => {
+  test('rejected operations and connections', async () => {
     const client = await server.account();
     const socket = await open({ headers: { 'x-request-id': 'my-socket' } }).init(client.secret);
     socket.subscribe('1', '{ nothing }');
@@ -622,8 +622,8 @@ describe('the log has under the request’s id that an error names', () => {
   });
 });
 
-describe('what a socket costs', () => {
-  test('queries, mutations and subscriptions count 1 each; events, pings and hellos nothing', async () => {
+describe('the rate limit of a socket', () => {
+  test('counts queries, mutations and subscriptions 1 each; events, pings and connection_init nothing', async () => {
     const client = await server.account();
     const before = await remaining(client);
     const socket = await open().init(client.secret);
@@ -650,7 +650,7 @@ describe('what a socket costs', () => {
     expect(before - (await remaining(client))).toBe(4);
   });
 
-  test('the budget is that of the account as it is now, not as it was when the socket was opened', async () => {
+  test('is the present one of the account, not that of when the socket was opened', async () => {
     const client = await server.account({ requestsPerHour: 1 });
     const socket = await open().init(client.secret);
     socket.subscribe('1', '{ eventCursor }');
@@ -665,7 +665,7 @@ describe('what a socket costs', () => {
     await socket.first('4', 'error');
   });
 
-  test('what has no budget left costs nothing', async () => {
+  test('does not count what it rejects', async () => {
     const client = await server.account({ requestsPerHour: 1 });
     const socket = await open().init(client.secret);
     socket.subscribe('1', everything);
@@ -680,7 +680,7 @@ describe('what a socket costs', () => {
 });
 
 describe('subscriptions', () => {
-  test('complete ends one of them only', async () => {
+  test('complete ends only one of them', async () => {
     const client = await server.account();
     const socket = await open().init(client.secret);
     socket.subscribe('one', everything);
@@ -695,7 +695,7 @@ describe('subscriptions', () => {
     expect(socket.of('one').length).toBe(2);
   });
 
-  test('complete for an id that is not there does nothing', async () => {
+  test('complete for an unknown id does nothing', async () => {
     const client = await server.account();
     const socket = await open().init(client.secret);
     socket.send({ id: 'nobody', type: 'complete' });
@@ -730,7 +730,7 @@ describe('subscriptions', () => {
     expect(socket.of('same').every(({ type }) => type === 'next')).toBe(true);
   });
 
-  test('the typed ones give only their kind, and those of one conversation only its events', async () => {
+  test('typed ones give only their type, and those of one conversation only its events', async () => {
     const client = await server.account();
     const { data } = await client.graphql('{ eventCursor }');
     const after = data.eventCursor;
@@ -784,7 +784,7 @@ describe('subscriptions', () => {
     ]);
   });
 
-  test('two accounts side by side never see each other’s events', async () => {
+  test('two accounts never see each other’s events', async () => {
     const clients = [await server.account(), await server.account()];
     const sockets = await Promise.all(clients.map((client) => open().init(client.secret)));
     const streams = await Promise.all(clients.map((client) => openStream('/v1/events/stream', client.secret)));
@@ -814,7 +814,7 @@ describe('subscriptions', () => {
     }
   });
 
-  test('a snapshot’s messages are those of now, at each event anew, and need their scope', async () => {
+  test('the messages of a snapshot are current at each event, and need their scope', async () => {
     const client = await server.account();
     const { secret } = await makeKey(client, { scopes: ['events:read'] });
     const query = `subscription ($after: String) { messageReceived(after: $after) {
@@ -893,8 +893,8 @@ const makeToken: MakeCredential = async (client, body) => {
 describe.each<[string, MakeCredential]>([
   ['a key', makeKey],
   ['a token', makeToken],
-])('%s that ends', (_, makeCredential) => {
-  test('by a revocation of the key: its sockets are closed with 4403 and its streams end, those of other keys stay', async () => {
+])('the end of %s', (_, makeCredential) => {
+  test('by revoking the key: its sockets are closed with 4403 and its streams end, those of other keys stay', async () => {
     const client = await server.account();
     const { id, secret } = await makeCredential(client);
     const [ended, other] = [await openAll(secret), await openAll(client.secret)];
@@ -904,7 +904,7 @@ describe.each<[string, MakeCredential]>([
     await expectOpen(other);
   });
 
-  test('by a revocation of the key in another process: within 100 ms', async () => {
+  test('by revoking the key in another process: within 100 ms', async () => {
     const client = await server.account();
     const { id, secret } = await makeCredential(client);
     const [ended, other] = [await openAll(secret), await openAll(client.secret)];
@@ -922,7 +922,7 @@ describe.each<[string, MakeCredential]>([
     await expectOpen(other);
   });
 
-  test('by the key’s time: its sockets are closed with 4403 and its streams end', async () => {
+  test('by the expiry of the key: its sockets are closed with 4403 and its streams end', async () => {
     const client = await server.account();
     const { secret } = await makeCredential(client, { expiresAt: new Date(server.clock.now() + 60_000).toISOString() });
     const [ended, other] = [await openAll(secret), await openAll(client.secret)];
@@ -936,7 +936,7 @@ describe.each<[string, MakeCredential]>([
     await expectOpen(other);
   });
 
-  test('while a socket is being opened: it is closed, whichever comes first', async () => {
+  test('while a socket is being opened: the socket is closed, whichever comes first', async () => {
     const client = await server.account();
     for (let round = 0; round < 20; round++) {
       const { id, secret } = await makeCredential(client);
@@ -950,7 +950,7 @@ describe.each<[string, MakeCredential]>([
   });
 });
 
-test('a token that ends before its key: its sockets are closed with 4403 and its streams end, the key’s stay', async () => {
+test('a token that expires before its key: its sockets are closed with 4403 and its streams end, those of the key stay', async () => {
   const client = await server.account();
   const { secret } = await makeKey(client);
   const minted = await server.clientFor(secret).rest('POST', '/tokens', {
@@ -965,7 +965,7 @@ test('a token that ends before its key: its sockets are closed with 4403 and its
   await expectOpen(other);
 });
 
-test('a stock client that asks for a new token at each connection goes on across their ends, without a gap', async () => {
+test('a stock client that gets a new token for each connection continues past their expiry without a gap', async () => {
   const client = await server.account();
   let [minted, last, connections] = [0, (await client.graphql('{ eventCursor }')).data.eventCursor, 0];
   const subscriber = socketClient(server.url, '', {
@@ -1010,7 +1010,7 @@ test('a stock client that asks for a new token at each connection goes on across
   expect(minted).toBeGreaterThan(2);
 });
 
-test('a token that is bound to a conversation follows that one only', async () => {
+test('a token bound to a conversation follows only that one', async () => {
   const client = await server.account();
   const [own, other] = [await startConversation(client), await startConversation(client)];
   const minted = await client.rest('POST', '/tokens', {
@@ -1034,14 +1034,14 @@ test('a token that is bound to a conversation follows that one only', async () =
   expect(refused.payload.errors).toMatchObject([{ path: ['events'], extensions: { code: 'NOT_FOUND' } }]);
 });
 
-describe('subscribers who ask the same share what they are answered', () => {
+describe('identical subscriptions share their results', () => {
   const query = `subscription ($after: String) { messageReceived(after: $after) {
     sequence message { content } conversation { metadata messages(first: 5) { totalCount } }
   } }`;
   const contents = (socket: RawSocket): string[] =>
     socket.of('s').map(({ payload }) => payload.data.messageReceived.message.content);
 
-  test('and each has its own id, its own rights and its own place', async () => {
+  test('but each has its own id, permissions and position', async () => {
     const client = await server.account();
     const { body } = await client.rest('POST', '/conversations', { body: { metadata: { secret: 'yes' } } });
     const send = (content: string) =>
@@ -1081,8 +1081,8 @@ describe('subscribers who ask the same share what they are answered', () => {
   });
 });
 
-describe('a client that is gone without a word', () => {
-  test('and does not answer pings is cut off', async () => {
+describe('a client that vanishes silently', () => {
+  test('and does not answer pings is disconnected', async () => {
     const own = await startOwn({ timings: { pingMs: 200 } });
     const client = await own.account();
     const [dead, alive] = [await open({}, own.url).init(client.secret), await open({}, own.url).init(client.secret)];
@@ -1101,7 +1101,7 @@ describe('a client that is gone without a word', () => {
 });
 
 describe('the server stops', () => {
-  test('sockets are closed with 1012, streams end, and it is done at once', async () => {
+  test('sockets are closed with 1012, streams end, and it stops at once', async () => {
     const own = await startTestServer();
     const client = await own.account();
     const [socket, silent] = [await open({}, own.url).init(client.secret), await open({}, own.url).opened()];
@@ -1117,7 +1117,7 @@ describe('the server stops', () => {
     expect(stream.failed).toBe(false);
   });
 
-  test('at once also with those that are just being opened', async () => {
+  test('at once even with sockets that are being opened', async () => {
     const query = encodeURIComponent('subscription { events { id } }');
     for (let round = 0; round < 12; round++) {
       const own = await startTestServer();
@@ -1142,7 +1142,7 @@ describe('the server stops', () => {
     }
   });
 
-  test('within its grace time when clients do not react', async () => {
+  test('within its grace period when clients do not react', async () => {
     const own = await startTestServer({ config: { shutdownGraceMs: 200 } });
     const client = await own.account();
     const socket = await open({}, own.url).init(client.secret);
@@ -1162,7 +1162,7 @@ describe('the server stops', () => {
   });
 });
 
-test('whoever asks for a socket while the service stops is refused, and does not keep it from stopping', async () => {
+test('an upgrade during shutdown is rejected, and does not delay the shutdown', async () => {
   const stopping = await startTestServer();
   const { port } = new URL(stopping.url);
   const raw = connect(Number(port), '127.0.0.1');

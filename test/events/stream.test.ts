@@ -53,7 +53,7 @@ async function forgetEvents(): Promise<void> {
 }
 
 describe('GET /v1/events/stream', () => {
-  test('is an event stream that nobody keeps, with the headers that every answer has', async () => {
+  test('is an event stream that is not cached, with the headers of every response', async () => {
     const client = await server.account();
     const { status, headers } = await openStream(client, '', { 'x-request-id': 'my-stream' });
     expect(status).toBe(200);
@@ -70,7 +70,7 @@ describe('GET /v1/events/stream', () => {
     expect(headers).not.toHaveProperty('content-length');
   });
 
-  test('begins with a block that gives the place where it begins, and how soon to come back', async () => {
+  test('begins with a block that has its start cursor and the reconnection time', async () => {
     const client = await server.account();
     await startConversation(client);
     const reader = await openStream(client);
@@ -78,7 +78,7 @@ describe('GET /v1/events/stream', () => {
     expect(reader.blocks[0]).toEqual({ id: await cursorOf(client), retry: '1000' });
   });
 
-  test('starts now when it is not told where to start', async () => {
+  test('starts at the present without a cursor', async () => {
     const client = await server.account();
     await startConversation(client, 'before');
     const reader = await openStream(client);
@@ -88,7 +88,7 @@ describe('GET /v1/events/stream', () => {
     expect(reader.events[1].data.message.content).toBe('after');
   });
 
-  test('moves the cursor of a reader whose filter leaves nothing', async () => {
+  test('advances the cursor of a reader whose filter excludes all events', async () => {
     const client = await server.account();
     const reader = await openStream(client, '?types=lead.captured');
     await startConversation(client);
@@ -101,7 +101,7 @@ describe('GET /v1/events/stream', () => {
     expect(resumed.events.map(({ sequence }) => sequence)).toEqual([3, 4]);
   });
 
-  test('takes several types and one conversation', async () => {
+  test('filters by several types and one conversation', async () => {
     const client = await server.account();
     const after = await cursorOf(client);
     const [one, other] = [(await startConversation(client)).body.id, (await startConversation(client)).body.id];
@@ -123,7 +123,7 @@ describe('GET /v1/events/stream', () => {
     }
   });
 
-  test('goes on from Last-Event-ID, also where `after` says something else', async () => {
+  test('resumes from Last-Event-ID, even if `after` says something else', async () => {
     const client = await server.account();
     await startConversation(client);
     const first = await cursorOf(client);
@@ -202,7 +202,7 @@ describe('GET /v1/events/stream', () => {
     expect(answer.body).toMatchObject(body);
   });
 
-  test('after a cursor that the log no longer reaches back to: 410, and on from `oldestCursor`', async () => {
+  test('after a cursor that the log no longer reaches back to: 410, and resumes from `oldestCursor`', async () => {
     const client = await server.account();
     const before = await cursorOf(client);
     await startConversation(client);
@@ -215,20 +215,20 @@ describe('GET /v1/events/stream', () => {
     expect(reader.events.map(({ sequence }) => sequence)).toEqual([3, 4]);
   });
 
-  test.each(['HEAD', 'POST', 'DELETE'])('%s: 405 with what it knows', async (method) => {
+  test.each(['HEAD', 'POST', 'DELETE'])('%s: 405 with the supported methods', async (method) => {
     const client = await server.account();
     const answer = await client.rest(method, '/events/stream');
     expect([answer.status, answer.headers['allow']]).toEqual([405, 'GET, OPTIONS']);
   });
 
-  test('without its scope: 403 that names it', async () => {
+  test('without its scope: 403 with its name', async () => {
     const client = await (await server.account()).withScopes('conversations:read');
     const answer = await client.rest('GET', '/events/stream');
     expect([answer.status, answer.body.code]).toEqual([403, 'FORBIDDEN']);
     expect(answer.body.detail).toContain('events:read');
   });
 
-  test('counts 1, however long it goes on', async () => {
+  test('counts 1, however long it lasts', async () => {
     const client = await server.account();
     const reader = await openStream(client);
     await server.app.world.storage.write(async (tx) => {
@@ -238,7 +238,7 @@ describe('GET /v1/events/stream', () => {
     expect((await server.app.world.limiter.peek(client.account)).remaining).toBe(999_999);
   });
 
-  test('shows two accounts side by side only their own events', async () => {
+  test('shows each of two accounts only its own events', async () => {
     const clients = [await server.account(), await server.account()];
     const readers = await Promise.all(clients.map((client) => openStream(client)));
     for (let round = 0; round < 5; round++) await Promise.all(clients.map((client) => startConversation(client)));
@@ -251,7 +251,7 @@ describe('GET /v1/events/stream', () => {
   });
 });
 
-describe('a client that goes', () => {
+describe('a client that disconnects', () => {
   const paths = ['/v1/events/stream', `/graphql?query=${encodeURIComponent('subscription { events { id } }')}`];
 
   function get(client: TestAccount, path: string) {
@@ -263,7 +263,7 @@ describe('a client that goes', () => {
     return request;
   }
 
-  test.each(paths)('while it waits leaves nothing behind (%s)', async (path) => {
+  test.each(paths)('while waiting leaves nothing behind (%s)', async (path) => {
     const client = await server.account();
     const before = process.getActiveResourcesInfo().length;
     for (let round = 0; round < 10; round++) {
@@ -277,7 +277,7 @@ describe('a client that goes', () => {
     await until(() => process.getActiveResourcesInfo().length <= before);
   });
 
-  test.each(paths)('before it was let in leaves nothing behind (%s)', async (path) => {
+  test.each(paths)('before it was admitted leaves nothing behind (%s)', async (path) => {
     const client = await server.account();
     // The door has to reserve of the account's budget first, which takes a write, which has to wait.
     const blocker = new Database(server.databasePath);
@@ -385,7 +385,7 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     expect(subscription.results).toMatchObject([{ errors: [{ extensions: { code: 'FORBIDDEN' } }] }]);
   });
 
-  test('that may not see all of an event: a GraphQL error in that field, with its code, and it goes on', async () => {
+  test('that may not see all of an event: a GraphQL error in that field, with its code, and the stream continues', async () => {
     const client = await server.account();
     const { body } = await client.rest('POST', '/api-keys', { body: { name: 'narrow', scopes: ['events:read'] } });
     const { results } = subscribe(
@@ -425,7 +425,7 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     expect(body).toContain('event: complete');
   });
 
-  test('is passed on by proxies as it comes, in no coding, and kept by nobody', async () => {
+  test('is not buffered, compressed or cached by proxies', async () => {
     const client = await server.account();
     const reader = await SseReader.open(`${server.url}/graphql?query=${encodeURIComponent(everything)}`, {
       authorization: `Bearer ${client.secret}`,
@@ -512,7 +512,7 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     await own.close();
   });
 
-  test('is not told to be complete when its key is revoked', async () => {
+  test('ends without `complete` when its key is revoked', async () => {
     const client = await server.account();
     const { body } = await client.rest('POST', '/api-keys', { body: { name: 'short', scopes: ['events:read'] } });
     const subscription = subscribe(body.secret, everything);

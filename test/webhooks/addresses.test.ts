@@ -149,7 +149,7 @@ const spellingsOfLoopback = [
   'hooks.localhost',
 ];
 
-describe('the form of an address', () => {
+describe('a URL, by its form', () => {
   const faultOf = (url: string, policy = { allowHttp: false, allowPrivate: false }) =>
     webhookTargets(policy).faultOf(new URL(url));
 
@@ -161,7 +161,7 @@ describe('the form of an address', () => {
     'printer.local',
     'metadata.google.internal',
     'router.home.arpa',
-  ])('https://%s is refused', (host) => {
+  ])('https://%s is rejected', (host) => {
     expect(faultOf(`https://${host}/hooks`)).toMatch(/not on the public internet/);
     expect(faultOf(`https://${host}:8443/hooks`)).toMatch(/not on the public internet/);
     expect(faultOf(`https://${host}/hooks`, { allowHttp: false, allowPrivate: true })).toBeUndefined();
@@ -174,7 +174,7 @@ describe('the form of an address', () => {
     },
   );
 
-  test('http is refused unless it is allowed', () => {
+  test('http is rejected unless it is allowed', () => {
     expect(faultOf('http://example.com')).toMatch(/https/);
     expect(faultOf('http://example.com', { allowHttp: true, allowPrivate: false })).toBeUndefined();
     expect(faultOf('http://10.0.0.1', { allowHttp: true, allowPrivate: false })).toMatch(/public internet/);
@@ -233,8 +233,8 @@ async function guarded(options: TestServerOptions = {}) {
   };
 }
 
-describe('when it is connected to', () => {
-  test('a literal that is not public is refused, in every spelling', async () => {
+describe('a connection', () => {
+  test('to a literal address that is not public is refused, in every spelling', async () => {
     const names = await NameServer.open({ localhost: ['127.0.0.1', '::1'], 'hooks.localhost': ['::ffff:127.0.0.1'] });
     const { client, insert, attempted, connections, port, close } = await guarded({ nameServers: [names.address] });
     const ids: string[] = [];
@@ -250,7 +250,7 @@ describe('when it is connected to', () => {
     await close();
   });
 
-  test('http is refused when it is allowed no more', async () => {
+  test('over http is refused once that is no longer allowed', async () => {
     const { client, insert, attempted, receiver, connections, close } = await guarded({
       config: { webhookPolicy: { allowHttp: false, allowPrivate: true } },
     });
@@ -268,7 +268,7 @@ describe('when it is connected to', () => {
     [['10.0.0.1', '192.168.0.1', 'fd00::1']],
     [['169.254.169.254']],
     [['0.0.0.0', '::']],
-  ])('a name with the addresses %j is refused', async (addresses) => {
+  ])('to a name with the addresses %j is refused', async (addresses) => {
     const names = await NameServer.open({ 'hooks.example.com': addresses });
     const { client, insert, attempted, connections, port, close } = await guarded({ nameServers: [names.address] });
     const id = await insert(`http://hooks.example.com:${port}`);
@@ -279,7 +279,7 @@ describe('when it is connected to', () => {
     await close();
   });
 
-  test('a name server that changes its mind brings nothing to a private address', async () => {
+  test('never reaches a private address by DNS rebinding', async () => {
     const names = await NameServer.open();
     const { client, insert, attempted, advance, connections, port, close } = await guarded({
       nameServers: [names.address],
@@ -309,7 +309,7 @@ describe('when it is connected to', () => {
     await close();
   });
 
-  test('the same name leads to a private address where that is allowed', async () => {
+  test('reaches a private address by the same name where that is allowed', async () => {
     const names = await NameServer.open();
     names.answer = (_, kind) => (kind === 'A' ? ['127.0.0.1'] : []);
     const { client, receiver, insert, secrets, attempted, close } = await guarded({
@@ -326,13 +326,13 @@ describe('when it is connected to', () => {
   });
 });
 
-describe('a name', () => {
+describe('a name lookup', () => {
   const find = (names: NameServer, name: string) =>
     new Promise<Json>((resolve) => {
       dnsLookup([names.address])(name, { all: true }, (error, found) => resolve(error?.code ?? found));
     });
 
-  test('has its addresses of both kinds, those of IPv4 first', async () => {
+  test('gives addresses of both families, IPv4 first', async () => {
     const names = await NameServer.open();
     names.answer = (_, kind) => (kind === 'A' ? ['1.2.3.4', '5.6.7.8'] : ['2606:4700::1']);
     expect(await find(names, 'example.com')).toEqual([
@@ -342,13 +342,13 @@ describe('a name', () => {
     ]);
   });
 
-  test('of which one kind cannot be found is found by the other', async () => {
+  test('succeeds if only one family can be resolved', async () => {
     const names = await NameServer.open();
     names.answer = (_, kind) => (kind === 'A' ? 'failure' : ['2606:4700::1']);
     expect(await find(names, 'example.com')).toEqual([{ address: '2606:4700::1', family: 6 }]);
   });
 
-  test('that nobody has is told from one that could not be asked for', async () => {
+  test('tells a name that does not exist from a failed lookup', async () => {
     const names = await NameServer.open();
     names.answer = () => 'unknown';
     expect(await find(names, 'example.com')).toBe('ENOTFOUND');
@@ -358,7 +358,7 @@ describe('a name', () => {
     expect(await find(names, 'example.com')).toBe('EAI_AGAIN');
   });
 
-  test('whose name server is silent keeps no other from being found', async () => {
+  test('on a silent name server does not block others', async () => {
     const names = await NameServer.open();
     names.answer = (name) => (name.startsWith('dead') ? 'silence' : ['1.2.3.4']);
     const dead = Array.from({ length: 20 }, (_, index) => find(names, `dead${index}.example.com`));

@@ -35,7 +35,7 @@ async function answered(reply: Reply): Promise<{ delivery: Json; attempt: Json; 
   return { delivery, attempt: delivery.attempts[0], receiver };
 }
 
-describe('the answer', () => {
+describe('a response', () => {
   test.each([200, 201, 202, 204, 299])('%d is a success', async (status) => {
     const { delivery, attempt } = await answered({ status, ...(status === 204 ? {} : { body: 'thank you' }) });
     expect(delivery).toMatchObject({ status: 'succeeded', attemptCount: 1, nextAttemptAt: null });
@@ -56,7 +56,7 @@ describe('the answer', () => {
     expect(attempt).toMatchObject({ responseStatus: status, responseBody: status === 304 ? '' : 'no' });
   });
 
-  test.each([301, 302, 303, 307, 308])('%d is not followed, which is said', async (status) => {
+  test.each([301, 302, 303, 307, 308])('%d is not followed, which is reported', async (status) => {
     const elsewhere = await Receiver.open(server.clock);
     const { delivery, attempt } = await answered({ status, headers: { location: elsewhere.url } });
     expect(delivery.status).toBe('pending');
@@ -64,18 +64,18 @@ describe('the answer', () => {
     expect(elsewhere.connections).toBe(0);
   });
 
-  test('that is long is kept to its first 16 KiB', async () => {
+  test('that is long is stored up to 16 KiB', async () => {
     const { delivery, attempt } = await answered({ status: 500, body: 'é'.repeat(20_000) });
     expect(delivery.status).toBe('pending');
     expect(attempt.responseBody).toBe('é'.repeat(8_192));
   });
 
-  test('that is cut inside of a character is kept to the character before', async () => {
+  test('that is cut within a character is stored without it', async () => {
     const { attempt } = await answered({ status: 500, body: `x${'é'.repeat(20_000)}` });
     expect(attempt.responseBody).toBe(`x${'é'.repeat(8_191)}`);
   });
 
-  test('that has no end is read no further than that, and its status counts', async () => {
+  test('without an end is read no further than that, and its status counts', async () => {
     const { delivery, attempt, receiver } = await answered({ status: 200, instead: 'endless' });
     expect(delivery.status).toBe('succeeded');
     expect(attempt.responseBody).toBe('x'.repeat(16 * 1024));
@@ -84,21 +84,21 @@ describe('the answer', () => {
     expect(receiver.written).toBeLessThan(16 * 1024 * 1024);
   });
 
-  test('that is no text is kept as far as it can be shown', async () => {
+  test('that is not text is stored as far as it can be shown', async () => {
     const bytes = Buffer.from([0x7b, 0x00, 0xff, 0xc3, 0x28, 0xed, 0xa0, 0x80, 0x41, 0x00]);
     const { attempt } = await answered({ status: 500, body: bytes });
     expect(attempt.responseBody).toMatch(/^\{\ufffd+\(\ufffd+A\ufffd$/);
     expect(attempt.responseBody.isWellFormed()).toBe(true);
   });
 
-  test('whose headers are huge is a failure that says so', async () => {
+  test('with huge headers is a failure that says so', async () => {
     const { delivery, attempt } = await answered({ status: 200, headers: { 'x-huge': 'x'.repeat(64 * 1024) } });
     expect(delivery.status).toBe('pending');
     expect(attempt).toMatchObject({ responseStatus: null, responseBody: null });
     expect(attempt.error).toBe('The response headers are too large.');
   });
 
-  test('that never comes is given up after the time for an attempt, which is said', async () => {
+  test('that never comes is given up after the timeout, which is reported', async () => {
     const { delivery, attempt } = await answered({ instead: 'hang' });
     expect(delivery.status).toBe('pending');
     expect(attempt).toMatchObject({ responseStatus: null, responseBody: null, error: 'No response within 1 s.' });
@@ -106,7 +106,7 @@ describe('the answer', () => {
     expect(attempt.durationMs).toBeLessThan(3_000);
   });
 
-  test('whose body never ends is given up after that time, too', async () => {
+  test('whose body never ends is given up after the timeout, too', async () => {
     const { delivery, attempt } = await answered({ status: 503, instead: 'stall', body: 'wait' });
     expect(delivery.status).toBe('pending');
     expect(attempt).toMatchObject({ responseStatus: 503, responseBody: 'wait', error: 'The response was cut off.' });
@@ -116,20 +116,20 @@ describe('the answer', () => {
   test.each([
     [200, 'succeeded'],
     [500, 'pending'],
-  ])('%d that breaks off half way through its body counts by its status', async (status, expected) => {
+  ])('%d that is cut off in its body counts by its status', async (status, expected) => {
     const { delivery, attempt } = await answered({ status, instead: 'cut', body: 'half' });
     expect(delivery.status).toBe(expected);
     expect(attempt).toMatchObject({ responseStatus: status, responseBody: 'half', error: 'The response was cut off.' });
   });
 
-  test('that is none, as the connection ends before it, is a failure that says so', async () => {
+  test('that is missing because the connection ended is a failure that says so', async () => {
     const { delivery, attempt } = await answered({ instead: 'close' });
     expect(delivery.status).toBe('pending');
     expect(attempt).toMatchObject({ responseStatus: null, responseBody: null });
     expect(attempt.error).toMatch(/^The connection was (closed|reset) before a response\.$/);
   });
 
-  test('that is no HTTP is a failure that can be read', async () => {
+  test('that is not HTTP is a failure with a readable error', async () => {
     const { receiver: _, ...scene } = await sceneOf(server, await server.account());
     const babble = createServer((socket) => void socket.on('error', () => {}).end('220 mail.example.com ESMTP\r\n'));
     await new Promise<void>((resolve) => babble.listen(0, '127.0.0.1', resolve));
@@ -150,7 +150,7 @@ describe('a receiver', () => {
     return (await attempted(body.id, 1)).attempts[0];
   }
 
-  test('that is not there is named as such', async () => {
+  test('that is not listening is reported as such', async () => {
     const gone = await Receiver.open(server.clock);
     gone.close();
     expect(await attemptAt(gone.url)).toMatchObject({
@@ -160,12 +160,12 @@ describe('a receiver', () => {
     });
   });
 
-  test('whose name is not known, or cannot be looked up, is named as such', async () => {
+  test('whose name does not exist or cannot be looked up is reported as such', async () => {
     expect((await attemptAt('https://nowhere.example.com')).error).toBe('The host name does not exist.');
     expect((await attemptAt('https://slow.example.com')).error).toBe('The host name could not be looked up.');
   });
 
-  test('whose certificate nobody vouches for is sent nothing', async () => {
+  test('whose certificate is not trusted is sent nothing', async () => {
     const requests: string[] = [];
     const host = createTlsServer(selfSigned, (req, res) => {
       requests.push(req.url ?? '');
@@ -179,7 +179,7 @@ describe('a receiver', () => {
     expect(requests).toEqual([]);
   });
 
-  test('that speaks no TLS is named as such', async () => {
+  test('that does not speak TLS is reported as such', async () => {
     const plain = await Receiver.open(server.clock);
     expect((await attemptAt(plain.url.replace('http:', 'https:'))).error).toBe('The host does not speak TLS.');
     expect(plain.letters).toEqual([]);

@@ -23,7 +23,7 @@ const waitsMs = [
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
 describe('the wait for the next attempt', () => {
-  test('is within a fifth of the contract’s, and uses all of that', () => {
+  test('is within a fifth of the contract’s, and uses the whole range', () => {
     for (const [index, wait] of waitsMs.entries()) {
       expect(waitMs(index + 1, 0)).toBe(0.8 * wait);
       expect(waitMs(index + 1, 0.5)).toBe(wait);
@@ -39,7 +39,7 @@ describe('the wait for the next attempt', () => {
     );
   });
 
-  test('is the longer of the schedule’s and the receiver’s, whose is a day at most', () => {
+  test('is the longer of the schedule’s and the receiver’s, which is limited to a day', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 9 }), random, fc.nat(3 * dayMs), (step, chance, asked) => {
         expect(waitMs(step, chance, asked)).toBe(Math.max(waitMs(step, chance) ?? 0, Math.min(asked, dayMs)));
@@ -48,7 +48,7 @@ describe('the wait for the next attempt', () => {
     expect(waitMs(10, 0.5, hourMs)).toBeUndefined();
   });
 
-  test('asked for in any form is read as a time that is not negative, or not at all', () => {
+  test('that a receiver asks for in any form is parsed as a time that is not negative, or ignored', () => {
     const text = fc.oneof(fc.string(), fc.date({ noInvalidDate: true }).map(String), fc.integer().map(String));
     fc.assert(
       fc.property(text, fc.nat(), (header, nowMs) => {
@@ -114,7 +114,7 @@ const newWebhook: StoredWebhook = {
   failingSince: null,
 };
 
-test('a delivery and its webhook live by the contract, whatever its receiver answers', () => {
+test('a delivery and its webhook follow the contract, whatever the receiver responds', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(step, fc.nat(30 * hourMs)), { maxLength: 60 }), (steps) => {
       let [delivery, webhook, now] = [newDelivery, newWebhook, startMs];

@@ -112,7 +112,7 @@ async function act(scene: Scene, { kind, ...one }: Step, ids: readonly string[],
   }
 }
 
-test('no event is lost, and every letter is an attempt', async () => {
+test('no event is lost, and every request received is an attempt', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
       const chosen = paths.map(() => 'good');

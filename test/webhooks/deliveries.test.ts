@@ -32,7 +32,7 @@ async function makeOneOfEach(client: TestAccount): Promise<Json> {
 
 const typesOf = (letters: readonly Json[]): string[] => letters.map(({ event }) => event.type).sort();
 
-test('every event is sent once, its body byte for byte what the log gives', async () => {
+test('every event is sent once, with the same bytes as in the log', async () => {
   const { server, client, receiver, webhook, deliveries } = await openScene();
   const { id } = await webhook();
   await makeOneOfEach(client);
@@ -56,7 +56,7 @@ test('every event is sent once, its body byte for byte what the log gives', asyn
   expect(new Set(receiver.letters.map(({ headers }) => headers['webhook-id'])).size).toBe(5);
 });
 
-test('a letter is a POST of JSON with the headers of Standard Webhooks, its id the event’s', async () => {
+test('a request is a POST of JSON with the headers of Standard Webhooks and the id of the event', async () => {
   const { clock, client, receiver, webhook } = await openScene();
   await webhook();
   await startConversation(client);
@@ -73,7 +73,7 @@ test('a letter is a POST of JSON with the headers of Standard Webhooks, its id t
   });
 });
 
-test('what is sent is as openapi.json says: events, an erased one, samples, with a trace and two signatures', async () => {
+test('requests match openapi.json: events, an erased one, samples, with a trace and two signatures', async () => {
   const { client, receiver, webhook, deliveries } = await openScene();
   const { id } = await webhook();
   const conversationId = await makeOneOfEach(client);
@@ -105,7 +105,7 @@ test('what is sent is as openapi.json says: events, an erased one, samples, with
   for (const part of wrong) expect(serviceConformance().faultsOfDelivery({ ...last, ...part })).not.toEqual([]);
 });
 
-test('each webhook gets the events that it wants, and no others', async () => {
+test('each webhook gets the events that it subscribes to, and no others', async () => {
   const { server, client, receiver, webhook } = await openScene();
   const stranger = await server.account();
   await stranger.rest('POST', '/webhooks', { body: { url: `${receiver.url}/stranger` } });
@@ -146,7 +146,7 @@ test('nothing is sent for a write that failed', async () => {
   expect(await deliveries(id)).toHaveLength(2);
 });
 
-test('an event that happened before its webhook was made is not sent', async () => {
+test('an event from before the creation of the webhook is not sent', async () => {
   const { client, receiver, webhook } = await openScene();
   await startConversation(client, { subject: 'before' });
   await webhook();
@@ -156,7 +156,7 @@ test('an event that happened before its webhook was made is not sent', async () 
 });
 
 test.each(['conversation.started', 'message.received', 'conversation.closed', 'lead.captured'])(
-  'a sample of %s has the form of such an event, is marked as a test, and is in no log',
+  'a sample of %s has the form of such an event, is marked as a test, and is not in the log',
   async (eventType) => {
     const { client, receiver, webhook, attempted } = await openScene();
     const { id } = await webhook('/hooks', { events: ['lead.captured'] });
@@ -180,13 +180,13 @@ test.each(['conversation.started', 'message.received', 'conversation.closed', 'l
   },
 );
 
-test('a sample is by default of the first type that the webhook wants', async () => {
+test('a sample is by default of the first type that the webhook subscribes to', async () => {
   const { client, webhook } = await openScene();
   const { id } = await webhook('/hooks', { events: ['lead.captured', 'message.received'] });
   expect((await client.rest('POST', `/webhooks/${id}/test`)).body.eventType).toBe('message.received');
 });
 
-test('the secret of the creation signs, and nobody is shown it again', async () => {
+test('the secret from the creation signs, and is never shown again', async () => {
   const { client, receiver, webhook } = await openScene();
   const { id, secret } = await webhook();
   expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -205,7 +205,7 @@ test('the secret of the creation signs, and nobody is shown it again', async () 
   expect(receiver.letters[0]?.verifiedBy).toEqual([secret]);
 });
 
-test('after a rotation the new secret signs at once, and the old one beside it for 24 hours', async () => {
+test('after a rotation the new secret signs at once, and the old one as well for 24 hours', async () => {
   const { clock, client, receiver, webhook } = await openScene();
   const { id, secret: old } = await webhook();
   const send = async () => {
@@ -248,7 +248,7 @@ test('several rotations in a day leave each secret its 24 hours', async () => {
   }
 });
 
-test('a delivery that fails is signed anew for each attempt, with its time and the same id', async () => {
+test('each attempt of a failing delivery has a new signature and timestamp, and the same id', async () => {
   const { client, receiver, webhook, attempted, advance } = await openScene({
     replies: ({ number }) => ({ status: number < 3 ? 500 : 200 }),
   });
@@ -270,7 +270,7 @@ test('a delivery that fails is signed anew for each attempt, with its time and t
   expect(new Set(receiver.letters.map(({ body: sent }) => sent)).size).toBe(1);
 });
 
-test('a delivery that failed is sent again when somebody asks for it', async () => {
+test('a failed delivery is sent again on request', async () => {
   const { client, receiver, webhook, attempted } = await openScene({
     replies: ({ number }) => ({ status: number === 1 ? 400 : 200 }),
   });

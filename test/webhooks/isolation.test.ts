@@ -94,7 +94,7 @@ test('while forty webhooks hang, the healthy ones get everything', async () => {
   expect(receiver.open).toBeLessThanOrEqual(160);
 });
 
-test('a webhook is tried with four letters at a time, with up to 32 when it answers well, and with one when it does not', async () => {
+test('a webhook is sent four requests at a time, up to 32 when they succeed, and one when they fail', async () => {
   const hold = new Hold();
   let status = 204;
   const scene = await openScene({ replies: () => ({ ...hold.reply(), status }), timings: { webhookTotalMs } });
@@ -120,7 +120,7 @@ test('a webhook is tried with four letters at a time, with up to 32 when it answ
   expect(receiver.mostOpen).toBeLessThanOrEqual(32);
 });
 
-test('slow webhooks with all that they may have in flight do not keep others from theirs', async () => {
+test('slow webhooks at their limit of requests in flight do not hold up others', async () => {
   const hold = new Hold();
   let holds = true;
   // Each has shown first that it can take many.
@@ -147,7 +147,7 @@ test('slow webhooks with all that they may have in flight do not keep others fro
   expect(receiver.mostOpen).toBeLessThanOrEqual(256);
 });
 
-test('at most 256 letters are in flight, and a place is waited for without asking again and again', async () => {
+test('at most 256 requests are in flight, and waiting for a free place does not poll', async () => {
   let asked = 0;
   class CountingClock extends TestClock {
     override now(): number {

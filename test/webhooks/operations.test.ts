@@ -37,7 +37,7 @@ const pointersOf = ({ body }: Json): string[] =>
   body.errors.map(({ pointer, parameter }: Json) => pointer ?? `?${parameter}`).sort();
 
 describe('over REST', () => {
-  test('creating answers 201 with the place of the webhook, and its secret', async () => {
+  test('creating responds with 201, the Location of the webhook and its secret', async () => {
     const client = await server.account();
     const answer = await client.rest('POST', '/webhooks', { body: { url } });
     expect(answer.status).toBe(201);
@@ -48,7 +48,7 @@ describe('over REST', () => {
     expect(webhook.id).toMatch(/^whk_[0-9a-z]{26}$/);
   });
 
-  test('fields and parameters that are not known are named, with all other faults', async () => {
+  test('unknown fields and parameters are reported with all other faults', async () => {
     const client = await server.account();
     const { id } = await hook(client);
     const post = (path: string, body: unknown) => client.rest('POST', path, { body });
@@ -89,7 +89,7 @@ describe('over REST', () => {
     expect((await client.rest('GET', '/webhooks')).body.data).toHaveLength(1);
   });
 
-  test('no answer but those of creation and rotation has the secret, and the log of the server has none', async () => {
+  test('only the responses to creation and rotation have the secret, and the server log never has it', async () => {
     const client = await server.account();
     const { id, secret } = await hook(client);
     const rotated = (await client.rest('POST', `/webhooks/${id}/rotate-secret`)).body;
@@ -99,7 +99,7 @@ describe('over REST', () => {
     expect(JSON.stringify(server.logLines)).not.toContain('whsec_');
   });
 
-  test('lists go on by their cursor and their link, without a gap', async () => {
+  test('lists continue by cursor and link without a gap', async () => {
     const client = await server.account();
     const { id } = await hook(client);
     const made: string[] = [];
@@ -116,7 +116,7 @@ describe('over REST', () => {
   });
 });
 
-test('the tenth rotation is taken again when the first secret of the day has ended', async () => {
+test('a further rotation is accepted once the oldest secret of the day has expired', async () => {
   const own = await startTestServer();
   const client = await own.account();
   const { id } = await hook(client);
@@ -136,7 +136,7 @@ test('the tenth rotation is taken again when the first secret of the day has end
 });
 
 describe('recover', () => {
-  test('says what `since` may be, before it looks for the webhook', async () => {
+  test('validates `since` before it looks for the webhook', async () => {
     const client = await server.account();
     const path = '/webhooks/whk_01m7z9f005fjrbbpn7ckr0m2wr/recover';
     const { body } = await client.rest('POST', path, { body: { since: 'yesterday' } });
@@ -182,7 +182,7 @@ describe('recover', () => {
     return { ...scene, id, cursors, made, ended };
   }
 
-  test('repeats what has failed since a time, whenever it was made, and nothing else', async () => {
+  test('repeats what failed since a time, whenever it was created, and nothing else', async () => {
     const { client, id, made, ended, deliveries } = await failed();
     const recover = async (since = '') =>
       (await client.rest('POST', `/webhooks/${id}/recover`, { body: { since } })).body;
@@ -200,7 +200,7 @@ describe('recover', () => {
     expect(await recover(made[0])).toEqual({ count: 0 });
   });
 
-  test('finds what has failed since then behind all that had failed before', async () => {
+  test('finds recent failures behind many older ones', async () => {
     const client = await server.account();
     const { id } = await hook(client);
     await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: false } });
@@ -216,7 +216,7 @@ describe('recover', () => {
     expect(answer.body).toEqual({ count: 2 });
   });
 
-  test('repeats what has failed of the events after a cursor, and sends it', async () => {
+  test('repeats failed deliveries of events after a cursor, and sends them', async () => {
     const { client, receiver, id, cursors, deliveries } = await failed();
     const before = receiver.letters.length;
     receiver.replies = () => ({});
@@ -237,7 +237,7 @@ describe('recover', () => {
 });
 
 describe('redeliver', () => {
-  test('of one that is being tried leaves it to that attempt', async () => {
+  test('of a delivery with an attempt in progress leaves it to that attempt', async () => {
     const held = gate();
     const scene = await sceneOf(server, await server.account(), () => ({ after: held.opened, status: 200 }));
     const { id } = await scene.webhook();
@@ -253,7 +253,7 @@ describe('redeliver', () => {
     expect(scene.receiver.letters).toHaveLength(1);
   });
 
-  test('under a key, sent again, shows the attempts of then, whose answers are stored once', async () => {
+  test('replayed under an idempotency key shows the attempts of the first time, whose responses are stored once', async () => {
     const body = 'x'.repeat(16_384);
     const scene = await sceneOf(server, await server.account(), ({ number }) => ({
       status: number < 3 ? 500 : 200,
@@ -280,7 +280,7 @@ describe('redeliver', () => {
     expect((await redeliver()).body, 'they are gone with their webhook').toEqual({ ...first.body, attempts: [] });
   });
 
-  test('is refused after a hundred attempts', async () => {
+  test('is rejected after a hundred attempts', async () => {
     const client = await server.account();
     const { id } = await hook(client, { events: ['lead.captured'] });
     await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: false } });
@@ -297,7 +297,7 @@ describe('redeliver', () => {
     expect((await client.rest('POST', path)).body.code).toBe('QUOTA_EXCEEDED');
   });
 
-  test('to a path of another webhook of the same account finds nothing', async () => {
+  test('on the path of another webhook of the account is NOT_FOUND', async () => {
     const client = await server.account();
     const [{ id }, other] = [await hook(client), await hook(client)];
     const { body } = await client.rest('POST', `/webhooks/${id}/test`);
@@ -318,7 +318,7 @@ describe('over GraphQL', () => {
     } }
   }`;
 
-  test('a delivery with its attempts is what REST gives', async () => {
+  test('a delivery with its attempts is the same as over REST', async () => {
     const scene = await openScene({ replies: ({ number }) => ({ status: number < 3 ? 500 : 200, body: `${number}` }) });
     const { client } = scene;
     const { id } = await scene.webhook();
@@ -362,7 +362,7 @@ describe('over GraphQL', () => {
     expect((await page(2, two.pageInfo.endCursor)).edges).toEqual([]);
   });
 
-  test('bodies of answers count as the text that an answer can hold', async () => {
+  test('response bodies count towards the size limit of an answer', async () => {
     const scene = await sceneOf(server, await server.account(), () => ({ status: 200, body: 'x'.repeat(16_384) }));
     const { id } = await scene.webhook();
     await startConversation(scene.client);
@@ -397,7 +397,7 @@ describe('over GraphQL', () => {
     expect(nodes).toEqual(rest.map((each: Json) => each.id));
   });
 
-  test.each(['nonsense', 'WyItY3JlYXRlZEF0IiwiYSJd'])('attempts from the cursor %s are refused', async (after) => {
+  test.each(['nonsense', 'WyItY3JlYXRlZEF0IiwiYSJd'])('attempts from the cursor %s are rejected', async (after) => {
     const client = await server.account();
     const { id } = await hook(client);
     const { body } = await client.rest('POST', `/webhooks/${id}/test`);
@@ -426,7 +426,7 @@ describe('over GraphQL', () => {
     ]);
   });
 
-  test('the secret is in the payloads of creation and rotation, and nowhere else', async () => {
+  test('the secret is only in the payloads of creation and rotation', async () => {
     const client = await server.account();
     const made = await client.graphql(
       `mutation { createWebhook(input: { url: "${url}" }) { webhook { id secret } eventCursor } }`,
@@ -449,7 +449,7 @@ describe('over GraphQL', () => {
     ).toBeNull();
   });
 
-  test('nothing of it is open without the scope', async () => {
+  test('nothing of it is accessible without the scope', async () => {
     const client = await server.account();
     const { id } = await hook(client);
     const { body } = await client.rest('POST', `/webhooks/${id}/test`);

@@ -18,7 +18,7 @@ function rowsOf(databasePath: string): Record<string, number> {
   }
 }
 
-test('deliveries go with their events, and their attempts with them', async () => {
+test('deliveries are removed with their events, and their attempts with them', async () => {
   const { server, client, clock, webhook, deliveries, delivery, attempted } = await openScene({ config });
   const { id } = await webhook();
   await startConversation(client);
@@ -38,7 +38,7 @@ test('deliveries go with their events, and their attempts with them', async () =
   expect(rowsOf(server.databasePath)).toEqual({ webhooks: 1, deliveries: 1, attempts: 1 });
 });
 
-test('one that is paused for that long is gone when its webhook is enabled again', async () => {
+test('a delivery paused for that long is gone when its webhook is enabled again', async () => {
   let status = 410;
   const { server, client, clock, receiver, webhook, deliveries, attempted } = await openScene({
     config,
@@ -57,7 +57,7 @@ test('one that is paused for that long is gone when its webhook is enabled again
   expect(await deliveries(id)).toHaveLength(1);
 });
 
-test('what a deleted webhook leaves behind goes with the next tick', async () => {
+test('what a deleted webhook leaves behind is removed by the next tick', async () => {
   const { server, client, webhook, attempted } = await openScene({ config });
   const [gone, kept] = [await webhook('/gone'), await webhook('/kept')];
   for (let count = 0; count < 3; count++) await startConversation(client);

@@ -47,7 +47,7 @@ async function failing(reply: () => Reply = () => ({ status: 500 })): Promise<Sc
 }
 
 describe('a delivery that never succeeds', () => {
-  test('is tried ten times, each at its time and not before, and then is failed', async () => {
+  test('is attempted ten times, each at its time and not before, and then fails', async () => {
     const scene = await failing();
     const { id, clock, receiver } = scene;
     let delivery = scene.first;
@@ -75,7 +75,7 @@ describe('a delivery that never succeeds', () => {
     expect(receiver.letters).toHaveLength(10);
   });
 
-  test('is repeated with the whole schedule by redeliver', async () => {
+  test('is attempted by the whole schedule again after redeliver', async () => {
     const scene = await failing();
     const { id, client } = scene;
     let delivery = scene.first;
@@ -95,7 +95,7 @@ describe('a delivery that never succeeds', () => {
   });
 });
 
-test('deliveries that fail together do not come back together', async () => {
+test('deliveries that fail together are not retried together', async () => {
   const scene = await openScene({ replies: () => ({ status: 500 }) });
   const { id } = await scene.webhook();
   for (let count = 0; count < 12; count++) await startConversation(scene.client);
@@ -127,7 +127,7 @@ describe('Retry-After', () => {
   });
 
   test.each(['0', '-5', '1', 'soon', '1.5', '1e9', '0x99999', 'Sat, 21 Nov 2020 00:00:00 GMT'])(
-    'of %j does not shorten it, and does not lengthen it',
+    'of %j neither shortens nor lengthens it',
     async (value) => {
       const scene = await failing(() => ({ status: 503, headers: { 'retry-after': value } }));
       expect(waitOf(scene, scene.first)).toBeGreaterThanOrEqual(4 * secondMs);
@@ -137,7 +137,7 @@ describe('Retry-After', () => {
 });
 
 describe('a webhook', () => {
-  test('whose receiver answers 410 is disabled at once, and what is pending is paused', async () => {
+  test('whose receiver responds with 410 is disabled at once, and pending deliveries are paused', async () => {
     let status = 500;
     const scene = await failing(() => ({ status }));
     const { id, client, receiver } = scene;
@@ -171,7 +171,7 @@ describe('a webhook', () => {
     expect(receiver.letters).toHaveLength(4);
   });
 
-  test('that is disabled by its owner pauses what is pending, and goes on by the schedule when it is enabled', async () => {
+  test('disabled by its owner pauses pending deliveries, which continue by the schedule when it is enabled', async () => {
     const scene = await failing();
     const { id, client, receiver, first } = scene;
     const disabled = await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: false } });
@@ -200,7 +200,7 @@ describe('a webhook', () => {
     expect(receiver.letters).toHaveLength(3);
   });
 
-  test('on which nothing succeeds for five days is disabled, and begins anew when it is enabled', async () => {
+  test('without a success for five days is disabled, and starts afresh when it is enabled', async () => {
     const scene = await failing();
     const { id, client, clock } = scene;
     const since = clock.nowMs;
@@ -236,7 +236,7 @@ describe('a webhook', () => {
     expect(await state()).toMatchObject({ enabled: false, disabledReason: 'failing' });
   });
 
-  test('on which something succeeds within five days is not disabled', async () => {
+  test('with a success within five days is not disabled', async () => {
     let status = 500;
     const scene = await failing(() => ({ status }));
     const { id, client, clock } = scene;
@@ -251,7 +251,7 @@ describe('a webhook', () => {
     expect((await client.rest('GET', `/webhooks/${id}`)).body.enabled).toBe(true);
   });
 
-  test('is not disabled because samples of it have failed for longer than that', async () => {
+  test('is not disabled by samples that fail for longer than that', async () => {
     const scene = await openScene({ replies: () => ({ status: 500 }) });
     const { id } = await scene.webhook();
     for (let day = 0; day < 7; day++) {
@@ -267,7 +267,7 @@ describe('a webhook', () => {
     expect((await scene.client.rest('GET', `/webhooks/${id}`)).body.enabled).toBe(true);
   });
 
-  test('that moves gets the next attempt at its new address', async () => {
+  test('with a new URL gets the next attempt there', async () => {
     const scene = await failing();
     const { id, client, receiver, first } = scene;
     const { body } = await client.rest('PATCH', `/webhooks/${id}`, { body: { url: `${receiver.url}/moved` } });

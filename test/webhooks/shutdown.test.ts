@@ -21,7 +21,7 @@ function start(databasePath: string, clock: TestClock, shutdownGraceMs: number):
   });
 }
 
-test('what is in flight at a shutdown is let finish, and counts', async () => {
+test('attempts in flight at a shutdown may finish, and count', async () => {
   const [clock, databasePath] = [new TestClock(), join(temporaryFolder(), 'test.db')];
   const server = await start(databasePath, clock, 10_000);
   const held = gate();
@@ -40,7 +40,7 @@ test('what is in flight at a shutdown is let finish, and counts', async () => {
   expect(scene.receiver.letters).toHaveLength(1);
 });
 
-test('what has not ended within the grace time is given up, and sent at once by the next server', async () => {
+test('attempts that outlast the grace period are given up, and sent at once by the next server', async () => {
   const [clock, databasePath] = [new TestClock(), join(temporaryFolder(), 'test.db')];
   const server = await start(databasePath, clock, 50);
   const scene = await sceneOf(server, await server.account(), ({ number }) => (number <= 5 ? { instead: 'hang' } : {}));
@@ -66,7 +66,7 @@ test('what has not ended within the grace time is given up, and sent at once by 
   await next.close();
 });
 
-test('what is redelivered while it is tried has the whole schedule ahead of it, also when that attempt is given up', async () => {
+test('a redelivery during an attempt restarts the schedule, even if that attempt is given up', async () => {
   const [clock, databasePath] = [new TestClock(), join(temporaryFolder(), 'test.db')];
   const server = await start(databasePath, clock, 0);
   const scene = await sceneOf(server, await server.account(), ({ number }) =>
@@ -91,7 +91,7 @@ test('what is redelivered while it is tried has the whole schedule ahead of it, 
   await next.close();
 });
 
-test('what was about to be sent when the grace time ended does not hold the shutdown up', async () => {
+test('an attempt about to start at the end of the grace period does not delay the shutdown', async () => {
   const [clock, databasePath] = [new TestClock(), join(temporaryFolder(), 'test.db')];
   const server = await start(databasePath, clock, 0);
   const client = await server.account();

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { backUp } from '../../src/storage/sqlite/backup.ts';
-import { openGate } from '../../src/storage/sqlite/gate.ts';
+import { takeOpenLock } from '../../src/storage/sqlite/open-lock.ts';
 import { type Restored, restore } from '../../src/storage/sqlite/restore.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { storedAccount } from '../storage/samples.ts';
@@ -176,7 +176,7 @@ describe('restore is refused while anybody has the database open, and leaves it 
 
   test('and nobody opens it while it goes on: a server that starts waits, and gets what was restored', async () => {
     const path = await madeDatabase();
-    const gate = openGate(path, 0); // as a restoration holds it
+    const lock = takeOpenLock(path, 0); // as a restoration holds it
     let listens = false;
     const serving = serve(path).then((server) => {
       listens = true;
@@ -185,7 +185,7 @@ describe('restore is refused while anybody has the database open, and leaves it 
     const startedMs = performance.now();
     while (performance.now() - startedMs < 2_000) await new Promise((resolve) => setTimeout(resolve, 50));
     expect(listens).toBe(false);
-    gate.close();
+    lock.close();
     const server = await serving;
     server.signal('SIGTERM');
     expect((await server.ended).code).toBe(0);

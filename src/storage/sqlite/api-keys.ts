@@ -2,9 +2,9 @@ import { and, count, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
 import type { ApiKey } from '../../domain/api-keys.ts';
 import type { ApiKeyReads, ApiKeyWrites } from '../../domain/ports.ts';
 import { toAccount } from './accounts.ts';
+import { firstId } from './index-spans.ts';
 import type { Queries } from './queries.ts';
 import { sliceOf, toMs, toTimestamp } from './rows.ts';
-import { firstId } from './spans.ts';
 import { accounts, apiKeys, meta } from './tables.ts';
 
 type Row = typeof apiKeys.$inferSelect;

@@ -11,8 +11,8 @@ import {
   sync,
   unfinishedName,
 } from './files.ts';
-import { gateSuffix } from './gate.ts';
 import { inThread } from './in-thread.ts';
+import { openLockSuffix } from './open-lock.ts';
 
 /** How far it is: which part it is at, and how much of that is done, from 0 to 1, where that is known. */
 export type OnProgress = (part: 'copying' | 'checking', share?: number) => void;
@@ -71,7 +71,7 @@ function requireTarget(databasePath: string, file: string, force: boolean): void
   requireAccess(dirname(file));
   // Where its log lies now or will lie, a backup would be taken for it, and what was acknowledged be lost.
   const [database, target] = [realpathSync(databasePath), join(realpathSync(dirname(file)), basename(file))];
-  if ([...sideFiles, gateSuffix].some((suffix) => target === database + suffix)) {
+  if ([...sideFiles, openLockSuffix].some((suffix) => target === database + suffix)) {
     throw new FileFault(`${file} belongs to the database.`);
   }
   const there = statSync(file, { throwIfNoEntry: false });

@@ -2,15 +2,16 @@ import { and, eq, getTableColumns, getTableName, gt, isNotNull, max, notExists, 
 import { erasedJson } from '../../domain/events.ts';
 import { analyticsAddition } from './analytics.ts';
 import type { BulkRows, RowList } from './bulk-rows.ts';
-import { openQueries } from './compiled.ts';
+import { pause } from './busy-retry.ts';
+import { openQueries } from './compiled-queries.ts';
 import { eventReads } from './events.ts';
-import { leased } from './guard.ts';
 import { type Connection, openWriter, stopBlocking } from './open.ts';
 import type { Queries } from './queries.ts';
-import { refuseSuperseded } from './superseded.ts';
+import { refuseSuperseded } from './schema-guard.ts';
 import { accountTotals, conversations, events, leads, messages } from './tables.ts';
+import { leased } from './transaction-scope.ts';
 import { emptyLog } from './write-ahead-log.ts';
-import { pause, Writer } from './writer.ts';
+import { Writer } from './writer.ts';
 
 // The second half of writing in bulk: rows that were made elsewhere are added, and nothing is looked at but what has
 // to be. It comes to what the operations would have written, several times as fast.

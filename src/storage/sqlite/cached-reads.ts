@@ -8,12 +8,12 @@ import type { AccountReads, ApiKeyReads, ConversationReads, FoundApiKey, Message
 import { Recent, textWeight } from '../../domain/recent.ts';
 import { accountReads } from './accounts.ts';
 import { apiKeyReads } from './api-keys.ts';
+import { type Commits, Unchanged } from './commit-cache.ts';
 import { mayPassOverMany, versionReads } from './conversation-lists.ts';
 import { conversationReads } from './conversations.ts';
 import { messageReads } from './messages.ts';
 import type { Queries } from './queries.ts';
 import { sliceOf } from './rows.ts';
-import { type Commits, Unchanged } from './unchanged.ts';
 
 // What is asked again and again is kept when it is read for the second time. Nothing here can be out of date: what is
 // answered hangs on a question to the database, put after whoever asks had come: whether anything was committed. But

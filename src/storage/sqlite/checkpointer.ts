@@ -33,7 +33,7 @@ export class Checkpointer {
     this.#writing = writing;
     this.#onFailure = onFailure;
     // Nor does a commit fold in what has gathered while somebody read for long, a backup for instance. (One that
-    // erases does, since the log still has what was erased: see watch.ts.)
+    // erases does, since the log still has what was erased: see commit-watch.ts.)
     writing.pragma('wal_autocheckpoint = 0');
     this.#look = writing.prepare('PRAGMA wal_checkpoint(NOOP)');
   }

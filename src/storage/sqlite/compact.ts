@@ -1,9 +1,9 @@
 import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { pause, retryDelayMs } from './busy-retry.ts';
 import { asDomainError, isBusy, unavailable } from './errors.ts';
-import { throughGate } from './gate.ts';
 import { type Connection, openWriter } from './open.ts';
-import { pause, retryDelayMs } from './writer.ts';
+import { withOpenLock } from './open-lock.ts';
 
 export interface Compacted {
   /** Bytes of the file and its write-ahead log. */
@@ -31,7 +31,7 @@ export async function compact(
   { busyTimeoutMs = 10_000, roomIn = availableBytes }: CompactOptions = {},
 ): Promise<Compacted> {
   const before = sizeOf(path);
-  const [writing, folding] = throughGate(path, busyTimeoutMs, () => [openWriter(path), openWriter(path)] as const);
+  const [writing, folding] = withOpenLock(path, busyTimeoutMs, () => [openWriter(path), openWriter(path)] as const);
   try {
     writing.pragma(`busy_timeout = ${busyTimeoutMs}`);
     writing.pragma('wal_autocheckpoint = 0');

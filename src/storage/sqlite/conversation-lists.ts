@@ -2,8 +2,8 @@ import { and, asc, count, desc, eq, gt, lt, max, type SQL, sql } from 'drizzle-o
 import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
+import { countInSpans, nextTurn, passOver, span } from './index-spans.ts';
 import { columnsOf, type Queries } from './queries.ts';
-import { countInSpans, nextTurn, passOver, span } from './spans.ts';
 import { accountTotals, conversations } from './tables.ts';
 
 // Lists of conversations and their counts. Each walks an index in the order that is asked for. What a page shows is

@@ -4,9 +4,9 @@ import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/ports.ts';
 import { eventColumns, toEvent } from './events.ts';
+import { countInSpans, firstId, pageFrom, span } from './index-spans.ts';
 import { isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
-import { countInSpans, firstId, pageFrom, span } from './spans.ts';
 import { attempts, deliveries, deliveryLeases, events, webhooks } from './tables.ts';
 import { toWebhook } from './webhooks.ts';
 

@@ -1,9 +1,9 @@
 import { and, desc, eq, inArray, lt, not, sql } from 'drizzle-orm';
 import type { Lead } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/ports.ts';
+import { firstId, pageFrom } from './index-spans.ts';
 import { isBeingErased, jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
-import { firstId, pageFrom } from './spans.ts';
 import { accountTotals, leads } from './tables.ts';
 
 type Row = typeof leads.$inferSelect;

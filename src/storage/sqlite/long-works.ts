@@ -1,8 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { FileFault } from './files.ts';
-import { throughGate } from './gate.ts';
 import { type Connection, type MigrationReport, migrate, stateOf } from './open.ts';
+import { withOpenLock } from './open-lock.ts';
 
 // A thread for what keeps SQLite busy for as long as a database is large: the program can meanwhile tell how far it is,
 // and be interrupted.
@@ -25,7 +25,7 @@ const timeoutMs = 5_000;
 
 /** Copies a database as it is at one moment, whatever is written meanwhile. */
 function copy(from: string, to: string): undefined {
-  const source = throughGate(from, timeoutMs, () => openInUse(from));
+  const source = withOpenLock(from, timeoutMs, () => openInUse(from));
   try {
     const numberOf = (name: string): number => source.pragma(name, { simple: true }) as number;
     say({ bytes: (numberOf('page_count') - numberOf('freelist_count')) * numberOf('page_size') });

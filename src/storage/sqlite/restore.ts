@@ -18,9 +18,9 @@ import {
   sync,
   unfinishedName,
 } from './files.ts';
-import { openGate } from './gate.ts';
 import { inThread } from './in-thread.ts';
 import type { Connection, MigrationReport } from './open.ts';
+import { takeOpenLock } from './open-lock.ts';
 
 export interface RestoreOptions {
   readonly clock: Clock;
@@ -52,7 +52,7 @@ export async function restore(databasePath: string, backup: string, options: Res
   const { clock, force = false, onProgress = () => {}, onUnfinished = () => {} } = options;
   requireBackup(databasePath, backup);
   requireWritable(databasePath);
-  const gate = openGate(databasePath, patienceMs);
+  const openLock = takeOpenLock(databasePath, patienceMs);
   const copy = unfinishedName(databasePath);
   let present: Present | undefined;
   try {
@@ -73,7 +73,7 @@ export async function restore(databasePath: string, backup: string, options: Res
   } finally {
     present?.connection?.close();
     removeWithSideFiles(copy);
-    gate.close();
+    openLock.close();
   }
 }
 

@@ -2,15 +2,16 @@ import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
 import { accountReads, accountWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
+import { patient } from './busy-retry.ts';
 import { cachedAccountReads, cachedApiKeyReads, cachedConversationReads, cachedMessageReads } from './cached-reads.ts';
 import { Checkpointer } from './checkpointer.ts';
-import { openQueries } from './compiled.ts';
+import { Commits } from './commit-cache.ts';
+import { CommitWatch } from './commit-watch.ts';
+import { openQueries } from './compiled-queries.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
 import { eventReads, eventWrites } from './events.ts';
 import { requireWritable } from './files.ts';
-import { throughGate } from './gate.ts';
-import { leased, patient } from './guard.ts';
 import { keptResultReads, keptResultWrites } from './kept-results.ts';
 import { leadReads, leadWrites } from './leads.ts';
 import { messageReads, messageWrites } from './messages.ts';
@@ -24,11 +25,11 @@ import {
   openWriter,
   stopBlocking,
 } from './open.ts';
+import { withOpenLock } from './open-lock.ts';
 import type { Queries } from './queries.ts';
 import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
-import { refuseSuperseded } from './superseded.ts';
-import { Commits } from './unchanged.ts';
-import { CommitWatch } from './watch.ts';
+import { refuseSuperseded } from './schema-guard.ts';
+import { leased } from './transaction-scope.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
 import { emptyLog } from './write-ahead-log.ts';
 import { type Lease, Writer, type WriterOptions } from './writer.ts';
@@ -100,7 +101,7 @@ function checkOf(connection: Connection): { check(): void } {
 
 function openConnections(path: string, options: ConnectionOptions) {
   requireWritable(path);
-  return throughGate(path, openTimeoutMs, () => openBoth(path, options));
+  return withOpenLock(path, openTimeoutMs, () => openBoth(path, options));
 }
 
 function openBoth(path: string, options: ConnectionOptions) {

@@ -1,9 +1,9 @@
 import { and, count, desc, eq, inArray, lt, sql } from 'drizzle-orm';
 import type { WebhookReads, WebhookWrites } from '../../domain/ports.ts';
 import type { StoredWebhook } from '../../domain/webhook.ts';
+import { firstId } from './index-spans.ts';
 import { jsonList, type Queries } from './queries.ts';
 import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
-import { firstId } from './spans.ts';
 import { webhooks } from './tables.ts';
 
 type Row = typeof webhooks.$inferSelect;

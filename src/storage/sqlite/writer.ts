@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Pace } from '../../domain/pace.ts';
+import { pause, retryDelayMs } from './busy-retry.ts';
 import { asDomainError, isBusy, unavailable } from './errors.ts';
 import type { Connection } from './open.ts';
 
@@ -328,14 +329,4 @@ function withinMicrotasks(work: () => Promise<unknown>, lease: Lease): Promise<O
       end({ error });
     }
   });
-}
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-/** 1 ms at first, then longer up to 50 ms, half of it by chance: many processes must not retry in step. */
-export function retryDelayMs(attempt: number): number {
-  const ceiling = Math.min(50, 2 ** attempt);
-  return ceiling / 2 + (Math.random() * ceiling) / 2;
 }

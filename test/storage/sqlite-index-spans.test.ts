@@ -8,7 +8,7 @@ import { statuses } from '../../src/domain/lifecycle.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { BulkWriter } from '../../src/storage/sqlite/bulk.ts';
 import { conversationRow, leadRow, Rows } from '../../src/storage/sqlite/bulk-rows.ts';
-import { span } from '../../src/storage/sqlite/spans.ts';
+import { span } from '../../src/storage/sqlite/index-spans.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import {
   ids,

@@ -10,7 +10,7 @@ import type { Transaction } from '../../src/domain/ports.ts';
 import { patient } from '../../src/storage/sqlite/busy-retry.ts';
 import { openReader, openWriter, stopBlocking } from '../../src/storage/sqlite/open.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { leased } from '../../src/storage/sqlite/transaction-scope.ts';
+import { scoped } from '../../src/storage/sqlite/transaction-scope.ts';
 import { Writer, type WriterOptions } from '../../src/storage/sqlite/writer.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -45,7 +45,7 @@ function openNotes(options: WriterOptions = {}) {
     add: (text) => void insert.run(text),
     exec: (sql) => void connection.exec(sql),
   };
-  const writer = new Writer<Notes>(connection, leased(notes, connection), options);
+  const writer = new Writer<Notes>(connection, scoped(notes, connection), options);
   const reader = openReader(path);
   const kept = reader.prepare<[], string>('SELECT text FROM notes ORDER BY text').pluck();
   onTestFinished(async () => {

@@ -9,7 +9,7 @@ import { type Connection, openWriter, stopBlocking } from './open.ts';
 import type { Queries } from './queries.ts';
 import { refuseSuperseded } from './schema-guard.ts';
 import { accountTotals, conversations, events, leads, messages } from './tables.ts';
-import { leased } from './transaction-scope.ts';
+import { scoped } from './transaction-scope.ts';
 import { emptyLog } from './write-ahead-log.ts';
 import { Writer } from './writer.ts';
 
@@ -42,7 +42,7 @@ export class BulkWriter {
     this.#connection.pragma(`wal_autocheckpoint = ${checkpointPages}`);
     stopBlocking(this.#connection);
     this.#version = this.#dataVersion();
-    const transaction = leased({ add: addition(openQueries(this.#connection)) }, this.#connection);
+    const transaction = scoped({ add: addition(openQueries(this.#connection)) }, this.#connection);
     this.#writer = new Writer(this.#connection, transaction, {
       busyTimeoutMs,
       onBegin: refuseSuperseded(this.#connection),

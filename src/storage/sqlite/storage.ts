@@ -29,10 +29,10 @@ import { withOpenLock } from './open-lock.ts';
 import type { Queries } from './queries.ts';
 import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
 import { refuseSuperseded } from './schema-guard.ts';
-import { leased } from './transaction-scope.ts';
+import { scoped, type WorkScope } from './transaction-scope.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
 import { emptyLog } from './write-ahead-log.ts';
-import { type Lease, Writer, type WriterOptions } from './writer.ts';
+import { Writer, type WriterOptions } from './writer.ts';
 
 export interface SqliteStorage extends Storage {
   readonly migrations: MigrationReport;
@@ -132,30 +132,30 @@ function readsOn(db: Queries, commits: Commits, busyTimeoutMs: number): Reads {
   };
 }
 
-function transactionsOn(db: Queries, watch: CommitWatch): (lease: Lease) => Transaction {
-  const accounts = leased({ ...accountReads(db), ...accountWrites(db) }, db.$client);
-  const apiKeys = leased({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.$client);
+function transactionsOn(db: Queries, watch: CommitWatch): (scope: WorkScope) => Transaction {
+  const accounts = scoped({ ...accountReads(db), ...accountWrites(db) }, db.$client);
+  const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.$client);
   const erasure = { onHide: watch.hid, onGone: watch.erased };
-  const conversations = leased({ ...conversationReads(db), ...conversationWrites(db, erasure) }, db.$client);
-  const messages = leased({ ...messageReads(db), ...messageWrites(db) }, db.$client);
-  const events = leased({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.$client);
-  const leads = leased({ ...leadReads(db), ...leadWrites(db) }, db.$client);
-  const webhooks = leased({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.$client);
-  const deliveries = leased({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.$client);
-  const keptResults = leased({ ...keptResultReads(db), ...keptResultWrites(db) }, db.$client);
-  const analytics = leased({ ...analyticsReads(db), ...analyticsWrites(db) }, db.$client);
-  const rateWindows = leased({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
-  return (lease) => ({
-    accounts: accounts(lease),
-    apiKeys: apiKeys(lease),
-    conversations: conversations(lease),
-    messages: messages(lease),
-    events: events(lease),
-    leads: leads(lease),
-    webhooks: webhooks(lease),
-    deliveries: deliveries(lease),
-    keptResults: keptResults(lease),
-    analytics: analytics(lease),
-    rateWindows: rateWindows(lease),
+  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, erasure) }, db.$client);
+  const messages = scoped({ ...messageReads(db), ...messageWrites(db) }, db.$client);
+  const events = scoped({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.$client);
+  const leads = scoped({ ...leadReads(db), ...leadWrites(db) }, db.$client);
+  const webhooks = scoped({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.$client);
+  const deliveries = scoped({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.$client);
+  const keptResults = scoped({ ...keptResultReads(db), ...keptResultWrites(db) }, db.$client);
+  const analytics = scoped({ ...analyticsReads(db), ...analyticsWrites(db) }, db.$client);
+  const rateWindows = scoped({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
+  return (scope) => ({
+    accounts: accounts(scope),
+    apiKeys: apiKeys(scope),
+    conversations: conversations(scope),
+    messages: messages(scope),
+    events: events(scope),
+    leads: leads(scope),
+    webhooks: webhooks(scope),
+    deliveries: deliveries(scope),
+    keptResults: keptResults(scope),
+    analytics: analytics(scope),
+    rateWindows: rateWindows(scope),
   });
 }

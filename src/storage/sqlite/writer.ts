@@ -3,11 +3,8 @@ import { Pace } from '../../domain/pace.ts';
 import { pause, retryDelayMs } from './busy-retry.ts';
 import { asDomainError, isBusy, unavailable } from './errors.ts';
 import type { Connection } from './open.ts';
-
-/** A work's hold on the connection: once it is revoked, whatever the work still tries throws. */
-export interface Lease {
-  revoked: boolean;
-}
+import { Slices } from './slices.ts';
+import type { WorkScope } from './transaction-scope.ts';
 
 const maxGroupSize = 128;
 /** So many answers are given before the loop turns: what is asked in the meantime need not wait for all of them. */
@@ -49,7 +46,7 @@ type Outcome = { readonly value: unknown } | { readonly error: unknown };
 export class Writer<Tx> {
   readonly #connection: Connection;
   readonly #steps: ReturnType<typeof prepareSteps>;
-  readonly #transactionFor: (lease: Lease) => Tx;
+  readonly #transactionFor: (scope: WorkScope) => Tx;
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
   readonly #maxSliceMs: number;
@@ -68,7 +65,7 @@ export class Writer<Tx> {
    */
   constructor(
     connection: Connection,
-    transactionFor: (lease: Lease) => Tx,
+    transactionFor: (scope: WorkScope) => Tx,
     {
       busyTimeoutMs = 5_000,
       maxGroupMs = 2,
@@ -170,7 +167,7 @@ export class Writer<Tx> {
     const alone = group.length === 1; // there is nobody whom undoing the whole transaction could hurt
     const done: [Job<Tx>, Outcome][] = [];
     for (const [index, job] of group.entries()) {
-      await slices.turn();
+      await slices.yieldIfOver();
       const outcome = await (alone ? this.#run(job) : this.#runInSavepoint(job));
       if (!this.#connection.inTransaction) {
         // SQLite rolled everything back (SQLITE_FULL and others do): nothing of the group happened.
@@ -184,7 +181,7 @@ export class Writer<Tx> {
       }
     }
     const isLarge = done.length > 2 * settledAtOnce;
-    if (isLarge) await slices.rest(); // its commit is a slice of its own: it takes longer than they do
+    if (isLarge) await slices.yield(); // its commit is a slice of its own: it takes longer than they do
     const undone = alone && done.some(([, outcome]) => 'error' in outcome);
     const failure = undone ? this.#rollback() : this.#commit();
     this.#onCommit();
@@ -211,8 +208,8 @@ export class Writer<Tx> {
   }
 
   #run({ work }: Job<Tx>): Promise<Outcome> {
-    const lease: Lease = { revoked: false };
-    return withinMicrotasks(() => work(this.#transactionFor(lease)), lease);
+    const scope: WorkScope = { ended: false };
+    return withinMicrotasks(() => work(this.#transactionFor(scope)), scope);
   }
 
   async #runInSavepoint(job: Job<Tx>): Promise<Outcome> {
@@ -251,39 +248,6 @@ export class Writer<Tx> {
   }
 }
 
-/** Keeps the time of a group, which lets the event loop turn between its works. */
-class Slices {
-  readonly #leastMs: number;
-  #limitMs: number;
-  #endedMs = 0;
-  #startedMs = performance.now();
-
-  constructor(leastMs: number) {
-    this.#leastMs = leastMs;
-    this.#limitMs = leastMs;
-  }
-
-  /** How long the group has held the event loop so far. */
-  get heldMs(): number {
-    return this.#endedMs + performance.now() - this.#startedMs;
-  }
-
-  /** Lets the loop turn when the slice is over. The next is as long as that turn was: however much others do, writes get half of the loop. */
-  async turn(): Promise<void> {
-    if (performance.now() - this.#startedMs >= this.#limitMs)
-      this.#limitMs = Math.max(this.#leastMs, await this.rest());
-  }
-
-  /** Lets the loop turn. @returns how long that took */
-  async rest(): Promise<number> {
-    const leftMs = performance.now();
-    await nextTurn();
-    this.#endedMs += leftMs - this.#startedMs;
-    this.#startedMs = performance.now();
-    return this.#startedMs - leftMs;
-  }
-}
-
 function prepareSteps(connection: Connection) {
   return {
     begin: connection.prepare('BEGIN IMMEDIATE'),
@@ -307,17 +271,17 @@ function failureOf(outcome: Outcome): { readonly error: unknown } {
 }
 
 /** Runs a work until it settles, and fails it if it is still pending when no microtask is left. Then its lease ends. */
-function withinMicrotasks(work: () => Promise<unknown>, lease: Lease): Promise<Outcome> {
+function withinMicrotasks(work: () => Promise<unknown>, scope: WorkScope): Promise<Outcome> {
   return new Promise((resolve) => {
     const end = (outcome: Outcome): void => {
-      lease.revoked = true;
+      scope.ended = true;
       resolve(outcome);
     };
     // A tick that is set from a microtask comes right after the last microtask, and before any timer or
     // I/O. An immediate would come too late: a timer that is due by then would have let the work go on.
     queueMicrotask(() =>
       process.nextTick(() => {
-        if (!lease.revoked) end({ error: new Error('A storage work awaited something other than its transaction') });
+        if (!scope.ended) end({ error: new Error('A storage work awaited something other than its transaction') });
       }),
     );
     try {

@@ -56,7 +56,7 @@ export function conversationRow(
   key: number,
   converted: boolean,
 ): Row {
-  return inOrderOfConversations({
+  return orderConversation({
     ...conversationValues(accountId, conversation),
     key,
     converted: Number(converted),
@@ -64,28 +64,28 @@ export function conversationRow(
 }
 
 export function messageRow(conversationKey: number, message: Message): Row {
-  return inOrderOfMessages({ ...messageValues(message), conversationKey });
+  return orderMessage({ ...messageValues(message), conversationKey });
 }
 
 export function leadRow(accountId: string, lead: Lead): Row {
-  return inOrderOfLeads(leadValues(accountId, lead));
+  return orderLead(leadValues(accountId, lead));
 }
 
 export function eventRow(accountId: string, event: NewEvent, sequence: number): Row {
   const { data, timestamp } = event;
-  return inOrderOfEvents({ ...event, accountId, sequence, timestamp: toMs(timestamp), data: JSON.stringify(data) });
+  return orderEvent({ ...event, accountId, sequence, timestamp: toMs(timestamp), data: JSON.stringify(data) });
 }
 
-const inOrderOfConversations = inOrderOf(conversations);
-const inOrderOfMessages = inOrderOf(messages);
-const inOrderOfLeads = inOrderOf(leads);
-const inOrderOfEvents = inOrderOf(events);
+const orderConversation = columnOrderer(conversations);
+const orderMessage = columnOrderer(messages);
+const orderLead = columnOrderer(leads);
+const orderEvent = columnOrderer(events);
 
 /**
  * Makes what brings values into the order of a table's columns. It is compiled from the columns' names: a literal is
  * several times as fast as looking for one value after the other by its name.
  */
-function inOrderOf(table: Table): (values: object) => Row {
+function columnOrderer(table: Table): (values: object) => Row {
   const names = Object.keys(getTableColumns(table));
   const literal = `[${names.map((name) => `values.${name} ?? null`).join(', ')}]`;
   return new Function('values', `return ${literal};`) as (values: object) => Row;

@@ -8,7 +8,7 @@ import type { AccountReads, ApiKeyReads, ConversationReads, FoundApiKey, Message
 import { Recent, textWeight } from '../../domain/recent.ts';
 import { accountReads } from './accounts.ts';
 import { apiKeyReads } from './api-keys.ts';
-import { type Commits, Unchanged } from './commit-cache.ts';
+import { CommitCache, type Commits } from './commit-cache.ts';
 import { mayPassOverMany, versionReads } from './conversation-lists.ts';
 import { conversationReads } from './conversations.ts';
 import { messageReads } from './messages.ts';
@@ -44,9 +44,9 @@ export function cachedConversationReads(db: Queries, commits: Commits): Conversa
   const versions = versionReads(db);
   const rows = new Recent<StoredConversation>(maxKept);
   const wholes = new Recent<Whole>(maxKeptWhole);
-  const current = new Unchanged<number | undefined>(commits, 4_000);
-  const pages = new Unchanged<Slice<StoredConversation>>(commits, maxKept, pageWeightOf);
-  const totals = new Unchanged<number>(commits, 1_000);
+  const current = new CommitCache<number | undefined>(commits, 4_000);
+  const pages = new CommitCache<Slice<StoredConversation>>(commits, maxKept, pageWeightOf);
+  const totals = new CommitCache<number>(commits, 1_000);
 
   const keep = (conversation: StoredConversation): void =>
     rows.keep(conversation.id, conversation.version, conversation, weightOf(conversation));
@@ -122,13 +122,13 @@ export function cachedMessageReads(db: Queries): MessageReads {
 
 export function cachedAccountReads(db: Queries, commits: Commits) {
   const reads = accountReads(db);
-  const found = new Unchanged<Account | undefined>(commits, 1_000);
+  const found = new CommitCache<Account | undefined>(commits, 1_000);
   return { ...reads, find: (id: string) => found.get(id, () => reads.find(id)) } satisfies AccountReads;
 }
 
 export function cachedApiKeyReads(db: Queries, commits: Commits): ApiKeyReads {
   const reads = apiKeyReads(db);
-  const keys = new Unchanged<FoundApiKey | undefined>(commits, 1_000);
+  const keys = new CommitCache<FoundApiKey | undefined>(commits, 1_000);
   return {
     ...reads,
     findBySecret: (hash) => keys.get(Buffer.from(hash).toString('latin1'), () => reads.findBySecret(hash)),

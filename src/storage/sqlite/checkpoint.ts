@@ -3,7 +3,10 @@ import Database from 'better-sqlite3';
 
 // A thread that folds the write-ahead log into the file, beside whoever reads and commits.
 
-export type Request = 'fold' | 'close';
+/** What the thread is asked to do. */
+export type ToThread = 'fold' | 'close';
+/** Its answer to each 'fold', whether or not that succeeded. */
+export type FromThread = 'done';
 
 const connection = new Database(workerData as string, { fileMustExist: true });
 connection.pragma('synchronous = FULL');
@@ -31,7 +34,7 @@ function run(mode: 'PASSIVE' | 'NOOP'): { log: number; checkpointed: number } {
   return state;
 }
 
-parentPort?.on('message', (request: Request) => {
+parentPort?.on('message', (request: ToThread) => {
   if (request === 'close') {
     connection.close();
     parentPort?.close();
@@ -42,5 +45,5 @@ parentPort?.on('message', (request: Request) => {
   } catch {
     // The disk is full, or fails: as after a commit, it is tried again with the next one.
   }
-  parentPort?.postMessage('done');
+  parentPort?.postMessage('done' satisfies FromThread);
 });

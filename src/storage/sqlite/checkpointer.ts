@@ -1,6 +1,6 @@
 import { type ResourceLimits, Worker } from 'node:worker_threads';
 import { threadModule } from '../../layout.ts';
-import type { Request } from './checkpoint.ts';
+import type { ToThread } from './checkpoint.ts';
 import type { Connection } from './open.ts';
 
 /** How many pages the write-ahead log holds before they are folded into the file. */
@@ -43,7 +43,7 @@ export class Checkpointer {
     if (this.#isBusy || !this.#isDue()) return;
     this.#isBusy = true;
     this.#thread ??= this.#start();
-    this.#thread?.postMessage('fold' satisfies Request);
+    this.#thread?.postMessage('fold' satisfies ToThread);
   };
 
   async close(): Promise<void> {
@@ -51,7 +51,7 @@ export class Checkpointer {
     if (thread === undefined) return;
     const ended = new Promise((resolve) => thread.once('exit', resolve));
     thread.ref();
-    thread.postMessage('close' satisfies Request);
+    thread.postMessage('close' satisfies ToThread);
     await ended;
   }
 

@@ -51,7 +51,7 @@ export class Commits {
 }
 
 /** Keeps what was read until anybody commits anything, but not that there is nothing: the keys of that can be any. */
-export class Unchanged<T> {
+export class CommitCache<T> {
   readonly #commits: Commits;
   readonly #maxWeight: number;
   readonly #weigh: (value: NonNullable<T>) => number;

@@ -46,7 +46,7 @@ export async function compact(
     folding.exec('ROLLBACK');
     folding.pragma('wal_checkpoint(PASSIVE)');
     writing.exec('ROLLBACK');
-    await emptyLog(folding, performance.now() + busyTimeoutMs);
+    await emptyLogOrThrow(folding, performance.now() + busyTimeoutMs);
   } catch (error) {
     throw isBusy(error)
       ? unavailable('Others write to the database all the time; try again.', error)
@@ -70,7 +70,7 @@ function requireRoom(connection: Connection, available: number): void {
 }
 
 /** Waits until nobody reads what was there before. Only for moments at a time: whoever writes would wait with it. */
-async function emptyLog(connection: Connection, deadlineMs: number): Promise<void> {
+async function emptyLogOrThrow(connection: Connection, deadlineMs: number): Promise<void> {
   connection.pragma('busy_timeout = 20');
   for (let attempt = 0; ; attempt++) {
     const [result] = connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];

@@ -6,7 +6,7 @@ import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { allMessages } from './messages.ts';
 import { jsonList, type Queries } from './queries.ts';
-import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { accountTotals, conversations } from './tables.ts';
 
 type Row = typeof conversations.$inferSelect;
@@ -142,7 +142,7 @@ export function conversationReads(db: Queries) {
       return row && toConversation(row);
     },
     findMany: (accountId: string, ids: readonly string[]) =>
-      inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toConversation)),
+      alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toConversation)),
     findWithMessages: (accountId: string, id: string) => findWithMessages(accountId, id),
     idByExternalId: (accountId: string, externalId: string) => idByExternalId.get({ accountId, externalId })?.id,
     page: (accountId: string, query: ConversationQuery) => {

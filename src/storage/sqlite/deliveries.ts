@@ -6,7 +6,7 @@ import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../doma
 import { eventColumns, toEvent } from './events.ts';
 import { countInSpans, firstId, pageFrom, span } from './index-spans.ts';
 import { isBeingErased, jsonList, type Queries } from './queries.ts';
-import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { attempts, deliveries, deliveryLeases, events, webhooks } from './tables.ts';
 import { toWebhook } from './webhooks.ts';
 
@@ -225,7 +225,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
       return row && toDeliveryOfWebhook(row);
     },
     findMany: (accountId, ids) =>
-      inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDeliveryOfWebhook)),
+      alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDeliveryOfWebhook)),
     page: (accountId, webhookId, query) =>
       pageFrom(
         query,

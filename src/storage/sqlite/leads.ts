@@ -3,7 +3,7 @@ import type { Lead } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/ports.ts';
 import { firstId, pageFrom } from './index-spans.ts';
 import { isBeingErased, jsonList, type Queries } from './queries.ts';
-import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { accountTotals, leads } from './tables.ts';
 
 type Row = typeof leads.$inferSelect;
@@ -60,7 +60,7 @@ export function leadReads(db: Queries): LeadReads {
       const row = find.get({ accountId, id });
       return row && toLead(row);
     },
-    findMany: (accountId, ids) => inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toLead)),
+    findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toLead)),
     page: (accountId, query) =>
       pageFrom(
         query,

@@ -2,7 +2,7 @@ import { and, asc, eq, inArray, sql } from 'drizzle-orm';
 import type { Message, MessageRange } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/ports.ts';
 import { jsonList, type Queries } from './queries.ts';
-import { inOrderOf, toMs, toTimestamp } from './rows.ts';
+import { alignToIds, toMs, toTimestamp } from './rows.ts';
 import { conversations, messages } from './tables.ts';
 
 type Row = typeof messages.$inferSelect;
@@ -60,7 +60,7 @@ export function messageReads(db: Queries) {
     .prepare();
   return {
     findMany: (accountId: string, ids: readonly string[]) =>
-      inOrderOf(
+      alignToIds(
         ids,
         findMany.all({ accountId, ids: jsonList(ids) }).map((row) => toMessage(row.messages, row.conversations.id)),
       ),

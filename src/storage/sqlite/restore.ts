@@ -67,8 +67,8 @@ export async function restore(databasePath: string, backup: string, options: Res
     if (migrations === undefined) throw new Error('A backup was prepared without a report');
     const carriedOver = present?.connection !== undefined && carryOver(present.connection, copy, clock);
     sync(copy);
-    const previous = `${databasePath}.before-${compact(clock.now())}`;
-    exchange(databasePath, { copy, previous, present });
+    const previous = `${databasePath}.before-${fileTimestamp(clock.now())}`;
+    swap(databasePath, { copy, previous, present });
     return { previous: present === undefined ? null : previous, carriedOver, migrations };
   } finally {
     present?.connection?.close();
@@ -136,14 +136,14 @@ function beginsAsDatabase(path: string): boolean {
   }
 }
 
-interface Exchange {
+interface Swap {
   readonly copy: string;
   readonly previous: string;
   readonly present: Present | undefined;
 }
 
 /** Nothing here waits: an interruption comes before it or after it. */
-function exchange(path: string, { copy, previous, present }: Exchange): void {
+function swap(path: string, { copy, previous, present }: Swap): void {
   const isWhole = present?.connection !== undefined && foldLog(present.connection);
   if (present !== undefined) keepAs(path, previous);
   // A log that is left here would be taken for that of the new database.
@@ -165,6 +165,6 @@ function foldLog(connection: Connection): boolean {
 }
 
 /** A time in a form that can be part of a name. */
-function compact(epochMs: number): string {
+function fileTimestamp(epochMs: number): string {
   return new Date(epochMs).toISOString().replace(/[-:.]/g, '');
 }

@@ -18,7 +18,7 @@ export function sliceOf<Row, T>(rows: readonly Row[], limit: number, map: (row: 
 }
 
 /** What was found of the things asked for by id, in the order of the ids; undefined where there is none. */
-export function inOrderOf<T extends { readonly id: string }>(
+export function alignToIds<T extends { readonly id: string }>(
   ids: readonly string[],
   found: readonly T[],
 ): (T | undefined)[] {

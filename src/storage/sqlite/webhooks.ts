@@ -3,7 +3,7 @@ import type { WebhookReads, WebhookWrites } from '../../domain/ports.ts';
 import type { StoredWebhook } from '../../domain/webhook.ts';
 import { firstId } from './index-spans.ts';
 import { jsonList, type Queries } from './queries.ts';
-import { inOrderOf, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { webhooks } from './tables.ts';
 
 type Row = typeof webhooks.$inferSelect;
@@ -56,7 +56,7 @@ export function webhookReads(db: Queries): WebhookReads {
       const row = find.get({ accountId, id });
       return row && toWebhook(row);
     },
-    findMany: (accountId, ids) => inOrderOf(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toWebhook)),
+    findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toWebhook)),
     page: (accountId, { limit, offset, after }) =>
       sliceOf(page.all({ accountId, before: after ?? firstId, limit: limit + 1, offset }), limit, toWebhook),
     count: (accountId) => countAll.get({ accountId })?.count ?? 0,

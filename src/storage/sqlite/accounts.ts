@@ -2,7 +2,7 @@ import { asc, eq, sql } from 'drizzle-orm';
 import type { Account } from '../../domain/accounts.ts';
 import type { AccountReads, AccountWrites } from '../../domain/ports.ts';
 import { timestamp } from '../../domain/time.ts';
-import type { Queries } from './queries.ts';
+import { bindings, type Queries } from './queries.ts';
 import { accounts, accountTotals } from './tables.ts';
 
 type Row = typeof accounts.$inferSelect;
@@ -56,11 +56,7 @@ export function accountWrites(db: Queries): AccountWrites {
     .prepare();
   const update = db
     .update(accounts)
-    .set({
-      name: sql`${sql.placeholder('name')}`,
-      plan: sql`${sql.placeholder('plan')}`,
-      requestsPerHour: sql`${sql.placeholder('requestsPerHour')}`,
-    })
+    .set(bindings('name', 'plan', 'requestsPerHour'))
     .where(eq(accounts.id, sql.placeholder('id')))
     .prepare();
   return {

@@ -3,9 +3,10 @@ import type { ApiKey } from '../../domain/api-keys.ts';
 import type { ApiKeyReads, ApiKeyWrites } from '../../domain/ports.ts';
 import { toAccount } from './accounts.ts';
 import { firstId } from './index-spans.ts';
-import type { Queries } from './queries.ts';
+import { metaCounter, metaIncrement, metaValue } from './meta.ts';
+import { bindings, type Queries } from './queries.ts';
 import { sliceOf, toMs, toTimestamp } from './rows.ts';
-import { accounts, apiKeys, meta } from './tables.ts';
+import { accounts, apiKeys } from './tables.ts';
 
 type Row = typeof apiKeys.$inferSelect;
 
@@ -56,8 +57,7 @@ export function apiKeyReads(db: Queries) {
       ),
     )
     .prepare();
-  const revocations = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'revocations')).prepare();
-  const tokenKey = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'token_key')).prepare();
+  const tokenKey = metaValue(db, 'token_key');
   return {
     findBySecret: (secretHash: Uint8Array) => {
       const row = findBySecret.get({ secretHash });
@@ -70,11 +70,11 @@ export function apiKeyReads(db: Queries) {
     page: (accountId, { limit, offset, after }) =>
       sliceOf(page.all({ accountId, before: after ?? firstId, limit: limit + 1, offset }), limit, toApiKey),
     count: (accountId) => countAll.get({ accountId })?.count ?? 0,
-    revocations: () => Number(revocations.get()?.value ?? 0),
+    revocations: metaCounter(db, 'revocations'),
     tokenKey: () => {
-      const row = tokenKey.get();
-      if (row === undefined) throw new Error('The database has no key to sign tokens with');
-      return Buffer.from(row.value, 'hex');
+      const hex = tokenKey();
+      if (hex === undefined) throw new Error('The database has no key to sign tokens with');
+      return Buffer.from(hex, 'hex');
     },
     countLive: (accountId, nowMs) => countLive.get({ accountId, nowMs })?.count ?? 0,
   } satisfies ApiKeyReads;
@@ -99,14 +99,10 @@ export function apiKeyWrites(db: Queries, onRevoke: () => void): ApiKeyWrites {
     .prepare();
   const update = db
     .update(apiKeys)
-    .set({ lastUsedAt: sql`${sql.placeholder('lastUsedAt')}`, revokedAt: sql`${sql.placeholder('revokedAt')}` })
+    .set(bindings('lastUsedAt', 'revokedAt'))
     .where(eq(apiKeys.id, sql.placeholder('id')))
     .prepare();
-  const countRevocation = db
-    .update(meta)
-    .set({ value: sql`${meta.value} + 1` })
-    .where(eq(meta.name, 'revocations'))
-    .prepare();
+  const countRevocation = metaIncrement(db, 'revocations');
   return {
     insert: (accountId, key, secretHash) => {
       insert.run({
@@ -121,7 +117,7 @@ export function apiKeyWrites(db: Queries, onRevoke: () => void): ApiKeyWrites {
     },
     update: (key) => {
       if (key.revokedAt !== null) {
-        countRevocation.run();
+        countRevocation();
         onRevoke();
       }
       update.run({ id: key.id, lastUsedAt: toMs(key.lastUsedAt), revokedAt: toMs(key.revokedAt) });

@@ -1,11 +1,11 @@
-import { and, eq, inArray, sql } from 'drizzle-orm';
+import { and, eq, sql } from 'drizzle-orm';
 import type { StoredConversation } from '../../domain/conversation.ts';
 import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { allMessages } from './messages.ts';
-import { jsonList, type Queries } from './queries.ts';
+import { bindings, inList, jsonList, type Queries } from './queries.ts';
 import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { accountTotals, conversations } from './tables.ts';
 
@@ -82,25 +82,19 @@ function isByMessage(previous: StoredConversation, next: StoredConversation): bo
   );
 }
 
-const boundByMessage = {
-  messageCount: sql`${sql.placeholder('messageCount')}`,
-  contentBytes: sql`${sql.placeholder('contentBytes')}`,
-  lastActivityAt: sql`${sql.placeholder('lastActivityAt')}`,
-  firstVisitorMessageAt: sql`${sql.placeholder('firstVisitorMessageAt')}`,
-  firstResponseAt: sql`${sql.placeholder('firstResponseAt')}`,
-  version: sql`${sql.placeholder('version')}`,
-  updatedAt: sql`${sql.placeholder('updatedAt')}`,
-};
+const boundByMessage = bindings(
+  'messageCount',
+  'contentBytes',
+  'lastActivityAt',
+  'firstVisitorMessageAt',
+  'firstResponseAt',
+  'version',
+  'updatedAt',
+);
 
 const bound = {
   ...boundByMessage,
-  status: sql`${sql.placeholder('status')}`,
-  subject: sql`${sql.placeholder('subject')}`,
-  visitor: sql`${sql.placeholder('visitor')}`,
-  externalId: sql`${sql.placeholder('externalId')}`,
-  metadata: sql`${sql.placeholder('metadata')}`,
-  reopenedAt: sql`${sql.placeholder('reopenedAt')}`,
-  closedAt: sql`${sql.placeholder('closedAt')}`,
+  ...bindings('status', 'subject', 'visitor', 'externalId', 'metadata', 'reopenedAt', 'closedAt'),
 };
 
 const ofAccount = eq(conversations.accountId, sql.placeholder('accountId'));
@@ -114,7 +108,7 @@ export function conversationReads(db: Queries) {
   const findMany = db
     .select()
     .from(conversations)
-    .where(and(ofAccount, inArray(conversations.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`)))
+    .where(and(ofAccount, inList(conversations.id, 'ids')))
     .prepare();
   const idByExternalId = db
     .select({ id: conversations.id })

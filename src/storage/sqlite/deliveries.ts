@@ -5,7 +5,7 @@ import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/ports.ts';
 import { eventColumns, toEvent } from './events.ts';
 import { countInSpans, firstId, pageFrom, span } from './index-spans.ts';
-import { isBeingErased, jsonList, type Queries } from './queries.ts';
+import { bindings, inList, isBeingErased, jsonList, type Queries } from './queries.ts';
 import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { attempts, deliveries, deliveryLeases, events, webhooks } from './tables.ts';
 import { toWebhook } from './webhooks.ts';
@@ -111,13 +111,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .select(joined)
     .from(deliveries)
     .crossJoin(webhooks)
-    .where(
-      and(
-        inArray(deliveries.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`),
-        eq(webhooks.key, deliveries.webhookKey),
-        ofAccount,
-      ),
-    )
+    .where(and(inList(deliveries.id, 'ids'), eq(webhooks.key, deliveries.webhookKey), ofAccount))
     .prepare();
   const page = db
     .select(joined)
@@ -278,14 +272,7 @@ function changing(delivery: StoredDelivery) {
   };
 }
 
-const bound = {
-  status: sql`${sql.placeholder('status')}`,
-  attemptCount: sql`${sql.placeholder('attemptCount')}`,
-  step: sql`${sql.placeholder('step')}`,
-  trigger: sql`${sql.placeholder('trigger')}`,
-  dueAt: sql`${sql.placeholder('dueAt')}`,
-  completedAt: sql`${sql.placeholder('completedAt')}`,
-};
+const bound = bindings('status', 'attemptCount', 'step', 'trigger', 'dueAt', 'completedAt');
 
 /** @param onDue is told whose deliveries may be due now; the transaction may still be undone */
 export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void): DeliveryWrites {
@@ -329,12 +316,7 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
   const eventsOf = db
     .select(eventColumns)
     .from(events)
-    .where(
-      and(
-        eq(events.accountId, sql.placeholder('accountId')),
-        inArray(events.sequence, sql`(SELECT value FROM json_each(${sql.placeholder('sequences')}))`),
-      ),
-    )
+    .where(and(eq(events.accountId, sql.placeholder('accountId')), inList(events.sequence, 'sequences')))
     .prepare();
   const take = db
     .insert(deliveryLeases)
@@ -353,19 +335,10 @@ export function deliveryWrites(db: Queries, onDue: (webhookId: string) => void):
       set: { lease: sql`excluded.lease`, endsAt: sql`excluded.ends_at` },
     })
     .prepare();
-  const findByIds = db
-    .select()
-    .from(deliveries)
-    .where(inArray(deliveries.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`))
-    .prepare();
+  const findByIds = db.select().from(deliveries).where(inList(deliveries.id, 'ids')).prepare();
   const endLeases = db
     .delete(deliveryLeases)
-    .where(
-      and(
-        inArray(deliveryLeases.deliveryKey, sql`(SELECT value FROM json_each(${sql.placeholder('keys')}))`),
-        eq(deliveryLeases.lease, sql.placeholder('lease')),
-      ),
-    )
+    .where(and(inList(deliveryLeases.deliveryKey, 'keys'), eq(deliveryLeases.lease, sql.placeholder('lease'))))
     .returning({ key: deliveryLeases.deliveryKey })
     .prepare();
   const insertAttempt = db

@@ -2,7 +2,7 @@ import { and, asc, eq, gt, inArray, sql } from 'drizzle-orm';
 import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import { Portion } from '../../domain/portion.ts';
-import { jsonList, type Queries } from './queries.ts';
+import { inList, jsonList, type Queries } from './queries.ts';
 import { attempts, deliveries, type erasing, events, keptResults, leads, messages } from './tables.ts';
 
 /** How many rows are taken away between two looks at the clock: they can be large. */
@@ -111,9 +111,7 @@ function emptyEvents(db: Queries): Part {
   const emptyData = db
     .update(events)
     .set({ data: erasedJson })
-    .where(
-      and(ofAccount, inArray(events.sequence, sql`(SELECT value FROM json_each(${sql.placeholder('sequences')}))`)),
-    )
+    .where(and(ofAccount, inList(events.sequence, 'sequences')))
     .prepare();
   return (place) => {
     const { accountId } = place;

@@ -1,8 +1,9 @@
 import { and, count, eq, sql } from 'drizzle-orm';
 import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
 import { type Place, prepareSteps } from './erasure-steps.ts';
-import type { Queries } from './queries.ts';
-import { accountTotals, conversations, erasing, leads, meta } from './tables.ts';
+import { metaIncrement } from './meta.ts';
+import { bindings, type Queries } from './queries.ts';
+import { accountTotals, conversations, erasing, leads } from './tables.ts';
 
 // What a conversation has is too much for one transaction, which holds the event loop: up to 10,000 messages, an
 // event of each, and for each of these what the webhooks have answered. So the first transaction takes it out of
@@ -51,11 +52,7 @@ export function erasureWrites(
     })
     .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
     .prepare();
-  const countErasure = db
-    .update(meta)
-    .set({ value: sql`${meta.value} + 1` })
-    .where(eq(meta.name, 'erasures'))
-    .prepare();
+  const countErasure = metaIncrement(db, 'erasures');
   const ofKey = eq(conversations.key, sql.placeholder('conversationKey'));
   const hide = db
     .update(conversations)
@@ -77,11 +74,7 @@ export function erasureWrites(
     })
     .prepare();
   const find = db.select().from(erasing).where(ofPlace).prepare();
-  const move = db
-    .update(erasing)
-    .set({ eventSequence: sql`${sql.placeholder('eventSequence')}` })
-    .where(ofPlace)
-    .prepare();
+  const move = db.update(erasing).set(bindings('eventSequence')).where(ofPlace).prepare();
   const strike = db.delete(erasing).where(ofPlace).prepare();
   const takeSome = prepareSteps(db);
   const none = { active: 0, pending: 0, closed: 0 };
@@ -91,7 +84,7 @@ export function erasureWrites(
       if (row === undefined) return;
       const place: Place = { accountId, conversationId: id, conversationKey: row.key, eventSequence: 0 };
       discount.run({ ...none, accountId, [status]: 1, leads: countLeads.get({ accountId, id })?.leads ?? 0 });
-      countErasure.run();
+      countErasure();
       onHide();
       if (takeSome(place)) {
         remove.run(place);

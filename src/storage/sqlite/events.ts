@@ -1,9 +1,10 @@
-import { and, asc, eq, getTableColumns, gt, gte, inArray, lt, lte, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, gt, gte, lt, lte, sql } from 'drizzle-orm';
 import { type EventFilter, erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/ports.ts';
-import { isBeingErased, jsonList, type Queries } from './queries.ts';
+import { metaCounter, metaValue } from './meta.ts';
+import { inList, isBeingErased, jsonList, listed, type Queries } from './queries.ts';
 import { toMs, toTimestamp } from './rows.ts';
-import { accounts, accountTotals, events, meta } from './tables.ts';
+import { accounts, accountTotals, events } from './tables.ts';
 
 type Row = typeof events.$inferSelect;
 
@@ -40,9 +41,7 @@ function prepareAfter(db: Queries, { types, conversationId }: EventFilter) {
           ? undefined
           : sql`unlikely(${eq(events.conversationId, sql.placeholder('conversationId'))})`,
         // The unary plus keeps SQLite from any index but that of the sequence.
-        types === undefined
-          ? undefined
-          : sql`+${events.type} IN (SELECT value FROM json_each(${sql.placeholder('types')}))`,
+        types === undefined ? undefined : sql`+${events.type} IN ${listed('types')}`,
       ),
     )
     .orderBy(asc(events.sequence))
@@ -51,8 +50,7 @@ function prepareAfter(db: Queries, { types, conversationId }: EventFilter) {
 }
 
 export function eventReads(db: Queries): EventReads {
-  const epoch = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'epoch')).prepare();
-  const erasures = db.select({ value: meta.value }).from(meta).where(eq(meta.name, 'erasures')).prepare();
+  const epoch = metaValue(db, 'epoch');
   const last = db
     .select({ sequence: accountTotals.eventSequence })
     .from(accountTotals)
@@ -68,7 +66,7 @@ export function eventReads(db: Queries): EventReads {
   const lastSequences = db
     .select({ accountId: accountTotals.accountId, sequence: accountTotals.eventSequence })
     .from(accountTotals)
-    .where(inArray(accountTotals.accountId, sql`(SELECT value FROM json_each(${sql.placeholder('accountIds')}))`))
+    .where(inList(accountTotals.accountId, 'accountIds'))
     .prepare();
   const afters = new Map<string, ReturnType<typeof prepareAfter>>();
   let known: string | undefined;
@@ -80,11 +78,11 @@ export function eventReads(db: Queries): EventReads {
   });
   return {
     epoch: () => {
-      known ??= epoch.get()?.value; // it changes only while nobody has the database open
+      known ??= epoch(); // it changes only while nobody has the database open
       if (known === undefined) throw new Error('The database has no epoch');
       return known;
     },
-    erasures: () => Number(erasures.get()?.value ?? 0),
+    erasures: metaCounter(db, 'erasures'),
     bounds: (accountId) => bounds(accountId),
     lastSequences: (accountIds) => {
       const rows = new Map(

@@ -1,8 +1,8 @@
-import { and, desc, eq, inArray, lt, not, sql } from 'drizzle-orm';
+import { and, desc, eq, lt, not, sql } from 'drizzle-orm';
 import type { Lead } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/ports.ts';
 import { firstId, pageFrom } from './index-spans.ts';
-import { isBeingErased, jsonList, type Queries } from './queries.ts';
+import { bindings, inList, isBeingErased, jsonList, type Queries } from './queries.ts';
 import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { accountTotals, leads } from './tables.ts';
 
@@ -32,7 +32,7 @@ export function leadReads(db: Queries): LeadReads {
   const findMany = db
     .select()
     .from(leads)
-    .where(and(ofAccount, inArray(leads.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`)))
+    .where(and(ofAccount, inList(leads.id, 'ids')))
     .prepare();
   const page = db
     .select()
@@ -88,7 +88,7 @@ export function leadWrites(db: Queries): LeadWrites {
       email: sql.placeholder('email'),
       phone: sql.placeholder('phone'),
       company: sql.placeholder('company'),
-      metadata: sql`${sql.placeholder('metadata')}`,
+      ...bindings('metadata'),
       createdAt: sql.placeholder('createdAt'),
     })
     .prepare();

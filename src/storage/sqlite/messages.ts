@@ -1,7 +1,7 @@
-import { and, asc, eq, inArray, sql } from 'drizzle-orm';
+import { and, asc, eq, sql } from 'drizzle-orm';
 import type { Message, MessageRange } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/ports.ts';
-import { jsonList, type Queries } from './queries.ts';
+import { bindings, inList, jsonList, type Queries } from './queries.ts';
 import { alignToIds, toMs, toTimestamp } from './rows.ts';
 import { conversations, messages } from './tables.ts';
 
@@ -42,7 +42,7 @@ export function messageReads(db: Queries) {
       and(
         eq(conversations.key, messages.conversationKey),
         eq(conversations.accountId, sql.placeholder('accountId')),
-        inArray(messages.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`),
+        inList(messages.id, 'ids'),
       ),
     )
     .prepare();
@@ -98,8 +98,7 @@ export function messageWrites(db: Queries): MessageWrites {
       id: sql.placeholder('id'),
       sender: sql.placeholder('sender'),
       content: sql.placeholder('content'),
-      author: sql`${sql.placeholder('author')}`,
-      metadata: sql`${sql.placeholder('metadata')}`,
+      ...bindings('author', 'metadata'),
       createdAt: sql.placeholder('createdAt'),
     })
     .prepare();

@@ -1,8 +1,8 @@
-import { and, count, desc, eq, inArray, lt, sql } from 'drizzle-orm';
+import { and, count, desc, eq, lt, sql } from 'drizzle-orm';
 import type { WebhookReads, WebhookWrites } from '../../domain/ports.ts';
 import type { StoredWebhook } from '../../domain/webhook.ts';
 import { firstId } from './index-spans.ts';
-import { jsonList, type Queries } from './queries.ts';
+import { bindings, inList, jsonList, type Queries } from './queries.ts';
 import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
 import { webhooks } from './tables.ts';
 
@@ -35,7 +35,7 @@ export function webhookReads(db: Queries): WebhookReads {
   const findMany = db
     .select()
     .from(webhooks)
-    .where(and(ofAccount, inArray(webhooks.id, sql`(SELECT value FROM json_each(${sql.placeholder('ids')}))`)))
+    .where(and(ofAccount, inList(webhooks.id, 'ids')))
     .prepare();
   const page = db
     .select()
@@ -78,16 +78,16 @@ function changing(webhook: StoredWebhook) {
   };
 }
 
-const bound = {
-  url: sql`${sql.placeholder('url')}`,
-  events: sql`${sql.placeholder('events')}`,
-  description: sql`${sql.placeholder('description')}`,
-  enabled: sql`${sql.placeholder('enabled')}`,
-  disabledReason: sql`${sql.placeholder('disabledReason')}`,
-  secrets: sql`${sql.placeholder('secrets')}`,
-  failingSince: sql`${sql.placeholder('failingSince')}`,
-  updatedAt: sql`${sql.placeholder('updatedAt')}`,
-};
+const bound = bindings(
+  'url',
+  'events',
+  'description',
+  'enabled',
+  'disabledReason',
+  'secrets',
+  'failingSince',
+  'updatedAt',
+);
 
 /** @param onDue is told whose deliveries may be due now; the transaction may still be undone */
 export function webhookWrites(db: Queries, onDue: (webhookId: string) => void): WebhookWrites {

@@ -9,18 +9,18 @@ import { analyticsCounters as counters, analyticsHistograms as histograms } from
 
 type DurationName = (typeof histograms.$inferSelect)['name'];
 
-/** What is added up of a quarter hour in columns of their names. */
+/** The sums of a quarter hour. Each has a column of its name. */
 const added = [...countNames, 'firstResponses', 'firstResponseMs', 'resolutions', 'resolutionMs'] as const;
 type Added = (typeof added)[number];
 
-/** One expression for each of the columns. */
+/** Makes one expression per column. */
 function each<T>(expression: (column: SQLiteColumn, name: Added) => T): Record<Added, T> {
   return Object.fromEntries(added.map((name) => [name, expression(counters[name], name)])) as Record<Added, T>;
 }
 
 /**
- * Histograms are kept for UTC days, hours and quarter hours, by their length in quarters: a month is then
- * some thirty rows and two ragged ends, and a day of any time zone some thirty.
+ * Histograms are stored per UTC day, hour and quarter hour; these are their widths in quarter hours. A month is then
+ * read as about thirty rows and two ragged ends, and a day in any time zone as about thirty rows.
  */
 const widths = [96, 4, 1] as const;
 
@@ -28,7 +28,7 @@ interface Span extends QuarterRange {
   readonly width: number;
 }
 
-/** The fewest rows that make up a range: wide ones within, narrower ones at its ends. */
+/** Covers a range with as few rows as possible: wide ones in the middle, narrower ones at its ends. */
 function* spansOf({ from, to }: QuarterRange, level = 0): Generator<Span> {
   const width = widths[level];
   if (width === undefined || from >= to) return;
@@ -85,7 +85,7 @@ export function analyticsReads(db: Queries): AnalyticsReads {
   };
   const sums = db.$client.transaction((accountId: string, ranges: readonly QuarterRange[]) =>
     ranges.map((range): HappeningSums => {
-      // An aggregate without groups has one row.
+      // An aggregate without GROUP BY always has one row.
       const { firstResponses, firstResponseMs, resolutions, resolutionMs, ...counts } = total.get({
         ...range,
         accountId,
@@ -167,7 +167,7 @@ export function analyticsWrites(db: Queries): AnalyticsWrites {
   };
 }
 
-/** Adds the sums of many changes, which comes to the same as adding them one by one. */
+/** Adds the sums of many changes. The result is the same as when they are added one by one. */
 export function analyticsAddition(db: Queries): (accountId: string, sums: ReadonlyMap<number, HappeningSums>) => void {
   const { add, find, put } = prepareWrites(db);
   const histogram = new HistogramSum();

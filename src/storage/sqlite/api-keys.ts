@@ -80,7 +80,7 @@ export function apiKeyReads(db: Queries) {
   } satisfies ApiKeyReads;
 }
 
-/** @param onRevoke is told that a key has ended; the transaction may still be undone */
+/** @param onRevoke called when a key is revoked; the transaction may still be rolled back */
 export function apiKeyWrites(db: Queries, onRevoke: () => void): ApiKeyWrites {
   const insert = db
     .insert(apiKeys)

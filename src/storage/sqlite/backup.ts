@@ -14,26 +14,26 @@ import {
 import { inThread } from './in-thread.ts';
 import { openLockSuffix } from './open-lock.ts';
 
-/** How far it is: which part it is at, and how much of that is done, from 0 to 1, where that is known. */
+/** Reports the current step and, where it is known, how much of that step is done, from 0 to 1. */
 export type OnProgress = (part: 'copying' | 'checking', share?: number) => void;
 
 export interface BackupOptions {
-  /** Whether a file that is there already may be replaced. */
+  /** Whether an existing file may be replaced. */
   readonly force?: boolean;
   readonly onProgress?: OnProgress;
-  /** Told of the name that the copy has until it is finished: to be removed if the program has to end before. */
+  /** Called with the temporary name of the copy, which is to be removed if the program is interrupted. */
   readonly onUnfinished?: (path: string) => void;
 }
 
-/** How often the size of the copy is looked at. */
-const lookMs = 100;
+/** How often the size of the copy is polled. */
+const pollMs = 100;
 
 /**
- * Copies a database, which may be in use, into one file: checked, complete, and readable by its owner only. Until then
- * the file is not there, or is as it was.
+ * Copies a database, which may be in use, into one file that is complete, checked, and readable by its owner only.
+ * Until it is, the file does not exist, or is unchanged if it did.
  *
- * It is a copy of one moment, which is kept in the write-ahead log while the copying goes on: the log grows by what is
- * written meanwhile.
+ * The copy is a snapshot. As long as it is being made the write-ahead log cannot be reset, so the log grows by whatever
+ * is written meanwhile.
  * @throws FileFault
  */
 export async function backUp(
@@ -69,7 +69,7 @@ function requireTarget(databasePath: string, file: string, force: boolean): void
   if (isSameFile(databasePath, file)) throw new FileFault(`${file} is the database itself.`);
   if (!existsSync(dirname(file))) throw new FileFault(`There is no folder ${dirname(file)}.`);
   requireAccess(dirname(file));
-  // Where its log lies now or will lie, a backup would be taken for it, and what was acknowledged be lost.
+  // A backup by the name of the database's log would be taken for that log, and acknowledged writes would be lost.
   const [database, target] = [realpathSync(databasePath), join(realpathSync(dirname(file)), basename(file))];
   if ([...sideFiles, openLockSuffix].some((suffix) => target === database + suffix)) {
     throw new FileFault(`${file} belongs to the database.`);
@@ -80,26 +80,26 @@ function requireTarget(databasePath: string, file: string, force: boolean): void
   if (!force) throw new FileFault(`${file} exists already; --force replaces it.`);
 }
 
-/** The copying says nothing of how far it is, but what it writes can be looked at. */
+/** Copying reports no progress, so the size of the file that it writes is polled. */
 async function watchingGrowth<T>(
   path: string,
   onProgress: OnProgress,
   work: (onBytes: (bytes: number) => void) => Promise<T>,
 ): Promise<T> {
   let expected = 0;
-  const look = (): void => {
+  const report = (): void => {
     const { size = 0 } = statSync(path, { throwIfNoEntry: false }) ?? {};
     onProgress('copying', expected === 0 ? 0 : Math.min(1, size / expected));
   };
-  const looking = setInterval(look, lookMs);
+  const timer = setInterval(report, pollMs);
   try {
     const result = await work((bytes) => {
       expected = bytes;
-      look();
+      report();
     });
-    look();
+    report();
     return result;
   } finally {
-    clearInterval(looking);
+    clearInterval(timer);
   }
 }

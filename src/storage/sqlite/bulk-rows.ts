@@ -11,31 +11,31 @@ import { messageValues } from './messages.ts';
 import { toMs } from './rows.ts';
 import { conversations, events, leads, messages } from './tables.ts';
 
-// The first half of writing in bulk: what is to be added is turned into rows. That is a good part of the work and needs
-// no database, so another thread than the one that writes can do it. Rows cost little to send from one to the other.
+// The first half of bulk loading: turning data into rows. That is a good part of the work and needs no database, so it
+// can be done in another thread than the writing. Rows are cheap to send from one thread to another.
 
 /** Values in the order of a table's columns. */
 export type Row = readonly unknown[];
 
-/** Rows of one table. All their values are in one list: so it costs least to send them from one thread to another. */
+/** Rows of one table. Their values are in one flat list, which is cheapest to send from one thread to another. */
 export interface RowList {
   readonly count: number;
   readonly values: Row;
 }
 
-/** What is to be added to an account at once. */
+/** A batch: what one transaction adds to an account. */
 export interface BulkRows {
   readonly accountId: string;
-  /** How many of the conversations have each status, and how many leads there are. */
+  /** The number of conversations by status, and of leads. */
   readonly totals: Readonly<Record<Status | 'leads', number>>;
-  /** Their keys begin at 0 in each part. */
+  /** Their keys count from 0 in each batch. */
   readonly conversations: RowList;
-  /** All of these conversations, with those keys. */
+  /** All messages of these conversations, which they refer to by those keys. */
   readonly messages: RowList;
   readonly leads: RowList;
-  /** In the order in which the log is to have them, from 0. They may be of conversations that were added before. */
+  /** In the order of the log, with sequences from 0. They may be about conversations of earlier batches. */
   readonly events: RowList;
-  /** By quarter hours, which may be any. */
+  /** By quarter hour. Any quarter hour will do, also one that has counters already. */
   readonly happenings: ReadonlyMap<number, HappeningSums>;
 }
 
@@ -82,8 +82,8 @@ const orderLead = columnOrderer(leads);
 const orderEvent = columnOrderer(events);
 
 /**
- * Makes what brings values into the order of a table's columns. It is compiled from the columns' names: a literal is
- * several times as fast as looking for one value after the other by its name.
+ * Returns a function that puts values into the order of a table's columns. It is compiled from the columns' names: an
+ * array literal is several times as fast as looking up one value after another by its name.
  */
 function columnOrderer(table: Table): (values: object) => Row {
   const names = Object.keys(getTableColumns(table));

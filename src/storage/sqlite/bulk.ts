@@ -13,31 +13,31 @@ import { scoped } from './transaction-scope.ts';
 import { emptyLog } from './write-ahead-log.ts';
 import { Writer } from './writer.ts';
 
-// The second half of writing in bulk: rows that were made elsewhere are added, and nothing is looked at but what has
-// to be. It comes to what the operations would have written, several times as fast.
+// The second half of bulk loading: inserting rows that were made elsewhere, with as few checks as possible. The result is
+// the same as if the operations had written it, several times as fast.
 
-/** How long the write-ahead log may grow, 64 MiB: a page that is changed again and again is copied to the file once. */
+/** The write-ahead log is checkpointed at 64 MiB: a page that changes many times is copied to the file only once. */
 const checkpointPages = 16 * 1024;
-/** Room for the pages of the indexes that rows are scattered over. */
+/** Room for the index pages over which rows are scattered. */
 const cacheKiB = 16 * 1024;
-/** After somebody else has written, they are expected to write again for so long. */
-const companyMs = 1_000;
+/** After another process has committed, it is expected to do so again for this long. */
+const contentionMs = 1_000;
 
 /**
- * Adds rows to a file that has its tables, beside others that use it. What it has added is on the disk at the latest
- * when it is closed: with `synchronous=NORMAL` a power cut can undo the last of it, but leaves nothing half done.
+ * Adds rows to a migrated file, which other processes may be using. They are durable at the latest when it is closed: with
+ * `synchronous=NORMAL` a power cut before that can undo the last transactions, but never half of one.
  */
 export class BulkWriter {
   readonly #connection: Connection;
   readonly #writer: Writer<{ add(rows: BulkRows): void }>;
   #version: unknown;
-  #companyUntilMs = 0;
+  #contendedUntilMs = 0;
 
   /** @param busyTimeoutMs how long to wait for a lock that another process holds */
   constructor(path: string, { busyTimeoutMs }: { busyTimeoutMs: number }) {
     this.#connection = openWriter(path);
     this.#connection.pragma('synchronous = NORMAL');
-    this.#connection.pragma('foreign_keys = OFF'); // whoever makes rows makes those that they belong to
+    this.#connection.pragma('foreign_keys = OFF'); // rows are made together with those that they refer to
     this.#connection.pragma(`cache_size = -${cacheKiB}`);
     this.#connection.pragma(`wal_autocheckpoint = ${checkpointPages}`);
     stopBlocking(this.#connection);
@@ -50,8 +50,8 @@ export class BulkWriter {
   }
 
   /**
-   * Adds all of the rows or none, and leaves as much time to others as that took them, if there are others.
-   * @throws UNAVAILABLE, also once a newer version has migrated the file
+   * Adds all of the rows or none. If other processes are writing too, it then pauses for as long as adding them took.
+   * @throws UNAVAILABLE, also when a newer version has migrated the file
    */
   async write(rows: BulkRows): Promise<void> {
     const heldMs = await this.#writer.write(async (tx) => {
@@ -60,9 +60,9 @@ export class BulkWriter {
       return performance.now() - startedMs;
     });
     const version = this.#dataVersion();
-    if (version !== this.#version) this.#companyUntilMs = performance.now() + companyMs;
+    if (version !== this.#version) this.#contendedUntilMs = performance.now() + contentionMs;
     this.#version = version;
-    if (performance.now() < this.#companyUntilMs) await pause(heldMs);
+    if (performance.now() < this.#contendedUntilMs) await pause(heldMs);
   }
 
   async close(): Promise<void> {
@@ -71,7 +71,7 @@ export class BulkWriter {
     this.#connection.close();
   }
 
-  /** Changes when another connection has committed. */
+  /** Changes when another connection commits. */
   #dataVersion(): unknown {
     return this.#connection.pragma('data_version', { simple: true });
   }
@@ -99,7 +99,7 @@ function addition(db: Queries): (rows: BulkRows) => void {
     .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
     .returning({ sequence: accountTotals.eventSequence })
     .prepare();
-  const forgetErased = db
+  const clearErased = db
     .update(events)
     .set({ data: erasedJson })
     .where(
@@ -128,32 +128,33 @@ function addition(db: Queries): (rows: BulkRows) => void {
     addLeads(rows.leads);
     const after = last.sequence - rows.events.count;
     addEvents(rows.events, after + 1);
-    // A conversation may have been erased since it was added, before its events have come.
-    if (erasures() !== erasuresBefore) forgetErased.run({ accountId, after });
+    // A conversation may have been erased after it was added, but before its events were.
+    if (erasures() !== erasuresBefore) clearErased.run({ accountId, after });
     addHappenings(accountId, rows.happenings);
   };
 }
 
-/** How many rows one statement adds at most: to begin and to end it costs as much as a row or two. */
-const most = 8;
+/** How many rows one statement adds at most. To start and to end a statement costs as much as a row or two. */
+const maxRows = 8;
 
 /**
- * Makes what adds rows. Their values are bound as they come: for so many, finding each by its name would cost too much.
- * With `OR FAIL` a statement keeps no journal to undo itself: when it fails, the transaction is undone as a whole.
- * @param counted the column whose values count from 0, and in the table from the number that is given with the rows
+ * Returns a function that inserts rows. Values are bound by position: with so many, finding each by its name would cost
+ * too much. With `OR FAIL` a statement keeps no journal for undoing itself alone: when one fails, the whole transaction
+ * is rolled back.
+ * @param counted the column whose values count from 0 in the rows; `from` is added to them
  */
 function prepareInsert(db: Queries, table: Table, counted?: string): (rows: RowList, from?: number) => void {
   const columns = Object.entries(getTableColumns(table));
   const names = columns.map(([, { name }]) => name).join(', ');
   const row = `(${columns.map(([key]) => (key === counted ? '? + @from' : '?')).join(', ')})`;
-  const insertions = Array.from({ length: most }, (_, more) =>
+  const insertions = Array.from({ length: maxRows }, (_, more) =>
     db.$client.prepare<unknown[]>(
       `INSERT OR FAIL INTO ${getTableName(table)} (${names}) VALUES ${row}${`, ${row}`.repeat(more)}`,
     ),
   );
   return ({ count, values }, from = 0) => {
-    for (let done = 0; done < count; done += most) {
-      const next = Math.min(done + most, count);
+    for (let done = 0; done < count; done += maxRows) {
+      const next = Math.min(done + maxRows, count);
       const bound = values.slice(done * columns.length, next * columns.length);
       insertions[next - done - 1]?.run(bound, ...(counted === undefined ? [] : [{ from }]));
     }

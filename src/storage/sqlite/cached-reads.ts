@@ -15,24 +15,24 @@ import { messageReads } from './messages.ts';
 import type { Queries } from './queries.ts';
 import { sliceOf } from './rows.ts';
 
-// What is asked again and again is kept when it is read for the second time. Nothing here can be out of date: what is
-// answered hangs on a question to the database, put after whoever asks had come: whether anything was committed. But
-// messages never change, and whoever asks for them has just read the conversation that has them. Only for connections
-// that read: what a writing one sees may still be undone.
+// Caches in front of the reads. They are never stale: an entry holds until the next commit (`CommitCache`), or for one
+// version of a conversation (`Recent`, which caches a value on its second read), and SQLite is first asked whether
+// anything was committed, after the caller's request has come in. Messages are immutable, and the caller has just read
+// the conversation that they are in. Only for read-only connections: what the writing one sees may still be rolled back.
 
-/** In bytes of memory. */
-const maxKept = 3 * 1024 * 1024;
-const maxKeptWhole = 3 * maxKept;
-const maxWeight = 64 * 1024;
-// What things take beside the texts that clients give them, in bytes, as measured: objects, times, ids, heads of texts.
+// Limits of memory, in bytes.
+const maxWeight = 3 * 1024 * 1024;
+const maxWeightOfWholes = 3 * maxWeight;
+const maxEntryWeight = 64 * 1024;
+// Measured bytes of memory, without the texts that clients supply: objects, times, ids, the headers of strings.
 const conversationWeight = 700;
-/** With the question, whose filters can have a few hundred characters. */
+/** With its key, the query, whose filters can be a few hundred characters long. */
 const pageWeight = 1_000;
 const messageWeight = 360;
-/** One key, where nothing else has the same keys; else it is a third of that. */
+/** One entry of an object whose keys no other object has; where they are shared it is a third of that. */
 const metadataWeight = 110;
-/** The version of what has but one. */
-const unchanging = 1;
+/** The version of what never changes. */
+const immutable = 1;
 
 interface Whole {
   readonly conversation: StoredConversation;
@@ -42,13 +42,13 @@ interface Whole {
 export function cachedConversationReads(db: Queries, commits: Commits): ConversationReads {
   const reads = conversationReads(db);
   const versions = versionReads(db);
-  const rows = new Recent<StoredConversation>(maxKept);
-  const wholes = new Recent<Whole>(maxKeptWhole);
+  const rows = new Recent<StoredConversation>(maxWeight);
+  const wholes = new Recent<Whole>(maxWeightOfWholes);
   const current = new CommitCache<number | undefined>(commits, 4_000);
-  const pages = new CommitCache<Slice<StoredConversation>>(commits, maxKept, pageWeightOf);
+  const pages = new CommitCache<Slice<StoredConversation>>(commits, maxWeight, pageWeightOf);
   const totals = new CommitCache<number>(commits, 1_000);
 
-  const keep = (conversation: StoredConversation): void =>
+  const cache = (conversation: StoredConversation): void =>
     rows.keep(conversation.id, conversation.version, conversation, weightOf(conversation));
 
   const versionOf = (accountId: string, id: string): number | undefined =>
@@ -59,7 +59,7 @@ export function cachedConversationReads(db: Queries, commits: Commits): Conversa
     const items = places.items.flatMap(({ id, version }) => rows.get(id, version) ?? []);
     if (items.length === places.items.length) return { items, hasMore: places.hasMore };
     const slice = reads.pageAtOnce(accountId, query);
-    slice.items.forEach(keep);
+    slice.items.forEach(cache);
     return slice;
   }
 
@@ -69,26 +69,26 @@ export function cachedConversationReads(db: Queries, commits: Commits): Conversa
       const [id] = ids;
       if (ids.length !== 1 || id === undefined) return reads.findMany(accountId, ids);
       const version = versionOf(accountId, id);
-      const kept = version === undefined ? undefined : rows.get(id, version);
-      if (version === undefined || kept !== undefined) return [kept];
+      const cached = version === undefined ? undefined : rows.get(id, version);
+      if (version === undefined || cached !== undefined) return [cached];
       const found = reads.find(accountId, id);
-      if (found !== undefined) keep(found);
+      if (found !== undefined) cache(found);
       return [found];
     },
     findWithMessages(accountId, id) {
       const version = versionOf(accountId, id);
       if (version === undefined) return undefined;
-      const kept = wholes.get(id, version);
-      if (kept !== undefined) return kept;
+      const cached = wholes.get(id, version);
+      if (cached !== undefined) return cached;
       const found = reads.findWithMessages(accountId, id);
       if (found !== undefined) {
         const weight = weightOf(found.conversation, found.messages);
-        if (weight <= maxWeight) wholes.keep(id, found.conversation.version, found, weight);
+        if (weight <= maxEntryWeight) wholes.keep(id, found.conversation.version, found, weight);
       }
       return found;
     },
     page(accountId, query) {
-      // Further pages are read by those who read everything once.
+      // Later pages are mostly asked for by clients that read everything once.
       if (query.after !== undefined || query.offset > 0 || mayPassOverMany(query)) return reads.page(accountId, query);
       return pages.get(JSON.stringify([accountId, query]), () => firstPage(accountId, query));
     },
@@ -101,7 +101,7 @@ export function cachedConversationReads(db: Queries, commits: Commits): Conversa
 
 export function cachedMessageReads(db: Queries): MessageReads {
   const reads = messageReads(db);
-  const pages = new Recent<readonly Message[]>(maxKept);
+  const pages = new Recent<readonly Message[]>(maxWeight);
   return {
     ...reads,
     ranges(accountId, asked) {
@@ -109,12 +109,12 @@ export function cachedMessageReads(db: Queries): MessageReads {
       if (asked.length !== 1 || range === undefined) return reads.ranges(accountId, asked);
       const { conversationId, from, to } = range;
       const key = `${accountId} ${conversationId} ${from} ${to}`;
-      const kept = pages.get(key, unchanging);
-      if (kept !== undefined) return [kept];
+      const cached = pages.get(key, immutable);
+      if (cached !== undefined) return [cached];
       const [page = []] = reads.ranges(accountId, asked);
       const weight = page.reduce((sum, message) => sum + messageWeightOf(message), 0);
       const isWhole = page.length === to - from + 1;
-      if (isWhole && weight <= maxWeight) pages.keep(key, unchanging, page, weight);
+      if (isWhole && weight <= maxEntryWeight) pages.keep(key, immutable, page, weight);
       return [page];
     },
   };

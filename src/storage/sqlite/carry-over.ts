@@ -21,9 +21,9 @@ interface Revocation {
 }
 
 /**
- * Takes over from a database, into the backup that is to take its place, what must not be forgotten: the requests that
- * accounts have spent within the hour, and which keys were revoked.
- * @returns whether the database could tell
+ * Copies from a database into the backup that replaces it what a restoration must not undo: the requests that accounts
+ * have spent within the last hour, and the revocations of keys.
+ * @returns false when the database cannot be read
  */
 export function carryOver(present: Connection, backupPath: string, clock: Clock): boolean {
   let reading: ClockReading;
@@ -36,7 +36,7 @@ export function carryOver(present: Connection, backupPath: string, clock: Clock)
       .prepare<[], Revocation>('SELECT id, revoked_at AS revokedAt FROM api_keys WHERE revoked_at IS NOT NULL')
       .all();
   } catch {
-    return false; // it is damaged, or no database of this program
+    return false; // it is damaged, or not a database of this program
   }
   const backup = new Database(backupPath, { fileMustExist: true });
   try {
@@ -51,7 +51,7 @@ export function carryOver(present: Connection, backupPath: string, clock: Clock)
       'UPDATE api_keys SET revoked_at = :revokedAt WHERE id = :id AND revoked_at IS NULL',
     );
     backup.transaction(() => {
-      // What the backup knows of, the database need not: it may be an empty one in the place of what was lost.
+      // The backup's own counts stay as well: the present database may be an empty one that replaced a lost one.
       const { atMs } = readClock(backup, clock);
       const known = spentAt(backup, atMs);
       const laterMs = reading.atMs - atMs;
@@ -69,19 +69,19 @@ export function carryOver(present: Connection, backupPath: string, clock: Clock)
   }
 }
 
-/** What was spent within the hour up to a time of the limiter's clock. */
+/** The requests spent within the hour up to a time of the limiter's clock. */
 function spentAt(connection: Connection, atMs: number): Spent[] {
   const last = Math.floor(atMs / minuteMs);
   return connection
     .prepare<{ first: number; last: number }, Spent>(
-      // An earlier version went by the machine's clock, which may have been ahead.
+      // An earlier version counted by the machine's clock, which may have been ahead.
       `SELECT account_id AS accountId, min(minute, :last) AS minute, sum(count) AS count FROM rate_windows
        WHERE minute >= :first AND count > 0 GROUP BY 1, 2`,
     )
     .all({ first: last - countedBefore, last });
 }
 
-/** What the limiter's clock shows by now, as a database has kept it. An earlier version had none of its own. */
+/** The limiter's clock as of now, going on from the reading in a database. Earlier versions did not store any. */
 function readClock(connection: Connection, clock: Clock): ClockReading {
   const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'rate_clock'`).get() !== undefined;
   const sql = 'SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock';

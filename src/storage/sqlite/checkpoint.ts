@@ -1,26 +1,27 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 
-// A thread that folds the write-ahead log into the file, beside whoever reads and commits.
+// A thread that checkpoints the write-ahead log while others read and commit.
 
 /** What the thread is asked to do. */
-export type ToThread = 'fold' | 'close';
-/** Its answer to each 'fold', whether or not that succeeded. */
+export type ToThread = 'checkpoint' | 'close';
+/** The answer to each 'checkpoint', whether or not it succeeded. */
 export type FromThread = 'done';
 
 const connection = new Database(workerData as string, { fileMustExist: true });
 connection.pragma('synchronous = FULL');
 connection.pragma('cache_size = -64');
 
-/** For how long it goes on at most, however fast others commit. */
-const patienceMs = 1_000;
+/** Gives up after this long, however fast others commit. */
+const maxMs = 1_000;
 
 /**
- * Folds, and then what was committed meanwhile, and so on: only when nothing is left over does the log begin anew, and
- * between two commits there is time enough. It ends when somebody reads what was there before, or does the same.
+ * Checkpoints the log, then what was committed meanwhile, and so on until nothing is left: only then does the log start
+ * again at its beginning. The time between two commits is enough for the last pass. It stops when a pass makes no
+ * progress: a reader still needs an older snapshot, or another connection is checkpointing, too.
  */
-function fold(): void {
-  const endMs = performance.now() + patienceMs;
+function checkpoint(): void {
+  const endMs = performance.now() + maxMs;
   for (let before = -1; performance.now() < endMs; ) {
     const { checkpointed } = run('PASSIVE');
     if (checkpointed <= before || checkpointed === run('NOOP').log) return;
@@ -28,7 +29,7 @@ function fold(): void {
   }
 }
 
-/** @returns how many pages the log has, and how many of them the file has, too */
+/** @returns the pages in the log, and how many of them are in the file already */
 function run(mode: 'PASSIVE' | 'NOOP'): { log: number; checkpointed: number } {
   const [state] = connection.pragma(`wal_checkpoint(${mode})`) as [{ log: number; checkpointed: number }];
   return state;
@@ -41,9 +42,9 @@ parentPort?.on('message', (request: ToThread) => {
     return;
   }
   try {
-    fold();
+    checkpoint();
   } catch {
-    // The disk is full, or fails: as after a commit, it is tried again with the next one.
+    // The disk is full or failing: the next commit leads to another attempt.
   }
   parentPort?.postMessage('done' satisfies FromThread);
 });

@@ -3,47 +3,47 @@ import { threadModule } from '../../layout.ts';
 import type { ToThread } from './checkpoint.ts';
 import type { Connection } from './open.ts';
 
-/** How many pages the write-ahead log holds before they are folded into the file. */
-const pagesAtOnce = 2_000;
-/** From so many on, whoever commits does it, as SQLite does by itself: if the thread has failed. */
-const pagesFromWhichCommitsDo = 8_000;
-/** The thread has next to nothing to remember. */
+/** The size of the write-ahead log that starts a checkpoint, in pages. */
+const checkpointPages = 2_000;
+/** If the thread has failed: the size from which SQLite checkpoints the log within commits, as it does by default. */
+const fallbackPages = 8_000;
+/** The thread keeps next to nothing in memory. */
 const memory: ResourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 };
 const program = threadModule('storage/sqlite/checkpoint');
 
 /**
- * Has the write-ahead log folded into the file by a thread of its own. Whoever commits would otherwise do it now and
- * then, and hold the event loop until the disk has all of it: ten times as long as for a commit.
+ * Has a thread checkpoint the write-ahead log. Otherwise a commit would do it now and then, and block the event loop
+ * until all of it is on the disk: ten times as long as for a commit alone.
  */
 export class Checkpointer {
   readonly #path: string;
   readonly #writing: Connection;
-  readonly #look: { get(): unknown };
+  readonly #logState: { get(): unknown };
   readonly #onFailure: (error: unknown) => void;
   #thread: Worker | undefined;
-  /** Whether the thread is at it, or has failed while it was: then it is not asked again. */
+  /** Whether the thread is checkpointing. It stays true if the thread fails meanwhile: then it is not asked again. */
   #isBusy = false;
 
   /**
    * @param writing the connection that commits
-   * @param onFailure told when there is no thread, or no more: from then on those who commit do its work
+   * @param onFailure called when the thread cannot be started, or has failed: from then on commits do its work
    */
   constructor(path: string, writing: Connection, onFailure: (error: unknown) => void = () => {}) {
     this.#path = path;
     this.#writing = writing;
     this.#onFailure = onFailure;
-    // Nor does a commit fold in what has gathered while somebody read for long, a backup for instance. (One that
-    // erases does, since the log still has what was erased: see commit-watch.ts.)
+    // Not even for what has piled up during a long read, such as a backup, does a commit checkpoint. (One that erases
+    // something does, because the log still holds what was erased: see commit-watch.ts.)
     writing.pragma('wal_autocheckpoint = 0');
-    this.#look = writing.prepare('PRAGMA wal_checkpoint(NOOP)');
+    this.#logState = writing.prepare('PRAGMA wal_checkpoint(NOOP)');
   }
 
-  /** A group is committed, or undone. A look at the log takes some microseconds. */
+  /** To be called when a group was committed or rolled back. Asking for the state of the log takes a few microseconds. */
   readonly committed = (): void => {
     if (this.#isBusy || !this.#isDue()) return;
     this.#isBusy = true;
     this.#thread ??= this.#start();
-    this.#thread?.postMessage('fold' satisfies ToThread);
+    this.#thread?.postMessage('checkpoint' satisfies ToThread);
   };
 
   async close(): Promise<void> {
@@ -57,16 +57,16 @@ export class Checkpointer {
 
   #isDue(): boolean {
     try {
-      const { log, checkpointed } = this.#look.get() as { log: number; checkpointed: number };
-      return log >= pagesAtOnce && log > checkpointed;
+      const { log, checkpointed } = this.#logState.get() as { log: number; checkpointed: number };
+      return log >= checkpointPages && log > checkpointed;
     } catch {
-      return false; // a disk that fails: the next commit says so
+      return false; // the disk is failing: the next commit reports it
     }
   }
 
   /**
-   * The first time that there is anything to do: most programs that open a file write little into it.
-   * @returns undefined when the system has no thread to give
+   * Starts the thread, not before there is anything to do: most programs that open a file write little to it.
+   * @returns undefined when the system cannot start one
    */
   #start(): Worker | undefined {
     let thread: Worker;
@@ -88,7 +88,7 @@ export class Checkpointer {
   }
 
   #fail(error: unknown): void {
-    this.#writing.pragma(`wal_autocheckpoint = ${pagesFromWhichCommitsDo}`);
+    this.#writing.pragma(`wal_autocheckpoint = ${fallbackPages}`);
     this.#onFailure(error);
   }
 }

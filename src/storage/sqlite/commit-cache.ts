@@ -1,9 +1,9 @@
 import type { Connection } from './open.ts';
 
 /**
- * Says whether anybody has committed anything, in whichever process: `PRAGMA data_version` of a connection changes
- * with each commit of another one. To ask takes a good part of a query, so one answer serves whatever is read before
- * the loop goes on to something else, by requests that had all come before it was asked.
+ * Tells whether anything was committed, in any process: `PRAGMA data_version` of a connection changes with each commit of
+ * another one. Asking costs a good part of what a query does, so one answer serves everything that is read until the
+ * event loop goes on: all of those requests had come in before it was asked.
  */
 export class Commits {
   readonly #dataVersion: () => unknown;
@@ -12,13 +12,13 @@ export class Commits {
   #isKnown = false;
   #isHeld = false;
 
-  /** @param connection one that only reads: its own commits would not show */
+  /** @param connection a read-only one: its own commits would not show */
   constructor(connection: Connection) {
     const statement = connection.prepare('PRAGMA data_version').pluck();
     this.#dataVersion = () => statement.get();
   }
 
-  /** A number that stays the same until the next commit. */
+  /** A number that changes with the next commit. */
   get state(): number {
     if (this.#isKnown) return this.#state;
     const version = this.#dataVersion();
@@ -31,14 +31,14 @@ export class Commits {
     return this.#state;
   }
 
-  /** Somebody may have committed. */
+  /** To be called when something may have been committed: the next read asks again. */
   readonly askAgain = (): void => {
     this.#isKnown = false;
   };
 
   /**
-   * From here on one answer serves all that is read: only for those who have come before, and until the loop turns.
-   * @returns ends that
+   * From here on one answer serves all reads. Only for requests that have come in already, and until the loop turns.
+   * @returns a function that ends this
    */
   hold(): () => void {
     this.#isHeld = true;
@@ -50,18 +50,18 @@ export class Commits {
   }
 }
 
-/** Keeps what was read until anybody commits anything, but not that there is nothing: the keys of that can be any. */
+/** Caches until the next commit. What was not found is not cached: callers could make up endless keys. */
 export class CommitCache<T> {
   readonly #commits: Commits;
   readonly #maxWeight: number;
   readonly #weigh: (value: NonNullable<T>) => number;
-  readonly #kept = new Map<string, T>();
+  readonly #entries = new Map<string, T>();
   #weight = 0;
   #state = -1;
 
   /**
-   * @param maxWeight of all that is kept
-   * @param weigh says what a thing weighs, with its key; by default they are counted
+   * @param maxWeight of all entries together
+   * @param weigh the weight of an entry, with its key; by default each is 1
    */
   constructor(commits: Commits, maxWeight: number, weigh: (value: NonNullable<T>) => number = () => 1) {
     this.#commits = commits;
@@ -69,24 +69,24 @@ export class CommitCache<T> {
     this.#weigh = weigh;
   }
 
-  /** What `read` returns, or has returned since the last commit. */
+  /** The cached value, or what `read` returns. */
   get(key: string, read: () => T): T {
     const { state } = this.#commits;
-    if (state !== this.#state) this.#forget();
+    if (state !== this.#state) this.#clear();
     this.#state = state;
-    const kept = this.#kept.get(key);
-    if (kept !== undefined) return kept;
+    const cached = this.#entries.get(key);
+    if (cached !== undefined) return cached;
     const value = read();
     if (value == null) return value;
     const weight = this.#weigh(value);
-    if (this.#weight + weight > this.#maxWeight) this.#forget();
-    this.#kept.set(key, value);
+    if (this.#weight + weight > this.#maxWeight) this.#clear();
+    this.#entries.set(key, value);
     this.#weight += weight;
     return value;
   }
 
-  #forget(): void {
-    this.#kept.clear();
+  #clear(): void {
+    this.#entries.clear();
     this.#weight = 0;
   }
 }

@@ -5,47 +5,48 @@ import { emptyLog } from './write-ahead-log.ts';
 
 type Listener = (touched?: Touched) => void;
 
-/** How often another process's commits are looked for; a look costs about a microsecond. */
+/** How often to poll for other processes' commits, which costs about a microsecond each time. */
 const pollMs = 20;
-/** When another process has kept the write-ahead log from being emptied, it is tried again. */
+/** How soon to try again when another process keeps the write-ahead log from being emptied. */
 const cleanRetryMs = 50;
 
 /**
- * Tells listeners of commits. Those of this process it is told of; those of others show in
- * `PRAGMA data_version` of the writing connection, which its own commits do not change.
+ * Notifies listeners of commits. This process reports its own; those of others show in `PRAGMA data_version` of the
+ * writing connection, which its own commits do not change.
  */
 export class CommitWatch {
   readonly #connection: Connection;
-  readonly #countErasures: { get(): unknown };
+  readonly #erasureCount: { get(): unknown };
   readonly #listeners = new Set<Listener>();
-  /** What the transactions of the running group have touched. */
+  /** What the transactions of the current group have touched: accounts with new events, webhooks with new deliveries. */
   #grown = new Set<string>();
   #due = new Set<string>();
-  #blurred = false;
+  /** Whether it has changed something that every listener has to look for, whatever it follows. */
+  #touchedAll = false;
   #hasErased = false;
-  /** How many erasures there were when it was last looked for those of others. */
+  /** The number of erasures when those of other processes were last looked for. */
   #erasures: unknown;
   /** Whether there may be more by now. */
-  #isToLook = false;
+  #mayHaveErasures = false;
   #version = 0;
   #polling: NodeJS.Timeout | undefined;
-  #cleaning: NodeJS.Timeout | undefined;
+  #cleanRetry: NodeJS.Timeout | undefined;
 
-  /** @param reading another connection than the writing one, which sees what is not committed */
+  /** @param reading another connection: the writing one sees what is not committed */
   constructor(connection: Connection, reading: Connection) {
     this.#connection = connection;
-    // None as long as something is left to be erased: what was erased by then is in the log still, and more will be.
-    this.#countErasures = reading
+    // No row until nothing is left to be erased: before that, the log would soon hold erased data again.
+    this.#erasureCount = reading
       .prepare("SELECT value FROM meta WHERE name = 'erasures' AND NOT EXISTS (SELECT 1 FROM erasing)")
       .pluck();
-    this.#erasures = this.#countErasures.get();
+    this.#erasures = this.#erasureCount.get();
   }
 
   watch(listener: Listener): () => void {
     this.#listeners.add(listener);
     if (this.#polling === undefined) {
       this.#version = this.#dataVersion();
-      this.#isToLook = true;
+      this.#mayHaveErasures = true;
       this.#polling = setInterval(() => this.#poll(), pollMs).unref();
     }
     return () => {
@@ -54,52 +55,52 @@ export class CommitWatch {
     };
   }
 
-  /** Notes that a transaction has appended to an account's log. */
+  /** A transaction has appended to an account's log. */
   readonly grew = (accountId: string): void => {
     this.#grown.add(accountId);
   };
 
-  /** Notes that a transaction has made a delivery to a webhook that may be due. */
+  /** A transaction has written a delivery to a webhook that may be due. */
   readonly becameDue = (webhookId: string): void => {
     this.#due.add(webhookId);
   };
 
-  /** Notes that a transaction has ended a credential. Whoever watches has to look at all. */
+  /** A transaction has revoked a credential. Every listener has to check its own. */
   readonly endedCredential = (): void => {
-    this.#blurred = true;
+    this.#touchedAll = true;
   };
 
-  /** Notes that a transaction has taken something out of sight for good. Whoever keeps it has to let go of it. */
+  /** A transaction has hidden something that is being erased. Every listener has to drop what it holds of it. */
   readonly hid = (): void => {
-    this.#blurred = true;
+    this.#touchedAll = true;
   };
 
-  /** Notes that a transaction has removed the last of something that only the write-ahead log may still hold. */
+  /** A transaction has deleted the last rows of something, of which the write-ahead log may still hold copies. */
   readonly erased = (): void => {
     this.#hasErased = true;
   };
 
-  /** The group that touched what was noted is committed, or undone: a hint too many does no harm. */
+  /** The group was committed, or rolled back: a superfluous notification does no harm. */
   readonly committed = (): void => {
-    const [accountIds, webhookIds, blurred] = [this.#grown, this.#due, this.#blurred];
+    const [accountIds, webhookIds, touchedAll] = [this.#grown, this.#due, this.#touchedAll];
     if (accountIds.size > 0) this.#grown = new Set();
     if (webhookIds.size > 0) this.#due = new Set();
-    this.#blurred = false;
+    this.#touchedAll = false;
     if (this.#hasErased) this.cleanLog();
     this.#hasErased = false;
-    if (blurred) this.#tell(undefined);
-    else if (accountIds.size + webhookIds.size > 0) this.#tell({ accountIds, webhookIds });
+    if (touchedAll) this.#notify(undefined);
+    else if (accountIds.size + webhookIds.size > 0) this.#notify({ accountIds, webhookIds });
   };
 
-  /** Empties the write-ahead log, which still holds what was erased: at once, or as soon as others let it. */
+  /** Empties the write-ahead log, which still holds erased data: now, or as soon as other processes allow it. */
   cleanLog(): void {
-    clearTimeout(this.#cleaning);
-    this.#cleaning = emptyLog(this.#connection) ? undefined : setTimeout(() => this.cleanLog(), cleanRetryMs).unref();
+    clearTimeout(this.#cleanRetry);
+    this.#cleanRetry = emptyLog(this.#connection) ? undefined : setTimeout(() => this.cleanLog(), cleanRetryMs).unref();
   }
 
   close(): void {
     this.#stopPolling();
-    clearTimeout(this.#cleaning);
+    clearTimeout(this.#cleanRetry);
   }
 
   #stopPolling(): void {
@@ -111,22 +112,22 @@ export class CommitWatch {
     const version = this.#dataVersion();
     if (version !== this.#version) {
       this.#version = version;
-      this.#isToLook = true;
-      this.#tell(undefined);
+      this.#mayHaveErasures = true;
+      this.#notify(undefined);
     }
-    if (this.#isToLook) this.#cleanAfterOthers();
+    if (this.#mayHaveErasures) this.#cleanAfterOthers();
   }
 
-  /** Who has erased something empties the log, but may be stopped before others let it. */
+  /** The process that erases something empties the log itself, but may end before other processes allow it. */
   #cleanAfterOthers(): void {
     try {
-      this.#isToLook = false;
-      const erasures = this.#countErasures.get();
+      this.#mayHaveErasures = false;
+      const erasures = this.#erasureCount.get();
       if (erasures === undefined || erasures === this.#erasures) return;
       this.#erasures = erasures;
       this.cleanLog();
     } catch (error) {
-      this.#isToLook = isBusy(error); // else not before something else is committed
+      this.#mayHaveErasures = isBusy(error); // after any other error not before the next commit
     }
   }
 
@@ -134,11 +135,11 @@ export class CommitWatch {
     try {
       return this.#connection.pragma('data_version', { simple: true }) as number;
     } catch {
-      return this.#version; // busy: the next look will see it
+      return this.#version; // busy: the next poll will see it
     }
   }
 
-  #tell(touched: Touched | undefined): void {
+  #notify(touched: Touched | undefined): void {
     for (const listener of this.#listeners) listener(touched);
   }
 }

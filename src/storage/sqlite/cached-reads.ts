@@ -9,7 +9,7 @@ import { Recent, textWeight } from '../../domain/recent.ts';
 import { accountReads } from './accounts.ts';
 import { apiKeyReads } from './api-keys.ts';
 import { CommitCache, type Commits } from './commit-cache.ts';
-import { mayPassOverMany, versionReads } from './conversation-lists.ts';
+import { maySkipMany, versionReads } from './conversation-lists.ts';
 import { conversationReads } from './conversations.ts';
 import { messageReads } from './messages.ts';
 import type { Queries } from './queries.ts';
@@ -89,7 +89,7 @@ export function cachedConversationReads(db: Queries, commits: Commits): Conversa
     },
     page(accountId, query) {
       // Later pages are mostly asked for by clients that read everything once.
-      if (query.after !== undefined || query.offset > 0 || mayPassOverMany(query)) return reads.page(accountId, query);
+      if (query.after !== undefined || query.offset > 0 || maySkipMany(query)) return reads.page(accountId, query);
       return pages.get(JSON.stringify([accountId, query]), () => firstPage(accountId, query));
     },
     count: (accountId, filter) =>

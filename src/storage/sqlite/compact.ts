@@ -12,19 +12,19 @@ export interface Compacted {
 }
 
 export interface CompactOptions {
-  /** How long to wait for others to stop writing, and then for others to stop reading what was there before. */
+  /** How long to wait for others to stop writing, and then for others to stop reading the old contents. */
   readonly busyTimeoutMs?: number;
-  /** How many bytes can be written to a folder's disk. */
+  /** The bytes available on the disk of a folder. */
   readonly roomIn?: (folder: string) => number;
 }
 
 /**
- * Writes a database anew, without the space and the pieces of rows that deleting leaves in it, and empties its
- * write-ahead log. Others can read meanwhile, and wait to write. It blocks the event loop.
+ * Rewrites a database without the free space and the remnants of rows that deleting leaves in it, and empties its
+ * write-ahead log. Others can read meanwhile; writers wait. It blocks the event loop.
  *
- * SQLite makes a copy in a temporary file and writes it back by way of the log. Who commits next would fold that
- * whole log into the file: a server is not to be held up by it, so it is done here, before anybody can commit.
- * @throws UNAVAILABLE when the disk has not the room or others leave it no time, and says so
+ * SQLite makes a copy in a temporary file and writes it back through the log. The next commit would then checkpoint that
+ * whole log: so that it does not hold up a server, the log is checkpointed here, before anybody can commit.
+ * @throws UNAVAILABLE when the disk lacks the space or others leave it no time; the message says which
  */
 export async function compact(
   path: string,
@@ -35,10 +35,10 @@ export async function compact(
   try {
     writing.pragma(`busy_timeout = ${busyTimeoutMs}`);
     writing.pragma('wal_autocheckpoint = 0');
-    writing.pragma('temp_store = FILE'); // the file may be larger than the memory
+    writing.pragma('temp_store = FILE'); // the file may not fit into memory
     writing.pragma('cache_size = -2048');
     requireRoom(writing, roomIn(dirname(path)));
-    // As long as somebody reads what was there before, nobody can fold in what comes after.
+    // As long as this snapshot is open, no other connection can checkpoint what comes after it.
     folding.exec('BEGIN');
     folding.pragma('user_version');
     writing.exec('VACUUM');
@@ -62,14 +62,14 @@ function requireRoom(connection: Connection, available: number): void {
   const [pages, free, pageSize] = ['page_count', 'freelist_count', 'page_size'].map(
     (name) => connection.pragma(name, { simple: true }) as number,
   ) as [number, number, number];
-  // Once as a copy, once in the log, which adds to each page where it belongs.
+  // Once for the copy and once for the log, which adds a header to each page.
   const needed = (pages - free) * (2 * pageSize + 32);
   if (needed > available) {
     throw unavailable(`It needs ${megabytes(needed)} on the disk of the file, which has ${megabytes(available)} left.`);
   }
 }
 
-/** Waits until nobody reads what was there before. Only for moments at a time: whoever writes would wait with it. */
+/** Waits until nobody reads the old contents. Only for moments at a time, because writers have to wait meanwhile. */
 async function emptyLogOrThrow(connection: Connection, deadlineMs: number): Promise<void> {
   connection.pragma('busy_timeout = 20');
   for (let attempt = 0; ; attempt++) {
@@ -79,7 +79,7 @@ async function emptyLogOrThrow(connection: Connection, deadlineMs: number): Prom
     await pause(retryDelayMs(attempt));
   }
   throw unavailable(
-    'The file was written anew, but another process still reads what was there before, and keeps the write-ahead log from being emptied; try again when it has ended.',
+    'The file was rewritten, but another process still reads the old contents, which keeps the write-ahead log from being emptied; try again when it has finished.',
   );
 }
 

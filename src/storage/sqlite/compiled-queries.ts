@@ -6,10 +6,10 @@ import { SQLiteSyncDialect } from 'drizzle-orm/sqlite-core';
 import type { Connection } from './open.ts';
 import type { Queries } from './queries.ts';
 
-// Drizzle builds the statements and knows their types. It writes the text of each at once and has it prepared: at a
-// start that is hundreds, of which few are used soon, so here both are done when one is used. It also binds values and
-// reads rows by looking at each of them anew, which costs more than the query itself: a list took a third of its time
-// there. So its prepared query is replaced by one that has looked once.
+// Drizzle builds the statements and knows their types. It generates the SQL of each and prepares it at once: at start-up
+// that is hundreds of statements, few of which are needed soon, so here both are left until the first use. To bind values
+// and to read rows it inspects each of them anew, which costs more than the query itself: a list spent a third of its
+// time there. So its prepared query is replaced by one that compiles both once.
 
 type Row = readonly unknown[];
 type Values = Readonly<Record<string, unknown>>;
@@ -23,11 +23,11 @@ interface Field {
   readonly field: unknown;
 }
 
-/** What drizzle makes a prepared query of, beside its statement. */
-type Facts = ConstructorParameters<typeof PreparedQuery> extends [unknown, ...infer Rest] ? Rest : never;
+/** The arguments of drizzle's prepared query after the statement. */
+type QueryArguments = ConstructorParameters<typeof PreparedQuery> extends [unknown, ...infer Rest] ? Rest : never;
 
-/** What of drizzle's prepared query is not in its types. */
-interface Inside {
+/** Properties of drizzle's prepared query that its types do not show. */
+interface Internals {
   readonly query: { readonly sql: string; readonly params: readonly unknown[] };
   readonly fields: readonly Field[] | undefined;
   readonly joinsNotNullableMap: Readonly<Record<string, boolean>> | undefined;
@@ -39,27 +39,27 @@ class CompiledQuery extends PreparedQuery {
   #bind: ((values: Values) => unknown[]) | undefined;
   #read: ((row: Row) => unknown) | undefined;
 
-  constructor(connection: Connection, ...facts: Facts) {
-    super(undefined as never, ...facts); // the statement comes later
+  constructor(connection: Connection, ...rest: QueryArguments) {
+    super(undefined as never, ...rest); // the statement is prepared later
     this.#connection = connection;
   }
 
-  get #inside(): Inside {
-    return this as unknown as Inside;
+  get #internals(): Internals {
+    return this as unknown as Internals;
   }
 
   #prepared(): Statement<unknown[]> {
-    this.#statement ??= this.#connection.prepare<unknown[]>(this.#inside.query.sql);
+    this.#statement ??= this.#connection.prepare<unknown[]>(this.#internals.query.sql);
     return this.#statement;
   }
 
   #values(values: Values): unknown[] {
-    this.#bind ??= compileBinding(this.#inside.query.params);
+    this.#bind ??= compileBinding(this.#internals.query.params);
     return this.#bind(values);
   }
 
   #reader(): ((row: Row) => unknown) | undefined {
-    const { fields, joinsNotNullableMap } = this.#inside;
+    const { fields, joinsNotNullableMap } = this.#internals;
     if (this.#read === undefined && fields !== undefined) {
       this.#prepared().raw();
       this.#read = compileReading(fields, joinsNotNullableMap);
@@ -84,7 +84,7 @@ class CompiledQuery extends PreparedQuery {
   }
 }
 
-/** Makes what puts a statement's values in their order. */
+/** Returns a function that puts values into the order of a statement's parameters. */
 function compileBinding(params: readonly unknown[]): (values: Values) => unknown[] {
   const getters = params.map((param): ((values: Values) => unknown) => {
     if (is(param, Placeholder)) return valueNamed(param.name);
@@ -106,8 +106,8 @@ function valueNamed(name: string): (values: Values) => unknown {
 }
 
 /**
- * Makes what turns a row into an object. It is compiled from the names of the fields, which are the program's
- * own: a literal of them is several times as fast as setting one after the other by name.
+ * Returns a function that turns a row into an object. It is compiled from the names of the fields, which come from the
+ * program alone: an object literal is several times as fast as setting one property after another.
  */
 function compileReading(
   fields: readonly Field[],
@@ -123,7 +123,7 @@ function compileReading(
   return new Function('decoders', `return (row) => (${literal});`)(decoders) as (row: Row) => unknown;
 }
 
-/** The object of a row as source text: flat, or with one object for each table of a join. */
+/** The source text of a row's object: flat, or with one inner object per table of a join. */
 function literalOf(
   fields: readonly Field[],
   expressions: readonly string[],
@@ -134,7 +134,7 @@ function literalOf(
     const [first = 0] = indexes;
     if (fields[first]?.path.length === 1) return `${JSON.stringify(name)}: ${expressions[first]}`;
     const inner = indexes.map((index) => `${JSON.stringify(fields[index]?.path[1])}: ${expressions[index]}`).join(', ');
-    // Of a left join that found nothing, all columns are null.
+    // When a left join finds nothing, all columns of its table are null.
     const table = tableOf(fields[first]?.field);
     const canBeMissing = table !== undefined && notNullable?.[table] === false;
     const missing = indexes.map((index) => `row[${index}] === null`).join(' && ');
@@ -157,7 +157,7 @@ type Session = BetterSQLiteSession<Record<string, never>, Record<string, never>>
 type PrepareArguments = Parameters<Session['prepareQuery']>;
 
 class CompiledSession extends BetterSQLiteSession<Record<string, never>, Record<string, never>> {
-  // biome-ignore lint/suspicious/noExplicitAny: what a query gives is for its builder to say, as in drizzle
+  // biome-ignore lint/suspicious/noExplicitAny: the type of a result is known to the query's builder only, as in drizzle
   override prepareQuery(...[query, fields, method, inArrays, mapper, metadata, caching]: PrepareArguments): any {
     const [client, logger, cache] = [this['client'], this['logger'], this['cache']];
     return new CompiledQuery(client, query, logger, cache, metadata, caching, fields, method, inArrays, mapper);
@@ -165,21 +165,21 @@ class CompiledSession extends BetterSQLiteSession<Record<string, never>, Record<
 }
 
 /**
- * Writes the text of a statement when it is first asked for, so that SQLite plans it once. Where a value is bound bare
- * in a query, SQLite (built with STAT4) may plan the query anew at every run, in case the value makes another plan
- * better: that takes about 15 µs, and running it often one. An inner query of nothing but the value keeps it from the
- * planner.
+ * Generates the SQL of a statement on first use, in a form that SQLite plans only once. When a query has a bare parameter,
+ * SQLite (built with STAT4) may plan it anew at every run, in case the value makes another plan better. That takes about
+ * 15 µs, running the query often just one. A subquery around the parameter hides its value from the planner.
  */
-class LateDialect extends SQLiteSyncDialect {
+class LazyDialect extends SQLiteSyncDialect {
   override sqlToQuery(...statement: Parameters<SQLiteSyncDialect['sqlToQuery']>): QueryWithTypings {
-    let written: QueryWithTypings | undefined;
+    let generated: QueryWithTypings | undefined;
     const query = (): QueryWithTypings => {
-      if (written === undefined) {
+      if (generated === undefined) {
         const { sql, ...rest } = super.sqlToQuery(...statement);
-        if (sql.split('?').length - 1 !== rest.params.length) throw new Error(`A ? that is no value is in ${sql}`);
-        written = { ...rest, sql: sql.startsWith('select ') ? sql.replaceAll('?', '(SELECT ?)') : sql };
+        if (sql.split('?').length - 1 !== rest.params.length)
+          throw new Error(`A ? that is not a parameter is in ${sql}`);
+        generated = { ...rest, sql: sql.startsWith('select ') ? sql.replaceAll('?', '(SELECT ?)') : sql };
       }
-      return written;
+      return generated;
     };
     return {
       get sql() {
@@ -192,9 +192,9 @@ class LateDialect extends SQLiteSyncDialect {
   }
 }
 
-/** Drizzle on a connection, with statements that are compiled when they are first used. */
+/** Drizzle on a connection, with statements that are compiled on first use. */
 export function openQueries(connection: Connection): Queries {
-  const dialect = new LateDialect();
+  const dialect = new LazyDialect();
   const session = new CompiledSession(connection, dialect, undefined);
   const database = new BetterSQLite3Database('sync', dialect, session as never, undefined);
   return Object.assign(database, { $client: connection });

@@ -2,29 +2,29 @@ import { and, asc, count, desc, eq, gt, lt, max, type SQL, sql } from 'drizzle-o
 import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
-import { countInSpans, nextTurn, passOver, span } from './index-spans.ts';
+import { countInSpans, nextTurn, skip, span } from './index-spans.ts';
 import { columnsOf, type Queries } from './queries.ts';
 import { accountTotals, conversations } from './tables.ts';
 
-// Lists of conversations and their counts. Each walks an index in the order that is asked for. What a page shows is
-// read at once; what it passes over can be all that an account has, so that is walked in spans.
+// Lists of conversations, and their counts. Each walks an index in the requested order. A page itself is read at once.
+// What comes before it can be all that an account has, so that is skipped in spans.
 
 type Row = typeof conversations.$inferSelect;
 
 const ofAccount = eq(conversations.accountId, sql.placeholder('accountId'));
 
-/** What a list or a count is narrowed to. Creation times and cursors by creation are bounds of ids, which carry the time. */
+/** The conditions of a list or a count. Creation times and cursors by creation become bounds on ids, which contain the time. */
 interface Range {
   readonly status: Status | undefined;
   readonly externalId: string | undefined;
-  /** One bound on each side: SQLite enters an index by one condition and tests any other row by row. */
+  /** One bound per side: SQLite seeks in an index by one condition, and tests any other row by row. */
   readonly aboveId: string | undefined;
   readonly belowId: string | undefined;
 }
 
 function rangeOf({ filter, sort, after }: Pick<ConversationQuery, 'filter' | 'sort' | 'after'>): Range {
   const { status, externalId, createdAfter, createdBefore } = filter;
-  // No id is the lowest of its time: its random bits hold a version, which is not zero.
+  // No real id is the lowest of its time: its random bits contain a version, which is never zero.
   const above = [
     createdAfter === undefined ? undefined : lowestIdAt('conversation', createdAfter + 1),
     sort === 'createdAt' ? after?.id : undefined,
@@ -50,14 +50,14 @@ function conditionsOf(range: Range): SQL[] {
   ];
 }
 
-/** Which conditions a range has: queries with the same ones share a statement. */
+/** Which conditions a range has. Queries with the same ones share a statement. */
 function shapeOf({ status, externalId, aboveId, belowId }: Range): string {
   return [status, externalId, aboveId, belowId].map((value) => (value === undefined ? '-' : '+')).join('');
 }
 
 /**
- * The table, entered by the index in whose order the rows are asked for. Left to itself, SQLite
- * narrows first by creation and then sorts all that it has found.
+ * The table, read through the index that has the requested order. Left to itself, SQLite narrows by creation first, and
+ * then sorts everything it has found.
  */
 function indexed({ status, externalId }: Range, byActivity: boolean): SQL {
   const parts = [...(status === undefined ? [] : ['status']), ...(byActivity ? ['activity'] : [])];
@@ -67,14 +67,14 @@ function indexed({ status, externalId }: Range, byActivity: boolean): SQL {
 
 type Place = NonNullable<ConversationQuery['after']>;
 
-/** A page, or the part of it that is found up to a place, that one included. */
+/** A page, or the part of it up to and including a place. */
 interface Part extends ConversationQuery {
   readonly until?: Place | undefined;
 }
 
 const isByActivity = ({ sort }: ConversationQuery): boolean => sort === 'lastActivityAt' || sort === '-lastActivityAt';
 
-/** From where a page is read, which rows, and in which order. */
+/** FROM, WHERE and ORDER BY of a page. */
 function clausesOf(range: Range, query: Part) {
   const byActivity = isByActivity(query);
   const descending = query.sort.startsWith('-');
@@ -95,15 +95,15 @@ function clausesOf(range: Range, query: Part) {
   };
 }
 
-/** Whether creation is asked about where the index has the order of activity: then entries are left out one by one. */
-function leavesOut(query: ConversationQuery): boolean {
+/** Whether the list filters by creation but its index is sorted by activity: then entries are tested one by one. */
+function testsEntries(query: ConversationQuery): boolean {
   const { createdAfter, createdBefore, externalId } = query.filter;
   return isByActivity(query) && externalId === undefined && (createdAfter ?? createdBefore) !== undefined;
 }
 
-/** Whether more may have to be passed over than is read at once. */
-export function mayPassOverMany(query: ConversationQuery): boolean {
-  return query.offset > span || leavesOut(query);
+/** Whether a page may have to skip more entries than are read at once. */
+export function maySkipMany(query: ConversationQuery): boolean {
+  return query.offset > span || testsEntries(query);
 }
 
 const columns = columnsOf(conversations);
@@ -154,7 +154,7 @@ interface Statement<Row> {
   all(values: Record<string, unknown>): Row[];
 }
 
-/** Reads the rows of a page, and one more if there is one, with statements that are prepared when they are needed. */
+/** Reads the rows of a page, and one more if there is one. Statements are prepared once per shape, when first needed. */
 function pageReader<Row>(prepare: (clauses: Clauses) => Statement<Row>) {
   const statements = new Map<string, Statement<Row>>();
   return (accountId: string, query: Part): Row[] => {
@@ -175,7 +175,7 @@ function pageReader<Row>(prepare: (clauses: Clauses) => Statement<Row>) {
   };
 }
 
-/** Reads what is the same as long as a conversation is: its id and its version. */
+/** Reads ids and versions: as long as they are the same, so is the conversation. */
 export function versionReads(db: Queries) {
   const find = db
     .select({ version: conversations.version })
@@ -184,12 +184,12 @@ export function versionReads(db: Queries) {
     .prepare();
   return {
     find: (accountId: string, id: string): number | undefined => find.get({ accountId, id })?.version,
-    /** Those on a page, and of one more if there is one. */
+    /** Those of the conversations on a page, and of one more if there is one. */
     page: pageReader((clauses) => prepareVersions(db, clauses)),
   };
 }
 
-/** Counts the first of what is narrowed to, and says where that ends. */
+/** Counts the first entries of a range, a span at most, and finds the last of them. */
 function prepareCount(db: Queries, range: Range) {
   const some = db
     .select({ id: columns.id.as('id') })
@@ -215,19 +215,19 @@ export function conversationLists(db: Queries) {
     .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
     .prepare();
 
-  /** The place of the entry that is so many after another in the order of a page. */
+  /** The place that lies `entries` after `query.after`, in the order of the page. */
   const edge = (accountId: string, query: ConversationQuery, entries: number): Place | undefined =>
     placesOf(accountId, { ...query, limit: 0, offset: entries - 1 })[0];
 
-  async function furtherDown(accountId: string, query: ConversationQuery): Promise<Row[]> {
-    const rest = await passOver(query.after, query.offset, (after, entries) =>
+  async function afterSkipping(accountId: string, query: ConversationQuery): Promise<Row[]> {
+    const rest = await skip(query.after, query.offset, (after, entries) =>
       edge(accountId, { ...query, after }, entries),
     );
     return rowsOf(accountId, { ...query, ...rest });
   }
 
-  /** Entry by entry, as many at once as others can wait for. */
-  async function amongOthers(accountId: string, query: ConversationQuery): Promise<Row[]> {
+  /** Tests entry by entry, one span at a time, and yields to the event loop in between. */
+  async function bySpans(accountId: string, query: ConversationQuery): Promise<Row[]> {
     const all = { ...query, filter: { status: query.filter.status } };
     const rows: Row[] = [];
     for (let { after, offset } = query; ; await nextTurn()) {
@@ -236,7 +236,7 @@ export function conversationLists(db: Queries) {
       const found = rowsOf(accountId, part);
       rows.push(...found);
       if (rows.length > query.limit || until === undefined) return rows;
-      // Who is found comes after those whom the offset leaves out; if nobody is, they were all left out.
+      // Rows are found only after the offset is used up; if none were, all matches of this span were skipped.
       if (found.length > 0) offset = 0;
       else if (offset > 0) offset -= numberOf(accountId, { ...part, limit: 0, offset: 0 })[0]?.count ?? 0;
       after = until;
@@ -253,8 +253,8 @@ export function conversationLists(db: Queries) {
   return {
     /** The rows of a page, and one more if there is one. */
     page: (accountId: string, query: ConversationQuery): Row[] | Promise<Row[]> => {
-      if (!mayPassOverMany(query)) return rowsOf(accountId, query);
-      return leavesOut(query) ? amongOthers(accountId, query) : furtherDown(accountId, query);
+      if (!maySkipMany(query)) return rowsOf(accountId, query);
+      return testsEntries(query) ? bySpans(accountId, query) : afterSkipping(accountId, query);
     },
     pageAtOnce: rowsOf,
     counters: (accountId: string) => totals.get({ accountId }) ?? { active: 0, pending: 0, closed: 0 },

@@ -32,7 +32,7 @@ function toConversation(row: Row): StoredConversation {
   };
 }
 
-/** The columns that change with every message, as they are bound. */
+/** The values of the columns that change with every message. */
 function changingByMessage(conversation: StoredConversation) {
   return {
     messageCount: conversation.messageCount,
@@ -45,7 +45,7 @@ function changingByMessage(conversation: StoredConversation) {
   };
 }
 
-/** The columns that change after creation, as they are bound. */
+/** The values of the columns that can change after creation. */
 function changing(conversation: StoredConversation) {
   return {
     ...changingByMessage(conversation),
@@ -59,7 +59,7 @@ function changing(conversation: StoredConversation) {
   };
 }
 
-/** A conversation as its row is bound, but for what the storage adds. */
+/** The values of a conversation's row, without the columns that only the storage knows. */
 export function conversationValues(accountId: string, conversation: StoredConversation) {
   return {
     ...changing(conversation),
@@ -69,7 +69,7 @@ export function conversationValues(accountId: string, conversation: StoredConver
   };
 }
 
-/** Whether a change is one that every message makes: SQLite then writes to two indexes instead of four. */
+/** Whether only columns change that every message changes: SQLite then writes to two indexes instead of four. */
 function isByMessage(previous: StoredConversation, next: StoredConversation): boolean {
   return (
     previous.status === next.status &&
@@ -193,8 +193,8 @@ export function conversationWrites(db: Queries, hooks: ErasureHooks): Conversati
       count.run({ ...none, accountId, [conversation.status]: 1 });
     },
     update: (accountId, previous, next) => {
-      // What was kept of a version stands for it, wherever it was kept.
-      if (next.version <= previous.version) throw new Error(`A change of ${next.id} is no new version of it`);
+      // Caches identify a conversation by its version.
+      if (next.version <= previous.version) throw new Error(`A change of ${next.id} has no new version`);
       const which = { id: next.id, accountId, previousVersion: previous.version };
       const { changes } = isByMessage(previous, next)
         ? updateByMessage.run({ ...changingByMessage(next), ...which })

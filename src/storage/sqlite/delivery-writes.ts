@@ -7,7 +7,7 @@ import { bindings, type Queries } from './queries.ts';
 import { toMs } from './rows.ts';
 import { attempts, deliveries, webhooks } from './tables.ts';
 
-/** The columns that change after creation, as they are bound. */
+/** The values of the columns that can change after creation. */
 function changing(delivery: StoredDelivery) {
   return {
     status: delivery.status,

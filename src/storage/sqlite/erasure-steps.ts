@@ -5,23 +5,23 @@ import { Portion } from '../../domain/portion.ts';
 import { inList, jsonList, type Queries } from './queries.ts';
 import { attempts, deliveries, type erasing, events, keptResults, leads, messages } from './tables.ts';
 
-/** How many rows are taken away between two looks at the clock: they can be large. */
+/** How many rows are erased between two looks at the clock: rows can be large. */
 const batchSize = 8;
 
-/** Where an erasure has come to. */
+/** How far the erasure of a conversation has got. */
 export type Place = typeof erasing.$inferSelect;
 
-/** Takes away the next rows of one kind. @returns how many: none when there are no more */
+/** Erases the next rows of one kind. @returns how many: 0 when there are no more */
 type Part = (place: Place) => number;
 
-/** Makes what takes away as much as one transaction should, moving the place on. It returns whether that was the rest. */
+/** Returns a function that erases as much as fits one transaction, advances `place`, and says whether nothing is left. */
 export function prepareSteps(db: Queries): (place: Place) => boolean {
-  const parts = [removeMessages(db), removeLeads(db), emptyResults(db), emptyEvents(db)];
+  const parts = [removeMessages(db), removeLeads(db), clearResults(db), clearEvents(db)];
   return (place) => {
     const portion = new Portion();
     for (const part of parts) {
-      for (let taken = part(place); taken > 0; taken = part(place)) {
-        if (portion.isFullWith(taken)) return false;
+      for (let erased = part(place); erased > 0; erased = part(place)) {
+        if (portion.isFullWith(erased)) return false;
       }
     }
     return true;
@@ -58,8 +58,8 @@ function removeLeads(db: Queries): Part {
   return (place) => statement.run(place).changes;
 }
 
-/** Their keys stay, so that each is told apart from a new one for as long as it is kept. */
-function emptyResults(db: Queries): Part {
+/** The idempotency keys stay until they expire: a repeated request must not pass for a new one. */
+function clearResults(db: Queries): Part {
   const first = db
     .select({ rowid: sql`rowid` })
     .from(keptResults)
@@ -78,8 +78,8 @@ function emptyResults(db: Queries): Part {
   return (place) => statement.run(place).changes;
 }
 
-/** Events, and what receivers have answered to them: that first, for it is found by the events that are next. */
-function emptyEvents(db: Queries): Part {
+/** Events and the responses of webhooks to them. The responses go first: they are found by the events that come next. */
+function clearEvents(db: Queries): Part {
   const ofAccount = eq(events.accountId, sql.placeholder('accountId'));
   const next = db
     .select({ sequence: events.sequence, id: events.id, timestamp: events.timestamp })
@@ -87,7 +87,7 @@ function emptyEvents(db: Queries): Part {
     .where(
       and(
         ofAccount,
-        // SQLite takes an account's log for narrow, and would walk all of it.
+        // Otherwise SQLite expects an account's log to be short, and would walk all of it.
         sql`unlikely(${eq(events.conversationId, sql.placeholder('conversationId'))})`,
         gt(events.sequence, sql.placeholder('eventSequence')),
       ),
@@ -95,8 +95,8 @@ function emptyEvents(db: Queries): Part {
     .orderBy(asc(events.sequence))
     .limit(batchSize)
     .prepare();
-  // A delivery is made in the moment of its event, which its id tells: so it needs no index of its own.
-  const answers = db
+  // A delivery is created at the time of its event, and its id contains that time: no index by event is needed.
+  const responses = db
     .select({ rowid: sql`${attempts}.rowid` })
     .from(sql`json_each(${sql.placeholder('events')}) AS event`)
     .crossJoin(deliveries)
@@ -107,8 +107,12 @@ function emptyEvents(db: Queries): Part {
         AND ${attempts.deliveryKey} = ${deliveries.key} AND ${attempts.responseBody} IS NOT NULL`,
     )
     .limit(batchSize);
-  const emptyAnswers = db.update(attempts).set({ responseBody: null }).where(inArray(sql`rowid`, answers)).prepare();
-  const emptyData = db
+  const clearResponses = db
+    .update(attempts)
+    .set({ responseBody: null })
+    .where(inArray(sql`rowid`, responses))
+    .prepare();
+  const clearData = db
     .update(events)
     .set({ data: erasedJson })
     .where(and(ofAccount, inList(events.sequence, 'sequences')))
@@ -123,10 +127,10 @@ function emptyEvents(db: Queries): Part {
       lowestIdAt('delivery', timestamp),
       lowestIdAt('delivery', timestamp + 1),
     ]);
-    const answered = emptyAnswers.run({ events: jsonList(ranges) }).changes;
-    if (answered === batchSize) return answered; // there may be more to the same events
-    emptyData.run({ accountId, sequences: jsonList(found.map(({ sequence }) => sequence)) });
+    const cleared = clearResponses.run({ events: jsonList(ranges) }).changes;
+    if (cleared === batchSize) return cleared; // there may be more responses to the same events
+    clearData.run({ accountId, sequences: jsonList(found.map(({ sequence }) => sequence)) });
     place.eventSequence = last.sequence;
-    return answered + found.length;
+    return cleared + found.length;
   };
 }

@@ -5,20 +5,18 @@ import { metaIncrement } from './meta.ts';
 import { bindings, type Queries } from './queries.ts';
 import { accountTotals, conversations, erasing, leads } from './tables.ts';
 
-// What a conversation has is too much for one transaction, which holds the event loop: up to 10,000 messages, an
-// event of each, and for each of these what the webhooks have answered. So the first transaction takes it out of
-// everybody's sight, and others take away what is left, a little each. Most conversations are so small that the
-// first does it all.
+// A conversation can be too much for one transaction, which blocks the event loop: up to 10,000 messages, an event of
+// each, and for each event the responses of the webhooks. So the first transaction hides it, and further ones erase the
+// rest, a little each. Most conversations are small enough for the first one to do it all.
 //
-// What is deleted is overwritten (`secure_delete`), and the write-ahead log is emptied after the last commit. One
-// thing is out of reach: where SQLite has moved a row to another page as the table grew, a piece of it can stay
-// behind in the free space of the old page (its `rebuildPage` does not clear it), until other rows come there, or
-// the file is compacted.
+// Deleted rows are overwritten (`secure_delete`), and the write-ahead log is emptied after the last commit. One thing is
+// out of reach: where SQLite moved a row to another page as the table grew, a piece of it can remain in the free space of
+// the old page (its `rebuildPage` does not clear it), until other rows overwrite it or the file is compacted.
 
 export interface ErasureHooks {
-  /** Is told that nobody is to see something any more; the transaction may still be undone. */
+  /** Called when something has been hidden; the transaction may still be rolled back. */
   readonly onHide: () => void;
-  /** Is told that nothing is left of something but in the write-ahead log; the transaction may still be undone. */
+  /** Called when the last rows of something are deleted, except from the log; the transaction may still be rolled back. */
   readonly onGone: () => void;
 }
 
@@ -64,7 +62,7 @@ export function erasureWrites(
     eq(erasing.accountId, sql.placeholder('accountId')),
     eq(erasing.conversationId, sql.placeholder('conversationId')),
   );
-  const note = db
+  const begin = db
     .insert(erasing)
     .values({
       accountId: sql.placeholder('accountId'),
@@ -74,9 +72,9 @@ export function erasureWrites(
     })
     .prepare();
   const find = db.select().from(erasing).where(ofPlace).prepare();
-  const move = db.update(erasing).set(bindings('eventSequence')).where(ofPlace).prepare();
-  const strike = db.delete(erasing).where(ofPlace).prepare();
-  const takeSome = prepareSteps(db);
+  const advance = db.update(erasing).set(bindings('eventSequence')).where(ofPlace).prepare();
+  const finish = db.delete(erasing).where(ofPlace).prepare();
+  const eraseSome = prepareSteps(db);
   const none = { active: 0, pending: 0, closed: 0 };
   return {
     erase: (accountId, { id, status }) => {
@@ -86,26 +84,26 @@ export function erasureWrites(
       discount.run({ ...none, accountId, [status]: 1, leads: countLeads.get({ accountId, id })?.leads ?? 0 });
       countErasure();
       onHide();
-      if (takeSome(place)) {
+      if (eraseSome(place)) {
         remove.run(place);
         onGone();
       } else {
         hide.run(place);
-        note.run(place);
+        begin.run(place);
       }
     },
     eraseMore: (accountId, conversationId) => {
       const place: Place | undefined = find.get({ accountId, conversationId });
       if (place === undefined) return true;
-      const isGone = takeSome(place);
-      if (isGone) {
-        strike.run(place);
+      const isDone = eraseSome(place);
+      if (isDone) {
+        finish.run(place);
         remove.run(place);
         onGone();
       } else {
-        move.run(place);
+        advance.run(place);
       }
-      return isGone;
+      return isDone;
     },
   };
 }

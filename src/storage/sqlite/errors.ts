@@ -9,8 +9,8 @@ export function isBusy(error: unknown): boolean {
   );
 }
 
-/** Result codes of a machine in trouble: nothing is wrong with the request, and a later one may pass. */
-const passing = [
+/** Result codes that may be temporary: nothing is wrong with the request, and a later one may succeed. */
+const temporary = [
   'SQLITE_BUSY',
   'SQLITE_LOCKED',
   'SQLITE_FULL',
@@ -21,9 +21,9 @@ const passing = [
   'SQLITE_PROTOCOL',
 ];
 
-/** What SQLite throws, in the domain's words: UNAVAILABLE for what may pass, anything else as it is. */
+/** Maps what SQLite throws to the domain: UNAVAILABLE for what may be temporary, anything else as it is. */
 export function asDomainError(error: unknown): unknown {
-  if (error instanceof Database.SqliteError && passing.some((code) => error.code.startsWith(code))) {
+  if (error instanceof Database.SqliteError && temporary.some((code) => error.code.startsWith(code))) {
     return unavailable('The storage cannot be written or read at the moment.', error);
   }
   return error;

@@ -8,7 +8,7 @@ import { accounts, accountTotals, events } from './tables.ts';
 
 type Row = typeof events.$inferSelect;
 
-/** What is read of an event, by whoever reads one. */
+/** The columns for every read of an event, without its data if its conversation is being erased. */
 export const eventColumns = {
   ...getTableColumns(events),
   data: sql<string>`CASE WHEN ${isBeingErased('events')} THEN ${erasedJson} ELSE ${events.data} END`,
@@ -36,11 +36,11 @@ function prepareAfter(db: Queries, { types, conversationId }: EventFilter) {
         ofAccount,
         gt(events.sequence, sql.placeholder('from')),
         lte(events.sequence, sql.placeholder('to')),
-        // SQLite takes a range of sequences for narrow, and would walk the whole log.
+        // Otherwise SQLite expects a range of sequences to be narrow, and would walk the whole log.
         conversationId === undefined
           ? undefined
           : sql`unlikely(${eq(events.conversationId, sql.placeholder('conversationId'))})`,
-        // The unary plus keeps SQLite from any index but that of the sequence.
+        // The unary plus keeps SQLite from using any index but the one by sequence.
         types === undefined ? undefined : sql`+${events.type} IN ${listed('types')}`,
       ),
     )
@@ -78,7 +78,7 @@ export function eventReads(db: Queries): EventReads {
   });
   return {
     epoch: () => {
-      known ??= epoch(); // it changes only while nobody has the database open
+      known ??= epoch(); // it only changes while nobody has the database open
       if (known === undefined) throw new Error('The database has no epoch');
       return known;
     },
@@ -91,7 +91,7 @@ export function eventReads(db: Queries): EventReads {
       return accountIds.map((accountId) => rows.get(accountId) ?? 0);
     },
     after: (accountId, sequence, { filter, limit, span }) => {
-      // The end is read first: what is appended in between is for the next look.
+      // The end is read first: what is appended in between is left to the next read.
       const to = Math.min(lastOf(accountId), sequence + span);
       const shape = `${filter.types === undefined} ${filter.conversationId === undefined}`;
       const statement = afters.get(shape) ?? prepareAfter(db, filter);
@@ -106,14 +106,14 @@ export function eventReads(db: Queries): EventReads {
           types: jsonList(filter.types ?? []),
         })
         .map(toEvent);
-      // A full page ends at its last event; else everything up to the end was looked at.
+      // A full page ends at its last event; otherwise everything up to the end was scanned.
       const scannedTo = found.length === limit ? found.at(-1)?.sequence : Math.max(sequence, to);
       return { events: found, scannedTo: scannedTo ?? sequence };
     },
   };
 }
 
-/** @param onAppend is told whose log has grown; the transaction may still be undone */
+/** @param onAppend called with the account whose log has grown; the transaction may still be rolled back */
 export function eventWrites(db: Queries, onAppend: (accountId: string) => void): EventWrites {
   const advance = db
     .update(accountTotals)
@@ -164,16 +164,16 @@ export function eventWrites(db: Queries, onAppend: (accountId: string) => void):
     .delete(events)
     .where(and(ofAccount, lte(events.sequence, sql.placeholder('sequence'))))
     .prepare();
-  /** Only from the front: a log must not get a hole where a clock went back. */
+  /** Removes from the front only: where the clock went back, removing by time would leave a gap in the log. */
   const removeFront = (accountId: string, before: number, limit: number): number => {
     const rows = oldest.all({ accountId, limit });
     const young = rows.findIndex(({ timestamp }) => timestamp >= before);
     const last = rows[(young === -1 ? rows.length : young) - 1];
     return last === undefined ? 0 : removeUpTo.run({ accountId, sequence: last.sequence }).changes;
   };
-  /** Who had an old front last: what it has is removed in many steps, and those before it had nothing. */
+  /** The account found last: its events take many steps to remove, and the accounts before it had nothing to remove. */
   let from = '';
-  /** Asks one account after the other for its front, all of them if need be. */
+  /** Finds an account whose first event is old, checking one account after another, all of them if need be. */
   const findOldFront = (before: number): string | undefined => {
     const behind = accountWithOldFront.get({ from, before });
     const found = behind === undefined && from !== '' ? accountWithOldFront.get({ from: '', before }) : behind;
@@ -204,7 +204,7 @@ export function eventWrites(db: Queries, onAppend: (accountId: string) => void):
         if (found === undefined) break;
         let count = removeFront(found.accountId, before, limit - removed);
         if (count === 0) {
-          // The oldest of all lies behind a young one, with any number of others that nobody is to walk over.
+          // The oldest event lies behind a younger one, as may any number of others, which are not to be walked over.
           const accountId = findOldFront(before);
           if (accountId === undefined) break;
           count = removeFront(accountId, before, limit - removed);

@@ -15,15 +15,15 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 
-/** Something about files that keeps a backup or a restoration from being made, in a sentence for the operator. */
+/** A problem with files that prevents a backup or a restoration. The message is a sentence for the operator. */
 export class FileFault extends Error {
   override readonly name = 'FileFault';
 }
 
-/** What SQLite puts beside a database while it is in use. */
+/** Suffixes of the files that SQLite puts beside a database while it is in use. */
 export const sideFiles = ['-wal', '-shm', '-journal'] as const;
 
-/** A name beside a path that nobody else has, for what is not finished. */
+/** A unique name beside a path, for a file that is not finished. */
 export function unfinishedName(path: string): string {
   return `${path}.unfinished-${randomBytes(6).toString('hex')}`;
 }
@@ -33,8 +33,8 @@ export function removeWithSideFiles(path: string): void {
 }
 
 /**
- * Makes sure that a database can be written, with what SQLite puts beside it; its folder is made if need be. SQLite
- * itself would open it for reading only, and say so at the first write.
+ * Makes sure that a database and the files beside it can be written, and creates its folder if need be. SQLite itself
+ * would open the database read-only, and fail at the first write.
  * @throws FileFault
  */
 export function requireWritable(path: string): void {
@@ -44,7 +44,7 @@ export function requireWritable(path: string): void {
   for (const suffix of ['', ...sideFiles]) requireAccess(path + suffix);
 }
 
-/** @throws FileFault when there is something of that name that cannot be written */
+/** @throws FileFault when something of that name exists and cannot be written */
 export function requireAccess(path: string): void {
   try {
     accessSync(path, constants.W_OK);
@@ -55,15 +55,15 @@ export function requireAccess(path: string): void {
   }
 }
 
-/** A folder if it is there, else the first above it that is. */
+/** The folder itself if it exists, else its nearest ancestor that does. */
 function nearest(folder: string): string {
   return existsSync(folder) || folder === dirname(folder) ? folder : nearest(dirname(folder));
 }
 
 const reasons: Readonly<Record<string, string>> = {
   EROFS: 'its file system is read-only',
-  EACCES: 'this user may not',
-  EPERM: 'this user may not',
+  EACCES: 'permission denied',
+  EPERM: 'operation not permitted',
 };
 
 /** Whether two paths lead to the same file. */
@@ -73,15 +73,15 @@ export function isSameFile(path: string, other: string): boolean {
 }
 
 /**
- * Gives a file to the owner of another, who may be somebody else than the superuser that runs the program; as SQLite
- * does with its files beside a database.
+ * Gives a file the owner of another, if the program runs as the superuser. SQLite does the same with the files that it
+ * puts beside a database.
  */
 export function giveToOwnerOf(other: string, path: string): void {
   const { uid, gid } = statSync(other);
   if (process.getuid?.() === 0) chownSync(path, uid, gid);
 }
 
-/** Returns when the content of a file, or the names in a folder, are on the disk. */
+/** Flushes the content of a file, or the names in a folder, to the disk. */
 export function sync(path: string): void {
   const file = openSync(path, 'r');
   try {
@@ -92,12 +92,12 @@ export function sync(path: string): void {
 }
 
 /**
- * Gives a finished file its name, which was free until then, and makes that last.
- * @throws FileFault when there is something of that name
+ * Gives a finished file its final name, durably.
+ * @throws FileFault when something of that name exists
  */
 export function publish(finished: string, name: string): void {
   try {
-    linkSync(finished, name); // unlike a renaming, it never replaces what somebody else has just put there
+    linkSync(finished, name); // unlike a rename, it never replaces what another process has just put there
     rmSync(finished);
   } catch (error) {
     if (existsSync(name)) throw new FileFault(`${name} exists already.`);
@@ -107,13 +107,13 @@ export function publish(finished: string, name: string): void {
   sync(dirname(name));
 }
 
-/** Puts a finished file in the place of another, and makes that last. Whoever opens the name finds one of the two. */
+/** Replaces a file by a finished one, atomically and durably. */
 export function replace(finished: string, name: string): void {
   renameSync(finished, name);
   sync(dirname(name));
 }
 
-/** Gives a file a second name, from where it can be had when its first one is given to another. */
+/** Gives a file a second name, under which it stays when another file gets the first one. */
 export function keepAs(path: string, other: string): void {
   try {
     linkSync(path, other);
@@ -123,7 +123,7 @@ export function keepAs(path: string, other: string): void {
   }
 }
 
-/** Some file systems know no second names for a file. */
+/** Whether linking failed because the file system has no hard links, or allows no more of them. */
 function hasNoLinks(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return code === 'EPERM' || code === 'ENOTSUP' || code === 'EOPNOTSUPP' || code === 'ENOSYS' || code === 'EMLINK';

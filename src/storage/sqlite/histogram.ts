@@ -1,12 +1,12 @@
 import { bucketLimit } from '../../domain/durations.ts';
 
-// A histogram as it is stored: for each bucket that is not empty, by ascending bucket, six bytes, big-endian:
-// two of the bucket, four of its count. It is small because few buckets are used, and one row holds it, where a
-// row for each bucket would have a report of a month read a million.
+// The stored form of a histogram: six bytes, big-endian, for each bucket that is not empty, in ascending order: two for
+// the bucket and four for its count. It is small because few buckets are used. It fits one row: with a row per bucket, a
+// report of a month would read a million.
 
 const entryBytes = 6;
 
-/** The histogram with one more in a bucket. */
+/** Returns the histogram with the count of one bucket increased by 1. */
 export function withOneMore(histogram: Buffer | undefined, bucket: number): Buffer {
   const previous = histogram ?? Buffer.alloc(0);
   let at = 0;
@@ -22,7 +22,7 @@ export function withOneMore(histogram: Buffer | undefined, bucket: number): Buff
   return Buffer.concat([previous.subarray(0, at), entry, previous.subarray(at)]);
 }
 
-/** @param buckets ascending, each before its count */
+/** @param buckets pairs of a bucket and its count, ascending */
 export function encodeHistogram(buckets: readonly number[]): Buffer {
   const histogram = Buffer.allocUnsafe((buckets.length / 2) * entryBytes);
   let end = 0;
@@ -45,7 +45,7 @@ export class HistogramSum {
     }
   }
 
-  /** @param buckets each before its count */
+  /** @param buckets pairs of a bucket and its count */
   addBuckets(buckets: readonly number[]): void {
     for (let at = 0; at < buckets.length; at += 2) this.#add(buckets[at] as number, buckets[at + 1] as number);
   }
@@ -56,7 +56,7 @@ export class HistogramSum {
     if (bucket > this.#highest) this.#highest = bucket;
   }
 
-  /** The sum as the domain has it: buckets, each before its count. The next sum begins at nothing. */
+  /** Returns the sum as the domain's pairs of a bucket and its count, and starts again from nothing. */
   take(): number[] {
     const taken: number[] = [];
     for (let bucket = this.#lowest; bucket <= this.#highest; bucket++) {

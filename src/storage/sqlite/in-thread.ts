@@ -7,9 +7,9 @@ import type { MigrationReport } from './open.ts';
 const program = threadModule('storage/sqlite/long-works');
 
 /**
- * Does one of the long works in a thread of its own.
- * @param onBytes told how large a copy will be at most
- * @throws FileFault for what the operator can put right
+ * Performs one of the long tasks in a thread.
+ * @param onBytes called with the size that a copy will have at most
+ * @throws FileFault for what the operator can fix
  */
 export function inThread(
   task: Task,
@@ -24,6 +24,6 @@ export function inThread(
       else resolve(message.result);
     });
     worker.once('error', reject);
-    worker.once('exit', () => reject(new Error('The thread ended without a result'))); // after all that it has said
+    worker.once('exit', () => reject(new Error('The thread ended without a result'))); // comes after all of its messages
   });
 }

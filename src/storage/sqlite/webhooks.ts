@@ -23,7 +23,7 @@ export function toWebhook(row: Row): StoredWebhook {
   };
 }
 
-// A condition of a partial index has to be in the statement word for word.
+// The condition of a partial index has to appear word for word in a statement that is to use it.
 const ofAccount = and(eq(webhooks.accountId, sql.placeholder('accountId')), sql`${webhooks.removed} = 0`);
 
 export function webhookReads(db: Queries): WebhookReads {
@@ -64,7 +64,7 @@ export function webhookReads(db: Queries): WebhookReads {
   };
 }
 
-/** The columns that change after creation, as they are bound. */
+/** The values of the columns that can change after creation. */
 function changing(webhook: StoredWebhook) {
   return {
     url: webhook.url,
@@ -89,7 +89,7 @@ const bound = bindings(
   'updatedAt',
 );
 
-/** @param onDue is told whose deliveries may be due now; the transaction may still be undone */
+/** @param onDue called with a webhook that may have a delivery due; the transaction may still be rolled back */
 export function webhookWrites(db: Queries, onDue: (webhookId: string) => void): WebhookWrites {
   const insert = db
     .insert(webhooks)

@@ -16,7 +16,7 @@ import { accountTotals, conversations, erasing, leads } from './tables.ts';
 export interface ErasureHooks {
   /** Called when something has been hidden; the transaction may still be rolled back. */
   readonly onHide: () => void;
-  /** Called when the last rows of something are deleted, except from the log; the transaction may still be rolled back. */
+  /** Called when only the write-ahead log may still hold copies of something; the transaction may still be rolled back. */
   readonly onGone: () => void;
 }
 
@@ -62,7 +62,7 @@ export function erasureWrites(
     eq(erasing.accountId, sql.placeholder('accountId')),
     eq(erasing.conversationId, sql.placeholder('conversationId')),
   );
-  const begin = db
+  const record = db
     .insert(erasing)
     .values({
       accountId: sql.placeholder('accountId'),
@@ -89,7 +89,7 @@ export function erasureWrites(
         onGone();
       } else {
         hide.run(place);
-        begin.run(place);
+        record.run(place);
       }
     },
     eraseMore: (accountId, conversationId) => {

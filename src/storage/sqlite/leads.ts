@@ -72,7 +72,7 @@ export function leadReads(db: Queries): LeadReads {
   };
 }
 
-/** A lead as its row is bound. */
+/** The values of a lead's row. */
 export function leadValues(accountId: string, lead: Lead) {
   return { ...lead, accountId, metadata: JSON.stringify(lead.metadata), createdAt: toMs(lead.createdAt) };
 }

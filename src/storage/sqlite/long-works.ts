@@ -4,39 +4,39 @@ import { FileFault } from './files.ts';
 import { type Connection, type MigrationReport, migrate, stateOf } from './open.ts';
 import { withOpenLock } from './open-lock.ts';
 
-// A thread for what keeps SQLite busy for as long as a database is large: the program can meanwhile tell how far it is,
-// and be interrupted.
+// A thread for tasks that keep SQLite busy for a time that grows with the database. The program can meanwhile report
+// progress and be interrupted.
 
-/** What to do, and with which files. */
+/** A task and its files. */
 export type Task =
   | { readonly work: 'copy'; readonly from: string; readonly to: string }
   | { readonly work: 'check'; readonly path: string }
   | { readonly work: 'prepare'; readonly path: string; readonly backup: string };
 
-/** What is said of it: how large something will be at most, and in the end what came of it. */
+/** What the thread reports: the size that a copy will have at most, and in the end the outcome of the task. */
 export type Message =
   | { readonly bytes: number }
   | { readonly result: MigrationReport | undefined }
   | { readonly fault: string }
   | { readonly failure: { readonly message: string; readonly code: string | undefined } };
 
-/** How long to wait for others: waiting keeps nobody from anything here. */
+/** How long to wait for locks: blocking harms nobody in this thread. */
 const timeoutMs = 5_000;
 
-/** Copies a database as it is at one moment, whatever is written meanwhile. */
+/** Copies a snapshot of a database, whatever is written meanwhile. */
 function copy(from: string, to: string): undefined {
   const source = withOpenLock(from, timeoutMs, () => openInUse(from));
   try {
     const numberOf = (name: string): number => source.pragma(name, { simple: true }) as number;
-    say({ bytes: (numberOf('page_count') - numberOf('freelist_count')) * numberOf('page_size') });
-    // Every row is written anew, so that nothing of what was erased before comes along.
+    report({ bytes: (numberOf('page_count') - numberOf('freelist_count')) * numberOf('page_size') });
+    // Every row is rewritten, so that no remnants of erased rows are copied.
     naming(from, () => source.prepare('VACUUM INTO ?').run(to));
   } finally {
     source.close();
   }
 }
 
-/** Opens a database that others may have open, or may open from now on. It is not held back from writing, which would keep it from tidying up after a crash. */
+/** Opens a database that others may be using. Not read-only, because SQLite may have to recover it after a crash. */
 function openInUse(path: string): Connection {
   const connection = new Database(path, { fileMustExist: true, timeout: timeoutMs });
   try {
@@ -58,9 +58,9 @@ function check(path: string): undefined {
 }
 
 /**
- * Makes the copy of a backup into what can take the place of a database: checked, brought up to date, and with a new
- * name for its log, so that the cursors of another are not taken for its own.
- * @param backup what the operator knows it as
+ * Turns the copy of a backup into a database that can replace another one: checks it, migrates it, and gives its event
+ * log a new epoch, so that cursors of the other one are refused.
+ * @param backup the name by which the operator knows it
  */
 function prepare(path: string, backup: string): MigrationReport {
   const connection = new Database(path, { fileMustExist: true, timeout: timeoutMs });
@@ -71,11 +71,11 @@ function prepare(path: string, backup: string): MigrationReport {
       throw new FileFault(`${backup} was made by a newer version of this program: restore it with that one.`);
     }
     requireSound(connection, backup);
-    connection.pragma('journal_mode = DELETE'); // all of it in one file, whatever made the backup
+    connection.pragma('journal_mode = DELETE'); // everything in one file, whatever made the backup
     connection.pragma('foreign_keys = ON');
-    const report = migrate(connection);
+    const migrations = migrate(connection);
     connection.prepare(`UPDATE meta SET value = lower(hex(randomblob(8))) WHERE name = 'epoch'`).run();
-    return report;
+    return migrations;
   } finally {
     connection.close();
   }
@@ -91,7 +91,7 @@ function requireOurs(connection: Connection, name: string): void {
   if (tables !== 3) throw new FileFault(`${name} is no database of this program.`);
 }
 
-/** Says which file it is that SQLite finds damaged. */
+/** Adds the name of the file to SQLite's errors about damage. */
 function naming<T>(name: string, work: () => T): T {
   try {
     return work();
@@ -132,14 +132,14 @@ function perform(task: Task): MigrationReport | undefined {
   }
 }
 
-function say(message: Message): void {
+function report(message: Message): void {
   parentPort?.postMessage(message);
 }
 
 try {
-  say({ result: perform(workerData as Task) });
+  report({ result: perform(workerData as Task) });
 } catch (error) {
-  // An error loses its class and its code on the way.
+  // An error loses its class and its code when it is sent to another thread.
   const code = error instanceof Error && 'code' in error ? String(error.code) : undefined;
-  say(error instanceof FileFault ? { fault: error.message } : { failure: { message: messageOf(error), code } });
+  report(error instanceof FileFault ? { fault: error.message } : { failure: { message: messageOf(error), code } });
 }

@@ -32,8 +32,8 @@ export function allMessages(db: Queries): (conversation: { key: number; id: stri
 }
 
 export function messageReads(db: Queries) {
-  // CROSS JOIN has SQLite begin with the messages asked for. It would rather begin with the account's
-  // conversations, all of them.
+  // CROSS JOIN makes SQLite begin with the requested messages. Left to itself, it would begin with all the account's
+  // conversations.
   const findMany = db
     .select()
     .from(messages)
@@ -46,7 +46,7 @@ export function messageReads(db: Queries) {
       ),
     )
     .prepare();
-  // One statement for any number of ranges. CROSS JOIN keeps the order in which they are given.
+  // One statement for any number of ranges. CROSS JOIN keeps them in the given order.
   const ranges = db
     .select({ index: sql<number>`range.key`, message: messages })
     .from(sql`json_each(${sql.placeholder('ranges')}) AS range`)
@@ -75,7 +75,7 @@ export function messageReads(db: Queries) {
   } satisfies MessageReads;
 }
 
-/** A message as its row is bound, but for the key of its conversation. */
+/** The values of a message's row, without the key of its conversation. */
 export function messageValues(message: Message) {
   return {
     sequence: message.sequence,

@@ -7,23 +7,23 @@ import { migrationsFolder } from '../../layout.ts';
 export type Connection = Database.Database;
 
 export interface ConnectionOptions {
-  /** Is shown every statement before it runs, its bound values filled in. For tests and diagnosis: it costs time. */
+  /** Called with every statement before it runs, with its bound values filled in. For tests and diagnosis: it is slow. */
   readonly onStatement?: ((sql: string) => void) | undefined;
 }
 
-/** The driver's type knows only loggers, which take anything. */
+/** The driver declares a logger that takes anything. */
 type Verbose = Database.Options['verbose'];
 
-/** How long to wait for other processes while opening, when there is nobody yet whom waiting could block. */
+/** How long to wait for other processes while opening. Nothing is being served yet, so blocking is harmless. */
 export const openTimeoutMs = 5_000;
-/** Pages kept in memory by each connection, in KiB. */
+/** Page cache of each connection, in KiB. */
 const cacheKiB = 4 * 1024;
 
 /**
  * The connection that writes. `synchronous=FULL`: a commit is on the disk when it returns.
  *
- * The busy timeout is 0 because SQLite would wait by blocking the whole event loop; the writer waits
- * by a timer instead.
+ * Once it is in use its busy timeout is 0, see `stopBlocking`: SQLite would wait by blocking the whole event loop, so
+ * the writer waits by a timer instead.
  */
 export function openWriter(path: string, { onStatement }: ConnectionOptions = {}): Connection {
   mkdirSync(dirname(path), { recursive: true });
@@ -31,18 +31,18 @@ export function openWriter(path: string, { onStatement }: ConnectionOptions = {}
   connection.pragma('journal_mode = WAL');
   connection.pragma('synchronous = FULL');
   connection.pragma('foreign_keys = ON');
-  connection.pragma('secure_delete = ON'); // what is erased is overwritten, not only let go of
+  connection.pragma('secure_delete = ON'); // deleted rows are overwritten, not only released
   connection.pragma(`cache_size = -${cacheKiB}`);
   connection.pragma('temp_store = MEMORY');
   return connection;
 }
 
-/** From here on the connection never waits inside SQLite. */
+/** From here on the connection never waits inside SQLite, but fails at once when the database is locked. */
 export function stopBlocking(connection: Connection): void {
   connection.pragma('busy_timeout = 0');
 }
 
-/** A connection of its own for reading: on the writer's, readers would see what is not committed. */
+/** A separate connection for reading: on the writer's, readers would see what is not committed. */
 export function openReader(path: string, { onStatement }: ConnectionOptions = {}): Connection {
   const connection = new Database(path, {
     readonly: true,
@@ -70,14 +70,14 @@ export interface MigrationReport {
   readonly total: number;
 }
 
-/** How far a database is migrated, and how far this program goes: when these migrations were made, in epoch milliseconds. */
+/** The newest migration of a database and the newest that this program has, by when they were made in epoch milliseconds. */
 export function stateOf(connection: Connection): { done: number; newest: number } {
   const done = connection.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() as number | null;
   return { done: done ?? 0, newest: migrations.at(-1)?.folderMillis ?? 0 };
 }
 
 /**
- * Brings the tables up to date, in one transaction that other processes wait for.
+ * Applies the missing migrations in one transaction. Other processes wait for it.
  * @throws Error when the file was migrated by a newer version of the program
  */
 export function migrate(connection: Connection): MigrationReport {

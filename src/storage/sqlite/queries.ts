@@ -28,7 +28,7 @@ export function bindings<Name extends string>(...names: readonly Name[]): Record
   return Object.fromEntries(names.map((name) => [name, sql`${sql.placeholder(name)}`])) as Record<Name, SQL>;
 }
 
-/** The columns of a table as expressions, to select from a FROM in which drizzle does not see the table. */
+/** The columns of a table as expressions, for a FROM that is raw SQL, in which drizzle does not recognise the table. */
 export function columnsOf<T extends Table>(table: T) {
   const columns = Object.entries(getTableColumns(table)).map(([name, column]) => [
     name,
@@ -38,12 +38,12 @@ export function columnsOf<T extends Table>(table: T) {
 }
 
 /**
- * Whether the conversation that a row tells of is being erased: then nothing of the row is to be seen.
- * @param table its name, with which the columns have to be told apart from those of the inner query
+ * Whether the conversation that a row belongs to is being erased: then the row must not be shown any more.
+ * @param table the row's table, by whose name its columns differ from those of the inner query
  */
 export function isBeingErased(table: 'events' | 'leads' | 'kept_results'): SQL<boolean> {
   const row = sql.identifier(table);
-  // Most of the time nothing is, which SQLite finds out once and not for every row.
+  // Most of the time none is: the first EXISTS finds that out once, instead of once per row.
   return sql`(EXISTS (SELECT 1 FROM erasing) AND EXISTS (SELECT 1 FROM erasing
     WHERE erasing.account_id = ${row}.account_id AND erasing.conversation_id = ${row}.conversation_id))`;
 }

@@ -24,35 +24,35 @@ import { takeOpenLock } from './open-lock.ts';
 
 export interface RestoreOptions {
   readonly clock: Clock;
-  /** Whether to go on when the present database cannot be read, and so cannot say whether it is in use. */
+  /** Whether to go on when the present database cannot be read, and so it is unknown whether it is in use. */
   readonly force?: boolean;
-  /** Told which part it is at. */
+  /** Called at the start of each step. */
   readonly onProgress?: (part: 'copying' | 'checking') => void;
-  /** Told of the name that the copy has until it is finished: to be removed if the program has to end before. */
+  /** Called with the temporary name of the copy, which is to be removed if the program is interrupted. */
   readonly onUnfinished?: (path: string) => void;
 }
 
 export interface Restored {
-  /** Where the database is now that was there before; null when there was none. */
+  /** Where the previous database is now; null when there was none. */
   readonly previous: string | null;
-  /** Whether what must not be forgotten was taken over from it: spent requests, and revoked keys. */
+  /** Whether spent requests and revocations of keys were taken over from it. */
   readonly carriedOver: boolean;
   readonly migrations: MigrationReport;
 }
 
-/** How long to wait for those who are just opening the database. */
-const patienceMs = 5_000;
+/** How long to wait for processes that are just opening the database. */
+const openLockTimeoutMs = 5_000;
 
 /**
- * Puts a backup in the place of a database, which nobody may have open. Until that last step, which happens at once,
- * the database stays as it is; then it is moved aside. The backup itself is only read.
+ * Replaces a database, which nobody may have open, by a backup. Until the last step, which waits for nothing, the database
+ * stays as it is; then it is moved aside. The backup itself is only read.
  * @throws FileFault
  */
 export async function restore(databasePath: string, backup: string, options: RestoreOptions): Promise<Restored> {
   const { clock, force = false, onProgress = () => {}, onUnfinished = () => {} } = options;
   requireBackup(databasePath, backup);
   requireWritable(databasePath);
-  const openLock = takeOpenLock(databasePath, patienceMs);
+  const openLock = takeOpenLock(databasePath, openLockTimeoutMs);
   const copy = unfinishedName(databasePath);
   let present: Present | undefined;
   try {
@@ -78,9 +78,9 @@ export async function restore(databasePath: string, backup: string, options: Res
 }
 
 function requireBackup(databasePath: string, backup: string): void {
-  const there = statSync(backup, { throwIfNoEntry: false });
-  if (there === undefined) throw new FileFault(`There is no file ${backup}.`);
-  if (!there.isFile()) throw new FileFault(`${backup} is no file.`);
+  const stats = statSync(backup, { throwIfNoEntry: false });
+  if (stats === undefined) throw new FileFault(`There is no file ${backup}.`);
+  if (!stats.isFile()) throw new FileFault(`${backup} is no file.`);
   if (isSameFile(databasePath, backup)) throw new FileFault(`${backup} is the database itself.`);
   const log = statSync(`${backup}-wal`, { throwIfNoEntry: false });
   if (log !== undefined && log.size > 0) {
@@ -88,24 +88,24 @@ function requireBackup(databasePath: string, backup: string): void {
   }
 }
 
-/** The database that is there. */
+/** The database that is to be replaced. */
 interface Present {
-  /** Holds its lock; undefined when it cannot be read. */
+  /** Holds the lock of the database; undefined when that cannot be read. */
   readonly connection: Connection | undefined;
 }
 
 /**
- * Takes the lock that nobody gets while somebody has the database open: every connection to a database with a
- * write-ahead log holds a share of it, whether it does anything or not, until it is closed or its process ends.
+ * Takes the exclusive lock, which nobody gets while the database is open anywhere: every connection to a database with a
+ * write-ahead log holds a shared lock, even when idle, until it is closed or its process ends.
  * @throws FileFault
  */
 function holdPresent(path: string, force: boolean): Present | undefined {
   if (!existsSync(path)) return undefined;
-  // SQLite would tidy up what it takes for the log of an empty database.
+  // SQLite would delete a log beside it, taking it for that of an empty database.
   if (!beginsAsDatabase(path)) return unreadable(path, 'it is no database', force);
   const connection = new Database(path, { fileMustExist: true, timeout: 0 });
   try {
-    connection.pragma('locking_mode = EXCLUSIVE'); // what is locked from here on stays so
+    connection.pragma('locking_mode = EXCLUSIVE'); // locks taken from here on are kept
     connection.exec('BEGIN EXCLUSIVE; SELECT count(*) FROM sqlite_schema; COMMIT');
     return { connection };
   } catch (error) {
@@ -115,7 +115,7 @@ function holdPresent(path: string, force: boolean): Present | undefined {
   }
 }
 
-/** A database that can say nothing of who uses it. */
+/** @throws FileFault unless `force` is given, because it is unknown whether the database is in use */
 function unreadable(path: string, reason: string, force: boolean): Present {
   if (force) return { connection: undefined };
   throw new FileFault(
@@ -142,11 +142,11 @@ interface Swap {
   readonly present: Present | undefined;
 }
 
-/** Nothing here waits: an interruption comes before it or after it. */
+/** Moves the previous database aside and the copy into its place. All synchronous: a signal is handled before or after it. */
 function swap(path: string, { copy, previous, present }: Swap): void {
-  const isWhole = present?.connection !== undefined && foldLog(present.connection);
+  const isWhole = present?.connection !== undefined && leaveWalMode(present.connection);
   if (present !== undefined) keepAs(path, previous);
-  // A log that is left here would be taken for that of the new database.
+  // A log that is left behind would be taken for that of the new database.
   for (const suffix of sideFiles) {
     if (isWhole || suffix === '-shm') rmSync(path + suffix, { force: true });
     else if (existsSync(path + suffix)) renameSync(path + suffix, previous + suffix);
@@ -155,8 +155,8 @@ function swap(path: string, { copy, previous, present }: Swap): void {
   else replace(copy, path);
 }
 
-/** Brings a database, whose lock is held, into its one file. @returns whether that went well */
-function foldLog(connection: Connection): boolean {
+/** Checkpoints a database whose lock is held and removes its log, so that it is one file. @returns whether that succeeded */
+function leaveWalMode(connection: Connection): boolean {
   try {
     return connection.pragma('journal_mode = DELETE', { simple: true }) === 'delete';
   } catch {
@@ -164,7 +164,7 @@ function foldLog(connection: Connection): boolean {
   }
 }
 
-/** A time in a form that can be part of a name. */
+/** A time as part of a file name. */
 function fileTimestamp(epochMs: number): string {
   return new Date(epochMs).toISOString().replace(/[-:.]/g, '');
 }

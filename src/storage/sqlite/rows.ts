@@ -1,7 +1,7 @@
 import type { Slice } from '../../domain/paging.ts';
 import { type Timestamp, timestamp } from '../../domain/time.ts';
 
-// Between rows, where a time is epoch milliseconds, and the domain, where it is RFC 3339.
+// Conversions between rows and the domain. A time is epoch milliseconds in rows, and RFC 3339 in the domain.
 
 export function toTimestamp<T extends number | null>(epochMs: T): T extends number ? Timestamp : Timestamp | null {
   return (epochMs === null ? null : timestamp(epochMs)) as T extends number ? Timestamp : Timestamp | null;
@@ -11,13 +11,13 @@ export function toMs<T extends Timestamp | null>(time: T): T extends Timestamp ?
   return (time === null ? null : Date.parse(time)) as T extends Timestamp ? number : number | null;
 }
 
-/** A page from rows of which one more than the limit was asked for. */
+/** A page from rows that were read with one more than its limit. */
 export function sliceOf<Row, T>(rows: readonly Row[], limit: number, map: (row: Row) => T): Slice<T> {
   const hasMore = rows.length > limit;
   return { items: (hasMore ? rows.slice(0, limit) : rows).map(map), hasMore };
 }
 
-/** What was found of the things asked for by id, in the order of the ids; undefined where there is none. */
+/** Puts what was found into the order of the requested ids; undefined where nothing was found. */
 export function alignToIds<T extends { readonly id: string }>(
   ids: readonly string[],
   found: readonly T[],

@@ -2,16 +2,15 @@ import { unavailable } from './errors.ts';
 import { type Connection, stateOf } from './open.ts';
 
 /**
- * Makes what refuses to go on with a file once a newer version of the program has migrated it, as in a rolling
- * upgrade: what an older one writes lacks what the newer one counts on.
+ * Guards a file against use after a newer version of the program has migrated it, as in a rolling upgrade: what an older
+ * version writes lacks what the newer one relies on.
  *
- * Every migration changes the schema, so as long as the schema's version is the same there is nothing to look at.
- * To be called within a transaction, so that no migration can come in between.
- * @returns throws UNAVAILABLE
+ * Every migration changes the schema, so nothing has to be checked while SQLite's schema version stays the same.
+ * @returns a check that throws UNAVAILABLE, to be called within a transaction so that no migration can come in between
  */
 export function refuseSuperseded(connection: Connection): () => void {
   const schemaVersion = connection.prepare<[], number>('PRAGMA schema_version').pluck();
-  // What there was at the opening says nothing: a newer version can have come between that and the first transaction.
+  // Not read here: a newer version could migrate the file between now and the first transaction.
   let known: number | undefined;
   return () => {
     const version = schemaVersion.get();

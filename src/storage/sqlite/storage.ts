@@ -40,19 +40,19 @@ export interface SqliteStorage extends Storage {
 }
 
 export interface SqliteOptions extends WriterOptions, ConnectionOptions {
-  /** Told when the thread that folds the log into the file has failed: those who commit do it from then on. */
+  /** Called when the thread that checkpoints the write-ahead log has failed: commits do it from then on. */
   readonly onThreadFailure?: ((error: unknown) => void) | undefined;
 }
 
 /**
- * Opens the storage in a SQLite file, making it and bringing its tables up to date if need be.
+ * Opens the storage in a SQLite file. Creates the file and migrates it if need be.
  * @throws Error when the file was migrated by a newer version of the program
  */
 export function openSqliteStorage(path: string, options: SqliteOptions = {}): SqliteStorage {
   const { busyTimeoutMs = 5_000 } = options;
   const { writing, reading, migrations } = openConnections(path, options);
   const watch = new CommitWatch(writing, reading);
-  watch.cleanLog(); // a process that was killed right after erasing something could not do it any more
+  watch.cleanLog(); // in case a process was killed right after erasing something
   const commits = new Commits(reading);
   const checkpointer = new Checkpointer(path, writing, options.onThreadFailure);
   const writer = new Writer(writing, transactionsOn(openQueries(writing), watch), {
@@ -83,13 +83,13 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
       await checkpointer.close();
       watch.close();
       reading.close();
-      emptyLog(writing); // or another process will
+      emptyLog(writing); // if other processes have it open, the last one to close it will do it
       writing.close();
     },
   };
 }
 
-/** Reads what no cache of the program answers, from a file that is still this version's to serve. */
+/** Reads from the file itself, past all caches, and checks that no newer version has migrated it. */
 function checkOf(connection: Connection): { check(): void } {
   const statement = connection.prepare('SELECT value FROM meta LIMIT 1');
   const refuse = refuseSuperseded(connection);

@@ -10,15 +10,16 @@ import type { Author, Sender } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import type { DisabledReason, SigningSecret } from '../../domain/webhook.ts';
 
-// Times are epoch milliseconds. Ids carry the time of their creation and sort by it, so an index on
-// (account, id) serves to find, to isolate and to list by creation.
+// Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
+// serves to find a row, to isolate accounts, and to list by creation.
 //
-// messages, events, rate_windows, analytics_counters and analytics_histograms are WITHOUT ROWID, which drizzle cannot say: their rows then lie
-// in the order in which they are read. The migration that makes them was completed by hand.
+// messages, events, rate_windows, analytics_counters and analytics_histograms are WITHOUT ROWID, which drizzle cannot
+// express: their rows are then stored in the order in which they are read. The migration that creates them was completed
+// by hand.
 
 /**
- * Facts about the database itself: `epoch` names its event log, with `token_key` its tokens are signed, and `revocations`
- * and `erasures` count what whoever keeps credentials or conversations in memory has to take notice of.
+ * Facts about the database itself. `epoch` identifies its event logs, `token_key` signs its tokens, and `revocations` and
+ * `erasures` are counters: when one of them grows, credentials or events that are held in memory have to be checked.
  */
 export const meta = sqliteTable('meta', {
   name: text().primaryKey(),
@@ -71,10 +72,10 @@ export const apiKeys = sqliteTable(
 export const conversations = sqliteTable(
   'conversations',
   {
-    /** A short key for the messages to point at. */
+    /** A short key for messages to refer to. */
     key: integer().primaryKey(),
     id: text().notNull(),
-    /** Null while it is being erased: it is nobody's then, so nobody finds it or its messages. */
+    /** Null while it is being erased: then no account finds it or its messages. */
     accountId: text('account_id').references(() => accounts.id),
     status: text().$type<Status>().notNull(),
     subject: text(),
@@ -137,7 +138,7 @@ export const events = sqliteTable(
     type: text().$type<EventType>().notNull(),
     conversationId: text('conversation_id'),
     timestamp: integer().notNull(),
-    /** JSON as it is sent. */
+    /** JSON, exactly as it is sent. */
     data: text().notNull(),
   },
   (table) => [
@@ -170,7 +171,7 @@ export const leads = sqliteTable(
   ],
 );
 
-/** Conversations that are being erased step by step: nothing that is left of one is to be seen any more. */
+/** Conversations that are being erased step by step. What is left of one must not be shown any more. */
 export const erasing = sqliteTable(
   'erasing',
   {
@@ -179,13 +180,13 @@ export const erasing = sqliteTable(
       .references(() => accounts.id),
     conversationId: text('conversation_id').notNull(),
     conversationKey: integer('conversation_key').notNull(),
-    /** Its events up to this one are done. */
+    /** Events up to this one are erased. */
     eventSequence: integer('event_sequence').notNull(),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.conversationId] })],
 );
 
-/** What happened in each quarter hour since the epoch in which anything did. */
+/** Counts of what happened per quarter hour, numbered since the epoch. Quarters in which nothing did have no row. */
 export const analyticsCounters = sqliteTable(
   'analytics_counters',
   {
@@ -209,7 +210,7 @@ export const analyticsCounters = sqliteTable(
   (table) => [primaryKey({ columns: [table.accountId, table.quarter] })],
 );
 
-/** How the durations of a span of quarter hours are distributed. */
+/** The distribution of durations within a span of quarter hours. */
 export const analyticsHistograms = sqliteTable(
   'analytics_histograms',
   {
@@ -217,9 +218,9 @@ export const analyticsHistograms = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     name: text().$type<'firstResponses' | 'resolutions'>().notNull(),
-    /** How many quarter hours it spans. */
+    /** The length of the span in quarter hours. */
     width: integer().notNull(),
-    /** The first of them. */
+    /** The first quarter hour of the span. */
     quarter: integer().notNull(),
     /** Encoded; see `histogram.ts`. */
     counts: blob({ mode: 'buffer' }).notNull(),
@@ -227,7 +228,7 @@ export const analyticsHistograms = sqliteTable(
   (table) => [primaryKey({ columns: [table.accountId, table.name, table.width, table.quarter] })],
 );
 
-/** One row: the limiter's clock and others as they were read last, in milliseconds. */
+/** A single row: the last reading of the limiter's clock, and of the others at the same moment, in milliseconds. */
 export const rateClock = sqliteTable('rate_clock', {
   key: integer().primaryKey(),
   atMs: integer('at').notNull(),
@@ -236,14 +237,14 @@ export const rateClock = sqliteTable('rate_clock', {
   boot: text().notNull(),
 });
 
-/** Requests counted against an account, by whole minutes of the limiter's clock. */
+/** Requests counted against an account, per whole minute of the limiter's clock. */
 export const rateWindows = sqliteTable(
   'rate_windows',
   {
     accountId: text('account_id').notNull(),
     minute: integer().notNull(),
     count: integer().notNull(),
-    /** Of no use any more; a server of the version before still asks for it while this one takes over. */
+    /** Unused; servers of the previous version still read it while this one takes over in a rolling upgrade. */
     added: integer().notNull().default(0),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.minute] })],
@@ -252,7 +253,7 @@ export const rateWindows = sqliteTable(
 export const webhooks = sqliteTable(
   'webhooks',
   {
-    /** A short key for the deliveries to point at. */
+    /** A short key for deliveries to refer to. */
     key: integer().primaryKey(),
     id: text().notNull(),
     accountId: text('account_id')
@@ -265,7 +266,7 @@ export const webhooks = sqliteTable(
     disabledReason: text('disabled_reason').$type<DisabledReason>(),
     secrets: text({ mode: 'json' }).$type<readonly SigningSecret[]>().notNull(),
     failingSince: integer('failing_since'),
-    /** Nobody is shown it any more; it goes when the last of its deliveries has gone. */
+    /** Never shown any more; the row is deleted after the last of its deliveries. */
     removed: integer({ mode: 'boolean' }).notNull().default(false),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
@@ -308,16 +309,16 @@ export const deliveries = sqliteTable(
 );
 
 /**
- * Deliveries that somebody is trying. A claim would otherwise write the delivery, and its place among what is due, once
- * more for each attempt: these rows are small, few, and gone when the attempt is over.
+ * Leases of deliveries with an attempt under way. Otherwise a claim would rewrite the delivery and its index entries for
+ * each attempt; these rows are small, few, and deleted when the attempt is over.
  */
 export const deliveryLeases = sqliteTable('delivery_leases', {
   deliveryKey: integer('delivery_key')
     .primaryKey()
     .references(() => deliveries.key, { onDelete: 'cascade' }),
-  /** Whose claim it is. */
+  /** Identifies the sender that holds it. */
   lease: text().notNull(),
-  /** From then on anybody may claim it. */
+  /** When the delivery may be claimed again. */
   endsAt: integer('ends_at').notNull(),
 });
 
@@ -327,7 +328,7 @@ export const attempts = sqliteTable(
     deliveryKey: integer('delivery_key')
       .notNull()
       .references(() => deliveries.key, { onDelete: 'cascade' }),
-    /** 1, 2, 3 … in its delivery. */
+    /** 1, 2, 3 … within its delivery. */
     number: integer().notNull(),
     id: text().notNull(),
     startedAt: integer('started_at').notNull(),
@@ -340,7 +341,7 @@ export const attempts = sqliteTable(
   (table) => [primaryKey({ columns: [table.deliveryKey, table.number] })],
 );
 
-/** Results of requests, by the idempotency keys of their callers. */
+/** Results of requests, by idempotency key. */
 export const keptResults = sqliteTable(
   'kept_results',
   {
@@ -349,7 +350,7 @@ export const keptResults = sqliteTable(
       .references(() => accounts.id),
     idempotencyKey: text('idempotency_key').notNull(),
     fingerprint: blob({ mode: 'buffer' }).$type<Uint8Array>().notNull(),
-    /** JSON; null once it was erased. */
+    /** JSON; null once it has been erased. */
     result: text(),
     conversationId: text('conversation_id'),
     createdAt: integer('created_at').notNull(),

@@ -1,8 +1,8 @@
 import type { Connection } from './open.ts';
 
 /**
- * Folds the write-ahead log into the file and empties it.
- * @returns whether it is empty: nobody can empty it while another connection reads or writes
+ * Checkpoints the write-ahead log and empties it.
+ * @returns whether it is empty; it cannot be emptied while another connection reads or writes
  */
 export function emptyLog(connection: Connection): boolean {
   try {

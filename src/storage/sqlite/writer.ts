@@ -7,21 +7,21 @@ import { Slices } from './slices.ts';
 import type { WorkScope } from './transaction-scope.ts';
 
 const maxGroupSize = 128;
-/** So many answers are given before the loop turns: what is asked in the meantime need not wait for all of them. */
+/** How many promises settle before the event loop turns, so that other requests need not wait for all of a group. */
 const settledAtOnce = 4;
 
 export interface WriterOptions {
-  /** How long a work waits for a lock that another process holds. */
+  /** How long a unit of work waits for a lock that another process holds. */
   readonly busyTimeoutMs?: number;
-  /** How long the works of one group may take before it commits. With less, more commits cost throughput. */
+  /** How long a group may run before it commits. With less, throughput is lost to more commits. */
   readonly maxGroupMs?: number;
-  /** After so long within a group the event loop turns, so that who only reads need not wait for all of it. */
+  /** How long a group may run before it yields to the event loop, so that reads need not wait for all of it. */
   readonly maxSliceMs?: number;
-  /** Called at the beginning of each transaction. What it throws is what all works end with that wait. */
+  /** Called at the beginning of each transaction. If it throws, all queued units of work fail with that error. */
   readonly onBegin?: () => void;
-  /** Called after each group, once it is committed or undone, before its promises settle. */
+  /** Called after each group, once it is committed or rolled back, before its promises settle. */
   readonly onCommit?: () => void;
-  /** Told how many works a group held, and how long it took with its commit. */
+  /** Called after each group with its number of units of work, and how long it held the event loop, commit included. */
   readonly onGroup?: ((works: number, durationMs: number) => void) | undefined;
 }
 
@@ -35,13 +35,13 @@ interface Job<Tx> {
 type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 /**
- * The single writer. Works queue, and what waits goes together into one `BEGIN IMMEDIATE … COMMIT`, each
- * work in a savepoint of its own unless it is alone, and no promise settles before the commit. So one wait
- * for the disk serves all that came meanwhile. Between works the event loop may turn: what is not committed
- * can be seen on this connection only, over which nobody else reads or writes.
+ * The single writer. Units of work queue, and those that wait are committed as a group by one
+ * `BEGIN IMMEDIATE … COMMIT`, each in its own savepoint unless it is alone. No promise settles before the commit. So one
+ * wait for the disk serves everything that arrived during the last one. Between units of work the event loop may turn:
+ * what is not committed is visible on this connection only, which nothing else uses.
  *
- * A work awaits nothing but its transaction and therefore ends within microtasks. One that does not
- * is a fault of the program: before the event loop turns, it is revoked, undone and failed.
+ * A unit of work awaits nothing but its transaction, and therefore ends within microtasks. If it awaits anything else,
+ * which is a bug, its scope ends before the event loop turns, and it is rolled back and fails.
  */
 export class Writer<Tx> {
   readonly #connection: Connection;
@@ -60,8 +60,8 @@ export class Writer<Tx> {
   #idle: (() => void)[] = [];
 
   /**
-   * @param transactionFor makes the transaction that a work is given: it must throw once its lease is
-   * revoked, and revoke it when the connection is no longer in a transaction
+   * @param transactionFor makes the transaction of a unit of work, see `scoped`: it must throw once the scope has ended,
+   * and end the scope when the connection is no longer in a transaction
    */
   constructor(
     connection: Connection,
@@ -86,12 +86,12 @@ export class Writer<Tx> {
     this.#onGroup = onGroup;
   }
 
-  /** How many works wait for their turn. */
+  /** How many units of work are queued. */
   get waiting(): number {
     return this.#queue.length;
   }
 
-  /** How long those that wait will take, as far as it is up to this process: a lock of another one is not foreseen. */
+  /** How long the queue is expected to take, if no other process holds the lock. */
   get backlogMs(): number {
     return this.#queue.length * this.#pace.eachMs;
   }
@@ -109,7 +109,7 @@ export class Writer<Tx> {
     });
   }
 
-  /** Refuses new works and resolves when those that wait are done. */
+  /** Refuses new units of work, and resolves when the queued ones are done. */
   close(): Promise<void> {
     this.#closing = true;
     if (!this.#running) return Promise.resolve();
@@ -122,7 +122,7 @@ export class Writer<Tx> {
     void nextTurn().then(() => this.#drain());
   }
 
-  /** Commits group after group, a turn of the loop between them, until nothing waits. Never rejects. */
+  /** Commits group after group, with a turn of the event loop in between, until the queue is empty. Never rejects. */
   async #drain(): Promise<void> {
     for (let attempt = 0; this.#queue.length > 0; ) {
       const busy = this.#begin();
@@ -141,7 +141,7 @@ export class Writer<Tx> {
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 
-  /** @returns undefined once a transaction is open, or why none could be opened */
+  /** @returns undefined when a transaction is open, else the error for which none could be opened */
   #begin(): unknown {
     try {
       this.#steps.begin.run();
@@ -153,7 +153,7 @@ export class Writer<Tx> {
     }
   }
 
-  /** Fails the works that have waited long enough; all of them when waiting is of no use. */
+  /** Fails the jobs that have waited too long; all of them if waiting is no use. */
   #expire(error: unknown): void {
     const now = isBusy(error) ? performance.now() : Number.POSITIVE_INFINITY;
     const waiting = this.#queue;
@@ -161,16 +161,16 @@ export class Writer<Tx> {
     for (const job of waiting) if (job.deadlineMs <= now) job.reject(asDomainError(error));
   }
 
-  /** @returns how many of the group were done; the others wait again */
+  /** @returns how many of the group are done; the others are back in the queue */
   async #commitGroup(group: readonly Job<Tx>[]): Promise<number> {
     const slices = new Slices(this.#maxSliceMs);
-    const alone = group.length === 1; // there is nobody whom undoing the whole transaction could hurt
+    const alone = group.length === 1; // it can roll back the whole transaction, and needs no savepoint
     const done: [Job<Tx>, Outcome][] = [];
     for (const [index, job] of group.entries()) {
       await slices.yieldIfOver();
       const outcome = await (alone ? this.#run(job) : this.#runInSavepoint(job));
       if (!this.#connection.inTransaction) {
-        // SQLite rolled everything back (SQLITE_FULL and others do): nothing of the group happened.
+        // SQLite rolled everything back, as it does on SQLITE_FULL and other errors: nothing of the group was written.
         await this.#repeatAlone(group, outcome);
         return group.length;
       }
@@ -181,9 +181,9 @@ export class Writer<Tx> {
       }
     }
     const isLarge = done.length > 2 * settledAtOnce;
-    if (isLarge) await slices.yield(); // its commit is a slice of its own: it takes longer than they do
-    const undone = alone && done.some(([, outcome]) => 'error' in outcome);
-    const failure = undone ? this.#rollback() : this.#commit();
+    if (isLarge) await slices.yield(); // the commit of a large group is a slice by itself: it takes longer than others do
+    const failed = alone && done.some(([, outcome]) => 'error' in outcome);
+    const failure = failed ? this.#rollback() : this.#commit();
     this.#onCommit();
     this.#onGroup(done.length, slices.heldMs);
     for (const [index, [job, outcome]] of done.entries()) {
@@ -193,7 +193,7 @@ export class Writer<Tx> {
     return done.length;
   }
 
-  /** The works of a group whose transaction was lost, each in a transaction of its own. */
+  /** Repeats a group whose transaction was lost, each job in its own transaction. */
   async #repeatAlone(group: readonly Job<Tx>[], lost: Outcome): Promise<void> {
     if (group.length === 1 && group[0] !== undefined) {
       settle(group[0], failureOf(lost));
@@ -222,13 +222,13 @@ export class Writer<Tx> {
       }
       return outcome;
     } catch (error) {
-      // Without its savepoint a work can be neither kept nor undone alone: the group is void.
+      // Without its savepoint a job can be neither kept nor rolled back alone, so the whole group is void.
       this.#rollback();
       return { error };
     }
   }
 
-  /** @returns undefined when it is durable, or the failure of everything in it */
+  /** @returns undefined when the transaction is durable, else the failure of everything in it */
   #commit(): { readonly error: unknown } | undefined {
     try {
       this.#steps.commit.run();
@@ -243,7 +243,7 @@ export class Writer<Tx> {
     try {
       if (this.#connection.inTransaction) this.#connection.exec('ROLLBACK');
     } catch {
-      // It failed because SQLite had rolled back already; the connection is out of the transaction.
+      // SQLite had rolled back already, so there is no transaction any more.
     }
   }
 }
@@ -263,22 +263,22 @@ function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {
   else job.resolve(outcome.value);
 }
 
-/** A lost transaction is never the work's own doing, so it is UNAVAILABLE whatever was thrown. */
+/** A lost transaction is never the fault of a unit of work, so it is UNAVAILABLE whatever was thrown. */
 function failureOf(outcome: Outcome): { readonly error: unknown } {
   const cause = 'error' in outcome ? outcome.error : new Error('SQLite ended the transaction');
   const error = asDomainError(cause);
   return { error: error === cause ? unavailable('The storage could not complete the write.', cause) : error };
 }
 
-/** Runs a work until it settles, and fails it if it is still pending when no microtask is left. Then its lease ends. */
+/** Runs a unit of work until it settles, or fails it if it is pending when no microtask is left. Then its scope ends. */
 function withinMicrotasks(work: () => Promise<unknown>, scope: WorkScope): Promise<Outcome> {
   return new Promise((resolve) => {
     const end = (outcome: Outcome): void => {
       scope.ended = true;
       resolve(outcome);
     };
-    // A tick that is set from a microtask comes right after the last microtask, and before any timer or
-    // I/O. An immediate would come too late: a timer that is due by then would have let the work go on.
+    // A tick that is scheduled by a microtask runs right after the last microtask, and before any timer or I/O. An
+    // immediate would run too late: a timer that is due by then could let the work go on.
     queueMicrotask(() =>
       process.nextTick(() => {
         if (!scope.ended) end({ error: new Error('A storage work awaited something other than its transaction') });

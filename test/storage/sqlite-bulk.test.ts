@@ -59,7 +59,7 @@ function sampleRows(accountId: string) {
   return { rows, conversation, message, lead, event };
 }
 
-test('rows read as what they were made of', async () => {
+test('rows are read back as what they were made from', async () => {
   const { storage, writer, accountId } = await open();
   const { rows, conversation, message, lead, event } = sampleRows(accountId);
   await writer.write(rows);
@@ -74,7 +74,7 @@ test('rows read as what they were made of', async () => {
   expect(marked, 'its lead is known').toBe(false);
 });
 
-test('all of the rows are added or none', async () => {
+test('either all rows of a batch are added or none', async () => {
   const { storage, writer, accountId } = await open();
   const { rows } = sampleRows(accountId);
   await writer.write(rows);
@@ -87,7 +87,7 @@ test('all of the rows are added or none', async () => {
   expect(await storage.read.events.bounds(accountId)).toEqual({ first: 1, last: 2 });
 });
 
-test('a lock of another process is waited for, and given up on with UNAVAILABLE', async () => {
+test('a lock of another process is waited for, until a timeout leads to UNAVAILABLE', async () => {
   const { path, storage, writer, accountId } = await open({ busyTimeoutMs: 100 });
   const { rows } = sampleRows(accountId);
   const other = new Database(path);
@@ -101,7 +101,7 @@ test('a lock of another process is waited for, and given up on with UNAVAILABLE'
   expect(await storage.read.conversations.count(accountId, {})).toBe(1);
 });
 
-test('a file that a newer version has migrated meanwhile is written no more', async () => {
+test('a file that a newer version has migrated meanwhile is no longer written', async () => {
   const { path, storage, writer, accountId } = await open();
   await writer.write(sampleRows(accountId).rows);
   const newer = new Database(path);

@@ -29,7 +29,7 @@ async function seen({ read }: SqliteStorage, accountId: string, id: string) {
   };
 }
 
-test('a reader that has kept what it read sees each change of this process and of another, and what was undone never', async () => {
+test('cached reads show every change of this and of another process, and never one that was rolled back', async () => {
   const path = join(temporaryFolder(), 'test.db');
   const [here, beside] = [open(path), open(path)];
   const { id: accountId } = await storedAccount(here);
@@ -76,7 +76,7 @@ test('a reader that has kept what it read sees each change of this process and o
   expect(await here.read.messages.ranges(other.id, [range])).toEqual([[]]);
 });
 
-test('what is made for the second time is kept, and of that the last used, within its weight, in no older version', () => {
+test('a value is cached on its second read, in no older version, and the least recently used is evicted at the limit', () => {
   const recent = new Recent<string>(10_000);
   const keep = (id: string, version: number, value: string, weight = 3_000): void => {
     recent.keep(id, version, value, weight);
@@ -93,7 +93,7 @@ test('what is made for the second time is kept, and of that the last used, withi
   expect(recent.get('e', 1)).toBeUndefined();
 });
 
-test('what is made but once weighs too: however much is asked for once, no more than the weight is kept of it', () => {
+test('values that are read only once count towards the limit, too, however many they are', () => {
   const recent = new Recent<string>(10_000);
   const noteWeight = 100; // a place in the map, an object and the id take more
   for (let again = 0; again < 2; again++) recent.keep('kept', 1, 'kept', 1_000);
@@ -109,11 +109,11 @@ test('what is made but once weighs too: however much is asked for once, no more 
   expect(known.length * noteWeight).toBeLessThanOrEqual(10_000);
 });
 
-test('a text weighs a byte for each character, and two for each as soon as one needs two', () => {
+test('a text takes one byte per character, or two per character if any of them needs two', () => {
   expect(['', 'Gruß', 'Grüße 🙂', 'мир'].map(textWeight)).toEqual([0, 4, 16, 6]);
 });
 
-test('what is kept fits into memory by its real length, however much of that is metadata', async () => {
+test('cached values stay within the memory limit, however much of them is metadata', async () => {
   let isRead = false;
   const storage = open(join(temporaryFolder(), 'test.db'), (sql) => {
     isRead ||= sql.includes('"metadata"');
@@ -154,7 +154,7 @@ test('what is kept fits into memory by its real length, however much of that is 
   }
 });
 
-test('pages that are kept until somebody commits fit, too', async () => {
+test('pages that are cached until the next commit stay within the memory limit, too', async () => {
   let isRead = false;
   const storage = open(join(temporaryFolder(), 'test.db'), (sql) => {
     isRead ||= sql.includes('from "conversations"');
@@ -179,7 +179,7 @@ test('pages that are kept until somebody commits fit, too', async () => {
   expect(kept * 100 * metadata.note.length).toBeLessThanOrEqual(3 * 1024 * 1024);
 });
 
-test('of an id that names nothing nothing is kept: no number of them pushes out what is', async () => {
+test('unknown ids are not cached, so no number of them evicts anything', async () => {
   let reads = 0;
   const storage = open(join(temporaryFolder(), 'test.db'), (sql) => {
     if (sql.includes('from "conversations"')) reads++;
@@ -195,7 +195,7 @@ test('of an id that names nothing nothing is kept: no number of them pushes out 
   expect(reads).toBe(0);
 });
 
-test('whether anybody has committed is asked once for all that is read before the loop goes on, or while reads are held', async () => {
+test('one check for commits serves all reads until the event loop goes on, or while reads are held', async () => {
   let asked = 0;
   const path = join(temporaryFolder(), 'test.db');
   const beside = open(path);
@@ -224,7 +224,7 @@ test('whether anybody has committed is asked once for all that is read before th
   expect(await readTwice()).toEqual({ totals: [2, 2], asked: 2 });
 });
 
-test('what this process commits is seen at once, even by reads that are held', async () => {
+test('commits of this process are visible at once, even while reads are held', async () => {
   const storage = open(join(temporaryFolder(), 'test.db'));
   const { id: accountId } = await storedAccount(storage);
   const release = storage.holdReads();

@@ -64,7 +64,7 @@ function keptIn(path: string): unknown {
 }
 
 describe('the write-ahead log', () => {
-  test('is folded into the file while it is written to, and not by those who commit', async () => {
+  test('is checkpointed during writes, and not by the commits', async () => {
     const path = join(temporaryFolder(), 'test.db');
     const storage = openSqliteStorage(path);
     const { id } = await storedAccount(storage);
@@ -80,7 +80,7 @@ describe('the write-ahead log', () => {
     expect(keptIn(path)).toEqual([61 * together, result.length]);
   });
 
-  test('is not folded by who commits either when somebody who has read for long has gone', async () => {
+  test('is not checkpointed by commits after a long read has ended, either', async () => {
     const path = join(temporaryFolder(), 'test.db');
     const storage = openSqliteStorage(path);
     const { id } = await storedAccount(storage);
@@ -98,7 +98,7 @@ describe('the write-ahead log', () => {
     expect(keptIn(path)).toEqual([expect.any(Number), result.length]);
   });
 
-  test('is let go of by the thread when the storage is closed, whatever it is at', async () => {
+  test('is released by the thread when the storage is closed, even during a checkpoint', async () => {
     for (const groups of [10, 12, 14, 16, 18, 20]) {
       const path = join(temporaryFolder(), 'test.db');
       const storage = openSqliteStorage(path);
@@ -110,7 +110,7 @@ describe('the write-ahead log', () => {
     }
   });
 
-  test('is folded into the file by those who commit when nobody else can, which is said once', async () => {
+  test('is checkpointed by commits when the thread cannot do it, which is reported once', async () => {
     const folder = temporaryFolder();
     const path = join(folder, 'test.db');
     const failures: unknown[] = [];

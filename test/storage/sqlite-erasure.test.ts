@@ -57,7 +57,7 @@ function pagesWith(text: string, path: string): Page[] {
   return pages;
 }
 
-test('of conversations that were erased among others no row is left anywhere; what SQLite has moved goes when it is compacted', async () => {
+test('no row of an erased conversation remains in the file, and remnants of moved rows are gone after compaction', async () => {
   const path = join(temporaryFolder(), 'test.db');
   const storage = openSqliteStorage(path);
   onTestFinished(() => storage.close());
@@ -97,7 +97,7 @@ test('of conversations that were erased among others no row is left anywhere; wh
   }
 });
 
-test('no transaction takes more than a few rows away, so that those of others come in between', async () => {
+test('no transaction erases more than a few rows, so that other writes run in between', async () => {
   const path = join(temporaryFolder(), 'test.db');
   const file = { left: () => 0 };
   /** How many rows were left at each commit of an erasure. */
@@ -154,7 +154,7 @@ test('no transaction takes more than a few rows away, so that those of others co
   expect(written).toBeGreaterThan((6 * size) / 150);
 });
 
-test('the log is emptied of what others have erased, also when that took them many steps', async () => {
+test('the write-ahead log is emptied of what other processes have erased, even in many steps', async () => {
   const path = join(temporaryFolder(), 'test.db');
   const storage = openSqliteStorage(path);
   onTestFinished(() => storage.close());

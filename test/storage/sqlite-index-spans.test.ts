@@ -88,7 +88,7 @@ function accepts({ status, createdAfter, createdBefore }: ConversationFilter, on
   );
 }
 
-test('a page and its count are right and hold up nobody, however much of an account they pass over', async () => {
+test('a page and its count are right and block nobody, however much of an account they skip', async () => {
   const { read } = storage;
   const at = (index: number): number => startMs + index * minuteMs;
   const windows: ConversationFilter[] = [
@@ -131,7 +131,7 @@ test('a page and its count are right and hold up nobody, however much of an acco
   }
 });
 
-test('pages by cursor, each of which passes over many, come to everything once', async () => {
+test('pages by cursor, each of which skips many entries, list every match once', async () => {
   const filter = { createdAfter: startMs + 5_000 * minuteMs, createdBefore: startMs + 5_060 * minuteMs };
   for (const sort of ['lastActivityAt', '-lastActivityAt'] as const) {
     const found: string[] = [];
@@ -147,7 +147,7 @@ test('pages by cursor, each of which passes over many, come to everything once',
   }
 });
 
-test('leads and deliveries far down are found and counted so, too', async () => {
+test('leads and deliveries at large offsets are found and counted in the same way', async () => {
   const { read, write } = storage;
   const leads = await turning(() => read.leads.page(accountId, { limit: 10, offset: many - 5 }));
   expect(leads.result).toMatchObject({ items: { length: 5 }, hasMore: false });

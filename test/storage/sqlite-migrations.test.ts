@@ -41,7 +41,7 @@ async function migrateInAProcess(path: string, cwd = repository): Promise<{ appl
 }
 
 describe('opening', () => {
-  test('makes a file that is not there yet, with its folder, and migrates it', async () => {
+  test('creates a missing file with its folder, and migrates it', async () => {
     const path = join(temporaryFolder(), 'some', 'where', 'new.db');
     const storage = openSqliteStorage(path);
     onTestFinished(() => storage.close());
@@ -59,7 +59,7 @@ describe('opening', () => {
     expect(storage.migrations.applied).toBe(storage.migrations.total);
   });
 
-  test('applies nothing the second time, and touches nothing', async () => {
+  test('applies and changes nothing the second time', async () => {
     const path = await migratedFile();
     const schema = 'SELECT type, name, sql FROM sqlite_schema ORDER BY name';
     const before = [
@@ -77,7 +77,7 @@ describe('opening', () => {
     ]).toEqual(before);
   });
 
-  test('at once from two processes migrates once, and both succeed', async () => {
+  test('in two processes at the same time migrates once, and both succeed', async () => {
     const path = join(temporaryFolder(), 'new.db');
     const reports = await Promise.all([migrateInAProcess(path), migrateInAProcess(path)]);
     const total = reports[0].total;
@@ -97,7 +97,7 @@ describe('opening', () => {
     expect([existsSync(`${path}-wal`), existsSync(`${path}-shm`)], 'it has let go of the file').toEqual([false, false]);
   });
 
-  test('refuses a file that is no database, and leaves it as it is', () => {
+  test('refuses a file that is not a database, and leaves it as it is', () => {
     const path = join(temporaryFolder(), 'notes.txt');
     const text = 'Not a database, but somebody needs it. '.repeat(100);
     writeFileSync(path, text);
@@ -105,7 +105,7 @@ describe('opening', () => {
     expect(readFileSync(path, 'utf8')).toBe(text);
   });
 
-  test('undoes a migration that fails halfway, and the next attempt starts afresh', async () => {
+  test('rolls back a migration that fails halfway, and the next attempt starts afresh', async () => {
     const path = join(temporaryFolder(), 'test.db');
     const other = new Database(path);
     other.exec('CREATE TABLE rate_windows (mine TEXT)'); // in the way of a late statement of the first migration
@@ -158,7 +158,7 @@ describe('the migrated tables', () => {
     ]);
   });
 
-  test('are whole', async () => {
+  test('pass the integrity checks of SQLite', async () => {
     const path = await migratedFile();
     expect(query(path, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
     expect(query(path, 'PRAGMA foreign_key_check')).toEqual([]);
@@ -195,7 +195,7 @@ describe('a file of an earlier version', () => {
     await Promise.all(paths.map(async (path) => (await client.rest('GET', path)).body));
 
   test.each(migrations.slice(0, -1).map(({ tag }, index) => ({ tag, count: index + 1 })))(
-    'that ended with $tag is brought up to date, with all that is in it, and serves',
+    'whose last migration is $tag is migrated with all its data, and served',
     async ({ count }) => {
       const { server, client, clock } = await full();
       const older = new OlderFile(count, server.databasePath);
@@ -237,7 +237,7 @@ test.each([
   [90, 0],
   [300, 300],
 ])(
-  'requests that an earlier version has counted count on, by a clock that was %i minutes ahead and is set back by %i',
+  'requests that an earlier version counted still count, by a clock that was %i minutes ahead and is set back by %i',
   async (ahead, back) => {
     const { server, client, clock } = await full();
     const older = new OlderFile(9, server.databasePath);
@@ -272,7 +272,7 @@ function migrateFurther(path: string): void {
 }
 
 describe('a file that a newer version migrates while this one serves it', () => {
-  test('is written no more by this one, which says so on both faces and to probes, and reads on', async () => {
+  test('is no longer written by this one, which reports that on both faces and to probes, and still reads', async () => {
     const server = await startTestServer();
     onTestFinished(() => server.close());
     const client = await server.account();
@@ -298,7 +298,7 @@ describe('a file that a newer version migrates while this one serves it', () => 
     }
   });
 
-  test('is written no more by this one either when the newer one was put in its place', async () => {
+  test('is no longer written by this one either if the newer one has replaced its files', async () => {
     const folder = temporaryFolder();
     for (const name of ['dist', 'drizzle', 'esbuild.config.ts', 'package.json', 'src']) {
       cpSync(join(repository, name), join(folder, name), { recursive: true });
@@ -326,7 +326,7 @@ describe('a file that a newer version migrates while this one serves it', () => 
     expect((await fetch(`${url}/readyz`)).status).toBe(503);
   });
 
-  test('is not written even if it was migrated in the very moment in which it was opened', async () => {
+  test('is not written even if it was migrated just as it was opened', async () => {
     const path = await migratedFile();
     let isMigrated = false;
     const storage = openSqliteStorage(path, {
@@ -342,7 +342,7 @@ describe('a file that a newer version migrates while this one serves it', () => 
     expect(query(path, 'SELECT id FROM accounts')).toEqual([]);
   });
 
-  test('is written on when the schema was changed by nobody’s migration', async () => {
+  test('is still written when its schema was changed by anything but a migration', async () => {
     const server = await startTestServer();
     onTestFinished(() => server.close());
     const client = await server.account();

@@ -281,13 +281,13 @@ async function callAll<Sections extends object>(calls: Calls<Sections>, sections
 }
 
 describe('the queries', () => {
-  test('of every read go straight to what was asked for, and find it in order', async () => {
+  test('of every read seek in an index that has the requested order', async () => {
     const explained = await explain(({ read }) => callAll(reads, read));
     expect(explained.length).toBeGreaterThan(100);
     for (const query of explained) expect({ ...query, slow: slowSteps(query) }).toEqual({ ...query, slow: [] });
   });
 
-  test('are planned once, and not anew for each value that is bound', async () => {
+  test('are planned once, and not for each bound value', async () => {
     const explained = await explain(({ read }) => callAll(reads, read));
     const queries = explained.map(({ sql }) => sql);
     expect(queries.length).toBeGreaterThan(100);
@@ -297,13 +297,13 @@ describe('the queries', () => {
     expect(queries.filter((sql) => bare.test(sql.replaceAll(ownLiterals, '')))).toEqual([]);
   });
 
-  test('of every write do too', async () => {
+  test('of every write seek in an index, too', async () => {
     const explained = await explain((storage) => storage.write((tx) => callAll<Writes>(writes, tx)));
     expect(explained.length).toBeGreaterThan(10);
     for (const query of explained) expect({ ...query, slow: slowSteps(query) }).toEqual({ ...query, slow: [] });
   });
 
-  test('of erasing do too, in the transaction that begins it as in those that go on', async () => {
+  test('of erasing seek in an index, in the first transaction and in further ones', async () => {
     const explained = await explain(async (storage) => {
       await storage.write(async (tx) => {
         await tx.accounts.insert(account);
@@ -331,12 +331,12 @@ describe('the queries', () => {
     for (const query of erasing) expect({ ...query, slow: slowSteps(query) }).toEqual({ ...query, slow: [] });
   });
 
-  test('of all accounts read them in order', async () => {
+  test('for all accounts read them in order', async () => {
     const [list] = await explain(({ read }) => read.accounts.list());
     expect(list?.plan).toEqual([expect.stringMatching(/^SCAN accounts USING INDEX/)]);
   });
 
-  test('of the sender find what is due first of each enabled webhook, and read no delivery beside', async () => {
+  test('of the sender find the first due delivery of each enabled webhook, and read no other', async () => {
     const [due, leases] = await explain(({ read }) => read.deliveries.due(startMs));
     expect(due?.plan).toEqual([
       expect.stringMatching(/^SCAN webhooks USING INDEX webhooks_enabled/),
@@ -348,7 +348,7 @@ describe('the queries', () => {
     expect(leases?.plan[0], 'one for each attempt that is underway').toBe('SCAN delivery_leases');
   });
 
-  test('of the deliveries that wait count entries of an index, and read no delivery', async () => {
+  test('that count waiting deliveries count entries of an index, and read no delivery', async () => {
     const explained = await explain(({ read }) => read.deliveries.backlog(startMs, 100));
     expect(explained).toHaveLength(3);
     const deliveries = explained.map(({ plan }) => plan.filter((step) => step.includes(' deliveries ')));
@@ -356,7 +356,7 @@ describe('the queries', () => {
       expect(steps).toEqual([expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX deliveries_due /)]);
   });
 
-  test('of the event log begin where the reader stands, for a conversation among its events', async () => {
+  test('of the event log begin at the position of the reader, also among the events of one conversation', async () => {
     const plansOf = async (filter: EventFilter) => {
       const [, page] = await explain(({ read }) => read.events.after(account.id, 5, { filter, limit: 10, span: 100 }));
       return page?.plan[0];
@@ -387,7 +387,7 @@ describe('the queries', () => {
     ]);
   });
 
-  test('of pruning do not walk over old events that lie behind a young one, but ask the accounts for their first', async () => {
+  test('of pruning do not walk over old events behind a newer one, but check the first event of each account', async () => {
     const [stuck, other] = [account, sampleAccount()];
     const [old, young] = [0, 1_000].map((ms) => sampleEvent(conversation, { timestamp: timestamp(startMs + ms) }));
     if (old === undefined || young === undefined) expect.fail();
@@ -417,7 +417,7 @@ describe('the queries', () => {
     ]);
   });
 
-  test('of a report are ranges of its counters and of its histograms', async () => {
+  test('of a report read ranges of counters and of histograms', async () => {
     const explained = await explain(async ({ read, write }) => {
       await write(async (tx) => {
         await tx.accounts.insert(account);

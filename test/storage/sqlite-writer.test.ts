@@ -89,7 +89,7 @@ const unavailable = expect.objectContaining({
 });
 
 describe('a transaction that has ended', () => {
-  test('cannot be used: what a work has left floating throws and is not written', async () => {
+  test('cannot be used: a promise that was not awaited throws and writes nothing', async () => {
     const { writer, kept, add } = openNotes();
     let floating: Promise<unknown> | undefined;
     const leave = writer.write(async (tx) => {
@@ -105,7 +105,7 @@ describe('a transaction that has ended', () => {
     expect(kept()).toEqual(['meant', 'neighbour']);
   });
 
-  test('cannot be used by what floats on in microtasks while the works after it run', async () => {
+  test('cannot be used by a promise that was not awaited, while the next units of work run', async () => {
     const { writer, kept, add } = openNotes();
     let floating: Promise<unknown> | undefined;
     const leave = writer.write(async (tx) => {
@@ -120,7 +120,7 @@ describe('a transaction that has ended', () => {
     expect(kept()).toHaveLength(20);
   });
 
-  test('cannot be used when its work has thrown', async () => {
+  test('cannot be used after its unit of work has thrown', async () => {
     const { writer, kept } = openNotes();
     let escaped: Notes | undefined;
     const failing = writer.write(async (tx) => {
@@ -132,7 +132,7 @@ describe('a transaction that has ended', () => {
     expect(kept()).toEqual([]);
   });
 
-  test('is dead in every method that the storage has', async () => {
+  test('throws in every method of the storage', async () => {
     const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
     onTestFinished(() => storage.close());
     let escaped: Transaction | undefined;
@@ -149,7 +149,7 @@ describe('a transaction that has ended', () => {
   });
 });
 
-describe('a work that awaits something other than its transaction', () => {
+describe('a unit of work that awaits something other than its transaction', () => {
   const waits: Record<string, (tools: ReturnType<typeof openNotes>) => Promise<unknown>> = {
     'a timer': () => sleep(1),
     // Were the guard an immediate, this timer would come first.
@@ -166,40 +166,45 @@ describe('a work that awaits something other than its transaction', () => {
     'nothing that will ever come': () => new Promise(() => {}),
   };
 
-  test.each(Object.keys(waits))('is failed and undone, loudly, and its neighbours are kept: %s', async (name) => {
-    const tools = openNotes();
-    const { writer, connection, kept, add } = tools;
-    let afterwards: unknown;
-    const results = await Promise.allSettled([
-      add('before'),
-      writer.write(async (tx) => {
-        tx.add('undone');
-        await waits[name]?.(tools);
-        try {
-          tx.add('afterwards');
-        } catch (error) {
-          afterwards = error;
-        }
-      }),
-      add('after'),
-    ]);
-    expect(codesOf(results)).toEqual([
-      'kept',
-      'Error: A storage work awaited something other than its transaction',
-      'kept',
-    ]);
-    await expect(add('later')).resolves.toBeUndefined();
-    const inner = name === 'another write' ? ['inner'] : [];
-    expect(kept()).toEqual(['after', 'before', ...inner, 'later']);
-    if (!name.startsWith('nothing')) {
-      await expect.poll(() => afterwards).toMatchObject({ message: expect.stringMatching(/used after it had ended/) });
-    }
-    expect(kept()).not.toContain('afterwards');
-    expect(connection.inTransaction).toBe(false);
-  });
+  test.each(Object.keys(waits))(
+    'fails with an error and is rolled back, and the others of its group are stored: %s',
+    async (name) => {
+      const tools = openNotes();
+      const { writer, connection, kept, add } = tools;
+      let afterwards: unknown;
+      const results = await Promise.allSettled([
+        add('before'),
+        writer.write(async (tx) => {
+          tx.add('undone');
+          await waits[name]?.(tools);
+          try {
+            tx.add('afterwards');
+          } catch (error) {
+            afterwards = error;
+          }
+        }),
+        add('after'),
+      ]);
+      expect(codesOf(results)).toEqual([
+        'kept',
+        'Error: A storage work awaited something other than its transaction',
+        'kept',
+      ]);
+      await expect(add('later')).resolves.toBeUndefined();
+      const inner = name === 'another write' ? ['inner'] : [];
+      expect(kept()).toEqual(['after', 'before', ...inner, 'later']);
+      if (!name.startsWith('nothing')) {
+        await expect
+          .poll(() => afterwards)
+          .toMatchObject({ message: expect.stringMatching(/used after it had ended/) });
+      }
+      expect(kept()).not.toContain('afterwards');
+      expect(connection.inTransaction).toBe(false);
+    },
+  );
 });
 
-test('a work that was failed for waiting may fail again later: nobody is told twice', async () => {
+test('a unit of work that failed for waiting and throws later causes no unhandled rejection', async () => {
   const { writer } = openNotes();
   const unhandled: unknown[] = [];
   const listen = (reason: unknown) => void unhandled.push(reason);
@@ -217,7 +222,7 @@ test('a work that was failed for waiting may fail again later: nobody is told tw
   expect(unhandled).toEqual([]);
 });
 
-describe('works that await only their transaction', () => {
+describe('units of work that await only their transaction', () => {
   test('finish before the event loop turns, 64 in a row with many calls and Promise.all', async () => {
     const { writer, kept } = openNotes();
     let turned = false;
@@ -243,7 +248,7 @@ describe('works that await only their transaction', () => {
     expect(runs, 'none had to be run twice').toBe(64);
   });
 
-  test('of one turn are one commit, and none of them is acknowledged before it', async () => {
+  test('that arrive in one turn share one commit, and none of them is acknowledged before it', async () => {
     const { writer, statements } = openNotes(inOneGroup);
     await Promise.all(
       Array.from({ length: 40 }, async (_, index) => {
@@ -257,7 +262,7 @@ describe('works that await only their transaction', () => {
     expect(count(statements, 'acknowledged')).toBe(40);
   });
 
-  test('that fail are told so only when what they may have read is committed', async () => {
+  test('that fail are rejected only after what they may have read is committed', async () => {
     const { writer, statements, add } = openNotes();
     const failing = writer.write(async () => {
       throw new Error('on purpose');
@@ -266,7 +271,7 @@ describe('works that await only their transaction', () => {
     expect(statements.indexOf('told')).toBeGreaterThan(statements.indexOf('COMMIT'));
   });
 
-  test('need no savepoint when they are alone: one that fails is undone as a whole, and the next is written', async () => {
+  test('need no savepoint when they are alone: a failing one is rolled back as a whole, and the next is written', async () => {
     const { writer, kept, add, statements, connection } = openNotes();
     await add('before');
     const failing = writer.write(async (tx) => {
@@ -290,7 +295,7 @@ describe('works that await only their transaction', () => {
     expect(connection.inTransaction).toBe(false);
   });
 
-  test('run in the order of their coming', async () => {
+  test('run in the order of their arrival', async () => {
     const { writer } = openNotes();
     const order: number[] = [];
     await Promise.all(Array.from({ length: 500 }, (_, index) => writer.write(async () => void order.push(index))));
@@ -299,7 +304,7 @@ describe('works that await only their transaction', () => {
 });
 
 describe('the event loop', () => {
-  test('turns between groups, however much waits, and a slow group is cut short', async () => {
+  test('turns between groups, however long the queue, and a slow group is cut short', async () => {
     const { writer, statements } = openNotes();
     let turns = 0;
     let ticking = setImmediate(function tick() {
@@ -324,7 +329,7 @@ describe('the event loop', () => {
     expect(turns).toBeGreaterThanOrEqual(groups - 1);
   });
 
-  test('is not counted as held by a group while others have it', async () => {
+  test('is not counted as held by a group while other code runs', async () => {
     const durations: number[] = [];
     const { writer } = openNotes({ ...inOneGroup, onGroup: (_, durationMs) => void durations.push(durationMs) });
     const othersMs = 50;
@@ -338,7 +343,7 @@ describe('the event loop', () => {
     expect(durations.filter((durationMs) => durationMs < othersMs)).toHaveLength(1);
   });
 
-  test('turns within a group, too, and nothing of it is seen before all of it is committed', async () => {
+  test('turns within a group, too, and nothing of the group is visible before its commit', async () => {
     const { writer, statements, kept } = openNotes({ ...inOneGroup, maxSliceMs: 0.5 });
     const seen: string[][] = [];
     let ticking = setImmediate(function tick() {
@@ -363,7 +368,7 @@ describe('the event loop', () => {
     expect(new Set(seen.flat())).toEqual(new Set());
   });
 
-  test('turns while 5,000 quick works are written', async () => {
+  test('turns while 5,000 quick units of work are written', async () => {
     const { kept, add, statements } = openNotes();
     let turns = 0;
     let ticking = setImmediate(function tick() {
@@ -390,41 +395,44 @@ const losses: Record<string, (tx: Notes) => void> = {
   },
 };
 
-describe('a transaction that SQLite has ended by itself', () => {
-  test.each(Object.keys(losses))('fails the work that lost it, and the others run again alone: %s', async (loss) => {
-    const { writer, connection, statements, kept, add } = openNotes(inOneGroup);
-    const runs = { before: 0, after: 0 };
-    const own = new DomainError('NOT_FOUND', 'of its own');
-    const results = await Promise.allSettled([
-      writer.write(async (tx) => {
-        runs.before++;
-        tx.add('before');
-      }),
-      writer.write(async (tx) => {
-        tx.add('failing');
-        throw own;
-      }),
-      writer.write(async (tx) => {
-        tx.add('losing');
-        losses[loss]?.(tx);
-      }),
-      writer.write(async (tx) => {
-        runs.after++;
-        tx.add('after');
-      }),
-    ]);
-    expect(codesOf(results)).toEqual(['kept', 'NOT_FOUND', 'UNAVAILABLE', 'kept']);
-    expect(results[1]).toMatchObject({ reason: own });
-    expect(results[2]).toMatchObject({ reason: unavailable });
-    expect(kept()).toEqual(['after', 'before']);
-    expect(runs).toEqual({ before: 2, after: 1 }); // the one behind had not begun
-    expect(count(statements, 'BEGIN IMMEDIATE'), 'the group, then each alone').toBe(1 + 4);
-    expect(connection.inTransaction).toBe(false);
-    connection.pragma('max_page_count = 1000000');
-    await expect(add('later')).resolves.toBeUndefined();
-  });
+describe('a transaction that SQLite has rolled back by itself', () => {
+  test.each(Object.keys(losses))(
+    'fails the unit of work that caused it, and the others are repeated alone: %s',
+    async (loss) => {
+      const { writer, connection, statements, kept, add } = openNotes(inOneGroup);
+      const runs = { before: 0, after: 0 };
+      const own = new DomainError('NOT_FOUND', 'of its own');
+      const results = await Promise.allSettled([
+        writer.write(async (tx) => {
+          runs.before++;
+          tx.add('before');
+        }),
+        writer.write(async (tx) => {
+          tx.add('failing');
+          throw own;
+        }),
+        writer.write(async (tx) => {
+          tx.add('losing');
+          losses[loss]?.(tx);
+        }),
+        writer.write(async (tx) => {
+          runs.after++;
+          tx.add('after');
+        }),
+      ]);
+      expect(codesOf(results)).toEqual(['kept', 'NOT_FOUND', 'UNAVAILABLE', 'kept']);
+      expect(results[1]).toMatchObject({ reason: own });
+      expect(results[2]).toMatchObject({ reason: unavailable });
+      expect(kept()).toEqual(['after', 'before']);
+      expect(runs).toEqual({ before: 2, after: 1 }); // the one behind had not begun
+      expect(count(statements, 'BEGIN IMMEDIATE'), 'the group, then each alone').toBe(1 + 4);
+      expect(connection.inTransaction).toBe(false);
+      connection.pragma('max_page_count = 1000000');
+      await expect(add('later')).resolves.toBeUndefined();
+    },
+  );
 
-  test('fails with UNAVAILABLE those that cannot run again because another process has taken the lock', async () => {
+  test('fails those with UNAVAILABLE that cannot be repeated because another process has taken the lock', async () => {
     const tools = openNotes(inOneGroup);
     const { path, writer, kept, add } = tools;
     let lock: ReturnType<typeof lockedElsewhere> | undefined;
@@ -444,7 +452,7 @@ describe('a transaction that SQLite has ended by itself', () => {
     expect(kept()).toEqual(['later']);
   });
 
-  test('costs a work nothing when it is not lost again', async () => {
+  test('does not fail a unit of work that succeeds when it is repeated', async () => {
     const { writer, kept } = openNotes(inOneGroup);
     let lost = false;
     const results = await Promise.allSettled([
@@ -462,29 +470,32 @@ describe('a transaction that SQLite has ended by itself', () => {
     expect(kept()).toEqual(['neighbour', 'unlucky']);
   });
 
-  test.each(Object.keys(losses))('cannot be written outside of by a work that goes on: %s', async (loss) => {
-    const { writer, kept, add } = openNotes(inOneGroup);
-    const errors: unknown[] = [];
-    const carefree = writer.write(async (tx) => {
-      const attempt = (step: () => void) => {
-        try {
-          step();
-        } catch (error) {
-          errors.push(error);
-        }
-      };
-      attempt(() => losses[loss]?.(tx));
-      await null;
-      // Each of these would be a transaction of its own, durable at once.
-      attempt(() => tx.add('outside'));
-      attempt(() => tx.add('outside too'));
-      return 'all is well';
-    });
-    const results = await Promise.allSettled([add('before'), carefree, add('after')]);
-    expect(codesOf(results)).toEqual(['kept', 'UNAVAILABLE', 'kept']);
-    expect(kept()).toEqual(['after', 'before']);
-    expect(errors.at(-1)).toMatchObject({ message: expect.stringMatching(/used after it had ended/) });
-  });
+  test.each(Object.keys(losses))(
+    'keeps a unit of work that carries on from writing outside a transaction: %s',
+    async (loss) => {
+      const { writer, kept, add } = openNotes(inOneGroup);
+      const errors: unknown[] = [];
+      const carefree = writer.write(async (tx) => {
+        const attempt = (step: () => void) => {
+          try {
+            step();
+          } catch (error) {
+            errors.push(error);
+          }
+        };
+        attempt(() => losses[loss]?.(tx));
+        await null;
+        // Each of these would be a transaction of its own, durable at once.
+        attempt(() => tx.add('outside'));
+        attempt(() => tx.add('outside too'));
+        return 'all is well';
+      });
+      const results = await Promise.allSettled([add('before'), carefree, add('after')]);
+      expect(codesOf(results)).toEqual(['kept', 'UNAVAILABLE', 'kept']);
+      expect(kept()).toEqual(['after', 'before']);
+      expect(errors.at(-1)).toMatchObject({ message: expect.stringMatching(/used after it had ended/) });
+    },
+  );
 });
 
 describe('a COMMIT that fails', () => {
@@ -493,7 +504,7 @@ describe('a COMMIT that fails', () => {
     tx.exec(`INSERT INTO notes (text, parent) VALUES ('orphan', 'nobody')`);
   };
 
-  test('fails every work of the group, and nothing of any of them is there', async () => {
+  test('fails every unit of work in the group, and nothing of them is stored', async () => {
     const { writer, connection, kept, statements, add } = openNotes(inOneGroup);
     const results = await Promise.allSettled([
       add('before'),
@@ -513,7 +524,7 @@ describe('a COMMIT that fails', () => {
     expect(connection.inTransaction).toBe(false);
   });
 
-  test('does not keep later works from being written', async () => {
+  test('does not prevent later writes', async () => {
     const { writer, kept, add } = openNotes(inOneGroup);
     await expect(writer.write(async (tx) => orphan(tx))).rejects.toEqual(unavailable);
     await Promise.all([add('one'), add('two')]);
@@ -522,10 +533,10 @@ describe('a COMMIT that fails', () => {
 });
 
 test.each([
-  { slices: 'the usual ones', options: {} },
-  { slices: 'a turn of the loop after each work', options: { maxSliceMs: 0 } },
+  { slices: 'default slices', options: {} },
+  { slices: 'a turn of the event loop after each unit of work', options: { maxSliceMs: 0 } },
 ])(
-  'whatever goes wrong, all that was acknowledged is there and nothing that was refused is: $slices',
+  'whatever goes wrong, everything that was acknowledged is stored and nothing that was refused: $slices',
   async ({ options }) => {
     const { writer, connection, kept } = openNotes(options);
     const deeds = {
@@ -588,7 +599,7 @@ test.each([
 );
 
 describe('a lock that another process holds', () => {
-  test('is waited for without stopping the event loop, and the work is written when it is released', async () => {
+  test('is waited for without blocking the event loop, and the write succeeds when it is released', async () => {
     const { path, add, kept } = openNotes();
     const lock = lockedElsewhere(path);
     let done = false;
@@ -605,7 +616,7 @@ describe('a lock that another process holds', () => {
     expect(kept()).toEqual(['patient']);
   });
 
-  test('is given up on with UNAVAILABLE after the busy timeout, and later works pass', async () => {
+  test('leads to UNAVAILABLE after the busy timeout, and later writes succeed', async () => {
     const { path, add, kept, statements } = openNotes({ busyTimeoutMs: 60 });
     const lock = lockedElsewhere(path);
     const startedMs = performance.now();
@@ -619,7 +630,7 @@ describe('a lock that another process holds', () => {
     expect(kept()).toEqual(['three']);
   });
 
-  test('is waited for by each work for as long as it would alone', async () => {
+  test('is waited for by each unit of work for its own busy timeout', async () => {
     const { path, add, kept } = openNotes({ busyTimeoutMs: 500 });
     const lock = lockedElsewhere(path);
     const first = add('first');
@@ -631,7 +642,7 @@ describe('a lock that another process holds', () => {
     expect(kept()).toEqual(['second']);
   });
 
-  test('does not keep readers from reading', async () => {
+  test('does not block readers', async () => {
     const { path, kept, add } = openNotes();
     await add('one');
     const lock = lockedElsewhere(path);
@@ -639,7 +650,7 @@ describe('a lock that another process holds', () => {
     lock.release();
   });
 
-  test('keeps a reader waiting by a timer where it does concern it, for as long as the busy timeout', async () => {
+  test('makes a reader that needs it wait by a timer, up to the busy timeout', async () => {
     // In a write-ahead log readers are hardly ever locked out; a rollback journal makes it happen at will.
     const path = join(temporaryFolder(), 'journal.db');
     const other = new Database(path);
@@ -660,7 +671,7 @@ describe('a lock that another process holds', () => {
 });
 
 describe('closing', () => {
-  test('finishes the writes that wait and refuses later ones', async () => {
+  test('finishes queued writes and refuses later ones', async () => {
     const { writer, kept, add } = openNotes();
     const settled: number[] = [];
     const waiting = Array.from({ length: 300 }, async (_, index) => {
@@ -677,7 +688,7 @@ describe('closing', () => {
     await expect(add('later still')).rejects.toEqual(unavailable);
   });
 
-  test('waits for a lock of another process as long as the works do', async () => {
+  test('waits for a lock of another process as long as queued writes do', async () => {
     const { path, writer, kept, add } = openNotes();
     const lock = lockedElsewhere(path);
     const write = add('patient');
@@ -713,7 +724,7 @@ describe('the connections', () => {
     expect(connection.pragma('busy_timeout', { simple: true })).toBe(0);
   });
 
-  test('refuse a row that points at nothing', async () => {
+  test('refuse a row that refers to a missing one', async () => {
     const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
     onTestFinished(() => storage.close());
     const nobody = ids.next('account', startMs);
@@ -733,7 +744,7 @@ describe('the connections', () => {
     expect(reader.pragma('busy_timeout', { simple: true })).toBe(0);
   });
 
-  test('show their statements to whoever asks, each as it runs', async () => {
+  test('report each statement as it runs, when asked to', async () => {
     const statements: string[] = [];
     const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'), {
       onStatement: (sql) => void statements.push(sql),

@@ -61,7 +61,7 @@ storageContract('SQLite', async () => {
   };
 });
 
-test('a conversation is read as it was at one moment, even if another process writes between two statements', async () => {
+test('a conversation is read in one snapshot, even if another process writes between two statements', async () => {
   const path = join(temporaryFolder(), 'test.db');
   let meanwhile = (_sql: string): void => {};
   const storage = openSqliteStorage(path, { onStatement: (sql) => meanwhile(sql) });
@@ -91,7 +91,7 @@ test('a conversation is read as it was at one moment, even if another process wr
   expect(again).toMatchObject({ conversation: { subject: 'changed' }, messages: [{ content: 'changed' }] });
 });
 
-test('of a webhook that was removed nothing is left once its deliveries are pruned, and it goes as the last', async () => {
+test('a removed webhook is deleted after the last of its deliveries is pruned, and leaves nothing behind', async () => {
   const path = join(temporaryFolder(), 'test.db');
   const storage = openSqliteStorage(path);
   onTestFinished(() => storage.close());

@@ -4,7 +4,7 @@ import type { Queries } from './queries.ts';
 import { rateClock, rateWindows } from './tables.ts';
 
 const columns = { minute: rateWindows.minute, count: rateWindows.count };
-/** The clock has one row. */
+/** The key of the only row of `rate_clock`. */
 const onlyKey = 1;
 const ofAccount = eq(rateWindows.accountId, sql.placeholder('accountId'));
 

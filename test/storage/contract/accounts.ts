@@ -20,7 +20,7 @@ import type { OpenedStorage } from './opened.ts';
 /** What every storage promises of accounts, what lets their programs in, and what is counted and kept for these: a part of `storageContract`. */
 export function accountsContract(open: () => Promise<OpenedStorage>): void {
   describe('accounts', () => {
-    test('come back as they were stored', async () => {
+    test('are read back as they were stored', async () => {
       const { storage } = await open();
       const plain = sampleAccount();
       const full = sampleAccount({ name: awkwardText, plan: 'business', requestsPerHour: 1_000_000_000 });
@@ -45,7 +45,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.accounts.list()).toEqual(accounts.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
     });
 
-    test('change in name, plan and limit, each alone', async () => {
+    test('can change name, plan and limit independently', async () => {
       const { storage } = await open();
       const [account, other] = [await storedAccount(storage), await storedAccount(storage)];
       const changed = { ...account, name: 'Renamed', plan: 'trial', requestsPerHour: 7 } as const;
@@ -69,7 +69,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('API keys', () => {
-    test('come back as they were stored, by id and by secret, with their account', async () => {
+    test('are read back as they were stored, by id and by secret, with their account', async () => {
       const { storage } = await open();
       const account = await storedAccount(storage);
       const keys = [
@@ -93,7 +93,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.apiKeys.findBySecret(sampleHash())).toBeUndefined();
     });
 
-    test('change in lastUsedAt and revokedAt and nothing else', async () => {
+    test('can change lastUsedAt and revokedAt, and nothing else', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const [key, other] = [sampleKey(), sampleKey()];
@@ -190,7 +190,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('the key that tokens are signed with', () => {
-    test('is 256 bits of its own, which stay when it is reopened and are the same beside', async () => {
+    test('is 256 bits that differ between databases, survive reopening and are the same in every process', async () => {
       const { storage, beside, reopen } = await open();
       const key = Buffer.from(await storage.read.apiKeys.tokenKey());
       expect(key).toHaveLength(32);
@@ -239,7 +239,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('leave out a minute of which everything was given back', async () => {
+    test('omit a minute whose whole count was given back', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       await storage.write(async (tx) => {
@@ -255,7 +255,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
   describe('the clock of the limiter', () => {
     const reading = (atMs: number): ClockReading => ({ atMs, wallMs: atMs + 5, uptimeMs: 7, boot: 'boot' });
 
-    test('is as it was read last, by whomever, and not known before that', async () => {
+    test('is the last reading that any process stored, and undefined before the first', async () => {
       const { storage, beside, reopen } = await open();
       expect(await storage.read.rateWindows.clock()).toBeUndefined();
       for (const atMs of [Date.parse('2026-11-21T06:12:00.000Z'), 3]) {
@@ -278,7 +278,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       ...facts,
     });
 
-    test('come back as they were put, by account and key, also after reopening', async () => {
+    test('are read back as they were stored, by account and key, also after reopening', async () => {
       const { storage, reopen } = await open();
       const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
       const results = [kept(), kept({ conversationId: ids.next('conversation', startMs) }), kept({ result: null })];
@@ -297,7 +297,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       expect(await read.keptResults.find(one.id, 'KEY 0')).toBeUndefined();
     });
 
-    test('take the place of what their key had before, unless the work is undone', async () => {
+    test('replace the previous result of their key, unless the transaction is rolled back', async () => {
       const { storage } = await open();
       const { id } = await storedAccount(storage);
       const [first, second] = [kept({ result: 'first' }), kept({ result: 'second', createdAtMs: startMs + 1 })];
@@ -313,7 +313,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.keptResults.find(id, 'key')).toMatchObject({ result: 'second' });
     });
 
-    test('are removed oldest first, of all accounts, before a time and never more than may be', async () => {
+    test('are pruned oldest first across all accounts, up to a time and never beyond the limit', async () => {
       const { storage } = await open();
       const accounts = [await storedAccount(storage), await storedAccount(storage)];
       await storage.write(async (tx) => {

@@ -15,7 +15,7 @@ import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of what happened in each quarter of an hour: a part of `storageContract`. */
 export function analyticsContract(open: () => Promise<OpenedStorage>): void {
-  describe('what happened', () => {
+  describe('analytics', () => {
     const happening = fc.record<Happenings>(
       {
         ...(Object.fromEntries(countNames.map((name) => [name, fc.integer({ min: 1, max: 3 })])) as Record<
@@ -51,7 +51,7 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
       };
     }
 
-    test('is summed up over any ranges of quarter hours, each account by itself', async () => {
+    test('are summed over any ranges of quarter hours, for each account separately', async () => {
       const { storage, reopen } = await open();
       const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
       const added: { accountId: string; at: number; happenings: Happenings }[] = [];
@@ -86,7 +86,7 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
       await check(await reopen(), [{ from: 0, to: 20_000 * 96 }]);
     });
 
-    test('is not counted by a work that is undone, nor for an account that does not exist', async () => {
+    test('count nothing for a transaction that is rolled back, or for an account that does not exist', async () => {
       const { storage } = await open();
       const { id } = await storedAccount(storage);
       const undone = storage.write(async (tx) => {
@@ -98,7 +98,7 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
       await expect(storage.write(async (tx) => tx.analytics.add('acct_none', 7, { leads: 1 }))).rejects.toThrow();
     });
 
-    test('first in a conversation is its conversion, once, whatever else of it changes', async () => {
+    test('count a conversation as converted only once, whatever else changes in it', async () => {
       const { storage } = await open();
       const [{ id }, { id: otherId }] = [await storedAccount(storage), await storedAccount(storage)];
       const conversation = sampleConversation();

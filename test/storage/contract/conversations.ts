@@ -29,7 +29,7 @@ import type { OpenedStorage } from './opened.ts';
 /** What every storage promises of conversations and what is in them: a part of `storageContract`. */
 export function conversationsContract(open: () => Promise<OpenedStorage>): void {
   describe('conversations', () => {
-    test('come back as they were stored, with every field full and with every field empty', async () => {
+    test('are read back as they were stored, with all fields set and with all optional fields empty', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const empty = sampleConversation();
@@ -45,7 +45,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.conversations.find(accountId, ids.next('conversation', startMs))).toBeUndefined();
     });
 
-    test('keep any text and metadata that the domain lets in', async () => {
+    test('preserve any text and metadata that the domain accepts', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const codePoint = fc.oneof(
@@ -80,7 +80,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       );
     });
 
-    test('change in every field but the id and the creation', async () => {
+    test('can change every field except the id and the creation time', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const bystander = sampleConversation();
@@ -99,7 +99,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.conversations.find(accountId, bystander.id)).toEqual(bystander);
     });
 
-    test('are never overwritten on the ground of an old version', async () => {
+    test('are never overwritten by an update of an old version', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const first = sampleConversation();
@@ -114,7 +114,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 1, closed: 0 });
     });
 
-    test('are found many at once, in the order of the ids, also the same one twice', async () => {
+    test('are found by many ids at once, in the order of the ids, also by the same id twice', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const [a, b, c] = [sampleConversation(), sampleConversation(), sampleConversation()];
@@ -135,7 +135,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.conversations.findMany(accountId, [])).toEqual([]);
     });
 
-    test('have an external id of their own in their account, which they can give up and take', async () => {
+    test('have an external id that is unique in the account and can be released and taken', async () => {
       const { storage } = await open();
       const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
       const externalId = awkwardText;
@@ -162,7 +162,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.conversations.idByExternalId(one.id, externalId)).toBe(second.id);
     });
 
-    test('are paged as a plain sort would, for every sort, filter, offset and cursor', async () => {
+    test('are paged as by a plain sort of all of them, for every sort, filter, offset and cursor', async () => {
       const { storage } = await open();
       await fc.assert(
         fc.asyncProperty(
@@ -194,7 +194,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       );
     });
 
-    test('are each seen once by whoever follows the cursors, and the last page says that it is the last', async () => {
+    test('are each listed once when cursors are followed, and the last page says that it is the last', async () => {
       const { storage } = await open();
       await fc.assert(
         fc.asyncProperty(
@@ -227,7 +227,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       );
     });
 
-    test('are counted as a recount would, after any inserts and changes of status', async () => {
+    test('have counters that equal a recount, after any inserts and changes of status', async () => {
       const { storage } = await open();
       const change = fc.record({ index: fc.nat(), status: fc.constantFrom(...statuses), fails: fc.boolean() });
       await fc.assert(
@@ -268,7 +268,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
   });
 
   describe('messages', () => {
-    test('come back as they were stored, with every field full and with every field empty', async () => {
+    test('are read back as they were stored, with all fields set and with all optional fields empty', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const conversation = sampleConversation({ messageCount: 4 });
@@ -303,7 +303,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       ).toEqual(messages);
     });
 
-    test('are found many at once, across conversations, in the order of the ids', async () => {
+    test('are found by many ids at once, across conversations, in the order of the ids', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const [one, two] = [sampleConversation(), sampleConversation()];
@@ -325,7 +325,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.messages.findMany(accountId, [])).toEqual([]);
     });
 
-    test('cannot be put into a conversation that does not exist, or into a place that is taken', async () => {
+    test('cannot be inserted into a conversation that does not exist, or with a sequence or an id that is taken', async () => {
       const { storage } = await open();
       const [one, two] = [await storedAccount(storage), await storedAccount(storage)];
       const conversation = sampleConversation();
@@ -347,7 +347,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect((await storage.read.conversations.findWithMessages(one.id, conversation.id))?.messages).toEqual([first]);
     });
 
-    test('are read in ranges of many conversations at once, each by sequence, in the order asked', async () => {
+    test('are read in ranges of many conversations at once, by sequence within each range, in the requested order', async () => {
       const { storage } = await open();
       const range = fc.record({ conversation: fc.nat(), from: fc.integer({ min: 1, max: 14 }), to: fc.nat(14) });
       await fc.assert(
@@ -391,7 +391,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
   });
 
   describe('leads', () => {
-    test('come back as they were stored, with every field full and with every field empty', async () => {
+    test('are read back as they were stored, with all fields set and with all optional fields empty', async () => {
       const { storage, reopen } = await open();
       const { id: accountId } = await storedAccount(storage);
       const conversation = sampleConversation();
@@ -417,7 +417,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(Object.keys(found?.metadata ?? {})).toEqual(Object.keys(full.metadata));
     });
 
-    test('are found many at once, in the order of the ids, also the same one twice', async () => {
+    test('are found by many ids at once, in the order of the ids, also by the same id twice', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const [a, b, c] = [sampleLead(), sampleLead({ phone: '1' }), sampleLead()];
@@ -430,7 +430,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.leads.findMany(accountId, [])).toEqual([]);
     });
 
-    test('are paged newest first as a plain sort would, by offset and by cursor, and counted as a recount would', async () => {
+    test('are paged newest first as by a plain sort, by offset and by cursor, with a count that equals a recount', async () => {
       const { storage } = await open();
       // A few milliseconds for many leads: most of them tie.
       const seed = fc.record({ createdMs: fc.nat(5), fails: fc.boolean() });
@@ -477,7 +477,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       );
     });
 
-    test('cannot be put into an account that does not exist, or twice into one', async () => {
+    test('cannot be inserted into an account that does not exist, or twice into the same one', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const lead = sampleLead();

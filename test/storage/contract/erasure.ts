@@ -77,7 +77,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
     const erase = (storage: Storage, accountId: string, { conversation }: Told) =>
       storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
 
-    test('removes it with all that tells of it, and leaves the places of the log and its deliveries', async () => {
+    test('removes all content that belongs to it, but keeps its places in the event log and its deliveries', async () => {
       const { storage, reopen } = await open();
       const { id } = await storedAccount(storage);
       const told = await tell(storage, id);
@@ -124,7 +124,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.conversations.count(one.id, {})).toBe(2);
     });
 
-    test('that is undone has erased nothing', async () => {
+    test('erases nothing if the transaction is rolled back', async () => {
       const { storage } = await open();
       const { id } = await storedAccount(storage);
       const told = await tell(storage, id);
@@ -212,7 +212,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       };
     }
 
-    test('of a large one takes it out of sight at once, and away in many transactions, the last of which says so', async () => {
+    test('hides a large one at once and removes it in many transactions, the last of which reports the end', async () => {
       const { storage, beside, reopen } = await open();
       const [{ id }, other] = [await storedAccount(storage), await storedAccount(storage)];
       const theirs = await tell(storage, other.id);
@@ -276,7 +276,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       expect(await traceMore(await reopen(), id, told, more)).toEqual(gone);
     });
 
-    test('goes on where it had come to when the storage was closed', async () => {
+    test('continues where it stopped when the storage was closed', async () => {
       const { storage, reopen } = await open();
       const { id } = await storedAccount(storage);
       const told = await tell(storage, id);
@@ -292,7 +292,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       expect(await reopened.read.conversations.erasing()).toEqual([]);
     });
 
-    test('is told to who watches, here and beside, who then finds that there was one more', async () => {
+    test('notifies watchers in this and in other processes, which then see one erasure more', async () => {
       const { storage, beside } = await open();
       const { id } = await storedAccount(storage);
       const told = await tell(storage, id);

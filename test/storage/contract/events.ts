@@ -26,7 +26,7 @@ import type { LoggedEvent, OpenedStorage } from './opened.ts';
 /** What every storage promises of the event log: a part of `storageContract`. */
 export function eventsContract(open: () => Promise<OpenedStorage>): void {
   describe('events', () => {
-    test('are kept as they were appended', async () => {
+    test('are stored as they were appended', async () => {
       const { storage, log } = await open();
       const { id: accountId } = await storedAccount(storage);
       const conversation = fullConversation();
@@ -43,7 +43,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       expect(await log(accountId)).toEqual(events.map((event, index) => ({ ...event, sequence: index + 1 })));
     });
 
-    test('append nothing when there are none, and say where the log ends', async () => {
+    test('append nothing when the list is empty, but still return where the log ends', async () => {
       const { storage, log } = await open();
       const { id: accountId } = await storedAccount(storage);
       expect(await storage.write(async (tx) => tx.events.append(accountId, []))).toBe(0);
@@ -52,7 +52,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       expect(await log(accountId)).toHaveLength(1);
     });
 
-    test('get the sequences 1, 2, 3 … in each account, without gaps, whatever runs at once and whatever fails', async () => {
+    test('get the sequences 1, 2, 3 … in each account, without gaps, whatever runs concurrently and whatever fails', async () => {
       const { storage, log } = await open();
       const work = fc.record({
         account: fc.nat(2),
@@ -111,7 +111,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       await expect(append).rejects.toThrow();
     });
 
-    test('belong to a log with a name of its own, which stays when it is reopened', async () => {
+    test('belong to a log with a unique epoch, which survives reopening', async () => {
       const { storage, reopen } = await open();
       const epoch = await storage.read.events.epoch();
       expect(epoch).toMatch(/^[0-9a-z]{8,}$/i);
@@ -122,7 +122,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('reading the event log', () => {
-    test('finds its bounds: empty, after appends, after removing a part, and after removing all', async () => {
+    test('finds its bounds when it is empty, after appends, after removing a part, and after removing all', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const bounds = () => storage.read.events.bounds(accountId);
@@ -139,7 +139,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.events.bounds(ids.next('account', startMs))).toEqual({ first: 1, last: 0 });
     });
 
-    test('gives events back as they were appended', async () => {
+    test('returns events as they were appended', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const conversation = fullConversation();
@@ -160,7 +160,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('from any place, with any filter, limit and span, misses nothing of what it says to have looked at', async () => {
+    test('misses no event in the range that it reports as scanned, from any place, with any filter, limit and span', async () => {
       const { storage } = await open();
       const question = fc.record({
         from: fc.nat(45),
@@ -191,7 +191,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('step by step meets every event that fits exactly once, whatever the filter, limit and span', async () => {
+    test('page by page returns every matching event exactly once, whatever the filter, limit and span', async () => {
       const { storage } = await open();
       await fc.assert(
         fc.asyncProperty(
@@ -219,7 +219,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('finds where the logs of many accounts end at once, in the order asked', async () => {
+    test('finds where the logs of many accounts end at once, in the requested order', async () => {
       const { storage } = await open();
       const accounts = [await storedAccount(storage), await storedAccount(storage), await storedAccount(storage)];
       const [one, two, none] = accounts.map(({ id }) => id) as [string, string, string];
@@ -233,7 +233,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('removing old events', () => {
-    test('takes them from the front of each log alone, all that there are, and never more than it may', async () => {
+    test('removes from the front of each log only, all old events there, and never more than the limit', async () => {
       const { storage } = await open();
       const time = fc.nat(9);
       const step = fc.record({ before: fc.nat(10), limit: fc.integer({ min: 1, max: 12 }) });
@@ -284,7 +284,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('is not held up by an account whose old events lie behind a young one', async () => {
+    test('is not blocked by an account whose old events lie behind a newer one', async () => {
       const { storage } = await open();
       const [stuck, other] = [await storedAccount(storage), await storedAccount(storage)];
       await appendAt(storage, stuck.id, [50, ...Array.from({ length: 20 }, () => 1)]);
@@ -294,7 +294,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.events.bounds(other.id)).toEqual({ first: 4, last: 3 });
     });
 
-    test('that is undone leaves the log as it was', async () => {
+    test('leaves the log as it was if the transaction is rolled back', async () => {
       const { storage, log } = await open();
       const { id: accountId } = await storedAccount(storage);
       await appendAt(storage, accountId, [1, 2, 3]);
@@ -307,8 +307,8 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
     });
   });
 
-  describe('who watches', () => {
-    test('is told of every account whose log has grown, whatever else is written at the same time', async () => {
+  describe('a watcher', () => {
+    test('is notified of every account whose log has grown, whatever else is written at the same time', async () => {
       const { storage } = await open();
       const work = fc.record({ account: fc.nat(3), count: fc.nat(2), fails: fc.boolean(), waits: fc.boolean() });
       await fc.assert(
@@ -344,7 +344,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('finds, when it is told, what it is told of', async () => {
+    test('finds new events as soon as it is notified of them', async () => {
       const { storage } = await open();
       const accounts = await Promise.all(Array.from({ length: 3 }, () => storedAccount(storage)));
       const found: Promise<[string, number]>[] = [];
@@ -358,7 +358,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       expect(new Map(await Promise.all(found))).toEqual(new Map(accounts.map(({ id }, index) => [id, index + 1])));
     });
 
-    test('is told of a revocation, and not told whose log has grown then: it may be anything', async () => {
+    test('is notified of a revocation as of a change that can concern anything', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const key = sampleKey();
@@ -374,7 +374,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       expect(told).toContain(undefined);
     });
 
-    test('is told beside others, each until it stops by itself', async () => {
+    test('is notified independently of other watchers, until it stops', async () => {
       const { storage, beside } = await open();
       const other = await beside();
       const { id: accountId } = await storedAccount(storage);
@@ -401,7 +401,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
     });
 
     test.each(['events', 'revocations'] as const)(
-      'is told within 100 ms of %s that another process has committed',
+      'is notified within 100 ms of %s that another process commits',
       async (kind) => {
         const { storage, beside } = await open();
         const other = await beside();
@@ -436,7 +436,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       },
     );
 
-    test('costs no timer any more once the last one has stopped', async () => {
+    test('leaves no timer behind once the last one has stopped', async () => {
       const { storage } = await open();
       const timers = watchTimers();
       const stops = [storage.watch(() => {}), storage.watch(() => {})];

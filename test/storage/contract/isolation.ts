@@ -19,7 +19,7 @@ import type { OpenedStorage } from './opened.ts';
 /** What every storage promises of one account and another: a part of `storageContract`. */
 export function isolationContract(open: () => Promise<OpenedStorage>): void {
   describe('another account', () => {
-    test('finds nothing under any id of this one, reading or in a work', async () => {
+    test('finds nothing under any id of this one, neither in reads nor in transactions', async () => {
       const { storage } = await open();
       const mine = await storedAccount(storage);
       const theirs = await storedAccount(storage);

@@ -31,7 +31,7 @@ import type { OpenedStorage } from './opened.ts';
 /** What every storage promises of webhooks and of the log of their deliveries: a part of `storageContract`. */
 export function webhooksContract(open: () => Promise<OpenedStorage>): void {
   describe('webhooks', () => {
-    test('come back as they were stored, with every field full and with every field empty', async () => {
+    test('are read back as they were stored, with all fields set and with all optional fields empty', async () => {
       const { storage, reopen } = await open();
       const { id: accountId } = await storedAccount(storage);
       const [empty, full] = [sampleWebhook({ events: [], secrets: [] }), fullWebhook()];
@@ -45,7 +45,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(await (await reopen()).read.webhooks.find(accountId, full.id)).toEqual(full);
     });
 
-    test('change in all but their id and their creation, and no other changes with them', async () => {
+    test('can change everything except id and creation time, without changing another webhook', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const [webhook, other] = [sampleWebhook(), sampleWebhook()];
@@ -61,7 +61,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.webhooks.find(accountId, other.id)).toEqual(other);
     });
 
-    test('are found many at once, in the order of the ids, also the same one twice', async () => {
+    test('are found by many ids at once, in the order of the ids, also by the same id twice', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const [a, b, removed] = [sampleWebhook(), fullWebhook(), sampleWebhook()];
@@ -75,7 +75,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.webhooks.findMany(accountId, [])).toEqual([]);
     });
 
-    test('are paged newest first as a plain sort would, and counted, without those that were removed', async () => {
+    test('are paged newest first as by a plain sort, and counted, without removed ones', async () => {
       const { storage } = await open();
       const seed = fc.record({ createdMs: fc.nat(4), removed: fc.boolean() });
       await fc.assert(
@@ -100,7 +100,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('that are enabled say what they want; the disabled and the removed do not', async () => {
+    test('are listed with the events that they want only while they are enabled', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const { id: otherId } = await storedAccount(storage);
@@ -120,7 +120,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(await enabled()).toEqual([wanting, disabled].map(({ id, events }) => ({ id, events })).toSorted(byId));
     });
 
-    test('that were removed are gone at once, with their deliveries, and stay so when the work of another ends', async () => {
+    test('are gone with their deliveries as soon as they are removed, and a late update does not bring them back', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const webhook = sampleWebhook();
@@ -147,7 +147,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(await ofWebhook(storage, accountId, webhook, delivery)).toEqual(gone);
     });
 
-    test('cannot be put into an account that does not exist, or twice into one', async () => {
+    test('cannot be inserted into an account that does not exist, or twice into the same one', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const webhook = sampleWebhook();
@@ -160,7 +160,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('deliveries', () => {
-    test('come back as they were stored, with every field full and with every field empty', async () => {
+    test('are read back as they were stored, with all fields set and with all optional fields empty', async () => {
       const { storage, reopen } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const [empty, full] = [sampleDelivery(webhook.id, { eventSequence: null, dueAt: null }), fullDelivery(webhook)];
@@ -200,7 +200,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(page.items).toEqual([paused]);
     });
 
-    test('change in how far they are, and not in what they deliver or to whom', async () => {
+    test('can change their progress, but not what they deliver or to whom', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const other = sampleWebhook();
@@ -234,7 +234,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       });
     });
 
-    test('cannot be made to a webhook that does not exist, or twice', async () => {
+    test('cannot be inserted for a webhook that does not exist, or twice', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const delivery = sampleDelivery(webhook.id);
@@ -245,7 +245,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.deliveries.count(accountId, webhook.id)).toBe(1);
     });
 
-    test('of one webhook are paged newest first as a plain sort would, and counted', async () => {
+    test('of one webhook are paged newest first as by a plain sort, and counted', async () => {
       const { storage } = await open();
       const seed = fc.record({ createdMs: fc.nat(4), mine: fc.boolean() });
       await fc.assert(
@@ -272,7 +272,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('that have failed are given by id from a place on', async () => {
+    test('that have failed are listed by id from any place on', async () => {
       const { storage } = await open();
       const seed = fc.record({
         createdMs: fc.nat(5),
@@ -318,7 +318,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('have their attempts by number, any range of many deliveries at once', async () => {
+    test('have their attempts read by number, in ranges of many deliveries at once', async () => {
       const { storage, reopen } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const theirs = await storedWebhook(storage);
@@ -355,7 +355,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('have no two attempts of one number', async () => {
+    test('cannot have two attempts with the same number', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const delivery = sampleDelivery(webhook.id);
@@ -372,7 +372,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('a claim', () => {
-    test('gives all that an attempt needs: the delivery, its webhook and its event, if the log has it still', async () => {
+    test('returns all that an attempt needs: the delivery, its webhook and, if the log still has it, its event', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage, fullWebhook({ enabled: true, disabledReason: null }));
       const event = sampleEvent(sampleConversation());
@@ -401,7 +401,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       }
     });
 
-    test('of several webhooks gives each its own in their order, and all that are told of an event the same one', async () => {
+    test('of several webhooks returns the deliveries of each in order, and one object per event', async () => {
       const { storage } = await open();
       const { accountId, webhook: first } = await storedWebhook(storage);
       const others = [sampleWebhook(), withEnabled(sampleWebhook(), 'requested')] as const;
@@ -449,7 +449,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(foreign?.accountId).toBe(elsewhere.accountId);
     });
 
-    test('is ended by whoever made it, and by nobody else', async () => {
+    test('can be released by its holder only', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const [one, other, free] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id), sampleDelivery(webhook.id)];
@@ -474,7 +474,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(tried.map((delivery) => delivery?.isTried)).toEqual([false, true, false]);
     });
 
-    test('that is undone has taken nothing', async () => {
+    test('takes nothing if the transaction is rolled back', async () => {
       const { storage } = await open();
       const { webhook } = await storedWebhook(storage);
       await storage.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
@@ -488,7 +488,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect((await claim(storage, webhook.id, { nowMs: startMs })).claimed).toHaveLength(1);
     });
 
-    test('never gives two claimers the same, however their claims fall together', async () => {
+    test('never gives the same delivery to two concurrent claimers', async () => {
       const { storage, beside } = await open();
       const other = await beside();
       const { webhook } = await storedWebhook(storage);
@@ -509,7 +509,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(given.flat().toSorted()).toEqual(deliveries.map(({ id }) => id).toSorted());
     });
 
-    test('gives just what a plain list would, whatever two claimers and their operators do in between', async () => {
+    test('agrees with a plain list, whatever two claimers and their operators do in between', async () => {
       const { storage, beside } = await open();
       const claimers = [storage, await beside()];
       await fc.assert(
@@ -524,7 +524,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('pruning deliveries', () => {
-    test('takes their attempts along, and from a delivery of the same age nothing that is young', async () => {
+    test('removes their attempts too, and nothing of younger ones', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const [old, young] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id, {}, startMs + 1)];
@@ -543,7 +543,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.deliveries.find(accountId, old.id)).toBeUndefined();
     });
 
-    test('that is undone leaves all as it was', async () => {
+    test('leaves everything as it was if the transaction is rolled back', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       await storage.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
@@ -556,8 +556,8 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
     });
   });
 
-  describe('who watches for deliveries', () => {
-    test('is told of every webhook that has something new to do, and of no other', async () => {
+  describe('a watcher of deliveries', () => {
+    test('is notified of every webhook that has something new to send, and of no other', async () => {
       const { storage } = await open();
       const work = fc.record({
         webhook: fc.nat(3),
@@ -609,7 +609,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       );
     });
 
-    test('knows how much is to be sent to enabled webhooks, and since when', async () => {
+    test('can ask how much is waiting for enabled webhooks, and since when', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const off = fullWebhook({ enabled: false });
@@ -632,7 +632,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       });
     });
 
-    test('is told that another process has made something due', async () => {
+    test('is notified when another process makes something due', async () => {
       const { storage, beside } = await open();
       const other = await beside();
       const { webhook } = await storedWebhook(storage);

@@ -15,8 +15,8 @@ import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of what is written together, and what is read meanwhile: a part of `storageContract`. */
 export function worksContract(open: () => Promise<OpenedStorage>): void {
-  describe('a work', () => {
-    test('is kept when its promise resolves, and after reopening', async () => {
+  describe('a unit of work', () => {
+    test('is stored when its promise resolves, also after reopening', async () => {
       const { storage, reopen } = await open();
       const account = sampleAccount();
       const conversation = sampleConversation();
@@ -33,7 +33,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(await reopened.read.conversations.findWithMessages(account.id, conversation.id)).toEqual(expected);
     });
 
-    test('makes another state of the storage when it is kept, for all who have it open', async () => {
+    test('changes the state of the storage when it is committed, in every process that has it open', async () => {
       const { storage, beside } = await open();
       const other = await beside();
       const states = async (): Promise<number[]> => [await storage.state(), await other.state()];
@@ -53,7 +53,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.write(async () => undefined)).toBeUndefined();
     });
 
-    test('that throws leaves nothing behind, and its neighbours are kept', async () => {
+    test('that throws leaves nothing behind, and those committed with it are stored', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const conversations = Array.from({ length: 9 }, () => sampleConversation());
@@ -83,7 +83,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 6, eventSequence: 6 });
     });
 
-    test('that throws before its first await, or not an Error, is undone and reported like any other', async () => {
+    test('that throws before its first await, or throws something other than an Error, is rolled back and rejected like any other', async () => {
       const { storage } = await open();
       const account = sampleAccount();
       const write = storage.write((tx) => {
@@ -94,7 +94,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.accounts.list()).toEqual([]);
     });
 
-    test('that breaks a rule of the storage itself leaves nothing behind', async () => {
+    test('that violates a constraint of the storage leaves nothing behind', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const conversation = sampleConversation();
@@ -109,7 +109,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 0 });
     });
 
-    test('can go on after catching an error of the storage', async () => {
+    test('can continue after catching an error of the storage', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const [first, second] = [sampleConversation(), sampleConversation()];
@@ -124,7 +124,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.conversations.count(accountId, {})).toBe(2);
     });
 
-    test('sees what it has written itself', async () => {
+    test('sees its own writes', async () => {
       const { storage } = await open();
       const account = sampleAccount();
       const conversation = sampleConversation();
@@ -141,7 +141,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(seen).toEqual([account, conversation, 1]);
     });
 
-    test('never loses the change of another that ran at the same time', async () => {
+    test('never loses the change of another one that ran at the same time', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const conversation = sampleConversation();
@@ -179,7 +179,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.conversations.count(accountId, {})).toBe(1);
     });
 
-    test('sees a conversation and its messages as they were at one moment', async () => {
+    test('sees a conversation and its messages in one snapshot', async () => {
       const { storage } = await open();
       const { id: accountId } = await storedAccount(storage);
       const { id } = await storage.write(async (tx) => {

@@ -13,8 +13,8 @@ import { scoped } from './transaction-scope.ts';
 import { emptyLog } from './write-ahead-log.ts';
 import { Writer } from './writer.ts';
 
-// The second half of bulk loading: inserting rows that were made elsewhere, with as few checks as possible. The result is
-// the same as if the operations had written it, several times as fast.
+// The second half of bulk loading: inserting rows that were made elsewhere, with as few checks as possible. The result
+// is the same as if the operations had written it, several times as fast.
 
 /** The write-ahead log is checkpointed at 64 MiB: a page that changes many times is copied to the file only once. */
 const checkpointPages = 16 * 1024;
@@ -24,8 +24,8 @@ const cacheKiB = 16 * 1024;
 const contentionMs = 1_000;
 
 /**
- * Adds rows to a migrated file, which other processes may be using. They are durable at the latest when it is closed: with
- * `synchronous=NORMAL` a power cut before that can undo the last transactions, but never half of one.
+ * Adds rows to a migrated file, which other processes may be using. They are durable at the latest when it is closed:
+ * with `synchronous=NORMAL` a power cut before that can undo the last transactions, but never half of one.
  */
 export class BulkWriter {
   readonly #connection: Connection;

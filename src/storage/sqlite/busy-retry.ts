@@ -42,7 +42,7 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Exponential backoff: 1 ms, doubling up to 50 ms. The upper half is random, so that processes do not retry in step. */
+/** Exponential backoff from 1 ms up to 50 ms. Half of it is random, so that processes do not retry in step. */
 export function retryDelayMs(attempt: number): number {
   const ceiling = Math.min(50, 2 ** attempt);
   return ceiling / 2 + (Math.random() * ceiling) / 2;

@@ -38,7 +38,7 @@ export class Checkpointer {
     this.#logState = writing.prepare('PRAGMA wal_checkpoint(NOOP)');
   }
 
-  /** To be called when a group was committed or rolled back. Asking for the state of the log takes a few microseconds. */
+  /** To be called after each group, committed or rolled back. Asking for the state of the log takes microseconds. */
   readonly committed = (): void => {
     if (this.#isBusy || !this.#isDue()) return;
     this.#isBusy = true;

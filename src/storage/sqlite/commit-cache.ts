@@ -1,8 +1,8 @@
 import type { Connection } from './open.ts';
 
 /**
- * Tells whether anything was committed, in any process: `PRAGMA data_version` of a connection changes with each commit of
- * another one. Asking costs a good part of what a query does, so one answer serves everything that is read until the
+ * Tells whether anything was committed, in any process: `PRAGMA data_version` of a connection changes with each commit
+ * of another one. Asking costs a good part of what a query does, so one answer serves everything that is read until the
  * event loop goes on: all of those requests had come in before it was asked.
  */
 export class Commits {

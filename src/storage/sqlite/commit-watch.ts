@@ -18,7 +18,7 @@ export class CommitWatch {
   readonly #connection: Connection;
   readonly #erasureCount: { get(): unknown };
   readonly #listeners = new Set<Listener>();
-  /** What the transactions of the current group have touched: accounts with new events, webhooks with new deliveries. */
+  /** What the current group has touched: accounts with new events, and webhooks that may have deliveries due. */
   #grown = new Set<string>();
   #due = new Set<string>();
   /** Whether it has changed something that every listener has to look for, whatever it follows. */

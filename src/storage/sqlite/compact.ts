@@ -22,8 +22,8 @@ export interface CompactOptions {
  * Rewrites a database without the free space and the remnants of rows that deleting leaves in it, and empties its
  * write-ahead log. Others can read meanwhile; writers wait. It blocks the event loop.
  *
- * SQLite makes a copy in a temporary file and writes it back through the log. The next commit would then checkpoint that
- * whole log: so that it does not hold up a server, the log is checkpointed here, before anybody can commit.
+ * SQLite makes a copy in a temporary file and writes it back through the log. The next commit would then checkpoint
+ * that whole log: so that it does not hold up a server, the log is checkpointed here, before anybody can commit.
  * @throws UNAVAILABLE when the disk lacks the space or others leave it no time; the message says which
  */
 export async function compact(

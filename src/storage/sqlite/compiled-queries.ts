@@ -6,10 +6,10 @@ import { SQLiteSyncDialect } from 'drizzle-orm/sqlite-core';
 import type { Connection } from './open.ts';
 import type { Queries } from './queries.ts';
 
-// Drizzle builds the statements and knows their types. It generates the SQL of each and prepares it at once: at start-up
-// that is hundreds of statements, few of which are needed soon, so here both are left until the first use. To bind values
-// and to read rows it inspects each of them anew, which costs more than the query itself: a list spent a third of its
-// time there. So its prepared query is replaced by one that compiles both once.
+// Drizzle builds the statements and knows their types. It generates the SQL of each and prepares it at once: at
+// start-up that is hundreds of statements, few of which are needed soon, so here both are left until the first use. To
+// bind values and to read rows it inspects each of them anew, which costs more than the query itself: a list spent a
+// third of its time there. So its prepared query is replaced by one that compiles both once.
 
 type Row = readonly unknown[];
 type Values = Readonly<Record<string, unknown>>;
@@ -157,7 +157,7 @@ type Session = BetterSQLiteSession<Record<string, never>, Record<string, never>>
 type PrepareArguments = Parameters<Session['prepareQuery']>;
 
 class CompiledSession extends BetterSQLiteSession<Record<string, never>, Record<string, never>> {
-  // biome-ignore lint/suspicious/noExplicitAny: the type of a result is known to the query's builder only, as in drizzle
+  // biome-ignore lint/suspicious/noExplicitAny: only the query's builder knows the type of a result, as in drizzle
   override prepareQuery(...[query, fields, method, inArrays, mapper, metadata, caching]: PrepareArguments): any {
     const [client, logger, cache] = [this['client'], this['logger'], this['cache']];
     return new CompiledQuery(client, query, logger, cache, metadata, caching, fields, method, inArrays, mapper);
@@ -165,9 +165,10 @@ class CompiledSession extends BetterSQLiteSession<Record<string, never>, Record<
 }
 
 /**
- * Generates the SQL of a statement on first use, in a form that SQLite plans only once. When a query has a bare parameter,
- * SQLite (built with STAT4) may plan it anew at every run, in case the value makes another plan better. That takes about
- * 15 µs, running the query often just one. A subquery around the parameter hides its value from the planner.
+ * Generates the SQL of a statement on first use, in a form that SQLite plans only once. When a query has a bare
+ * parameter, SQLite (built with STAT4) may plan it anew at every run, in case the value makes another plan better. That
+ * takes about 15 µs, running the query often just one. A subquery around the parameter hides its value from the
+ * planner.
  */
 class LazyDialect extends SQLiteSyncDialect {
   override sqlToQuery(...statement: Parameters<SQLiteSyncDialect['sqlToQuery']>): QueryWithTypings {

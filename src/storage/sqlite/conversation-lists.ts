@@ -13,7 +13,7 @@ type Row = typeof conversations.$inferSelect;
 
 const ofAccount = eq(conversations.accountId, sql.placeholder('accountId'));
 
-/** The conditions of a list or a count. Creation times and cursors by creation become bounds on ids, which contain the time. */
+/** The conditions of a list or a count. Creation times and cursors by creation become bounds on ids. */
 interface Range {
   readonly status: Status | undefined;
   readonly externalId: string | undefined;
@@ -154,7 +154,9 @@ interface Statement<Row> {
   all(values: Record<string, unknown>): Row[];
 }
 
-/** Reads the rows of a page, and one more if there is one. Statements are prepared once per shape, when first needed. */
+/**
+ * Reads the rows of a page, and one more if there is one. Statements are prepared once per shape, when first needed.
+ */
 function pageReader<Row>(prepare: (clauses: Clauses) => Statement<Row>) {
   const statements = new Map<string, Statement<Row>>();
   return (accountId: string, query: Part): Row[] => {

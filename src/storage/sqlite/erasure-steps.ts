@@ -14,7 +14,9 @@ export type Place = typeof erasing.$inferSelect;
 /** Erases the next rows of one kind. @returns how many: 0 when there are no more */
 type Part = (place: Place) => number;
 
-/** Returns a function that erases as much as fits one transaction, advances `place`, and says whether nothing is left. */
+/**
+ * Returns a function that erases as much as fits one transaction, advances `place`, and says whether nothing is left.
+ */
 export function prepareSteps(db: Queries): (place: Place) => boolean {
   const parts = [removeMessages(db), removeLeads(db), clearResults(db), clearEvents(db)];
   return (place) => {
@@ -78,7 +80,9 @@ function clearResults(db: Queries): Part {
   return (place) => statement.run(place).changes;
 }
 
-/** Events and the responses of webhooks to them. The responses go first: they are found by the events that come next. */
+/**
+ * Events and the responses of webhooks to them. The responses go first: they are found by the events that come next.
+ */
 function clearEvents(db: Queries): Part {
   const ofAccount = eq(events.accountId, sql.placeholder('accountId'));
   const next = db

@@ -9,14 +9,14 @@ import { accountTotals, conversations, erasing, leads } from './tables.ts';
 // each, and for each event the responses of the webhooks. So the first transaction hides it, and further ones erase the
 // rest, a little each. Most conversations are small enough for the first one to do it all.
 //
-// Deleted rows are overwritten (`secure_delete`), and the write-ahead log is emptied after the last commit. One thing is
-// out of reach: where SQLite moved a row to another page as the table grew, a piece of it can remain in the free space of
-// the old page (its `rebuildPage` does not clear it), until other rows overwrite it or the file is compacted.
+// Deleted rows are overwritten (`secure_delete`), and the write-ahead log is emptied after the last commit. One thing
+// is out of reach: where SQLite moved a row to another page as the table grew, a piece of it can remain in the free
+// space of the old page (its `rebuildPage` does not clear it), until other rows overwrite it or the file is compacted.
 
 export interface ErasureHooks {
   /** Called when something has been hidden; the transaction may still be rolled back. */
   readonly onHide: () => void;
-  /** Called when only the write-ahead log may still hold copies of something; the transaction may still be rolled back. */
+  /** Called when at most the write-ahead log still holds something; the transaction may still be rolled back. */
   readonly onGone: () => void;
 }
 

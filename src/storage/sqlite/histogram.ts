@@ -1,8 +1,8 @@
 import { bucketLimit } from '../../domain/durations.ts';
 
 // The stored form of a histogram: six bytes, big-endian, for each bucket that is not empty, in ascending order: two for
-// the bucket and four for its count. It is small because few buckets are used. It fits one row: with a row per bucket, a
-// report of a month would read a million.
+// the bucket and four for its count. It is small because few buckets are used. It fits one row: with a row per bucket,
+// a report of a month would read a million.
 
 const entryBytes = 6;
 

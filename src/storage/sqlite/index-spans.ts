@@ -15,7 +15,7 @@ export const firstId = '~';
 /**
  * Skips `offset` entries span by span, and yields to the event loop in between. The last of them, a span at most, are
  * left to the query itself.
- * @param edge finds the place that lies so many entries after a place, or after the beginning; undefined if there are fewer
+ * @param edge finds the place so many entries after a place, or after the beginning; undefined if there are fewer
  * @returns where to go on, and how many entries are still to be skipped
  */
 export async function skip<Place>(

@@ -7,7 +7,9 @@ import { migrationsFolder } from '../../layout.ts';
 export type Connection = Database.Database;
 
 export interface ConnectionOptions {
-  /** Called with every statement before it runs, with its bound values filled in. For tests and diagnosis: it is slow. */
+  /**
+   * Called with every statement before it runs, with its bound values filled in. For tests and diagnosis: it is slow.
+   */
   readonly onStatement?: ((sql: string) => void) | undefined;
 }
 
@@ -70,7 +72,7 @@ export interface MigrationReport {
   readonly total: number;
 }
 
-/** The newest migration of a database and the newest that this program has, by when they were made in epoch milliseconds. */
+/** The newest migrations of a database and of this program, by the epoch milliseconds when they were made. */
 export function stateOf(connection: Connection): { done: number; newest: number } {
   const done = connection.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() as number | null;
   return { done: done ?? 0, newest: migrations.at(-1)?.folderMillis ?? 0 };

@@ -44,8 +44,8 @@ export interface Restored {
 const openLockTimeoutMs = 5_000;
 
 /**
- * Replaces a database, which nobody may have open, by a backup. Until the last step, which waits for nothing, the database
- * stays as it is; then it is moved aside. The backup itself is only read.
+ * Replaces a database, which nobody may have open, by a backup. Until the last step, which waits for nothing, the
+ * database stays as it is; then it is moved aside. The backup itself is only read.
  * @throws FileFault
  */
 export async function restore(databasePath: string, backup: string, options: RestoreOptions): Promise<Restored> {
@@ -95,8 +95,8 @@ interface Present {
 }
 
 /**
- * Takes the exclusive lock, which nobody gets while the database is open anywhere: every connection to a database with a
- * write-ahead log holds a shared lock, even when idle, until it is closed or its process ends.
+ * Takes the exclusive lock, which nobody gets while the database is open anywhere: every connection to a database with
+ * a write-ahead log holds a shared lock, even when idle, until it is closed or its process ends.
  * @throws FileFault
  */
 function holdPresent(path: string, force: boolean): Present | undefined {
@@ -142,7 +142,7 @@ interface Swap {
   readonly present: Present | undefined;
 }
 
-/** Moves the previous database aside and the copy into its place. All synchronous: a signal is handled before or after it. */
+/** Moves the copy into the place of the database. It is synchronous: a signal is handled before or after it. */
 function swap(path: string, { copy, previous, present }: Swap): void {
   const isWhole = present?.connection !== undefined && leaveWalMode(present.connection);
   if (present !== undefined) keepAs(path, previous);
@@ -155,7 +155,10 @@ function swap(path: string, { copy, previous, present }: Swap): void {
   else replace(copy, path);
 }
 
-/** Checkpoints a database whose lock is held and removes its log, so that it is one file. @returns whether that succeeded */
+/**
+ * Checkpoints a database whose lock is held and removes its log, so that it is one file.
+ * @returns whether that succeeded
+ */
 function leaveWalMode(connection: Connection): boolean {
   try {
     return connection.pragma('journal_mode = DELETE', { simple: true }) === 'delete';

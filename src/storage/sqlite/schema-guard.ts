@@ -2,8 +2,8 @@ import { unavailable } from './errors.ts';
 import { type Connection, stateOf } from './open.ts';
 
 /**
- * Guards a file against use after a newer version of the program has migrated it, as in a rolling upgrade: what an older
- * version writes lacks what the newer one relies on.
+ * Guards a file against use after a newer version of the program has migrated it, as in a rolling upgrade: what an
+ * older version writes lacks what the newer one relies on.
  *
  * Every migration changes the schema, so nothing has to be checked while SQLite's schema version stays the same.
  * @returns a check that throws UNAVAILABLE, to be called within a transaction so that no migration can come in between

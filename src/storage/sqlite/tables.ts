@@ -14,12 +14,13 @@ import type { DisabledReason, SigningSecret } from '../../domain/webhook.ts';
 // serves to find a row, to isolate accounts, and to list by creation.
 //
 // messages, events, rate_windows, analytics_counters and analytics_histograms are WITHOUT ROWID, which drizzle cannot
-// express: their rows are then stored in the order in which they are read. The migration that creates them was completed
-// by hand.
+// express: their rows are then stored in the order in which they are read. The migration that creates them was
+// completed by hand.
 
 /**
- * Facts about the database itself. `epoch` identifies its event logs, `token_key` signs its tokens, and `revocations` and
- * `erasures` are counters: when one of them grows, credentials or events that are held in memory have to be checked.
+ * Facts about the database itself. `epoch` identifies its event logs, `token_key` signs its tokens, and `revocations`
+ * and `erasures` are counters: when one of them grows, credentials or events that are held in memory have to be
+ * checked.
  */
 export const meta = sqliteTable('meta', {
   name: text().primaryKey(),
@@ -309,8 +310,8 @@ export const deliveries = sqliteTable(
 );
 
 /**
- * Leases of deliveries with an attempt under way. Otherwise a claim would rewrite the delivery and its index entries for
- * each attempt; these rows are small, few, and deleted when the attempt is over.
+ * Leases of deliveries with an attempt under way. Otherwise a claim would rewrite the delivery and its index entries
+ * for each attempt; these rows are small, few, and deleted when the attempt is over.
  */
 export const deliveryLeases = sqliteTable('delivery_leases', {
   deliveryKey: integer('delivery_key')

@@ -35,10 +35,10 @@ interface Job<Tx> {
 type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 /**
- * The single writer. Units of work queue, and those that wait are committed as a group by one
- * `BEGIN IMMEDIATE … COMMIT`, each in its own savepoint unless it is alone. No promise settles before the commit. So one
- * wait for the disk serves everything that arrived during the last one. Between units of work the event loop may turn:
- * what is not committed is visible on this connection only, which nothing else uses.
+ * The single writer. Units of work queue, and those that wait are committed as a group by one `BEGIN IMMEDIATE …
+ * COMMIT`, each in its own savepoint unless it is alone. No promise settles before the commit. So one wait for the disk
+ * serves everything that arrived during the last one. Between units of work the event loop may turn: what is not
+ * committed is visible on this connection only, which nothing else uses.
  *
  * A unit of work awaits nothing but its transaction, and therefore ends within microtasks. If it awaits anything else,
  * which is a bug, its scope ends before the event loop turns, and it is rolled back and fails.
@@ -60,8 +60,8 @@ export class Writer<Tx> {
   #idle: (() => void)[] = [];
 
   /**
-   * @param transactionFor makes the transaction of a unit of work, see `scoped`: it must throw once the scope has ended,
-   * and end the scope when the connection is no longer in a transaction
+   * @param transactionFor makes the transaction of a unit of work, see `scoped`: it must throw once the scope has
+   * ended, and end the scope when the connection is no longer in a transaction
    */
   constructor(
     connection: Connection,
@@ -181,7 +181,7 @@ export class Writer<Tx> {
       }
     }
     const isLarge = done.length > 2 * settledAtOnce;
-    if (isLarge) await slices.yield(); // the commit of a large group is a slice by itself: it takes longer than others do
+    if (isLarge) await slices.yield(); // the commit of a large group takes longer than a slice
     const failed = alone && done.some(([, outcome]) => 'error' in outcome);
     const failure = failed ? this.#rollback() : this.#commit();
     this.#onCommit();
@@ -270,7 +270,9 @@ function failureOf(outcome: Outcome): { readonly error: unknown } {
   return { error: error === cause ? unavailable('The storage could not complete the write.', cause) : error };
 }
 
-/** Runs a unit of work until it settles, or fails it if it is pending when no microtask is left. Then its scope ends. */
+/**
+ * Runs a unit of work until it settles, or fails it if it is pending when no microtask is left. Then its scope ends.
+ */
 function withinMicrotasks(work: () => Promise<unknown>, scope: WorkScope): Promise<Outcome> {
   return new Promise((resolve) => {
     const end = (outcome: Outcome): void => {

@@ -58,10 +58,10 @@ export function openReader(path: string, { onStatement }: ConnectionOptions = {}
   return connection;
 }
 
-/** The JSON that esbuild.config.ts puts into the program that it builds; not there when the sources run as they are. */
+/** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
 declare const builtMigrations: string | undefined;
 
-/** This program's own: an upgrade in place puts those of another into the folder while this one still runs. */
+/** Those that this program was built with: an upgrade in place can change the folder while this one is still running. */
 const migrations: readonly MigrationMeta[] =
   typeof builtMigrations === 'undefined' ? readMigrationFiles({ migrationsFolder }) : JSON.parse(builtMigrations);
 

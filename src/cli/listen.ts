@@ -1,7 +1,8 @@
 import { type Command, Option } from 'commander';
 import { secrets } from '../access/secrets.ts';
 import { ThreadedWebhookClient } from '../delivery/threaded-webhook-client.ts';
-import { eventTypes, type LogEvent, streamEvents } from '../domain/events.ts';
+import { eventTypes } from '../domain/event-types.ts';
+import { type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from './clock.ts';
 import { askingFiles, OperatorError } from './errors.ts';
 import { endingSignals } from './stop.ts';

@@ -128,7 +128,7 @@ async function recordAttempts(
     if (attempt !== undefined) {
       // Responses often echo the request, whose data may have been erased since this attempt or an earlier one was made.
       const isErased =
-        claimed.event?.data === erasedJson || (erasures !== currentErasures && (await wasErased(tx, current)));
+        claimed.event?.dataJson === erasedJson || (erasures !== currentErasures && (await wasErased(tx, current)));
       const stored = isErased ? { ...attempt, responseBody: null } : attempt;
       await tx.deliveries.insertAttempt(delivery.id, delivery.attemptCount, stored);
     }
@@ -142,5 +142,5 @@ async function recordAttempts(
 async function wasErased(tx: Transaction, { accountId, delivery }: ReleasedDelivery): Promise<boolean> {
   if (delivery.eventSequence === null) return false;
   const { events } = await tx.events.after(accountId, delivery.eventSequence - 1, { filter: {}, limit: 1, span: 1 });
-  return events[0]?.data === erasedJson;
+  return events[0]?.dataJson === erasedJson;
 }

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { cursorExpired, type EventFilter, eventCursor, LogEvent } from '../domain/events.ts';
+import { cursorExpired, eventCursor } from '../domain/event-cursor.ts';
+import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower, Storage } from '../domain/ports.ts';
 import { batchSize, firstBatch } from './batch.ts';
 import type { ReadTurns } from './read-turns.ts';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type NewApiKey, prepareApiKey, storeApiKey } from './api-keys.ts';
 import { scopes } from './caller.ts';
 import { notFound } from './errors.ts';
-import { eventCursor, exampleEventCursor } from './events.ts';
+import { eventCursor, exampleEventCursor } from './event-cursor.ts';
 import { idShape } from './ids.ts';
 import { operation, parseInput } from './operation.ts';
 import type { World } from './ports.ts';

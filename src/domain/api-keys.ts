@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type Caller, requireScope, type Scope, scopes } from './caller.ts';
 import { choices } from './choices.ts';
 import { DomainError, notFound } from './errors.ts';
-import { currentEventCursor } from './events.ts';
+import { currentEventCursor } from './event-cursor.ts';
 import { type Ids, idInput, idShape } from './ids.ts';
 import { operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';

@@ -9,7 +9,8 @@ import {
   type StoredConversation,
 } from './conversation.ts';
 import { DomainError, notFound, validationFailed } from './errors.ts';
-import { appendEvents, currentEventCursor, type NewEvent } from './events.ts';
+import { currentEventCursor } from './event-cursor.ts';
+import { appendEvents, type NewEvent } from './events.ts';
 import { countHappenings, happeningsOf } from './happenings.ts';
 import { exampleId, type Ids, idInput } from './ids.ts';
 import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';

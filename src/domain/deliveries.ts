@@ -5,11 +5,13 @@ import {
   type DeliveryOfWebhook,
   type DeliveryWithAttempts,
   deliveryView,
+  newDelivery,
   type StoredDelivery,
   startedAnew,
 } from './delivery.ts';
 import { DomainError, notFound } from './errors.ts';
-import { currentEventCursor, eventTypes, isEventCursor, newDelivery, sequenceAt } from './events.ts';
+import { currentEventCursor, isEventCursor, sequenceAt } from './event-cursor.ts';
+import { eventTypes } from './event-types.ts';
 import { keyReused } from './idempotency.ts';
 import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';

@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { type EventType, eventTypes } from './events.ts';
+import { type EventType, eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
-import { type Timestamp, timeShape } from './time.ts';
+import type { Context } from './operation.ts';
+import { type Timestamp, timeShape, timestamp } from './time.ts';
 
 export const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
@@ -128,6 +129,31 @@ export function deliveryView(stored: DeliveryOfWebhook): Delivery {
     nextAttemptAt: paused || isTried ? null : stored.dueAt,
     createdAt: stored.createdAt,
     completedAt: stored.completedAt,
+  };
+}
+
+/** A new delivery, without attempts and due at once. */
+export function newDelivery(
+  { caller, ids, now }: Pick<Context, 'caller' | 'ids' | 'now'>,
+  webhookId: string,
+  event: { id: string; type: EventType; eventSequence: number | null; sample?: string },
+): StoredDelivery {
+  const at = timestamp(now);
+  return {
+    id: ids.next('delivery', now),
+    webhookId,
+    eventId: event.id,
+    eventType: event.type,
+    eventSequence: event.eventSequence,
+    sample: event.sample ?? null,
+    status: 'pending',
+    attemptCount: 0,
+    step: 0,
+    trigger: event.sample === undefined ? 'schedule' : 'manual',
+    dueAt: at,
+    traceparent: caller.traceparent ?? null,
+    createdAt: at,
+    completedAt: null,
   };
 }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { conversationShape } from './conversation.ts';
-import { type EventType, eventTypes, exampleEventCursor } from './events.ts';
+import { exampleEventCursor } from './event-cursor.ts';
+import { type EventType, eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
 import { leadShape } from './leads.ts';
 import { messageShape } from './messages.ts';

@@ -2,19 +2,25 @@ import { z } from 'zod';
 import type { Caller } from './caller.ts';
 import { choices } from './choices.ts';
 import type { Conversation } from './conversation.ts';
-import type { StoredDelivery } from './delivery.ts';
-import { DomainError, notFound } from './errors.ts';
+import { newDelivery } from './delivery.ts';
+import { notFound } from './errors.ts';
+import {
+  currentEventCursor,
+  eventCursor,
+  exampleEventCursor,
+  type LogPosition,
+  nowhere,
+  parseEventCursor,
+  refuseExpired,
+} from './event-cursor.ts';
+import { type EventType, eventTypes } from './event-types.ts';
 import { idInput } from './ids.ts';
 import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
 import { type Context, operation } from './operation.ts';
 import { limitInput } from './paging.ts';
-import type { EventFollower, Reads, Transaction } from './ports.ts';
-import { type Timestamp, timestamp } from './time.ts';
-
-/** The kinds of event that there are: an agent's reply and a reopening are none. */
-export const eventTypes = ['conversation.started', 'message.received', 'conversation.closed', 'lead.captured'] as const;
-export type EventType = (typeof eventTypes)[number];
+import type { EventFollower, Transaction } from './ports.ts';
+import type { Timestamp } from './time.ts';
 
 /** Snapshots after the change that the event tells of, without `messages`. */
 export interface EventData {
@@ -46,8 +52,8 @@ export interface NewEvent {
 /** An event as a storage keeps it. */
 export interface StoredEvent extends Omit<NewEvent, 'data'> {
   readonly sequence: number;
-  /** JSON. */
-  readonly data: string;
+  /** The event's data, as JSON. */
+  readonly dataJson: string;
 }
 
 export interface EventFilter {
@@ -82,7 +88,7 @@ export class LogEvent {
     this.cursor = eventCursor(epoch, stored.sequence);
     this.accountId = accountId;
     this.conversationId = stored.conversationId;
-    this.#dataJson = stored.data;
+    this.#dataJson = stored.dataJson;
   }
 
   /** How much text its data is, in UTF-16 code units: what it weighs in memory. */
@@ -120,14 +126,12 @@ export class LogEvent {
     return this.#withoutMetadata;
   }
 
-  toJSON(): object {
-    return JSON.parse(this.json) as object;
-  }
-
-  /** The event itself when it has none: most are kept but once. */
+  /** The event itself if it holds no metadata, so that most events exist only once in memory. */
   #makeWithoutMetadata(): LogEvent {
-    const data = JSON.stringify(this.data, (key, value: unknown) => (key === 'metadata' ? {} : value));
-    return data === this.#dataJson ? this : new LogEvent(this.accountId, epochOf(this.cursor), { ...this, data });
+    const dataJson = JSON.stringify(this.data, (key, value: unknown) => (key === 'metadata' ? {} : value));
+    if (dataJson === this.#dataJson) return this;
+    const epoch = parseEventCursor(this.cursor)?.epoch ?? '';
+    return new LogEvent(this.accountId, epoch, { ...this, dataJson });
   }
 
   #jsonWith(data: string): string {
@@ -135,84 +139,6 @@ export class LogEvent {
     const head = JSON.stringify({ id, type, timestamp, sequence, cursor, apiVersion, accountId });
     return `${head.slice(0, -1)},"data":${data}}`;
   }
-}
-
-// ── Cursors ────────────────────────────────────────────────────────────────────────────────────
-
-/** A place in an account's log: opaque to callers, it names the log and the last event before it. */
-export function eventCursor(epoch: string, sequence: number): string {
-  return Buffer.from(`${epoch}.${sequence}`).toString('base64url');
-}
-
-const exampleEpoch = '5e0c1a7f';
-export const exampleEventCursor = eventCursor(exampleEpoch, 1041);
-/** The place just before the event that the other is just after. */
-export const exampleStartCursor = eventCursor(exampleEpoch, 1040);
-
-function epochOf(cursor: string): string {
-  return readCursor(cursor)?.epoch ?? '';
-}
-
-interface Place {
-  readonly epoch: string;
-  readonly sequence: number;
-}
-
-/** Where no log is. */
-const nowhere: Place = { epoch: '', sequence: 0 };
-
-function readCursor(cursor: string): Place | undefined {
-  const match = /^([0-9a-f]+)\.(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString());
-  if (match?.[1] === undefined) return undefined;
-  const place = { epoch: match[1], sequence: Number(match[2]) };
-  // Decoding passes over what is no base64url: only what this service has made is a cursor.
-  return eventCursor(place.epoch, place.sequence) === cursor ? place : undefined;
-}
-
-/** Whether a text is a cursor of an event log, be it this one or another. */
-export function isEventCursor(text: string): boolean {
-  return readCursor(text) !== undefined;
-}
-
-/**
- * The sequence of the last event before a cursor.
- * @throws CURSOR_EXPIRED, also for what is no cursor
- */
-export async function sequenceAt(
-  { events: log }: Pick<Reads, 'events'>,
-  accountId: string,
-  cursor: string,
-): Promise<number> {
-  const place = readCursor(cursor) ?? nowhere;
-  refuseExpired(place, { epoch: await log.epoch(), ...(await log.bounds(accountId)) });
-  return place.sequence;
-}
-
-/**
- * Makes sure that the log goes on from a place without a gap.
- * @throws CURSOR_EXPIRED, with the oldest cursor that can be used, when the log does not reach back to it,
- * does not reach up to it, or is another
- */
-function refuseExpired(place: Place, log: { epoch: string; first: number; last: number }): void {
-  if (place.epoch === log.epoch && place.sequence >= log.first - 1 && place.sequence <= log.last) return;
-  throw cursorExpired(eventCursor(log.epoch, log.first - 1));
-}
-
-export function cursorExpired(oldestCursor: string): DomainError {
-  return new DomainError(
-    'CURSOR_EXPIRED',
-    'The event log no longer reaches back to this cursor; read what you need from the resources and go on from `oldestCursor`.',
-    { oldestCursor },
-  );
-}
-
-/** The end of the account's log, as this transaction sees it if it is asked within one. */
-export async function currentEventCursor(
-  reads: Pick<Reads, 'accounts' | 'events'>,
-  accountId: string,
-): Promise<string> {
-  const { eventSequence } = await reads.accounts.totals(accountId);
-  return eventCursor(await reads.events.epoch(), eventSequence);
 }
 
 /**
@@ -237,43 +163,18 @@ export async function appendEvents(
   return eventCursor(await tx.events.epoch(), last);
 }
 
-/** A delivery that nobody has tried yet, due at once. */
-export function newDelivery(
-  { caller, ids, now }: Pick<Context, 'caller' | 'ids' | 'now'>,
-  webhookId: string,
-  event: { id: string; type: EventType; eventSequence: number | null; sample?: string },
-): StoredDelivery {
-  const at = timestamp(now);
-  return {
-    id: ids.next('delivery', now),
-    webhookId,
-    eventId: event.id,
-    eventType: event.type,
-    eventSequence: event.eventSequence,
-    sample: event.sample ?? null,
-    status: 'pending',
-    attemptCount: 0,
-    step: 0,
-    trigger: event.sample === undefined ? 'schedule' : 'manual',
-    dueAt: at,
-    traceparent: caller.traceparent ?? null,
-    createdAt: at,
-    completedAt: null,
-  };
-}
-
 // ── Reading ────────────────────────────────────────────────────────────────────────────────────
 
 const readerInput = {
   after: z
     .string({ error: 'must be a string' })
     .meta({ examples: [exampleEventCursor] })
-    .transform((cursor, { issues }): Place => {
-      const place = readCursor(cursor);
-      if (place === undefined) {
+    .transform((cursor, { issues }): LogPosition => {
+      const position = parseEventCursor(cursor);
+      if (position === undefined) {
         issues.push({ code: 'custom', input: cursor, message: 'is not a cursor of the event log' });
       }
-      return place ?? nowhere;
+      return position ?? nowhere;
     })
     .optional()
     .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.'),
@@ -314,16 +215,16 @@ export const listEvents = operation({
   openToBound: true,
   input: z.strictObject({ limit: limitInput, ...readerInput }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
-  async run({ caller, storage }, { limit, after: place, ...asked }): Promise<EventPage> {
+  async run({ caller, storage }, { limit, after: position, ...asked }): Promise<EventPage> {
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);
     const { events: log } = storage.read;
     const epoch = await log.epoch();
-    const start = place?.sequence ?? (await log.bounds(accountId)).first - 1;
+    const start = position?.sequence ?? (await log.bounds(accountId)).first - 1;
     const { events, scannedTo } = await log.after(accountId, start, { filter, limit, span: maxSpan });
     // Compared after reading: had events been removed right before it, the page would hide the gap.
     const { first, last } = await log.bounds(accountId);
-    if (place !== undefined) refuseExpired(place, { epoch, first, last });
+    if (position !== undefined) refuseExpired(position, { epoch, first, last });
     return {
       items: events.map((event) => new LogEvent(accountId, epoch, event).viewFor(caller)),
       limit,
@@ -386,13 +287,13 @@ export const streamEvents = operation({
   openToBound: true,
   input: z.strictObject(readerInput),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED', 'QUOTA_EXCEEDED'],
-  async run({ caller, storage, liveEvents }, { after: place, ...asked }): Promise<EventSubscription> {
+  async run({ caller, storage, liveEvents }, { after: position, ...asked }): Promise<EventSubscription> {
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);
     const epoch = await storage.read.events.epoch();
     const bounds = await storage.read.events.bounds(accountId);
-    if (place !== undefined) refuseExpired(place, { epoch, ...bounds });
-    const start = place?.sequence ?? bounds.last;
+    if (position !== undefined) refuseExpired(position, { epoch, ...bounds });
+    const start = position?.sequence ?? bounds.last;
     return {
       follow: () => new FollowedLog(liveEvents.follow(accountId, start, filter), epoch, caller),
     };

@@ -1,5 +1,6 @@
 import type { Conversation } from './conversation.ts';
-import type { EventData, EventType, NewEvent } from './events.ts';
+import type { EventType } from './event-types.ts';
+import type { EventData, NewEvent } from './events.ts';
 import type { Ids } from './ids.ts';
 import type { Message } from './messages.ts';
 import { timestamp } from './time.ts';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { requireScope, type Scope, scopes } from './caller.ts';
 import { choices } from './choices.ts';
 import { findConversation } from './conversation.ts';
-import { currentEventCursor } from './events.ts';
+import { currentEventCursor } from './event-cursor.ts';
 import { idInput, idShape } from './ids.ts';
 import { type Sender, senders } from './messages.ts';
 import { operation } from './operation.ts';

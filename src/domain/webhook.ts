@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { notFound } from './errors.ts';
-import { eventTypes } from './events.ts';
+import { eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
 import type { Reads } from './ports.ts';
 import { type Timestamp, timeShape } from './time.ts';

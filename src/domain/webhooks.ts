@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { choices } from './choices.ts';
 import { DomainError, validationFailed } from './errors.ts';
-import { currentEventCursor, type EventType, eventTypes } from './events.ts';
+import { currentEventCursor } from './event-cursor.ts';
+import { type EventType, eventTypes } from './event-types.ts';
 import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';

@@ -1,14 +1,7 @@
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { eventShape } from '../domain/event-shape.ts';
-import {
-  type EventPage,
-  type EventType,
-  eventTypes,
-  getEventCursor,
-  type LogEvent,
-  listEvents,
-  streamEvents,
-} from '../domain/events.ts';
+import { type EventType, eventTypes } from '../domain/event-types.ts';
+import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';

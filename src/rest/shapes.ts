@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type ErrorCode, errorCodes } from '../domain/errors.ts';
+import { exampleEventCursor } from '../domain/event-cursor.ts';
 import { eventShape } from '../domain/event-shape.ts';
-import { exampleEventCursor } from '../domain/events.ts';
 
 // Schemas of REST responses around those of the domain.
 

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { clientAddress, FailedAttempts } from '../../src/access/failed-attempts.ts';
 import { createApiKey, type NewApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
-import { eventCursor, listEvents, streamEvents } from '../../src/domain/events.ts';
+import { eventCursor } from '../../src/domain/event-cursor.ts';
+import { listEvents, streamEvents } from '../../src/domain/events.ts';
 import { messagesById } from '../../src/domain/messages.ts';
 import { type OperationName, operations } from '../../src/domain/operations.ts';
 import { routes } from '../../src/rest/routes.ts';

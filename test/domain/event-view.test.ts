@@ -1,15 +1,14 @@
 import { expect, test } from 'vitest';
 import type { Caller } from '../../src/domain/caller.ts';
 import { LogEvent } from '../../src/domain/events.ts';
-import { sampleAccount, sampleConversation, sampleEvent } from '../storage/samples.ts';
+import { sampleAccount, sampleConversation, sampleEvent, storedEvent } from '../storage/samples.ts';
 
 const account = sampleAccount();
 const key: Caller = { account, keyId: 'key', credential: 'key', scopes: new Set(['events:read']) };
 
 function loggedEvent(metadata: object): { event: LogEvent; bound: () => Caller } {
   const conversation = sampleConversation({ metadata: { ...metadata } });
-  const stored = sampleEvent(conversation);
-  const event = new LogEvent(account.id, '5e0c1a7f', { ...stored, sequence: 1, data: JSON.stringify(stored.data) });
+  const event = new LogEvent(account.id, '5e0c1a7f', storedEvent(sampleEvent(conversation), 1));
   return { event, bound: () => ({ ...key, credential: 'token', conversationId: conversation.id }) };
 }
 
@@ -22,5 +21,5 @@ test.each([
   expect(event.viewFor(bound())).toBe(view);
   expect(event.viewFor(key)).toBe(event);
   expect(event.data.conversation?.metadata).toEqual(metadata);
-  expect(view.toJSON()).toEqual(JSON.parse(event.json.replace(JSON.stringify(metadata), '{}')));
+  expect(JSON.parse(view.json)).toEqual(JSON.parse(event.json.replace(JSON.stringify(metadata), '{}')));
 });

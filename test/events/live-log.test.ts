@@ -7,14 +7,9 @@ import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { LiveLog } from '../../src/delivery/live-log.ts';
-import {
-  type EventFilter,
-  eventCursor,
-  eventTypes,
-  type LogEvent,
-  type NewEvent,
-  type StoredEvent,
-} from '../../src/domain/events.ts';
+import { eventCursor } from '../../src/domain/event-cursor.ts';
+import { eventTypes } from '../../src/domain/event-types.ts';
+import type { EventFilter, LogEvent, NewEvent, StoredEvent } from '../../src/domain/events.ts';
 import type { EventFollower, Storage } from '../../src/domain/ports.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { sampleConversation, sampleEvent, sampleMessage, startMs, storedAccount } from '../storage/samples.ts';

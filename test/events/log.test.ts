@@ -1,7 +1,8 @@
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Caller } from '../../src/domain/caller.ts';
-import { type EventType, eventTypes, listEvents } from '../../src/domain/events.ts';
+import { type EventType, eventTypes } from '../../src/domain/event-types.ts';
+import { listEvents } from '../../src/domain/events.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { sampleConversation, sampleEvent } from '../storage/samples.ts';
 import type { Json, RestResponse } from '../support/client.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { eventTypes } from '../../src/domain/events.ts';
+import { eventTypes } from '../../src/domain/event-types.ts';
 import type { Json } from '../support/client.ts';
 import * as select from '../support/selections.ts';
 import type { TestAccount } from '../support/server.ts';

@@ -3,7 +3,8 @@ import type { Account } from '../../src/domain/accounts.ts';
 import type { ApiKey } from '../../src/domain/api-keys.ts';
 import { conversationView, type StoredConversation } from '../../src/domain/conversation.ts';
 import type { Attempt, StoredDelivery } from '../../src/domain/delivery.ts';
-import type { EventData, EventType, NewEvent } from '../../src/domain/events.ts';
+import type { EventType } from '../../src/domain/event-types.ts';
+import type { EventData, NewEvent, StoredEvent } from '../../src/domain/events.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import type { Lead } from '../../src/domain/leads.ts';
 import type { Message } from '../../src/domain/messages.ts';
@@ -103,6 +104,11 @@ export function sampleEvent(conversation: StoredConversation, facts: Partial<New
     data: sampleData(facts.type ?? 'conversation.started', conversation),
     ...facts,
   };
+}
+
+/** An event as the storage returns it. */
+export function storedEvent({ data, ...event }: NewEvent, sequence: number): StoredEvent {
+  return { ...event, sequence, dataJson: JSON.stringify(data) };
 }
 
 /** What an event of a type holds. */

@@ -14,7 +14,15 @@ import {
 } from '../../src/storage/sqlite/bulk-rows.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { sampleConversation, sampleEvent, sampleLead, sampleMessage, start, storedAccount } from './samples.ts';
+import {
+  sampleConversation,
+  sampleEvent,
+  sampleLead,
+  sampleMessage,
+  start,
+  storedAccount,
+  storedEvent,
+} from './samples.ts';
 
 // What comes of rows in bulk is held against the operations in test/cli/history.test.ts. Here is what is the file's.
 
@@ -69,7 +77,7 @@ test('rows are read back as what they were made from', async () => {
   });
   expect(await storage.read.leads.find(accountId, lead.id)).toEqual(lead);
   const { events } = await storage.read.events.after(accountId, 0, { filter: {}, limit: 10, span: 10 });
-  expect(events).toEqual([{ ...event, sequence: 1, data: JSON.stringify(event.data) }]);
+  expect(events).toEqual([storedEvent(event, 1)]);
   const marked = await storage.write(async (tx) => tx.conversations.markConverted(accountId, conversation.id));
   expect(marked, 'its lead is known').toBe(false);
 });

@@ -1,5 +1,5 @@
 import { deprecationReason } from '../../domain/deprecation.ts';
-import { exampleEventCursor, exampleStartCursor } from '../../domain/events.ts';
+import { exampleEventCursor, exampleStartCursor } from '../../domain/event-cursor.ts';
 import { idempotencyKeyDescription, idempotencyKeyPattern } from '../../domain/idempotency.ts';
 import { retryMs } from '../event-stream.ts';
 import { fieldsInHeaders } from '../headers.ts';

@@ -1,5 +1,5 @@
 import { DomainError, type ErrorCode, errorCodes } from '../../domain/errors.ts';
-import { exampleEventCursor } from '../../domain/events.ts';
+import { exampleEventCursor } from '../../domain/event-cursor.ts';
 import { problemOf } from '../problem.ts';
 import type { Route } from '../routes.ts';
 import { deprecationHeaders, headersNamed, limitHeaders } from './headers.ts';

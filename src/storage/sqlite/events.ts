@@ -21,7 +21,7 @@ export function toEvent(row: Row): StoredEvent {
     timestamp: toTimestamp(row.timestamp),
     conversationId: row.conversationId,
     sequence: row.sequence,
-    data: row.data,
+    dataJson: row.data,
   };
 }
 

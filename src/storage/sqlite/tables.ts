@@ -4,7 +4,7 @@ import type { Plan } from '../../domain/accounts.ts';
 import type { Scope } from '../../domain/caller.ts';
 import type { Visitor } from '../../domain/conversation.ts';
 import type { AttemptTrigger, StoredDelivery } from '../../domain/delivery.ts';
-import type { EventType } from '../../domain/events.ts';
+import type { EventType } from '../../domain/event-types.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import type { Author, Sender } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';

@@ -88,7 +88,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         byName: undefined,
         messages: [undefined, undefined, undefined],
         leads: [undefined, undefined],
-        event: { ...before.event, data: '{"erased":true}' },
+        event: { ...before.event, dataJson: '{"erased":true}' },
         answers: [
           [200, null],
           [500, null],
@@ -183,7 +183,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       const claimed = await write(async (tx) => {
         const atOnce = { id: 'over at once', nowMs: startMs + 1_000, endsMs: startMs + 1_000 };
         const [found] = await tx.deliveries.claim([{ webhookId: delivery.webhookId, limit: 1_000 }], atOnce);
-        return found?.claimed.filter((one) => one.delivery.id !== delivery.id).map(({ event }) => event?.data);
+        return found?.claimed.filter((one) => one.delivery.id !== delivery.id).map(({ event }) => event?.dataJson);
       });
       return {
         messages: await read.messages.findMany(accountId, named('message')),
@@ -193,10 +193,10 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
           await read.leads.find(accountId, more[7]?.lead.id ?? ''),
         ],
         leadPage: (await read.leads.page(accountId, { limit: 100, offset: 0 })).items,
-        events: (await read.events.after(accountId, 0, all)).events.map(({ data }) => data),
+        events: (await read.events.after(accountId, 0, all)).events.map(({ dataJson }) => dataJson),
         ofIt: (
           await read.events.after(accountId, 0, { ...all, filter: { conversationId: conversation.id } })
-        ).events.map(({ data }) => data),
+        ).events.map(({ dataJson }) => dataJson),
         claimed,
         answers: (await read.deliveries.attempts(accountId, asked)).flat().map(({ responseBody }) => responseBody),
         results: await Promise.all(more.map(({ key }) => read.keptResults.find(accountId, key))).then((found) =>
@@ -250,7 +250,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       const expected = {
         conversation: undefined,
         byName: undefined,
-        event: { ...before.event, data: erased },
+        event: { ...before.event, dataJson: erased },
         result: null,
         ...gone,
         theirs: untouched,

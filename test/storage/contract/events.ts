@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type EventFilter, eventTypes, type NewEvent, type StoredEvent } from '../../../src/domain/events.ts';
+import { eventTypes } from '../../../src/domain/event-types.ts';
+import type { EventFilter, NewEvent, StoredEvent } from '../../../src/domain/events.ts';
 import type { Storage, Touched } from '../../../src/domain/ports.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import { until } from '../../support/subscribe.ts';
@@ -155,8 +156,8 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       ];
       await storage.write(async (tx) => tx.events.append(accountId, events));
       const { events: found } = await storage.read.events.after(accountId, 0, { filter: {}, limit: 9, span: 9 });
-      expect(found.map((event) => ({ ...event, data: JSON.parse(event.data) }))).toEqual(
-        events.map((event, index) => ({ ...event, sequence: index + 1 })),
+      expect(found.map((event) => ({ ...event, dataJson: JSON.parse(event.dataJson) }))).toEqual(
+        events.map(({ data, ...event }, index) => ({ ...event, sequence: index + 1, dataJson: data })),
       );
     });
 

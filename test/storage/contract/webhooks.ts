@@ -25,6 +25,7 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
+  storedEvent,
 } from '../samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
@@ -388,7 +389,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         for (const delivery of deliveries) await tx.deliveries.insert(delivery);
       });
       const { claimed } = await claim(storage, webhook.id, { nowMs: startMs + 3 });
-      const stored = { ...event, sequence: 1, data: JSON.stringify(event.data) };
+      const stored = storedEvent(event, 1);
       expect(claimed).toEqual(
         deliveries.map((delivery, index) => ({ delivery, accountId, webhook, event: index === 1 ? stored : null })),
       );

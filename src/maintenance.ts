@@ -1,8 +1,9 @@
 import type { Logger } from 'pino';
 import type { RateLimiter } from './access/rate-limit.ts';
 import { finishErasures } from './domain/conversations.ts';
-import type { Clock, Storage } from './domain/ports.ts';
+import type { Clock } from './domain/ports.ts';
 import { removeOld } from './domain/retention.ts';
+import type { Storage } from './domain/storage-port.ts';
 
 interface MaintenanceOptions {
   readonly storage: Storage;

@@ -5,7 +5,8 @@ import { Tokens } from './access/tokens.ts';
 import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
 import type { LiveLog } from './delivery/live-log.ts';
 import { createIds } from './domain/ids.ts';
-import type { Clock, Storage, World } from './domain/ports.ts';
+import type { Clock, World } from './domain/ports.ts';
+import type { Storage } from './domain/storage-port.ts';
 
 interface WorldOptions {
   readonly storage: Storage;

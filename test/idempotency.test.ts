@@ -5,7 +5,7 @@ import { scopes } from '../src/domain/caller.ts';
 import { createConversation } from '../src/domain/conversations.ts';
 import { recoverWebhook } from '../src/domain/deliveries.ts';
 import { operations } from '../src/domain/operations.ts';
-import type { Storage } from '../src/domain/ports.ts';
+import type { Storage } from '../src/domain/storage-port.ts';
 import { sampleDelivery, start, startMs } from './storage/samples.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import {

@@ -1,6 +1,7 @@
+import type { Awaitable } from '../domain/awaitable.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Awaitable, RateLimit, World } from '../domain/ports.ts';
+import type { RateLimit, World } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { authenticate, type Books } from './authenticate.ts';
 import { clientAddress, FailedAttempts } from './failed-attempts.ts';

@@ -1,7 +1,8 @@
 import type { ApiKey } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Clock, FoundApiKey, World } from '../domain/ports.ts';
+import type { Clock, World } from '../domain/ports.ts';
+import type { FoundApiKey } from '../domain/storage-port.ts';
 import { apiKeyPattern } from './secrets.ts';
 import type { Tokens } from './tokens.ts';
 

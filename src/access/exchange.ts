@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Account } from '../domain/accounts.ts';
+import type { Awaitable } from '../domain/awaitable.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { Deprecation } from '../domain/deprecation.ts';
 import { DomainError, type ErrorCode } from '../domain/errors.ts';
-import type { Awaitable, CallCode, Face, RateLimit, Telemetry } from '../domain/ports.ts';
+import type { CallCode, Face, RateLimit, Telemetry } from '../domain/ports.ts';
 import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
 import type { Arrival, Door } from './admit.ts';
 import { readJson } from './body.ts';

@@ -1,29 +1,25 @@
 import { type Account, limitOf } from '../domain/accounts.ts';
+import type { Awaitable } from '../domain/awaitable.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Awaitable, Clock, Limiter, RateLimit, RateWindow, Storage, Transaction } from '../domain/ports.ts';
+import type { Clock, Limiter, RateLimit } from '../domain/ports.ts';
+import {
+  countOf,
+  freeAtMs,
+  isUsable,
+  minuteOf,
+  minutesBefore,
+  type ReservedBlock,
+  remainingOf,
+  takenOf,
+  withFewer,
+} from '../domain/rate-window.ts';
 import { leadsTo, SteadyClock } from '../domain/steady-clock.ts';
+import type { Storage, Transaction } from '../domain/storage-port.ts';
 
-// The window is the current minute and the 60 before it: 61 buckets that any 60 minutes lie within,
-// so no 60 minutes can see more than the limit.
-const bucketsBefore = 60;
-const minuteMs = 60_000;
 /** The share of what is left that a process reserves at once: small enough to share, large enough to spare writes. */
 const blockShare = 64;
 /** For how long a refusal is believed before the storage is asked again (another process may have handed back). */
 const refusalMs = 1_000;
-
-/** A process's part of an account's budget. */
-interface Block {
-  readonly limit: number;
-  /** The minute that it is counted in, and that it can be spent in. */
-  readonly minute: number;
-  /** Reserved and not yet spent. */
-  left: number;
-  /** What is counted in the storage, this block included, by ascending minute. */
-  windows: readonly RateWindow[];
-  /** When that was so, which was when it was reserved. */
-  readonly readAtMs: number;
-}
 
 /** What an account has left after it was let in, and what a refund has to name. */
 export interface Admission extends RateLimit {
@@ -39,7 +35,7 @@ interface Waiting {
 }
 
 interface Entry {
-  block?: Block | undefined;
+  block?: ReservedBlock | undefined;
   /** While any wait, the block is being replaced and nothing else may spend of it. */
   waiting: Waiting[];
   /** How often something was given back that a block may not know of. */
@@ -71,7 +67,7 @@ export class RateLimiter implements Limiter {
     const entry = this.#entry(account.id);
     const { block } = entry;
     const now = this.#clock.now();
-    if (block !== undefined && entry.waiting.length === 0 && isOf(block, account, now)) {
+    if (block !== undefined && entry.waiting.length === 0 && isUsable(block, limitOf(account), now)) {
       if (block.left >= units) return this.#spend(block, units, now);
       const believed = now - block.readAtMs < refusalMs;
       if (believed && remainingOf(block) < units) throw this.#refusal(block, units, now);
@@ -101,7 +97,9 @@ export class RateLimiter implements Limiter {
   peek(account: Account): Awaitable<RateLimit> {
     const block = this.#entries.get(account.id)?.block;
     const now = this.#clock.now();
-    return block !== undefined && isOf(block, account, now) ? this.#stateOf(block, now) : this.#readState(account);
+    return block !== undefined && isUsable(block, limitOf(account), now)
+      ? this.#stateOf(block, now)
+      : this.#readState(account);
   }
 
   /**
@@ -113,7 +111,7 @@ export class RateLimiter implements Limiter {
     const minute = all ? Number.POSITIVE_INFINITY : minuteOf(this.#clock.now());
     for (const [accountId, { block }] of this.#passed(minute)) if (!block?.left) this.#entries.delete(accountId);
     if (this.#passed(minute).length === 0) return;
-    let blocks: readonly [string, Block][] | undefined;
+    let blocks: readonly [string, ReservedBlock][] | undefined;
     await this.#storage.write(async (tx) => {
       // Not before: if nothing can be written, it is all there the next time. From here on it may be committed
       // whatever is told of it, and nothing is ever handed back twice.
@@ -131,7 +129,7 @@ export class RateLimiter implements Limiter {
   }
 
   /** Forgets those entries. @returns their blocks */
-  #take(minute: number): [string, Block][] {
+  #take(minute: number): [string, ReservedBlock][] {
     return this.#passed(minute).flatMap(([accountId, { block }]) => {
       this.#entries.delete(accountId);
       return block === undefined ? [] : [[accountId, block]];
@@ -174,7 +172,7 @@ export class RateLimiter implements Limiter {
     }
   }
 
-  async #reserve(waiting: readonly Waiting[], entry: Entry): Promise<Block> {
+  async #reserve(waiting: readonly Waiting[], entry: Entry): Promise<ReservedBlock> {
     const { account } = waiting.at(-1) as Waiting; // the one that was read last
     const { block: leftover } = entry;
     const limit = limitOf(account);
@@ -183,7 +181,7 @@ export class RateLimiter implements Limiter {
       hasBegun = true;
       const { now, keep } = await this.#goOn(tx);
       const minute = minuteOf(now);
-      const first = minute - bucketsBefore;
+      const first = minute - minutesBefore;
       // A block is spent in its own minute only, else it would leave the window before its requests do.
       if (leftover !== undefined) await this.#giveBack(tx, account.id, leftover.minute, leftover.left);
       let windows = await tx.rateWindows.since(account.id, first);
@@ -229,30 +227,30 @@ export class RateLimiter implements Limiter {
   }
 
   #counts(minute: number): boolean {
-    return minute >= minuteOf(this.#clock.now()) - bucketsBefore;
+    return minute >= minuteOf(this.#clock.now()) - minutesBefore;
   }
 
   /** The state without a block of this minute: what is left of an earlier one is as good as handed back. */
   async #readState(account: Account): Promise<RateLimit> {
     const { atMs: now } = this.#clock.goOnFrom(await this.#storage.read.rateWindows.clock());
     const minute = minuteOf(now);
-    const all = await this.#storage.read.rateWindows.since(account.id, minute - bucketsBefore);
+    const all = await this.#storage.read.rateWindows.since(account.id, minute - minutesBefore);
     const own = this.#entries.get(account.id)?.block;
     const windows = own === undefined ? all : withFewer(all, own.minute, own.left);
     return this.#stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now }, now);
   }
 
-  #settle({ units, resolve, reject }: Waiting, block: Block, nowMs: number): void {
+  #settle({ units, resolve, reject }: Waiting, block: ReservedBlock, nowMs: number): void {
     if (block.left >= units) resolve(this.#spend(block, units, nowMs));
     else reject(this.#refusal(block, units, nowMs));
   }
 
-  #spend(block: Block, units: number, nowMs: number): Admission {
+  #spend(block: ReservedBlock, units: number, nowMs: number): Admission {
     block.left -= units;
     return { ...this.#stateOf(block, nowMs), minute: block.minute };
   }
 
-  #stateOf(block: Block, nowMs: number): RateLimit {
+  #stateOf(block: ReservedBlock, nowMs: number): RateLimit {
     const remaining = remainingOf(block);
     const freeAt = freeAtMs(block, Math.min(remaining + 1, block.limit), nowMs);
     return {
@@ -263,7 +261,7 @@ export class RateLimiter implements Limiter {
     };
   }
 
-  #refusal(block: Block, units: number, nowMs: number): DomainError {
+  #refusal(block: ReservedBlock, units: number, nowMs: number): DomainError {
     const rateLimit = this.#stateOf(block, nowMs);
     if (units > block.limit) {
       // No wait is long enough, so none is named.
@@ -279,55 +277,6 @@ export class RateLimiter implements Limiter {
   }
 }
 
-function isOf(block: Block, account: Account, nowMs: number): boolean {
-  return block.limit === limitOf(account) && block.minute === minuteOf(nowMs);
-}
-
-function mayTake(waiting: Waiting | undefined, block: Block): boolean {
+function mayTake(waiting: Waiting | undefined, block: ReservedBlock): boolean {
   return waiting !== undefined && limitOf(waiting.account) === block.limit && waiting.units <= block.left;
-}
-
-/** How much of what remains those that wait will take, each all or nothing. */
-function takenOf(remaining: number, waiting: readonly Waiting[]): number {
-  return waiting.reduce((taken, { units }) => (taken + units <= remaining ? taken + units : taken), 0);
-}
-
-function minuteOf(ms: number): number {
-  return Math.floor(ms / minuteMs);
-}
-
-function countOf(windows: readonly RateWindow[]): number {
-  return windows.reduce((sum, window) => sum + window.count, 0);
-}
-
-/** The windows with so many fewer in one minute. */
-function withFewer(windows: readonly RateWindow[], minute: number, units: number): RateWindow[] {
-  return windows
-    .map((window) => (window.minute === minute ? { ...window, count: window.count - units } : window))
-    .filter(({ count }) => count > 0);
-}
-
-function usedOf(block: Block): number {
-  return countOf(block.windows) - block.left;
-}
-
-function remainingOf(block: Block): number {
-  return Math.max(0, block.limit - usedOf(block));
-}
-
-/** When at least so many units are free if nothing else is sent: as the oldest minutes leave the window. */
-function freeAtMs(block: Block, units: number, nowMs: number): number {
-  let used = usedOf(block);
-  if (block.limit - used >= units) return nowMs;
-  let freeAt = nowMs;
-  for (const window of block.windows) {
-    used -= window.minute === block.minute ? window.count - block.left : window.count;
-    freeAt = Math.max(freeAt, leavesAtMs(window));
-    if (block.limit - used >= units) break;
-  }
-  return freeAt;
-}
-
-function leavesAtMs({ minute }: RateWindow): number {
-  return (minute + bucketsBefore + 1) * minuteMs;
 }

@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Clock, Storage } from '../domain/ports.ts';
+import type { Clock } from '../domain/ports.ts';
+import type { Storage } from '../domain/storage-port.ts';
 
 /** Sockets and event streams that an account may have open at once. */
 export const maxSessions = 1_000;

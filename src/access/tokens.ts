@@ -2,7 +2,8 @@ import type { JWTPayload } from 'jose';
 import { type Scope, scopes } from '../domain/caller.ts';
 import { lazily } from '../domain/lazily.ts';
 import { type Sender, senders } from '../domain/messages.ts';
-import type { Clock, Storage, TokenSigner } from '../domain/ports.ts';
+import type { Clock, TokenSigner } from '../domain/ports.ts';
+import type { Storage } from '../domain/storage-port.ts';
 import { maxTokenSeconds, type TokenGrant } from '../domain/tokens.ts';
 
 // Tokens are JWTs (RFC 7519) with the checks that RFC 8725 asks for: one algorithm, a type, an issuer and an

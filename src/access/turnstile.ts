@@ -1,6 +1,6 @@
 import { DomainError } from '../domain/errors.ts';
 import { Pace } from '../domain/pace.ts';
-import type { Storage } from '../domain/ports.ts';
+import type { Storage } from '../domain/storage-port.ts';
 
 /** For so long whoever only reads is let in at once, before the loop turns. It is what some at once take. */
 const openMs = 2;

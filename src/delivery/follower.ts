@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { cursorExpired, eventCursor } from '../domain/event-cursor.ts';
 import { type EventFilter, LogEvent } from '../domain/events.ts';
-import type { EventFollower, Storage } from '../domain/ports.ts';
+import type { EventFollower } from '../domain/ports.ts';
+import type { Storage } from '../domain/storage-port.ts';
 import { batchSize, firstBatch } from './batch.ts';
 import type { ReadTurns } from './read-turns.ts';
 import type { Tail } from './tail.ts';

@@ -1,5 +1,6 @@
 import type { EventFilter } from '../domain/events.ts';
-import type { EventFollower, LiveEvents, Storage } from '../domain/ports.ts';
+import type { EventFollower, LiveEvents } from '../domain/ports.ts';
+import type { Storage } from '../domain/storage-port.ts';
 import { Follower } from './follower.ts';
 import { ReadTurns } from './read-turns.ts';
 import { Tail } from './tail.ts';

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LogEvent } from '../domain/events.ts';
-import type { Storage } from '../domain/ports.ts';
+import type { Storage } from '../domain/storage-port.ts';
 import { batchSize, firstBatch } from './batch.ts';
 import type { TailBudget } from './tail-budget.ts';
 

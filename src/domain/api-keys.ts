@@ -6,7 +6,8 @@ import { currentEventCursor } from './event-cursor.ts';
 import { type Ids, idInput, idShape } from './ids.ts';
 import { operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
-import type { Secrets, Transaction } from './ports.ts';
+import type { Secrets } from './ports.ts';
+import type { Transaction } from './storage-port.ts';
 import { line } from './text.ts';
 import { timeInput, timeShape, timestamp } from './time.ts';
 

@@ -4,7 +4,7 @@ import { DomainError, notFound } from './errors.ts';
 import { idShape } from './ids.ts';
 import { statuses } from './lifecycle.ts';
 import { metadataShape } from './metadata.ts';
-import type { Reads } from './ports.ts';
+import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
 /** Bounds that keep one answer, with all its messages, small enough to send. */

@@ -34,7 +34,7 @@ import {
   type List,
   pageInput,
 } from './paging.ts';
-import type { Storage, Transaction } from './ports.ts';
+import type { Storage, Transaction } from './storage-port.ts';
 import { line } from './text.ts';
 import { timeInput, timeInputRoundedUp, timestamp } from './time.ts';
 

@@ -24,8 +24,8 @@ import {
   newestFirst,
   newestFirstInput,
 } from './paging.ts';
-import type { AttemptRange, Reads, Transaction } from './ports.ts';
 import { sampleEvent } from './sample-event.ts';
+import type { AttemptRange, Reads, Transaction } from './storage-port.ts';
 import { timeInput, timestamp } from './time.ts';
 import { findWebhook } from './webhook.ts';
 

@@ -1,5 +1,5 @@
 import { DomainError } from './errors.ts';
-import type { Reads } from './ports.ts';
+import type { Reads } from './storage-port.ts';
 
 /** Encodes a position in an account's log. Opaque to clients, it holds the log's epoch and the last sequence before it. */
 export function eventCursor(epoch: string, sequence: number): string {

@@ -19,7 +19,8 @@ import type { Lead } from './leads.ts';
 import type { Message } from './messages.ts';
 import { type Context, operation } from './operation.ts';
 import { limitInput } from './paging.ts';
-import type { EventFollower, Transaction } from './ports.ts';
+import type { EventFollower } from './ports.ts';
+import type { Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 
 /** Snapshots after the change that the event tells of, without `messages`. */

@@ -2,7 +2,7 @@ import type { StoredConversation } from './conversation.ts';
 import { type DurationTally, tallyOfAll } from './durations.ts';
 import type { Lead } from './leads.ts';
 import type { Message, Sender } from './messages.ts';
-import type { Transaction } from './ports.ts';
+import type { Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 
 // What analytics counts, as it happens: in quarter hours, in the transaction of the change itself. So a

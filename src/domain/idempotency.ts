@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { Caller } from './caller.ts';
 import { DomainError } from './errors.ts';
-import type { Reads, Secrets, Storage, Transaction } from './ports.ts';
+import type { Secrets } from './ports.ts';
+import type { Reads, Storage, Transaction } from './storage-port.ts';
 
 /** How long a key holds the result of its first request. */
 export const idempotencyMs = 24 * 3_600_000;

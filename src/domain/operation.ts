@@ -3,7 +3,8 @@ import { type Caller, requireScope, type Scope } from './caller.ts';
 import { checkDeprecatedInput, checkDeprecation, type Deprecation } from './deprecation.ts';
 import { DomainError, type ErrorCode, type Fault, maxFaults, pointer, validationFailed } from './errors.ts';
 import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
-import type { Transaction, World } from './ports.ts';
+import type { World } from './ports.ts';
+import type { Transaction } from './storage-port.ts';
 
 /** What an operation has at hand while it runs. */
 export interface Context extends World {

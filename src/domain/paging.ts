@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import type { Awaitable } from './awaitable.ts';
 import { pointer, validationFailed } from './errors.ts';
 import { exampleId, type IdKind, isId } from './ids.ts';
 import { besideOthers } from './operation.ts';
-import type { Awaitable } from './ports.ts';
 
 export const maxPageSize = 100;
 export const defaultPageSize = 20;

@@ -1,6 +1,6 @@
 import { idempotencyMs } from './idempotency.ts';
 import { Portion } from './portion.ts';
-import type { Storage, Transaction } from './ports.ts';
+import type { Storage, Transaction } from './storage-port.ts';
 
 /** How many are removed between two looks at the clock: a delivery goes with all its answers, which can be megabytes. */
 const batchSizes = { deliveries: 1, events: 32, keptResults: 1 } as const;

@@ -1,4 +1,13 @@
-import type { Clock, ClockReading } from './ports.ts';
+import type { Clock } from './ports.ts';
+
+/** What the limiter's clock showed, and others at the same moment: from these it can go on after a restart. */
+export interface ClockReading {
+  readonly atMs: number;
+  /** Epoch milliseconds, as the machine had them. */
+  readonly wallMs: number;
+  readonly uptimeMs: number;
+  readonly boot: string;
+}
 
 /** When the machine's clock is off by no more than this from what it should be by now, nobody has set it. */
 const toleranceMs = 100;

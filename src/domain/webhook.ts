@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { notFound } from './errors.ts';
 import { eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
-import type { Reads } from './ports.ts';
+import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
 /** Why nothing is sent: its owner asked for it, its receiver answered 410, or nothing succeeded for five days. */

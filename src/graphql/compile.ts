@@ -17,7 +17,7 @@ import {
   type SelectionSetNode,
   visit,
 } from 'graphql';
-import type { Awaitable } from '../domain/ports.ts';
+import type { Awaitable } from '../domain/awaitable.ts';
 import type { GraphQLContext } from './builder.ts';
 
 // graphql-js consults the document and the schema again for every object of a response. Here both are consulted once,

@@ -1,6 +1,6 @@
 import type { ObjectRef } from '@pothos/core';
+import type { Awaitable } from '../domain/awaitable.ts';
 import type { List } from '../domain/paging.ts';
-import type { Awaitable } from '../domain/ports.ts';
 import { builder, type SchemaTypes, withoutNulls } from './builder.ts';
 
 /** One page of a list, as the Relay cursor connections specification defines it. */

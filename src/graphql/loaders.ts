@@ -6,7 +6,8 @@ import { attemptRanges, deliveriesById } from '../domain/deliveries.ts';
 import type { Attempt, Delivery } from '../domain/delivery.ts';
 import { type Lead, leadsById } from '../domain/leads.ts';
 import { listMessageRanges, type Message, type MessageRange, messagesById } from '../domain/messages.ts';
-import type { AttemptRange, World } from '../domain/ports.ts';
+import type { World } from '../domain/ports.ts';
+import type { AttemptRange } from '../domain/storage-port.ts';
 import type { Webhook } from '../domain/webhook.ts';
 import { webhooksById } from '../domain/webhooks.ts';
 

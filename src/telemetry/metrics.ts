@@ -1,5 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
-import type { CallCode, DeliveryBacklog, Face, Telemetry } from '../domain/ports.ts';
+import type { CallCode, Face, Telemetry } from '../domain/ports.ts';
+import type { DeliveryBacklog } from '../domain/storage-port.ts';
 import { EventLoopDelay } from './event-loop.ts';
 import { exposition, type Family, type Sample } from './exposition.ts';
 import { Histogram } from './histogram.ts';

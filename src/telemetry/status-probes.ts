@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
-import type { Clock, DeliveryBacklog, Storage } from '../domain/ports.ts';
+import type { Clock } from '../domain/ports.ts';
+import type { DeliveryBacklog, Storage } from '../domain/storage-port.ts';
 import { contentType } from './exposition.ts';
 import type { Metrics } from './metrics.ts';
 

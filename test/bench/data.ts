@@ -5,7 +5,8 @@ import type { StoredConversation } from '../../src/domain/conversation.ts';
 import { newConversation } from '../../src/domain/conversations.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import { addMessage } from '../../src/domain/messages.ts';
-import type { Storage, World } from '../../src/domain/ports.ts';
+import type { World } from '../../src/domain/ports.ts';
+import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 
 /** A file to measure with, and what is needed to ask for what is in it. */

@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { createLog } from '../../src/cli/log.ts';
 import { leaseMs } from '../../src/domain/delivery.ts';
-import type { Storage } from '../../src/domain/ports.ts';
+import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import {
   sampleConversation,

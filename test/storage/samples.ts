@@ -8,7 +8,7 @@ import type { EventData, NewEvent, StoredEvent } from '../../src/domain/events.t
 import { createIds } from '../../src/domain/ids.ts';
 import type { Lead } from '../../src/domain/leads.ts';
 import type { Message } from '../../src/domain/messages.ts';
-import type { Storage } from '../../src/domain/ports.ts';
+import type { Storage } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import type { StoredWebhook } from '../../src/domain/webhook.ts';
 

@@ -2,7 +2,7 @@ import { existsSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Storage } from '../../src/domain/ports.ts';
+import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { until } from '../support/subscribe.ts';

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
 import type { EventFilter } from '../../src/domain/events.ts';
-import type { Reads, Transaction } from '../../src/domain/ports.ts';
+import type { Reads, Transaction } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';

@@ -6,7 +6,7 @@ import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { DomainError } from '../../src/domain/errors.ts';
-import type { Transaction } from '../../src/domain/ports.ts';
+import type { Transaction } from '../../src/domain/storage-port.ts';
 import { patient } from '../../src/storage/sqlite/busy-retry.ts';
 import { openReader, openWriter, stopBlocking } from '../../src/storage/sqlite/open.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';

@@ -1,6 +1,6 @@
 import { asc, eq, sql } from 'drizzle-orm';
 import type { Account } from '../../domain/accounts.ts';
-import type { AccountReads, AccountWrites } from '../../domain/ports.ts';
+import type { AccountReads, AccountWrites } from '../../domain/storage-port.ts';
 import { timestamp } from '../../domain/time.ts';
 import { bindings, type Queries } from './queries.ts';
 import { accounts, accountTotals } from './tables.ts';

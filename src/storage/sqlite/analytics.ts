@@ -2,7 +2,7 @@ import { and, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import { bucketOf, type DurationTally } from '../../domain/durations.ts';
 import { countNames, type HappeningSums, type QuarterRange } from '../../domain/happenings.ts';
-import type { AnalyticsReads, AnalyticsWrites } from '../../domain/ports.ts';
+import type { AnalyticsReads, AnalyticsWrites } from '../../domain/storage-port.ts';
 import { encodeHistogram, HistogramSum, withOneMore } from './histogram.ts';
 import type { Queries } from './queries.ts';
 import { analyticsCounters as counters, analyticsHistograms as histograms } from './tables.ts';

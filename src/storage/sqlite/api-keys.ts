@@ -1,6 +1,6 @@
 import { and, count, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
 import type { ApiKey } from '../../domain/api-keys.ts';
-import type { ApiKeyReads, ApiKeyWrites } from '../../domain/ports.ts';
+import type { ApiKeyReads, ApiKeyWrites } from '../../domain/storage-port.ts';
 import { toAccount } from './accounts.ts';
 import { firstId } from './index-spans.ts';
 import { metaCounter, metaIncrement, metaValue } from './meta.ts';

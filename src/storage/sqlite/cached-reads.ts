@@ -4,8 +4,14 @@ import type { ConversationQuery } from '../../domain/conversations.ts';
 import type { Message } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import type { Slice } from '../../domain/paging.ts';
-import type { AccountReads, ApiKeyReads, ConversationReads, FoundApiKey, MessageReads } from '../../domain/ports.ts';
 import { Recent, textWeight } from '../../domain/recent.ts';
+import type {
+  AccountReads,
+  ApiKeyReads,
+  ConversationReads,
+  FoundApiKey,
+  MessageReads,
+} from '../../domain/storage-port.ts';
 import { accountReads } from './accounts.ts';
 import { apiKeyReads } from './api-keys.ts';
 import { CommitCache, type Commits } from './commit-cache.ts';

@@ -1,11 +1,10 @@
 import Database from 'better-sqlite3';
-import type { Clock, ClockReading } from '../../domain/ports.ts';
+import type { Clock } from '../../domain/ports.ts';
+import { minuteMs, minuteOf, minutesBefore } from '../../domain/rate-window.ts';
+import type { ClockReading } from '../../domain/steady-clock.ts';
 import { SteadyClock } from '../../domain/steady-clock.ts';
 import type { Connection } from './open.ts';
 
-const minuteMs = 60_000;
-/** So many minutes before the one that has begun count. */
-const countedBefore = 60;
 /** Clocks that differ by less are one, read at two moments: what both have counted in a minute is the same. */
 const sameMs = 1_000;
 
@@ -56,7 +55,7 @@ export function carryOver(present: Connection, backupPath: string, clock: Clock)
       const known = spentAt(backup, atMs);
       const laterMs = reading.atMs - atMs;
       const laterMinutes = Math.abs(laterMs) < sameMs ? 0 : Math.ceil(laterMs / minuteMs);
-      const last = Math.floor(reading.atMs / minuteMs);
+      const last = minuteOf(reading.atMs);
       backup.exec('DELETE FROM rate_windows');
       for (const each of known) spend.run({ ...each, minute: Math.min(each.minute + laterMinutes, last) });
       for (const each of spent) spend.run(each);
@@ -71,14 +70,14 @@ export function carryOver(present: Connection, backupPath: string, clock: Clock)
 
 /** The requests spent within the hour up to a time of the limiter's clock. */
 function spentAt(connection: Connection, atMs: number): Spent[] {
-  const last = Math.floor(atMs / minuteMs);
+  const last = minuteOf(atMs);
   return connection
     .prepare<{ first: number; last: number }, Spent>(
       // An earlier version counted by the machine's clock, which may have been ahead.
       `SELECT account_id AS accountId, min(minute, :last) AS minute, sum(count) AS count FROM rate_windows
        WHERE minute >= :first AND count > 0 GROUP BY 1, 2`,
     )
-    .all({ first: last - countedBefore, last });
+    .all({ first: last - minutesBefore, last });
 }
 
 /** The limiter's clock as of now, going on from the reading in a database. Earlier versions did not store any. */

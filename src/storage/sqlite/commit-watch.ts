@@ -1,4 +1,4 @@
-import type { Touched } from '../../domain/ports.ts';
+import type { Touched } from '../../domain/storage-port.ts';
 import { isBusy } from './errors.ts';
 import type { Connection } from './open.ts';
 import { emptyLog } from './write-ahead-log.ts';

@@ -1,7 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm';
 import type { StoredConversation } from '../../domain/conversation.ts';
 import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
-import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
+import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { allMessages } from './messages.ts';

@@ -1,6 +1,6 @@
 import { and, count, eq, lte, type SQL, sql } from 'drizzle-orm';
 import { longestLeaseMs } from '../../domain/delivery.ts';
-import type { DeliveryReads } from '../../domain/ports.ts';
+import type { DeliveryReads } from '../../domain/storage-port.ts';
 import { isHeld, isPending, isPresent, isTried, leaseLeftMs } from './delivery-rows.ts';
 import type { Queries } from './queries.ts';
 import { deliveries, deliveryLeases, webhooks } from './tables.ts';

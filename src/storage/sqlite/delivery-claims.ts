@@ -1,6 +1,6 @@
 import { and, asc, eq, sql } from 'drizzle-orm';
 import type { StoredEvent } from '../../domain/events.ts';
-import type { DeliveryWrites, ReleasedDelivery } from '../../domain/ports.ts';
+import type { DeliveryWrites, ReleasedDelivery } from '../../domain/storage-port.ts';
 import { type DeliveryRow, isHeld, isPending, isPresent, toDelivery } from './delivery-rows.ts';
 import { eventColumns, toEvent } from './events.ts';
 import { inList, jsonList, type Queries } from './queries.ts';

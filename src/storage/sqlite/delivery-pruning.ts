@@ -1,6 +1,6 @@
 import { asc, eq, inArray, lt, sql } from 'drizzle-orm';
 import { lowestIdAt } from '../../domain/ids.ts';
-import type { DeliveryWrites } from '../../domain/ports.ts';
+import type { DeliveryWrites } from '../../domain/storage-port.ts';
 import type { Queries } from './queries.ts';
 import { deliveries, webhooks } from './tables.ts';
 

@@ -1,6 +1,6 @@
 import { eq, sql } from 'drizzle-orm';
 import type { StoredDelivery } from '../../domain/delivery.ts';
-import type { DeliveryWrites } from '../../domain/ports.ts';
+import type { DeliveryWrites } from '../../domain/storage-port.ts';
 import { deliveryClaims } from './delivery-claims.ts';
 import { deliveryPruning } from './delivery-pruning.ts';
 import { bindings, type Queries } from './queries.ts';

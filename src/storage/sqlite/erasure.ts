@@ -1,5 +1,5 @@
 import { and, count, eq, sql } from 'drizzle-orm';
-import type { ConversationReads, ConversationWrites } from '../../domain/ports.ts';
+import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { type Place, prepareSteps } from './erasure-steps.ts';
 import { metaIncrement } from './meta.ts';
 import { bindings, type Queries } from './queries.ts';

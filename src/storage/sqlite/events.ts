@@ -1,6 +1,6 @@
 import { and, asc, eq, getTableColumns, gt, gte, lt, lte, sql } from 'drizzle-orm';
 import { type EventFilter, erasedJson, type StoredEvent } from '../../domain/events.ts';
-import type { EventReads, EventWrites } from '../../domain/ports.ts';
+import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
 import { metaCounter, metaValue } from './meta.ts';
 import { inList, isBeingErased, jsonList, listed, type Queries } from './queries.ts';
 import { toMs, toTimestamp } from './rows.ts';

@@ -1,5 +1,5 @@
 import { and, asc, eq, getTableColumns, inArray, lt, sql } from 'drizzle-orm';
-import type { KeptResultReads, KeptResultWrites } from '../../domain/ports.ts';
+import type { KeptResultReads, KeptResultWrites } from '../../domain/storage-port.ts';
 import { isBeingErased, type Queries } from './queries.ts';
 import { keptResults } from './tables.ts';
 

@@ -1,6 +1,6 @@
 import { and, desc, eq, lt, not, sql } from 'drizzle-orm';
 import type { Lead } from '../../domain/leads.ts';
-import type { LeadReads, LeadWrites } from '../../domain/ports.ts';
+import type { LeadReads, LeadWrites } from '../../domain/storage-port.ts';
 import { firstId, pageFrom } from './index-spans.ts';
 import { bindings, inList, isBeingErased, jsonList, type Queries } from './queries.ts';
 import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';

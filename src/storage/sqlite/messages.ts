@@ -1,6 +1,6 @@
 import { and, asc, eq, sql } from 'drizzle-orm';
 import type { Message, MessageRange } from '../../domain/messages.ts';
-import type { MessageReads, MessageWrites } from '../../domain/ports.ts';
+import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
 import { bindings, inList, jsonList, type Queries } from './queries.ts';
 import { alignToIds, toMs, toTimestamp } from './rows.ts';
 import { conversations, messages } from './tables.ts';

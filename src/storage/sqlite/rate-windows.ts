@@ -1,5 +1,5 @@
 import { and, asc, eq, gt, gte, lt, sql } from 'drizzle-orm';
-import type { RateWindowReads, RateWindowWrites } from '../../domain/ports.ts';
+import type { RateWindowReads, RateWindowWrites } from '../../domain/storage-port.ts';
 import type { Queries } from './queries.ts';
 import { rateClock, rateWindows } from './tables.ts';
 

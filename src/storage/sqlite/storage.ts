@@ -1,4 +1,4 @@
-import type { Reads, Storage, Transaction } from '../../domain/ports.ts';
+import type { Reads, Storage, Transaction } from '../../domain/storage-port.ts';
 import { accountReads, accountWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { apiKeyReads, apiKeyWrites } from './api-keys.ts';

@@ -1,5 +1,5 @@
 import { and, count, desc, eq, lt, sql } from 'drizzle-orm';
-import type { WebhookReads, WebhookWrites } from '../../domain/ports.ts';
+import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
 import type { StoredWebhook } from '../../domain/webhook.ts';
 import { firstId } from './index-spans.ts';
 import { bindings, inList, jsonList, type Queries } from './queries.ts';

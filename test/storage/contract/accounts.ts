@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { KeptResult } from '../../../src/domain/idempotency.ts';
-import type { ClockReading, RateWindow } from '../../../src/domain/ports.ts';
+import type { RateWindow } from '../../../src/domain/rate-window.ts';
+import type { ClockReading } from '../../../src/domain/steady-clock.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import {
   awkwardText,

@@ -9,7 +9,7 @@ import {
   type Happenings,
   type QuarterRange,
 } from '../../../src/domain/happenings.ts';
-import type { Storage } from '../../../src/domain/ports.ts';
+import type { Storage } from '../../../src/domain/storage-port.ts';
 import { sampleConversation, storedAccount } from '../samples.ts';
 import type { OpenedStorage } from './opened.ts';
 

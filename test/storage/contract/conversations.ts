@@ -10,7 +10,7 @@ import {
 import type { Lead } from '../../../src/domain/leads.ts';
 import { statuses } from '../../../src/domain/lifecycle.ts';
 import type { Message, MessageRange } from '../../../src/domain/messages.ts';
-import type { Storage } from '../../../src/domain/ports.ts';
+import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import {
   awkwardMetadata,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { StoredConversation } from '../../../src/domain/conversation.ts';
-import type { Storage } from '../../../src/domain/ports.ts';
+import type { Storage } from '../../../src/domain/storage-port.ts';
 import { until } from '../../support/subscribe.ts';
 import {
   ids,

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { eventTypes } from '../../../src/domain/event-types.ts';
 import type { EventFilter, NewEvent, StoredEvent } from '../../../src/domain/events.ts';
-import type { Storage, Touched } from '../../../src/domain/ports.ts';
+import type { Storage, Touched } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import { until } from '../../support/subscribe.ts';
 import { watchTimers } from '../../support/timers.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { conversationSorts } from '../../../src/domain/conversations.ts';
-import type { Storage } from '../../../src/domain/ports.ts';
+import type { Storage } from '../../../src/domain/storage-port.ts';
 import {
   sampleAttempt,
   sampleConversation,

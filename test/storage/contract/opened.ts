@@ -1,5 +1,5 @@
 import type { NewEvent } from '../../../src/domain/events.ts';
-import type { Storage } from '../../../src/domain/ports.ts';
+import type { Storage } from '../../../src/domain/storage-port.ts';
 
 /** An event as the log keeps it. */
 export interface LoggedEvent extends NewEvent {

@@ -11,7 +11,7 @@ import type {
   DeliveryLease,
   Storage,
   WantedDeliveries,
-} from '../../../src/domain/ports.ts';
+} from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook.ts';
 import { until } from '../../support/subscribe.ts';

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { StoredConversation } from '../../../src/domain/conversation.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
-import type { Storage } from '../../../src/domain/ports.ts';
+import type { Storage } from '../../../src/domain/storage-port.ts';
 import {
   awkwardText,
   sampleAccount,

@@ -8,22 +8,21 @@ import {
   findConversation,
   type StoredConversation,
 } from './conversation.ts';
-import { DomainError, notFound, validationFailed } from './errors.ts';
-import { currentEventCursor } from './event-cursor.ts';
-import { appendEvents, type NewEvent } from './events.ts';
-import { countHappenings, happeningsOf } from './happenings.ts';
-import { exampleId, type Ids, idInput } from './ids.ts';
-import { initialStatus, requestedStatus, type Status, statuses } from './lifecycle.ts';
 import {
-  addMessage,
-  type Message,
-  messageEvents,
-  messageInput,
-  messageShape,
-  messageView,
-  requireSender,
-} from './messages.ts';
-import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
+  applyChanges,
+  changeEvents,
+  conversationChangesInput,
+  newConversation,
+  newConversationInput,
+  startingEvents,
+} from './conversation-changes.ts';
+import { DomainError, notFound } from './errors.ts';
+import { currentEventCursor } from './event-cursor.ts';
+import { appendEvents } from './events.ts';
+import { countHappenings, happeningsOf } from './happenings.ts';
+import { exampleId, idInput } from './ids.ts';
+import { type Status, statuses } from './lifecycle.ts';
+import { messageShape, messageView, requireSender } from './messages.ts';
 import { type Context, operation } from './operation.ts';
 import {
   type CursorPart,
@@ -36,7 +35,7 @@ import {
 } from './paging.ts';
 import type { Storage, Transaction } from './storage-port.ts';
 import { line } from './text.ts';
-import { timeInput, timeInputRoundedUp, timestamp } from './time.ts';
+import { timeInput, timeInputRoundedUp } from './time.ts';
 
 export const conversationWithMessagesShape = conversationShape
   .extend({ messages: z.array(messageShape).readonly().describe('All of them, oldest first.') })
@@ -166,23 +165,6 @@ function positionOf(cursor: string, sort: ConversationSort): NonNullable<Convers
 
 // ── Changing ───────────────────────────────────────────────────────────────────────────────────
 
-const visitorInput = z
-  .strictObject({
-    id: line(128).nullable().default(null).describe('The client’s own id of the visitor.'),
-    name: line(200)
-      .nullable()
-      .default(null)
-      .describe('The visitor’s name.')
-      .meta({ examples: ['Ada'] }),
-    email: line(320).nullable().default(null).describe('The visitor’s email address.'),
-  })
-  .nullable();
-const subjectInput = line(200)
-  .nullable()
-  .describe('What it is about.')
-  .meta({ examples: ['Parcel 1042'] });
-const externalIdInput = line(128, 1).nullable().describe('The client’s own id of it, unique in the account.');
-
 export interface ChangedConversation<C = Conversation> {
   readonly conversation: C;
   /** The end of the event log after this change. */
@@ -193,19 +175,7 @@ export const createConversation = operation({
   name: 'createConversation',
   summary: 'Starts a conversation, with its first message if one is given.',
   scope: 'conversations:write',
-  input: z.strictObject({
-    subject: subjectInput.default(null),
-    status: z
-      .enum(statuses)
-      .nullish()
-      .describe(
-        '`active` by default, or `pending` when its first message is a visitor’s. With an agent’s message it is `active` in any case; `closed` is refused.',
-      ),
-    visitor: visitorInput.default(null).describe('Whom it is with.'),
-    externalId: externalIdInput.default(null),
-    metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
-    message: z.strictObject(messageInput).nullish().describe('Its first message.'),
-  }),
+  input: newConversationInput,
   errors: ['INVALID_TRANSITION', 'ALREADY_EXISTS'],
   repeatable: {
     conversationIdOf: ({ conversation }: ChangedConversation<ConversationWithMessages>) => conversation.id,
@@ -229,49 +199,6 @@ export const createConversation = operation({
   },
 });
 
-export type ConversationInput = Omit<ReturnType<(typeof createConversation)['parse']>, 'idempotencyKey'>;
-
-/**
- * A new conversation, and its first message if it has one.
- * @throws INVALID_TRANSITION
- */
-export function newConversation(
-  input: ConversationInput,
-  { ids, now }: { ids: Ids; now: number },
-): { conversation: StoredConversation; message?: Message } {
-  const at = timestamp(now);
-  const empty: StoredConversation = {
-    id: ids.next('conversation', now),
-    status: initialStatus(input.status ?? undefined, input.message?.sender),
-    subject: input.subject,
-    visitor: input.visitor,
-    externalId: input.externalId,
-    metadata: input.metadata,
-    messageCount: 0,
-    lastActivityAt: at,
-    firstResponseAt: null,
-    closedAt: null,
-    version: 1,
-    createdAt: at,
-    updatedAt: at,
-    firstVisitorMessageAt: null,
-    reopenedAt: null,
-    contentBytes: 0,
-  };
-  return input.message == null ? { conversation: empty } : addMessage(empty, input.message, { ids, now });
-}
-
-export function startingEvents(
-  conversation: StoredConversation,
-  message: Message | undefined,
-  context: { ids: Ids; now: number },
-): NewEvent[] {
-  return [
-    conversationEvent('conversation.started', conversation, context),
-    ...(message === undefined ? [] : messageEvents(message, conversation, context)),
-  ];
-}
-
 export const updateConversation = operation({
   name: 'updateConversation',
   summary: 'Changes a conversation: closes, reopens or renames it, or merges metadata.',
@@ -279,14 +206,7 @@ export const updateConversation = operation({
   input: z.strictObject({
     id: idInput('conversation').describe('The conversation’s id.'),
     expectedVersion: expectedVersionInput,
-    status: z.enum(statuses).optional().describe('The status to bring it to.'),
-    subject: subjectInput.optional(),
-    visitor: visitorInput.optional().describe('Whom it is with; replaced as a whole.'),
-    externalId: externalIdInput.optional(),
-    metadata: metadataPatchInput
-      .nullable()
-      .optional()
-      .describe('Merged into what is there: a null value removes its key, null itself removes all.'),
+    ...conversationChangesInput,
   }),
   errors: ['NOT_FOUND', 'INVALID_TRANSITION', 'ALREADY_EXISTS', 'VERSION_CONFLICT'],
   async run(context, { id, expectedVersion, ...changes }): Promise<ChangedConversation> {
@@ -351,45 +271,6 @@ export async function finishErasures(
   return begun.length;
 }
 
-export type ConversationChanges = Omit<ReturnType<(typeof updateConversation)['parse']>, 'id' | 'expectedVersion'>;
-
-/**
- * The conversation after the changes; the very same object if they change nothing.
- * @throws INVALID_TRANSITION, VALIDATION_FAILED when its metadata has become too large
- */
-export function applyChanges(
-  previous: StoredConversation,
-  changes: ConversationChanges,
-  now: number,
-): StoredConversation {
-  const status = changes.status === undefined ? previous.status : requestedStatus(previous.status, changes.status);
-  const at = timestamp(now);
-  const next: StoredConversation = {
-    ...previous,
-    status,
-    subject: changes.subject === undefined ? previous.subject : changes.subject,
-    visitor: changes.visitor === undefined ? previous.visitor : changes.visitor,
-    externalId: changes.externalId === undefined ? previous.externalId : changes.externalId,
-    metadata: changes.metadata === undefined ? previous.metadata : mergeMetadata(previous.metadata, changes.metadata),
-    closedAt: status === 'closed' ? (previous.closedAt ?? at) : null,
-    reopenedAt: previous.status === 'closed' && status !== 'closed' ? at : previous.reopenedAt,
-  };
-  const sizeFault = metadataSizeFault(next.metadata);
-  if (sizeFault !== undefined) throw validationFailed([{ pointer: '/metadata', detail: `${sizeFault} after merging` }]);
-  if (status === previous.status && JSON.stringify(next) === JSON.stringify(previous)) return previous;
-  return { ...next, version: previous.version + 1, updatedAt: at };
-}
-
-/** The event of a change: only a closing has one. */
-export function changeEvents(
-  previous: StoredConversation,
-  next: StoredConversation,
-  context: { ids: Ids; now: number },
-): NewEvent[] {
-  const closes = next.status === 'closed' && previous.status !== 'closed';
-  return closes ? [conversationEvent('conversation.closed', next, context)] : [];
-}
-
 /** @throws ALREADY_EXISTS */
 async function refuseTakenExternalId(
   tx: Transaction,
@@ -401,18 +282,4 @@ async function refuseTakenExternalId(
   if (owner !== undefined && owner !== id) {
     throw new DomainError('ALREADY_EXISTS', `The conversation ${owner} has this \`externalId\` already.`);
   }
-}
-
-function conversationEvent(
-  type: 'conversation.started' | 'conversation.closed',
-  conversation: StoredConversation,
-  { ids, now }: { ids: Ids; now: number },
-): NewEvent {
-  return {
-    id: ids.next('event', now),
-    type,
-    timestamp: timestamp(now),
-    conversationId: conversation.id,
-    data: { conversation: conversationView(conversation) },
-  };
 }

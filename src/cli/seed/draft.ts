@@ -6,7 +6,7 @@ import {
   changeEvents,
   newConversation,
   startingEvents,
-} from '../../domain/conversations.ts';
+} from '../../domain/conversation-changes.ts';
 import type { NewEvent } from '../../domain/events.ts';
 import { happeningsOf, quarterOf } from '../../domain/happenings.ts';
 import type { Ids } from '../../domain/ids.ts';

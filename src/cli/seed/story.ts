@@ -1,4 +1,4 @@
-import type { ConversationChanges, ConversationInput } from '../../domain/conversations.ts';
+import type { ConversationChanges, ConversationInput } from '../../domain/conversation-changes.ts';
 import type { LeadInput } from '../../domain/leads.ts';
 import type { Author, MessageDraft, Sender } from '../../domain/messages.ts';
 import * as words from './dialogues.ts';

@@ -1,0 +1,152 @@
+import { z } from 'zod';
+import { conversationView, type StoredConversation } from './conversation.ts';
+import { validationFailed } from './errors.ts';
+import type { NewEvent } from './events.ts';
+import type { Ids } from './ids.ts';
+import { initialStatus, requestedStatus, statuses } from './lifecycle.ts';
+import { addMessage, type Message, messageEvents, messageInput } from './messages.ts';
+import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
+import { line } from './text.ts';
+import { timestamp } from './time.ts';
+
+// How a conversation begins and changes, as pure functions, and which events that produces. The operations and the
+// seed share them.
+
+const visitorInput = z
+  .strictObject({
+    id: line(128).nullable().default(null).describe('The client’s own id of the visitor.'),
+    name: line(200)
+      .nullable()
+      .default(null)
+      .describe('The visitor’s name.')
+      .meta({ examples: ['Ada'] }),
+    email: line(320).nullable().default(null).describe('The visitor’s email address.'),
+  })
+  .nullable();
+const subjectInput = line(200)
+  .nullable()
+  .describe('What it is about.')
+  .meta({ examples: ['Parcel 1042'] });
+const externalIdInput = line(128, 1).nullable().describe('The client’s own id of it, unique in the account.');
+
+export const newConversationInput = z.strictObject({
+  subject: subjectInput.default(null),
+  status: z
+    .enum(statuses)
+    .nullish()
+    .describe(
+      '`active` by default, or `pending` when its first message is a visitor’s. With an agent’s message it is `active` in any case; `closed` is refused.',
+    ),
+  visitor: visitorInput.default(null).describe('Whom it is with.'),
+  externalId: externalIdInput.default(null),
+  metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
+  message: z.strictObject(messageInput).nullish().describe('Its first message.'),
+});
+
+export type ConversationInput = z.output<typeof newConversationInput>;
+
+/** The fields of a conversation that a client can change. */
+export const conversationChangesInput = {
+  status: z.enum(statuses).optional().describe('The status to bring it to.'),
+  subject: subjectInput.optional(),
+  visitor: visitorInput.optional().describe('Whom it is with; replaced as a whole.'),
+  externalId: externalIdInput.optional(),
+  metadata: metadataPatchInput
+    .nullable()
+    .optional()
+    .describe('Merged into what is there: a null value removes its key, null itself removes all.'),
+};
+
+export type ConversationChanges = z.output<z.ZodObject<typeof conversationChangesInput>>;
+
+/**
+ * A new conversation, with its first message if one is given.
+ * @throws INVALID_TRANSITION
+ */
+export function newConversation(
+  input: ConversationInput,
+  { ids, now }: { ids: Ids; now: number },
+): { conversation: StoredConversation; message?: Message } {
+  const at = timestamp(now);
+  const empty: StoredConversation = {
+    id: ids.next('conversation', now),
+    status: initialStatus(input.status ?? undefined, input.message?.sender),
+    subject: input.subject,
+    visitor: input.visitor,
+    externalId: input.externalId,
+    metadata: input.metadata,
+    messageCount: 0,
+    lastActivityAt: at,
+    firstResponseAt: null,
+    closedAt: null,
+    version: 1,
+    createdAt: at,
+    updatedAt: at,
+    firstVisitorMessageAt: null,
+    reopenedAt: null,
+    contentBytes: 0,
+  };
+  return input.message == null ? { conversation: empty } : addMessage(empty, input.message, { ids, now });
+}
+
+export function startingEvents(
+  conversation: StoredConversation,
+  message: Message | undefined,
+  context: { ids: Ids; now: number },
+): NewEvent[] {
+  return [
+    conversationEvent('conversation.started', conversation, context),
+    ...(message === undefined ? [] : messageEvents(message, conversation, context)),
+  ];
+}
+
+/**
+ * The conversation after the changes; the very same object if they change nothing.
+ * @throws INVALID_TRANSITION, VALIDATION_FAILED when its metadata has become too large
+ */
+export function applyChanges(
+  previous: StoredConversation,
+  changes: ConversationChanges,
+  now: number,
+): StoredConversation {
+  const status = changes.status === undefined ? previous.status : requestedStatus(previous.status, changes.status);
+  const at = timestamp(now);
+  const next: StoredConversation = {
+    ...previous,
+    status,
+    subject: changes.subject === undefined ? previous.subject : changes.subject,
+    visitor: changes.visitor === undefined ? previous.visitor : changes.visitor,
+    externalId: changes.externalId === undefined ? previous.externalId : changes.externalId,
+    metadata: changes.metadata === undefined ? previous.metadata : mergeMetadata(previous.metadata, changes.metadata),
+    closedAt: status === 'closed' ? (previous.closedAt ?? at) : null,
+    reopenedAt: previous.status === 'closed' && status !== 'closed' ? at : previous.reopenedAt,
+  };
+  const sizeFault = metadataSizeFault(next.metadata);
+  if (sizeFault !== undefined) throw validationFailed([{ pointer: '/metadata', detail: `${sizeFault} after merging` }]);
+  if (status === previous.status && JSON.stringify(next) === JSON.stringify(previous)) return previous;
+  return { ...next, version: previous.version + 1, updatedAt: at };
+}
+
+/** The event of a change: only a closing has one. */
+export function changeEvents(
+  previous: StoredConversation,
+  next: StoredConversation,
+  context: { ids: Ids; now: number },
+): NewEvent[] {
+  const closes = next.status === 'closed' && previous.status !== 'closed';
+  return closes ? [conversationEvent('conversation.closed', next, context)] : [];
+}
+
+function conversationEvent(
+  type: 'conversation.started' | 'conversation.closed',
+  conversation: StoredConversation,
+  { ids, now }: { ids: Ids; now: number },
+): NewEvent {
+  return {
+    id: ids.next('event', now),
+    type,
+    timestamp: timestamp(now),
+    conversationId: conversation.id,
+    data: { conversation: conversationView(conversation) },
+  };
+}

@@ -11,11 +11,13 @@ import {
 import { expect, test } from 'vitest';
 import type { z } from 'zod';
 import { errorCodes } from '../src/domain/errors.ts';
-import { operations } from '../src/domain/operations.ts';
+import { graphqlOnlyOperations, operations } from '../src/domain/operations.ts';
 import { schema } from '../src/graphql/schema.ts';
 import { routes } from '../src/rest/routes.ts';
 
 // What is printed from the code and committed. `npm run generate` writes it anew.
+
+const allOperations = { ...operations, ...graphqlOnlyOperations };
 
 const readme = fileURLToPath(new URL('../README.md', import.meta.url));
 
@@ -43,9 +45,25 @@ test.each(Object.keys(operations))('%s is on both faces, under its own name', (n
   expect(fieldsCalling(name).length).toBeGreaterThan(0);
 });
 
+test.each(Object.keys(graphqlOnlyOperations))('%s is in GraphQL alone, under its own name', (name) => {
+  expect(graphqlOnlyOperations[name as keyof typeof graphqlOnlyOperations].name).toBe(name);
+  expect(requestsCalling(name)).toEqual([]);
+  expect(fieldsCalling(name).length).toBeGreaterThan(0);
+});
+
 test('no face has an operation that the domain does not list', () => {
-  const names = Object.keys(operations);
-  expect(routes.map((route) => route.operation.name).filter((name) => !names.includes(name))).toEqual([]);
+  const called = Object.values(schema.getTypeMap())
+    .filter(isObjectType)
+    .flatMap((type) => Object.values(type.getFields()).flatMap(({ extensions }) => extensions['operation'] ?? []));
+  const unlisted = (names: readonly unknown[], listed: object) =>
+    names.filter((name) => !Object.keys(listed).includes(String(name)));
+  expect(
+    unlisted(
+      routes.map((route) => route.operation.name),
+      operations,
+    ),
+  ).toEqual([]);
+  expect(unlisted(called, allOperations)).toEqual([]);
 });
 
 test('every type, field, argument and value of the schema is described', () => {
@@ -99,7 +117,7 @@ test('each snapshot of a conversation warns of caches, which know it by the id o
   expect([events.length, silent.map(({ name }) => name)]).toEqual([4, []]);
 });
 
-test.each(Object.values(operations))('the fields that call $name name its errors', ({ name, errors }) => {
+test.each(Object.values(allOperations))('the fields that call $name name its errors', ({ name, errors }) => {
   const fields = Object.values(schema.getTypeMap())
     .filter(isObjectType)
     .flatMap((type) => Object.values(type.getFields()))
@@ -120,8 +138,8 @@ test('schema.graphql is the schema', async () => {
 });
 
 test('the README’s table is that of the operations', async () => {
-  const rows = Object.values(operations).map(({ name, scope, keysOnly }) => {
-    const code = (texts: string[]) => texts.map((text) => `\`${text}\``).join(', ');
+  const rows = Object.values(allOperations).map(({ name, scope, keysOnly }) => {
+    const code = (texts: string[]) => texts.map((text) => `\`${text}\``).join(', ') || '–';
     return `| ${name} | ${code(requestsCalling(name))} | ${code(fieldsCalling(name))} | ${keysOnly ? `${scope}; API keys only` : scope} |`;
   });
   const table = ['| operation | REST | GraphQL | scope |', '|---|---|---|---|', ...rows].join('\n');

@@ -171,6 +171,7 @@ builder.queryFields((t) => ({
   eventCursor: t.string({
     nullable: true,
     description: getEventCursor.summary,
+    extensions: calls(getEventCursor),
     resolve: (_, _args, context) => context.call(getEventCursor, {}),
   }),
 }));

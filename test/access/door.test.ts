@@ -591,6 +591,15 @@ describe('a scope', () => {
     });
   });
 
+  test('that is missing is named for an operation that only GraphQL offers, too', async () => {
+    const { withScopes } = account;
+    const refused = await (await withScopes('leads:read')).graphql('{ eventCursor }');
+    expect(refused.errors).toMatchObject([{ path: ['eventCursor'], extensions: { code: 'FORBIDDEN' } }]);
+    expect(refused.errors?.[0]?.message).toContain('`events:read`');
+    const { data } = await (await withScopes('events:read')).graphql('{ eventCursor }');
+    expect(data).toEqual({ eventCursor: expect.any(String) });
+  });
+
   test('is checked before the body, and after the path and its methods', async () => {
     const client = await account.withScopes('leads:read');
     const statuses = [

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { DomainError, errorCodes } from '../domain/errors.ts';
 import { protocolFault } from './protocol.ts';
 
-export const maxBodyBytes = 1024 * 1024;
+const maxBodyBytes = 1024 * 1024;
 
 /** Whether a body is announced. Only at the end of its chunks is it known whether there is anything in it. */
 export function announcesBody({ headers }: IncomingMessage): boolean {

@@ -5,7 +5,7 @@ import type { Clock } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 
 /** Sockets and event streams that an account may have open at once. */
-export const maxSessions = 1_000;
+const maxSessions = 1_000;
 /** How often credentials are looked through for those that have ended without a hint. */
 const checkMs = 1_000;
 

@@ -4,10 +4,10 @@ import { idShape } from './ids.ts';
 import type { Context } from './operation.ts';
 import { type Timestamp, timeShape, timestamp } from './time.ts';
 
-export const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
+const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
-export const attemptTriggers = ['schedule', 'manual'] as const;
+const attemptTriggers = ['schedule', 'manual'] as const;
 /** What made an attempt: the schedule, or somebody who asked for it. */
 export type AttemptTrigger = (typeof attemptTriggers)[number];
 
@@ -37,7 +37,7 @@ export const deliveryShape = z
 
 export type Delivery = Readonly<z.output<typeof deliveryShape>>;
 
-export const attemptShape = z
+const attemptShape = z
   .object({
     id: idShape('attempt').describe('Its id.'),
     startedAt: timeShape.describe('When it began.'),

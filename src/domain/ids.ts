@@ -3,7 +3,7 @@ import { z } from 'zod';
 // TypeIDs (github.com/jetify-com/typeid, version 0.3): a prefix, an underscore, and a UUIDv7 in
 // Crockford's base 32. They sort by creation: the first ten characters are the time.
 
-export const idPrefixes = {
+const idPrefixes = {
   account: 'acct',
   apiKey: 'key',
   conversation: 'conv',

@@ -73,7 +73,7 @@ export interface MessageRange {
   readonly to: number;
 }
 
-export const maxContentLength = 16_384;
+const maxContentLength = 16_384;
 
 /** What a new message is made of, wherever one is sent. */
 export const messageInput = {

@@ -6,7 +6,7 @@ import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
 /** Why nothing is sent: its owner asked for it, its receiver answered 410, or nothing succeeded for five days. */
-export const disabledReasons = ['requested', 'gone', 'failing'] as const;
+const disabledReasons = ['requested', 'gone', 'failing'] as const;
 export type DisabledReason = (typeof disabledReasons)[number];
 
 export const webhookShape = z

@@ -3,7 +3,7 @@ import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { RateLimit, World } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
-import { authenticate, type Books } from './authenticate.ts';
+import { authenticate, type CredentialStores } from './authenticate.ts';
 import { clientAddress, FailedAttempts } from './failed-attempts.ts';
 import type { Origins, PageOrigin } from './origins.ts';
 import type { Admission, RateLimiter } from './rate-limit.ts';
@@ -30,7 +30,7 @@ export interface DoorOptions {
 /** The one door of every face: is there time for it, then credential, then its origin, then the rate limit. */
 export class Door {
   readonly #world: Omit<World, 'limiter'>;
-  readonly #books: Books;
+  readonly #stores: CredentialStores;
   readonly #limiter: RateLimiter;
   readonly #options: DoorOptions;
   readonly #failedAttempts: FailedAttempts;
@@ -39,7 +39,7 @@ export class Door {
 
   constructor(world: Omit<World, 'limiter'>, limiter: RateLimiter, options: DoorOptions) {
     this.#world = world;
-    this.#books = { ...world, tokens: options.tokens };
+    this.#stores = { ...world, tokens: options.tokens };
     this.#limiter = limiter;
     this.#options = options;
     this.#failedAttempts = new FailedAttempts(world.clock);
@@ -60,7 +60,7 @@ export class Door {
    */
   async identify(arrival: Arrival): Promise<Caller> {
     try {
-      const { caller, lastUsedAt } = await authenticate(this.#books, arrival.authorization);
+      const { caller, lastUsedAt } = await authenticate(this.#stores, arrival.authorization);
       this.#noteUse(caller, lastUsedAt);
       return caller;
     } catch (error) {

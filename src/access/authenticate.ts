@@ -21,7 +21,7 @@ interface Identified {
 }
 
 /** Where credentials are looked up. */
-export type Books = Pick<World, 'storage' | 'secrets' | 'clock'> & { readonly tokens: Tokens };
+export type CredentialStores = Pick<World, 'storage' | 'secrets' | 'clock'> & { readonly tokens: Tokens };
 
 /**
  * Finds out who is calling. The key is looked up on every request, also that of a token, so that a
@@ -29,7 +29,7 @@ export type Books = Pick<World, 'storage' | 'secrets' | 'clock'> & { readonly to
  * @param authorization the `Authorization` header, if there was one
  * @throws UNAUTHENTICATED, UNAVAILABLE
  */
-export async function authenticate(books: Books, authorization: string | undefined): Promise<Identified> {
+export async function authenticate(stores: CredentialStores, authorization: string | undefined): Promise<Identified> {
   if (authorization === undefined || authorization === '') {
     throw new DomainError('UNAUTHENTICATED', 'Send an API key or a token: `Authorization: Bearer …`.');
   }
@@ -38,8 +38,8 @@ export async function authenticate(books: Books, authorization: string | undefin
     secret === undefined
       ? undefined
       : apiKeyPattern.test(secret)
-        ? await byKey(books, secret)
-        : await byToken(books, secret);
+        ? await byKey(stores, secret)
+        : await byToken(stores, secret);
   if (identified === undefined) throw unauthenticated();
   return identified;
 }
@@ -47,7 +47,7 @@ export async function authenticate(books: Books, authorization: string | undefin
 /** Who a key is, which is the same as long as the storage gives the same. */
 const known = new WeakMap<FoundApiKey, Identified>();
 
-async function byKey({ storage, secrets, clock }: Books, secret: string): Promise<Identified | undefined> {
+async function byKey({ storage, secrets, clock }: CredentialStores, secret: string): Promise<Identified | undefined> {
   const found = await storage.read.apiKeys.findBySecret(secrets.hash(secret));
   if (found === undefined || !isValid(found.key, clock)) return undefined;
   let identified = known.get(found);
@@ -71,7 +71,7 @@ function identify({ key, account }: FoundApiKey): Identified {
   };
 }
 
-async function byToken({ storage, tokens, clock }: Books, token: string): Promise<Identified | undefined> {
+async function byToken({ storage, tokens, clock }: CredentialStores, token: string): Promise<Identified | undefined> {
   const grant = await tokens.verify(token);
   if (grant === undefined) return undefined;
   const { accountId, keyId, scopes, conversationId, sender, expiresAtSeconds } = grant;

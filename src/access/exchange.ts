@@ -34,7 +34,7 @@ export class Exchange {
   account?: Account;
   rateLimit?: RateLimit;
   /** Whether nobody wants a line in the log for each such. */
-  isOneOfMany = false;
+  isLoggedInAggregate = false;
   #admission?: Admission;
   #caller?: Promise<Caller>;
   #body?: Promise<unknown>;

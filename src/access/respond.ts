@@ -93,7 +93,7 @@ export class Responder {
     }
     const durationMs = performance.now() - exchange.startedMs;
     if (!exchange.isProbe) tell(this.#telemetry, exchange, status, durationMs);
-    this.#log[exchange.isProbe || exchange.isOneOfMany ? 'debug' : 'info'](
+    this.#log[exchange.isProbe || exchange.isLoggedInAggregate ? 'debug' : 'info'](
       {
         requestId,
         traceId: exchange.traceId,

@@ -58,7 +58,7 @@ export class Turnstile {
   /** The same for all: when there is much to refuse, each has to cost next to nothing. */
   readonly #refusal = new DomainError('UNAVAILABLE', 'More is asked of the service than it can answer in time.', {
     retryAfterSeconds: 1,
-    isToldInSum: true,
+    isLoggedInAggregate: true,
   });
 
   constructor(options: TurnstileOptions) {

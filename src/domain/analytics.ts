@@ -4,7 +4,7 @@ import { Calendar, intervals, isTimeZone } from './calendar.ts';
 import { durationFigures } from './durations.ts';
 import { validationFailed } from './errors.ts';
 import { type HappeningSums, type QuarterRange, quarterMs, quarterOf, sumsOfAll } from './happenings.ts';
-import { besideOthers, operation } from './operation.ts';
+import { evenWithOtherFaults, operation } from './operation.ts';
 import { timeInputRoundedUp, timestamp } from './time.ts';
 
 export const maxPoints = 1_000;
@@ -43,7 +43,7 @@ export const getAnalytics = operation({
     .refine(({ from, to }) => typeof from !== 'number' || typeof to !== 'number' || !(from >= to), {
       path: ['to'],
       error: 'must be later than `from`',
-      ...besideOthers,
+      ...evenWithOtherFaults,
     }),
   errors: [],
   async run({ caller: { account }, storage, now }, { interval, timezone, ...bounds }): Promise<Analytics> {

@@ -114,7 +114,7 @@ export interface ErrorFacts {
   /** The methods of the path, for `METHOD_NOT_ALLOWED`. */
   readonly allow?: readonly string[];
   /** Whether the log has a line for all of its kind together, and need not have one for each. */
-  readonly isToldInSum?: boolean;
+  readonly isLoggedInAggregate?: boolean;
   /** Another HTTP status than the code's own, where HTTP itself has one for just this. */
   readonly status?: number;
   /** What made it happen. It goes to the log and never to the caller. */
@@ -141,7 +141,7 @@ export class DomainError extends Error {
 
 /** Whether an error is one that its operator should look into. */
 export function isTrouble({ code, facts }: DomainError): boolean {
-  return code === 'INTERNAL' || (code === 'UNAVAILABLE' && facts.isToldInSum !== true);
+  return code === 'INTERNAL' || (code === 'UNAVAILABLE' && facts.isLoggedInAggregate !== true);
 }
 
 /** The code that the service answers an error with. */

@@ -5,7 +5,7 @@ import { appendEvents, type NewEvent } from './events.ts';
 import { countLead } from './happenings.ts';
 import { type Ids, idInput, idShape } from './ids.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
-import { besideOthers, type Context, operation } from './operation.ts';
+import { type Context, evenWithOtherFaults, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import { line } from './text.ts';
 import { timeShape, timestamp } from './time.ts';
@@ -81,7 +81,7 @@ export const captureLead = operation({
     .refine(({ email, phone }) => email !== null || phone !== null, {
       path: ['email'],
       error: 'is required unless `phone` is given',
-      ...besideOthers,
+      ...evenWithOtherFaults,
     }),
   errors: ['NOT_FOUND'],
   repeatable: { conversationIdOf: ({ lead }: CapturedLead) => lead.conversationId },

@@ -19,9 +19,9 @@ import { type Context, operation } from './operation.ts';
 import {
   type CursorShapes,
   checkStart,
+  cursorFault,
   decodeCursor,
   encodeCursor,
-  faultOfCursor,
   type List,
   pageInput,
 } from './paging.ts';
@@ -293,7 +293,7 @@ export function messageCursor(message: Message, sort: MessageSort = 'sequence'):
 
 /** What is wrong with a cursor of messages, or undefined. */
 export function messageCursorFault(cursor: string): string | undefined {
-  return faultOfCursor(cursor, 'sequence', cursorShapes.sequence);
+  return cursorFault(cursor, 'sequence', cursorShapes.sequence);
 }
 
 /** @throws VALIDATION_FAILED */

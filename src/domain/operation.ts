@@ -165,7 +165,7 @@ export function parseInput<Schema extends z.ZodType>(
  * For a check of several fields of an input: it is made beside faults of single ones too, since all are told at
  * once. So any of them may be anything.
  */
-export const besideOthers = {
+export const evenWithOtherFaults = {
   when: ({ value }: { value: unknown }): boolean => typeof value === 'object' && value !== null,
 };
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Awaitable } from './awaitable.ts';
 import { pointer, validationFailed } from './errors.ts';
 import { exampleId, type IdKind, isId } from './ids.ts';
-import { besideOthers } from './operation.ts';
+import { evenWithOtherFaults } from './operation.ts';
 
 export const maxPageSize = 100;
 export const defaultPageSize = 20;
@@ -73,26 +73,24 @@ export function encodeCursor(sort: string, parts: readonly CursorPart[]): string
 }
 
 /**
- * Reads a cursor back.
- * @param argument the name that the caller gave it under
- * @throws VALIDATION_FAILED for a cursor that is none, or was made for another sort
+ * Decodes a cursor.
+ * @param argument the name under which the client gave it
+ * @throws VALIDATION_FAILED for text that is not a cursor, or one of another sort
  */
 export function decodeCursor(cursor: string, sort: string, shape: CursorShape, argument = 'after'): CursorPart[] {
-  const read = readCursor(cursor);
-  const detail = cursorFault(read, sort, shape);
+  const detail = cursorFault(cursor, sort, shape);
   if (detail !== undefined) throw validationFailed([{ pointer: pointer([argument]), detail }]);
-  return read?.parts as CursorPart[];
+  return parseListCursor(cursor)?.parts as CursorPart[];
 }
 
-/** What is wrong with a cursor where one of this sort is to be, or undefined. */
-export function faultOfCursor(cursor: string, sort: string, shape: CursorShape): string | undefined {
-  return cursorFault(readCursor(cursor), sort, shape);
-}
-
-function cursorFault(read: ReadCursor | undefined, sort: string, shape: CursorShape | undefined): string | undefined {
-  if (read !== undefined && read.sort !== sort) return `is a cursor of the sort \`${read.sort}\`, not of \`${sort}\``;
+/** What is wrong with a text as a cursor of this sort and shape, or undefined. */
+export function cursorFault(cursor: string, sort: string, shape: CursorShape | undefined): string | undefined {
+  const parsed = parseListCursor(cursor);
+  if (parsed !== undefined && parsed.sort !== sort) {
+    return `is a cursor of the sort \`${parsed.sort}\`, not of \`${sort}\``;
+  }
   const isWhole =
-    read?.parts.length === shape?.length && read?.parts.every((part, index) => isPart(part, shape?.[index]));
+    parsed?.parts.length === shape?.length && parsed?.parts.every((part, index) => isPart(part, shape?.[index]));
   return isWhole ? undefined : 'is not a cursor of this list';
 }
 
@@ -103,13 +101,13 @@ function isPart(part: unknown, kind: CursorShape[number] | undefined): part is C
   return typeof part === 'string' && isId(kind, part);
 }
 
-interface ReadCursor {
+interface ListCursor {
   readonly sort: string;
   readonly parts: readonly unknown[];
 }
 
-/** What is in a cursor that this service has made, or something much like one. */
-function readCursor(cursor: string): ReadCursor | undefined {
+/** Decodes the form of a cursor; whether its parts fit a list is for `cursorFault` to check. */
+function parseListCursor(cursor: string): ListCursor | undefined {
   try {
     const value: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
     const [sort, ...parts]: unknown[] = Array.isArray(value) ? value : [];
@@ -120,8 +118,8 @@ function readCursor(cursor: string): ReadCursor | undefined {
 }
 
 /**
- * Checks of a list's input where it is to start: at what is a cursor of its sort, or so many further on. A cursor and
- * an offset are two ways of saying it: both at once is a mistake.
+ * Checks that a list starts in one way only, and that a cursor belongs to the list's sort. A cursor and an offset
+ * together are a mistake.
  */
 export function checkStart(cursors: CursorShapes) {
   const shapes = new Map(Object.entries(cursors));
@@ -131,12 +129,11 @@ export function checkStart(cursors: CursorShapes) {
     if (typeof after !== 'string') return;
     const refuse = (message: string) => void issues.push({ code: 'custom', path: ['after'], input: after, message });
     if (offset !== undefined) refuse('cannot be used together with `offset`');
-    const read = readCursor(after);
-    // A sort that there is not is a fault of its own: the cursor is held against what it says itself.
-    const due = typeof sort === 'string' && shapes.has(sort) ? sort : (read?.sort ?? '');
-    const fault = cursorFault(read, due, shapes.get(due));
+    // An unknown sort is reported by its own field: the cursor is then checked against the sort that it names.
+    const expected = typeof sort === 'string' && shapes.has(sort) ? sort : (parseListCursor(after)?.sort ?? '');
+    const fault = cursorFault(after, expected, shapes.get(expected));
     if (fault !== undefined) refuse(fault);
-  }, besideOthers);
+  }, evenWithOtherFaults);
 }
 
 /** What a storage is asked for of a list that has one order: newest first, by id. */

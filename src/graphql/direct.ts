@@ -79,8 +79,8 @@ export function answerQueries(
         return failureReply(budget.overspent.reason as DomainError, exchange, mediaType);
       }
       // Yoga runs into the same error and reports it; except under overload, when nothing should run a second time.
-      if (!(error instanceof DomainError) || error.facts.isToldInSum !== true) return undefined;
-      exchange.isOneOfMany = true;
+      if (!(error instanceof DomainError) || error.facts.isLoggedInAggregate !== true) return undefined;
+      exchange.isLoggedInAggregate = true;
       return refusalReply(error, exchange, mediaType);
     }
   };

@@ -25,7 +25,7 @@ export class SocketReports {
   recordRefusal(state: SocketState, error: DomainError, startedMs: number): void {
     const durationMs = performance.now() - startedMs;
     this.#telemetry.called('socket', undefined, error.code, durationMs);
-    this.#log[error.facts.isToldInSum === true ? 'debug' : 'info'](
+    this.#log[error.facts.isLoggedInAggregate === true ? 'debug' : 'info'](
       {
         requestId: requestIdFor(state),
         path: '/graphql',

@@ -130,7 +130,7 @@ export function answerRest(
   function errorReply(error: unknown, exchange: Exchange): Reply {
     const known = error instanceof DomainError ? error : internal(error);
     exchange.code = known.code;
-    exchange.isOneOfMany = known.facts.isToldInSum === true;
+    exchange.isLoggedInAggregate = known.facts.isLoggedInAggregate === true;
     if (isTrouble(known)) {
       const { requestId, traceId } = exchange;
       log.error({ requestId, traceId, err: known.cause ?? known }, 'request failed');

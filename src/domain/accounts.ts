@@ -46,33 +46,33 @@ export const accountShape = z
       .string()
       .describe('Its name.')
       .meta({ examples: ['Acme Support'] }),
-    plan: z.enum(plans).describe('What it has booked.'),
+    plan: z.enum(plans).describe('Its plan.'),
     rateLimit: z
       .object({
         limit: z
           .int()
           .min(1)
-          .describe('Requests in any 60 minutes.')
+          .describe('Maximum number of requests in any 60 minutes.')
           .meta({ examples: [1000] }),
         remaining: z
           .int()
           .min(0)
-          .describe('How many are left now.')
+          .describe('Requests left at this moment.')
           .meta({ examples: [998] }),
         resetAt: timeShape.describe('When `remaining` next grows.'),
       })
-      .describe('Its budget of requests, over all its credentials and both faces of the service.'),
+      .describe('Its request budget, shared by all its credentials and by REST and GraphQL.'),
     eventCursor: z
       .string()
-      .describe('The end of its event log.')
+      .describe('A cursor at the end of its event log.')
       .meta({ examples: [exampleEventCursor] }),
-    createdAt: timeShape.describe('When it was made.'),
+    createdAt: timeShape.describe('When it was created.'),
   })
   .meta({ id: 'Account', description: 'The account that the credential belongs to.' });
 
 export const getAccount = operation({
   name: 'getAccount',
-  summary: 'Returns the account that the credential belongs to, with what is left of its rate limit.',
+  summary: 'Returns the account that the credential belongs to, with its remaining rate limit.',
   scope: 'any',
   input: z.strictObject({}),
   errors: [],

@@ -17,21 +17,21 @@ const quarterInput = timeInputRoundedUp.refine((epochMs) => epochMs >= 0 && epoc
 
 export const getAnalytics = operation({
   name: 'getAnalytics',
-  summary: 'Reports what happened in a period, beside the period before and as a series.',
+  summary: 'Reports the activity in a period, with the preceding period for comparison and as a time series.',
   scope: 'analytics:read',
   input: z
     .strictObject({
       from: quarterInput
         .optional()
         .describe(
-          'The first quarter hour of the period; by default 30 days before `to`, by the calendar of `timezone`.',
+          'Start of the period, on a quarter hour; by default 30 days before `to`, by the calendar of `timezone`.',
         ),
-      to: quarterInput.optional().describe('The end of the period, not included; by default the next quarter hour.'),
+      to: quarterInput.optional().describe('End of the period, exclusive, on a quarter hour; by default the next one.'),
       interval: z
         .enum(intervals)
         .default('day')
         .describe(
-          'What a point of the series spans: `hour`, `day`, `week` (from Monday) or `month`; by default `day`.',
+          'Length of one point of the series: `hour`, `day`, `week` (from Monday) or `month`; by default `day`.',
         ),
       timezone: z
         .string({ error: 'must be a string' })

@@ -18,28 +18,28 @@ export const apiKeyShape = z
     id: idShape('apiKey').describe('Its id.'),
     name: z
       .string()
-      .describe('What it is for.')
+      .describe('A name to recognise it by.')
       .meta({ examples: ['dashboard'] }),
     prefix: z
       .string()
       .describe('The first characters of its secret, to tell keys apart.')
       .meta({ examples: ['cs_9fQ2x'] }),
-    scopes: z.array(z.enum(scopes)).readonly().describe('What it may do.'),
+    scopes: z.array(z.enum(scopes)).readonly().describe('Its scopes.'),
     expiresAt: timeShape
       .nullable()
-      .describe('When it stops being valid.')
+      .describe('When it expires; null if it does not.')
       .meta({ examples: [null] }),
     lastUsedAt: timeShape
       .nullable()
-      .describe('When it was last used, to the minute.')
+      .describe('When it was last used, to the minute; null if it never was.')
       .meta({ examples: [null] }),
-    createdAt: timeShape.describe('When it was made.'),
+    createdAt: timeShape.describe('When it was created.'),
     revokedAt: timeShape
       .nullable()
-      .describe('When it was revoked.')
+      .describe('When it was revoked; null if it was not.')
       .meta({ examples: [null] }),
   })
-  .meta({ id: 'ApiKey', description: 'A key that programs call the service with.' });
+  .meta({ id: 'ApiKey', description: 'A key with which programs authenticate.' });
 
 export type ApiKey = Readonly<z.output<typeof apiKeyShape>>;
 
@@ -47,10 +47,10 @@ export const newApiKeyShape = apiKeyShape
   .extend({
     secret: z
       .string()
-      .describe('The secret itself: what to send as the credential.')
+      .describe('The secret, to be sent as the credential.')
       .meta({ examples: ['cs_9fQ2xWm4Jq0sN8bYvT6cRzLkHgDpAeUoIiXyE3w5F71'] }),
   })
-  .meta({ id: 'NewApiKey', description: 'A key at the one moment at which its secret can be shown.' });
+  .meta({ id: 'NewApiKey', description: 'A new key with its secret, which is shown only once.' });
 
 export type NewApiKey = Readonly<z.output<typeof newApiKeyShape>>;
 
@@ -94,19 +94,19 @@ export async function storeApiKey(tx: Transaction, accountId: string, prepared: 
 
 export const createApiKey = operation({
   name: 'createApiKey',
-  summary: 'Creates an API key and shows its secret, this once.',
+  summary: 'Creates an API key and returns its secret, which is shown only once.',
   scope: 'keys:manage',
   input: z.strictObject({
     name: line(200, 1)
-      .describe('What the key is for.')
+      .describe('A name to recognise the key by.')
       .meta({ examples: ['dashboard'] }),
     scopes: choices(scopes)
       .nullish()
-      .describe('What it may do. By default all that the calling credential may; never more than that.'),
+      .describe('Its scopes: by default all those of the calling credential, and never more.'),
     expiresAt: timeInput
       .nullable()
       .optional()
-      .describe('When it stops being valid: not after the calling credential, and by default when that does, if ever.'),
+      .describe('When it expires: not after the calling credential, and by default when that does, if ever.'),
   }),
   errors: ['QUOTA_EXCEEDED'],
   async run({ caller, storage, ids, secrets, now }, input) {
@@ -168,7 +168,7 @@ function expiryFault(detail: string): DomainError {
 
 export const listApiKeys = operation({
   name: 'listApiKeys',
-  summary: 'Lists the account’s API keys, newest first, the revoked ones included.',
+  summary: 'Lists the account’s API keys, newest first, including revoked ones.',
   scope: 'keys:manage',
   input: newestFirstInput('apiKey'),
   errors: [],
@@ -178,7 +178,7 @@ export const listApiKeys = operation({
 
 export const revokeApiKey = operation({
   name: 'revokeApiKey',
-  summary: 'Revokes an API key at once and for good. Revoking it again changes nothing.',
+  summary: 'Revokes an API key immediately and permanently. Revoking it again changes nothing.',
   scope: 'keys:manage',
   input: z.strictObject({ id: idInput('apiKey').describe('The key’s id.') }),
   errors: ['NOT_FOUND'],

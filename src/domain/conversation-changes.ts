@@ -14,7 +14,7 @@ import { timestamp } from './time.ts';
 
 const visitorInput = z
   .strictObject({
-    id: line(128).nullable().default(null).describe('The client’s own id of the visitor.'),
+    id: line(128).nullable().default(null).describe('The visitor’s id in the client’s system.'),
     name: line(200)
       .nullable()
       .default(null)
@@ -25,9 +25,9 @@ const visitorInput = z
   .nullable();
 const subjectInput = line(200)
   .nullable()
-  .describe('What it is about.')
+  .describe('Its topic.')
   .meta({ examples: ['Parcel 1042'] });
-const externalIdInput = line(128, 1).nullable().describe('The client’s own id of it, unique in the account.');
+const externalIdInput = line(128, 1).nullable().describe('Its id in the client’s system, unique in the account.');
 
 export const newConversationInput = z.strictObject({
   subject: subjectInput.default(null),
@@ -35,26 +35,28 @@ export const newConversationInput = z.strictObject({
     .enum(statuses)
     .nullish()
     .describe(
-      '`active` by default, or `pending` when its first message is a visitor’s. With an agent’s message it is `active` in any case; `closed` is refused.',
+      '`active` by default, or `pending` if the first message is a visitor’s. With an agent’s message it is `active` in any case; `closed` is refused.',
     ),
-  visitor: visitorInput.default(null).describe('Whom it is with.'),
+  visitor: visitorInput.default(null).describe('The visitor.'),
   externalId: externalIdInput.default(null),
-  metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
-  message: z.strictObject(messageInput).nullish().describe('Its first message.'),
+  metadata: metadataInput.default({}).describe('Arbitrary client data: a flat object of at most 50 keys and 8 KiB.'),
+  message: z.strictObject(messageInput).nullish().describe('The first message.'),
 });
 
 export type ConversationInput = z.output<typeof newConversationInput>;
 
 /** The fields of a conversation that a client can change. */
 export const conversationChangesInput = {
-  status: z.enum(statuses).optional().describe('The status to bring it to.'),
+  status: z.enum(statuses).optional().describe('The new status.'),
   subject: subjectInput.optional(),
-  visitor: visitorInput.optional().describe('Whom it is with; replaced as a whole.'),
+  visitor: visitorInput.optional().describe('The visitor; replaced as a whole.'),
   externalId: externalIdInput.optional(),
   metadata: metadataPatchInput
     .nullable()
     .optional()
-    .describe('Merged into what is there: a null value removes its key, null itself removes all.'),
+    .describe(
+      'Merged into the existing metadata: a null value removes its key, and null in place of the object removes all keys.',
+    ),
 };
 
 export type ConversationChanges = z.output<z.ZodObject<typeof conversationChangesInput>>;

@@ -16,7 +16,7 @@ export const visitorShape = z
     id: z
       .string()
       .nullable()
-      .describe('The client’s own id of the visitor.')
+      .describe('The visitor’s id in the client’s system.')
       .meta({ examples: ['customer-7'] }),
     name: z
       .string()
@@ -29,35 +29,35 @@ export const visitorShape = z
       .describe('The visitor’s email address.')
       .meta({ examples: ['ada@example.com'] }),
   })
-  .meta({ id: 'Visitor', description: 'Whom a conversation is with, as the client said.' });
+  .meta({ id: 'Visitor', description: 'The visitor, as given by the client.' });
 
 export type Visitor = Readonly<z.output<typeof visitorShape>>;
 
 export const conversationShape = z
   .object({
     id: idShape('conversation').describe('Its id.'),
-    status: z.enum(statuses).describe('Where it is in its life: `pending` waits for an agent.'),
+    status: z.enum(statuses).describe('Its status; `pending` means that it waits for an agent.'),
     subject: z
       .string()
       .nullable()
-      .describe('What it is about.')
+      .describe('Its topic.')
       .meta({ examples: ['Parcel 1042'] }),
-    visitor: visitorShape.nullable().describe('Whom it is with, if that was said.'),
+    visitor: visitorShape.nullable().describe('The visitor, if given.'),
     externalId: z
       .string()
       .nullable()
-      .describe('The client’s own id of it, unique in the account.')
+      .describe('Its id in the client’s system, unique in the account.')
       .meta({ examples: ['ticket-1042'] }),
-    metadata: metadataShape.describe('The client’s own data. Empty for a token bound to a conversation.'),
+    metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
     messageCount: z
       .int()
       .min(0)
-      .describe('How many messages it has.')
+      .describe('Number of messages.')
       .meta({ examples: [1] }),
-    lastActivityAt: timeShape.describe('The time of its last message, or else of its creation.'),
+    lastActivityAt: timeShape.describe('Time of its last message, or of its creation if it has none.'),
     firstResponseAt: timeShape
       .nullable()
-      .describe('The time of the first agent message after a visitor message.')
+      .describe('Time of the first agent message after a visitor message; null until then.')
       .meta({ examples: [null] }),
     closedAt: timeShape
       .nullable()
@@ -66,8 +66,10 @@ export const conversationShape = z
     version: z
       .int()
       .min(1)
-      .describe('1, then one more for each operation that changes anything of it, a message included.'),
-    createdAt: timeShape.describe('When it was started.'),
+      .describe(
+        'Starts at 1 and grows by one with each operation that changes the conversation, including new messages.',
+      ),
+    createdAt: timeShape.describe('When it was created.'),
     updatedAt: timeShape.describe('When it last changed.'),
   })
   .meta({ id: 'Conversation', description: 'A conversation with a visitor, without its messages.' });
@@ -110,7 +112,7 @@ export const expectedVersionInput = z
   .union([z.int(), z.array(z.int()).readonly()], { error: 'must be an integer' })
   .nullish()
   .describe(
-    'The `version` that the caller has seen: with any other, nothing is changed and the code is VERSION_CONFLICT.',
+    'The `version` that the change is based on: if the conversation has another, nothing changes and the code is VERSION_CONFLICT.',
   );
 
 /**

@@ -38,8 +38,8 @@ import { line } from './text.ts';
 import { timeInput, timeInputRoundedUp } from './time.ts';
 
 export const conversationWithMessagesShape = conversationShape
-  .extend({ messages: z.array(messageShape).readonly().describe('All of them, oldest first.') })
-  .meta({ id: 'ConversationWithMessages', description: 'A conversation with a visitor, and all that was said in it.' });
+  .extend({ messages: z.array(messageShape).readonly().describe('All its messages, oldest first.') })
+  .meta({ id: 'ConversationWithMessages', description: 'A conversation with a visitor, including all its messages.' });
 
 export type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
 
@@ -119,14 +119,14 @@ export const listConversations = operation({
       sort: z
         .enum(conversationSorts)
         .default('-createdAt')
-        .describe('The order; a minus sign is descending. Ties go by id.'),
-      status: z.enum(statuses).optional().describe('Only those with this status.'),
+        .describe('Sort order; a minus sign means descending. Ties are broken by id.'),
+      status: z.enum(statuses).optional().describe('Only conversations with this status.'),
       externalId: line(128)
         .optional()
-        .describe('Only the one with this id of the client’s own.')
+        .describe('Only the conversation with this `externalId`.')
         .meta({ examples: ['ticket-1042'] }),
-      createdAfter: timeInput.optional().describe('Only those created later than this.'),
-      createdBefore: timeInputRoundedUp.optional().describe('Only those created earlier than this.'),
+      createdAfter: timeInput.optional().describe('Only conversations created after this time.'),
+      createdBefore: timeInputRoundedUp.optional().describe('Only conversations created before this time.'),
     })
     .check(checkStart(cursorShapes)),
   errors: [],
@@ -173,7 +173,7 @@ export interface ChangedConversation<C = Conversation> {
 
 export const createConversation = operation({
   name: 'createConversation',
-  summary: 'Starts a conversation, with its first message if one is given.',
+  summary: 'Creates a conversation, with its first message if one is given.',
   scope: 'conversations:write',
   input: newConversationInput,
   errors: ['INVALID_TRANSITION', 'ALREADY_EXISTS'],
@@ -201,7 +201,7 @@ export const createConversation = operation({
 
 export const updateConversation = operation({
   name: 'updateConversation',
-  summary: 'Changes a conversation: closes, reopens or renames it, or merges metadata.',
+  summary: 'Updates a conversation: closes or reopens it, changes its fields or merges metadata.',
   scope: 'conversations:write',
   input: z.strictObject({
     id: idInput('conversation').describe('The conversation’s id.'),
@@ -231,7 +231,7 @@ export const updateConversation = operation({
 export const deleteConversation = operation({
   name: 'deleteConversation',
   summary:
-    'Erases a conversation for good, with its messages, its leads and what its events and deliveries tell of it.',
+    'Permanently deletes a conversation with its messages and leads, and erases the data of its events and their deliveries.',
   scope: 'conversations:write',
   input: z.strictObject({
     id: idInput('conversation').describe('The conversation’s id.'),

@@ -34,7 +34,7 @@ const maxAttempts = 100;
 
 const oneDelivery = {
   id: idInput('delivery').describe('The delivery’s id.'),
-  webhookId: idInput('webhook').nullish().describe('The webhook that it is to.'),
+  webhookId: idInput('webhook').nullish().describe('The webhook’s id.'),
 };
 
 /** @throws NOT_FOUND, also when it is a delivery to another webhook than the one named */
@@ -65,7 +65,7 @@ export const listDeliveries = operation({
   summary: 'Lists the deliveries to a webhook, newest first, without their attempts.',
   scope: 'webhooks:manage',
   input: newestFirstInput('delivery').safeExtend({
-    webhookId: idInput('webhook').describe('The webhook that they are to.'),
+    webhookId: idInput('webhook').describe('The webhook’s id.'),
   }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { webhookId, ...input }): Promise<List<Delivery>> {
@@ -133,11 +133,14 @@ export interface ChangedDelivery {
 
 export const testWebhook = operation({
   name: 'testWebhook',
-  summary: 'Sends a sample event, marked `"test": true`, to a webhook. The log does not have it.',
+  summary: 'Sends a sample event, marked `"test": true`, to a webhook. It does not appear in the event log.',
   scope: 'webhooks:manage',
   input: z.strictObject({
     id: idInput('webhook').describe('The webhook’s id.'),
-    eventType: z.enum(eventTypes).nullish().describe('Its type; by default the first that the webhook wants.'),
+    eventType: z
+      .enum(eventTypes)
+      .nullish()
+      .describe('Type of the sample; by default the first that the webhook subscribes to.'),
   }),
   errors: ['NOT_FOUND'],
   repeatable: {},
@@ -159,7 +162,7 @@ export const testWebhook = operation({
 
 export const redeliver = operation({
   name: 'redeliver',
-  summary: 'Repeats a delivery: it is tried at once, and by the whole schedule if need be.',
+  summary: 'Repeats a delivery: at once, and if that fails on the whole retry schedule.',
   scope: 'webhooks:manage',
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
@@ -188,10 +191,10 @@ export const recoveryShape = z
     count: z
       .int()
       .min(0)
-      .describe('How many deliveries are repeated.')
+      .describe('Number of deliveries being repeated.')
       .meta({ examples: [3] }),
   })
-  .meta({ id: 'Recovery', description: 'What recoverWebhook has done.' });
+  .meta({ id: 'Recovery', description: 'The result of recoverWebhook.' });
 
 export interface RecoveredWebhook {
   /** How many deliveries were started anew. */
@@ -215,7 +218,8 @@ const recoverStep = 200;
 
 export const recoverWebhook = operation({
   name: 'recoverWebhook',
-  summary: 'Repeats all deliveries to a webhook that have failed since a time, or of events after a cursor of the log.',
+  summary:
+    'Repeats the failed deliveries to a webhook: those that failed since a time, or those of events after a cursor.',
   scope: 'webhooks:manage',
   input: z.strictObject({
     id: idInput('webhook').describe('The webhook’s id.'),
@@ -225,7 +229,7 @@ export const recoverWebhook = operation({
         error: 'must be an RFC 3339 time or a cursor of the event log',
       })
       .describe(
-        'A time in RFC 3339: what has failed for good since then is repeated, whenever it happened. Or a cursor of the event log: what has failed of the events after it is.',
+        'An RFC 3339 time, to repeat the deliveries that finally failed since then, however old their events are; or an event cursor, to repeat the failed deliveries of the events after it.',
       )
       .meta({ examples: ['2026-11-21T06:12:00.000Z'] }),
   }),

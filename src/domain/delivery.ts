@@ -14,62 +14,67 @@ export type AttemptTrigger = (typeof attemptTriggers)[number];
 export const deliveryShape = z
   .object({
     id: idShape('delivery').describe('Its id.'),
-    webhookId: idShape('webhook').describe('The webhook that it is to.'),
-    eventId: idShape('event').describe('The event that it brings.'),
+    webhookId: idShape('webhook').describe('The webhook it is sent to.'),
+    eventId: idShape('event').describe('The event it delivers.'),
     eventType: z.enum(eventTypes).describe('The type of the event.'),
-    test: z.boolean().describe('Whether it is a sample that somebody asked for.'),
-    status: z.enum(deliveryStatuses).describe('How far it is. `paused` is pending while its webhook is disabled.'),
+    test: z.boolean().describe('Whether it is a sample sent by testWebhook.'),
+    status: z.enum(deliveryStatuses).describe('Its status; `paused` means pending while the webhook is disabled.'),
     attemptCount: z
       .int()
       .min(0)
-      .describe('How many attempts were made.')
+      .describe('Number of attempts that have ended.')
       .meta({ examples: [1] }),
     nextAttemptAt: timeShape
       .nullable()
-      .describe('When it is tried next; null when it is being tried now, is paused or is done.'),
-    createdAt: timeShape.describe('When it was made.'),
+      .describe('When the next attempt is due; null during an attempt, while paused and when completed.'),
+    createdAt: timeShape.describe('When it was created.'),
     completedAt: timeShape
       .nullable()
-      .describe('When it succeeded or failed for good.')
+      .describe('When it succeeded or finally failed; null until then.')
       .meta({ examples: [null] }),
   })
-  .meta({ id: 'Delivery', description: 'One event on its way to one webhook.' });
+  .meta({ id: 'Delivery', description: 'The delivery of one event to one webhook.' });
 
 export type Delivery = Readonly<z.output<typeof deliveryShape>>;
 
-const attemptShape = z
+export const attemptShape = z
   .object({
     id: idShape('attempt').describe('Its id.'),
-    startedAt: timeShape.describe('When it began.'),
+    startedAt: timeShape.describe('When it started.'),
     durationMs: z
       .int()
       .min(0)
-      .describe('How long it took, in milliseconds.')
+      .describe('Duration in milliseconds.')
       .meta({ examples: [84] }),
-    trigger: z.enum(attemptTriggers).describe('What made it: the schedule, or somebody who asked for it.'),
+    trigger: z.enum(attemptTriggers).describe('What triggered it: the schedule or a request.'),
     responseStatus: z
       .int()
       .nullable()
-      .describe('The status of the answer; null when there was none.')
+      .describe('HTTP status of the response; null if there was none.')
       .meta({ examples: [503] }),
     responseBody: z
       .string()
       .nullable()
-      .describe('The beginning of the answer’s body, as text; null when there was no answer.')
+      .describe(
+        'The first 16 KiB of the response body, as text; null if there was no response or its conversation was deleted.',
+      )
       .meta({ examples: ['try again later'] }),
     error: z
       .string()
       .nullable()
-      .describe('What went wrong, if it was not the status; null when nothing did.')
+      .describe('The error, unless it was the response status; null otherwise.')
       .meta({ examples: [null] }),
   })
-  .meta({ id: 'Attempt', description: 'One try to bring a delivery to its webhook.' });
+  .meta({ id: 'Attempt', description: 'One attempt at a delivery.' });
 
 export type Attempt = Readonly<z.output<typeof attemptShape>>;
 
 export const deliveryWithAttemptsShape = deliveryShape
-  .extend({ attempts: z.array(attemptShape).readonly().describe('All of them, oldest first.') })
-  .meta({ id: 'DeliveryWithAttempts', description: 'One event on its way to one webhook, with every attempt.' });
+  .extend({ attempts: z.array(attemptShape).readonly().describe('All its attempts, oldest first.') })
+  .meta({
+    id: 'DeliveryWithAttempts',
+    description: 'The delivery of one event to one webhook, with all its attempts.',
+  });
 
 export type DeliveryWithAttempts = Readonly<z.output<typeof deliveryWithAttemptsShape>>;
 

@@ -8,35 +8,35 @@ export const errorCodes = {
   UNAUTHENTICATED: {
     status: 401,
     title: 'Authentication required',
-    when: 'There is no credential, or an unknown, expired or revoked one.',
+    when: 'The credential is missing, unknown, expired or revoked.',
   },
   FORBIDDEN: {
     status: 403,
     title: 'Not allowed',
-    when: 'The credential has not the scope, which is named; or an API key was sent from a browser page.',
+    when: 'The credential lacks the required scope, which is named, or an API key was sent from a browser page.',
   },
   NOT_FOUND: {
     status: 404,
     title: 'Not found',
-    when: 'There is nothing of this id or path that the credential can see.',
+    when: 'The credential can see nothing with this id or path.',
   },
   METHOD_NOT_ALLOWED: {
     status: 405,
     title: 'Method not allowed',
-    when: 'The path does not know the method; `Allow` says which it knows.',
+    when: 'The path does not support the method; `Allow` lists those that it does.',
   },
   BAD_REQUEST: {
     status: 400,
     title: 'Unreadable request',
-    when: 'The body is not JSON, or not an object; or the request is not HTTP that can be served (also as 408, 417 or 431).',
+    when: 'The body is not JSON or not an object, or the request is not HTTP that can be served (also as 408, 417 or 431).',
   },
   VALIDATION_FAILED: {
     status: 400,
     title: 'Invalid input',
-    when: 'Fields or parameters are wrong; `errors` has all of them.',
+    when: 'Fields or parameters are invalid; `errors` lists the faults.',
   },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'Unsupported media type', when: 'The body is not `application/json`.' },
-  PAYLOAD_TOO_LARGE: { status: 413, title: 'Payload too large', when: 'The body has more than 1 MiB.' },
+  PAYLOAD_TOO_LARGE: { status: 413, title: 'Payload too large', when: 'The body is larger than 1 MiB.' },
   CONVERSATION_CLOSED: {
     status: 409,
     title: 'Conversation closed',
@@ -45,40 +45,40 @@ export const errorCodes = {
   INVALID_TRANSITION: {
     status: 409,
     title: 'Invalid transition',
-    when: 'The conversation cannot go from its status to the one asked for.',
+    when: 'The conversation cannot change from its status to the requested one.',
   },
-  ALREADY_EXISTS: { status: 409, title: 'Already exists', when: 'There is one with this `externalId` already.' },
-  QUOTA_EXCEEDED: { status: 409, title: 'Quota exceeded', when: 'There are as many as there may be.' },
+  ALREADY_EXISTS: { status: 409, title: 'Already exists', when: 'A resource with this `externalId` exists.' },
+  QUOTA_EXCEEDED: { status: 409, title: 'Quota exceeded', when: 'A limit on number or size is reached.' },
   CURSOR_EXPIRED: {
     status: 410,
     title: 'Cursor expired',
-    when: 'The log no longer reaches back to the cursor; `oldestCursor` is the first that can be used.',
+    when: 'The log no longer reaches back to the cursor; `oldestCursor` is the oldest usable one.',
   },
   VERSION_CONFLICT: {
     status: 412,
     title: 'Version conflict',
-    when: 'The resource has changed since the version that was given.',
+    when: 'The resource has changed since the given version.',
   },
   IDEMPOTENCY_KEY_REUSED: {
     status: 422,
     title: 'Idempotency key reused',
-    when: 'The idempotency key came with other input before.',
+    when: 'The idempotency key was already used with other input.',
   },
   RATE_LIMITED: {
     status: 429,
     title: 'Too many requests',
-    when: 'The requests of the plan are used up; `Retry-After` says when the next is let in.',
+    when: 'The plan’s requests are used up; `Retry-After` says when the next is admitted.',
   },
   QUERY_TOO_COMPLEX: { status: 400, title: 'Query too complex', when: 'The GraphQL query asks for too much at once.' },
   INTERNAL: {
     status: 500,
     title: 'Internal error',
-    when: 'Something went wrong on our side; the log has it under the request id.',
+    when: 'An unexpected error in the service; it is logged under the request id.',
   },
   UNAVAILABLE: {
     status: 503,
     title: 'Unavailable',
-    when: 'The storage is busy, more is asked than can be answered, or the service is stopping; repeat it after `Retry-After`.',
+    when: 'The storage is busy, or the service is overloaded or stopping; try again after `Retry-After`.',
   },
 } as const satisfies Record<string, { status: number; title: string; when: string }>;
 

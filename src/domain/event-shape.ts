@@ -11,8 +11,8 @@ import { timeShape } from './time.ts';
 // resources, and these write to the log.
 
 const erasedShape = z
-  .object({ erased: z.literal(true).describe('That there was more.') })
-  .meta({ id: 'Erased', description: 'What is left of an event whose conversation was deleted.' });
+  .object({ erased: z.literal(true).describe('Always true: the data was erased.') })
+  .meta({ id: 'Erased', description: 'The data of an event whose conversation was deleted.' });
 
 function eventOf<Type extends EventType, Data extends z.ZodType>(
   type: Type,
@@ -21,22 +21,22 @@ function eventOf<Type extends EventType, Data extends z.ZodType>(
 ) {
   return z
     .object({
-      id: idShape('event').describe('Its id, the same in every delivery of it.'),
-      type: z.literal(type).describe('What happened.'),
+      id: idShape('event').describe('Its id, the same in every delivery.'),
+      type: z.literal(type).describe('Type of the event.'),
       timestamp: timeShape.describe('When it happened.'),
-      sequence: z.int().min(1).describe('Its place in the account’s log: 1, 2, 3 … without gaps.'),
+      sequence: z.int().min(1).describe('Position in the account’s log: 1, 2, 3 … without gaps.'),
       cursor: z
         .string()
-        .describe('The place just after it: give it as `after` to go on from there.')
+        .describe('Position just after this event: pass it as `after` to continue from there.')
         .meta({ examples: [exampleEventCursor] }),
-      apiVersion: z.literal('v1').describe('The version of the form that it has.'),
-      accountId: idShape('account').describe('The account that it happened in.'),
-      data: z.union([data, erasedShape]).describe('What it was about, as it was right after it.'),
+      apiVersion: z.literal('v1').describe('Payload format version.'),
+      accountId: idShape('account').describe('The account it belongs to.'),
+      data: z.union([data, erasedShape]).describe('State right after the event.'),
     })
     .meta({ id: name, description });
 }
 
-const conversation = conversationShape.describe('The conversation after it.');
+const conversation = conversationShape.describe('The conversation right after the event.');
 
 export const eventShape = z
   .discriminatedUnion('type', [
@@ -46,7 +46,7 @@ export const eventShape = z
     }),
     eventOf('message.received', z.object({ message: messageShape.describe('The message.'), conversation }), {
       name: 'MessageReceivedEvent',
-      description: 'A visitor has sent a message.',
+      description: 'A visitor sent a message.',
     }),
     eventOf('conversation.closed', z.object({ conversation }), {
       name: 'ConversationClosedEvent',
@@ -56,14 +56,14 @@ export const eventShape = z
       'lead.captured',
       z.object({
         lead: leadShape.describe('The lead.'),
-        conversation: conversationShape.nullable().describe('The conversation that it was left in, if it was in one.'),
+        conversation: conversationShape.nullable().describe('The conversation in which it was captured, if any.'),
       }),
       { name: 'LeadCapturedEvent', description: 'A lead was captured.' },
     ),
   ])
   .meta({
     id: 'Event',
-    description: 'Something that happened, as the log has it. An agent’s reply and a reopening are none.',
+    description: 'An entry of the event log. An agent’s reply and a reopening produce no event.',
   });
 
 const [started, received, closed, captured] = eventShape.options;
@@ -83,14 +83,14 @@ function flat(event: OneEventShape): z.ZodObject {
 /** What testWebhook sends. */
 export const sampleEventShape = started
   .extend({
-    type: z.enum(eventTypes).describe('What could have happened.'),
-    sequence: z.literal(0).describe('None: the log does not have it.'),
+    type: z.enum(eventTypes).describe('Type of the sample.'),
+    sequence: z.literal(0).describe('Always 0: a sample is not in the log.'),
     data: z
       .union([started.shape.data.options[0], received.shape.data.options[0], captured.shape.data.options[0]])
-      .describe('What an event of its type has. Its ids name nothing.'),
-    test: z.literal(true).describe('That it is a sample.'),
+      .describe('Data as in an event of this type. Its ids refer to nothing.'),
+    test: z.literal(true).describe('Always true: this is a sample.'),
   })
-  .meta({ id: 'SampleEvent', description: 'An event that never happened, for a receiver to be tried with.' });
+  .meta({ id: 'SampleEvent', description: 'A made-up event for testing a receiver.' });
 
 /** The events for a face on which what lies within `data` is the event's own: what all have, and each kind. */
 export const flatEventShapes = {

@@ -178,7 +178,7 @@ const readerInput = {
       return position ?? nowhere;
     })
     .optional()
-    .describe('Start after this place: an event’s `cursor`, or an `eventCursor`.'),
+    .describe('Start after this position: an event’s `cursor`, or an `eventCursor`.'),
   types: choices(eventTypes)
     .optional()
     .describe('Only events of these types.')
@@ -211,7 +211,7 @@ export interface EventPage {
 
 export const listEvents = operation({
   name: 'listEvents',
-  summary: 'Lists the events of the log, oldest first.',
+  summary: 'Lists the events in the log, oldest first.',
   scope: 'events:read',
   openToBound: true,
   input: z.strictObject({ limit: limitInput, ...readerInput }),
@@ -283,7 +283,7 @@ class FollowedLog implements EventStream {
 
 export const streamEvents = operation({
   name: 'streamEvents',
-  summary: 'Follows the log as it grows, from now or from a cursor on.',
+  summary: 'Streams events as they are logged, starting now or at a cursor.',
   scope: 'events:read',
   openToBound: true,
   input: z.strictObject(readerInput),
@@ -304,7 +304,7 @@ export const streamEvents = operation({
 /** The end of the log, for those who read it: GraphQL has it as a field of its own. */
 export const getEventCursor = operation({
   name: 'getEventCursor',
-  summary: 'Returns the end of the event log: a place to start following from.',
+  summary: 'Returns a cursor at the end of the event log, from which to start following it.',
   scope: 'events:read',
   openToBound: true,
   input: z.strictObject({}),

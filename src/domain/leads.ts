@@ -13,9 +13,7 @@ import { timeShape, timestamp } from './time.ts';
 export const leadShape = z
   .object({
     id: idShape('lead').describe('Its id.'),
-    conversationId: idShape('conversation')
-      .nullable()
-      .describe('The conversation that it was left in, if it was in one.'),
+    conversationId: idShape('conversation').nullable().describe('The conversation in which it was captured, if any.'),
     name: z
       .string()
       .nullable()
@@ -24,12 +22,12 @@ export const leadShape = z
     email: z
       .string()
       .nullable()
-      .describe('An email address; this or `phone` is there.')
+      .describe('An email address; a lead has this, `phone` or both.')
       .meta({ examples: ['ada@example.com'] }),
     phone: z
       .string()
       .nullable()
-      .describe('A phone number; this or `email` is there.')
+      .describe('A phone number; a lead has this, `email` or both.')
       .meta({ examples: [null] }),
     company: z
       .string()
@@ -39,7 +37,7 @@ export const leadShape = z
     metadata: metadataShape,
     createdAt: timeShape.describe('When it was captured.'),
   })
-  .meta({ id: 'Lead', description: 'Contact information that a visitor has left. It never changes.' });
+  .meta({ id: 'Lead', description: 'Contact details left by a visitor. A lead never changes.' });
 
 export type Lead = Readonly<z.output<typeof leadShape>>;
 
@@ -56,14 +54,14 @@ function contact(max: number) {
 
 export const captureLead = operation({
   name: 'captureLead',
-  summary: 'Captures a lead: the contact information that a visitor has left.',
+  summary: 'Captures a lead: contact details left by a visitor.',
   scope: 'leads:write',
   input: z
     .strictObject({
       conversationId: idInput('conversation')
         .nullable()
         .default(null)
-        .describe('The conversation that it was left in.'),
+        .describe('The conversation in which it was captured.'),
       name: line(200)
         .nullable()
         .default(null)
@@ -76,7 +74,9 @@ export const captureLead = operation({
         .meta({ examples: ['ada@example.com'] }),
       phone: contact(64).nullable().default(null).describe('A phone number; this or an email address is required.'),
       company: line(200).nullable().default(null).describe('The visitor’s company.'),
-      metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
+      metadata: metadataInput
+        .default({})
+        .describe('Arbitrary client data: a flat object of at most 50 keys and 8 KiB.'),
     })
     .refine(({ email, phone }) => email !== null || phone !== null, {
       path: ['email'],

@@ -36,33 +36,33 @@ export const authorShape = z
     id: z
       .string()
       .nullable()
-      .describe('The client’s own id of the author.')
+      .describe('The author’s id in the client’s system.')
       .meta({ examples: ['agent-3'] }),
     name: z
       .string()
       .nullable()
-      .describe('The name to show.')
+      .describe('Display name.')
       .meta({ examples: ['Grace'] }),
   })
-  .meta({ id: 'MessageAuthor', description: 'Who of the agents, or which bot, wrote a message.' });
+  .meta({ id: 'MessageAuthor', description: 'The agent or bot that wrote a message.' });
 
 export type Author = Readonly<z.output<typeof authorShape>>;
 
 export const messageShape = z
   .object({
     id: idShape('message').describe('Its id.'),
-    conversationId: idShape('conversation').describe('The conversation that it is in.'),
-    sequence: z.int().min(1).describe('Its place in the conversation: 1, 2, 3 … without gaps.'),
-    sender: z.enum(senders).describe('The role that sent it.'),
+    conversationId: idShape('conversation').describe('The conversation it belongs to.'),
+    sequence: z.int().min(1).describe('Position in the conversation: 1, 2, 3 … without gaps.'),
+    sender: z.enum(senders).describe('Role of the sender.'),
     content: z
       .string()
       .describe('Its text: 1 to 16,384 characters.')
       .meta({ examples: ['It will be with you tomorrow.'] }),
-    author: authorShape.nullable().describe('Who wrote it, if that was said.'),
-    metadata: metadataShape.describe('The client’s own data. Empty for a token bound to a conversation.'),
+    author: authorShape.nullable().describe('Who wrote it, if given.'),
+    metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
     createdAt: timeShape.describe('When it was sent.'),
   })
-  .meta({ id: 'Message', description: 'A message in a conversation. It never changes.' });
+  .meta({ id: 'Message', description: 'A message in a conversation. Messages never change.' });
 
 export type Message = Readonly<z.output<typeof messageShape>>;
 
@@ -80,20 +80,20 @@ export const messageInput = {
   content: prose(maxContentLength)
     .describe('The text: 1 to 16,384 characters, not only white space.')
     .meta({ examples: ['It will be with you tomorrow.'] }),
-  sender: z.enum(senders).describe('The role that sends it. `visitor` hands in what a visitor wrote.'),
+  sender: z.enum(senders).describe('Role of the sender. Use `visitor` to pass on what a visitor wrote.'),
   author: z
     .strictObject({
-      id: line(128).nullable().default(null).describe('The client’s own id of the author.'),
+      id: line(128).nullable().default(null).describe('The author’s id in the client’s system.'),
       name: line(128)
         .nullable()
         .default(null)
-        .describe('The name to show.')
+        .describe('Display name.')
         .meta({ examples: ['Grace'] }),
     })
     .nullable()
     .default(null)
-    .describe('Who of the agents, or which bot, wrote it.'),
-  metadata: metadataInput.default({}).describe('The client’s own data: flat, at most 50 keys and 8 KiB.'),
+    .describe('The agent or bot that wrote it.'),
+  metadata: metadataInput.default({}).describe('Arbitrary client data: a flat object of at most 50 keys and 8 KiB.'),
 };
 
 export type MessageDraft = z.output<z.ZodObject<typeof messageInput>>;
@@ -192,11 +192,11 @@ export interface SentMessage {
 
 export const sendMessage = operation({
   name: 'sendMessage',
-  summary: 'Sends a message into a conversation.',
+  summary: 'Sends a message to a conversation.',
   scope: 'conversations:write',
   openToBound: true,
   input: z.strictObject({
-    conversationId: idInput('conversation').describe('The conversation to send it into.'),
+    conversationId: idInput('conversation').describe('The conversation to send it to.'),
     expectedVersion: expectedVersionInput,
     ...messageInput,
   }),
@@ -248,16 +248,16 @@ function windowOf(count: number, sort: MessageSort, limit: number, offset: numbe
 
 export const listMessages = operation({
   name: 'listMessages',
-  summary: 'Lists the messages of a conversation by their sequence.',
+  summary: 'Lists the messages of a conversation in the order of their sequence.',
   scope: 'conversations:read',
   openToBound: true,
   hangsOnStorageAlone: true,
   input: z
     .strictObject({
-      conversationId: idInput('conversation').describe('The conversation that they are in.'),
+      conversationId: idInput('conversation').describe('The conversation’s id.'),
       ...page,
-      offset: page.offset.describe('How many to skip. It costs nothing.'),
-      sort: z.enum(sorts).default('sequence').describe('By sequence: oldest first, or with `-sequence` newest first.'),
+      offset: page.offset.describe('Number of messages to skip, at no extra cost.'),
+      sort: z.enum(sorts).default('sequence').describe('Sort order: oldest first, or newest first with `-sequence`.'),
     })
     .check(checkStart(cursorShapes)),
   errors: ['NOT_FOUND'],

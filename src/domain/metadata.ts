@@ -8,9 +8,11 @@ export type Metadata = Readonly<Record<string, string | number | boolean>>;
 export type MetadataPatch = Readonly<Record<string, string | number | boolean | null>>;
 
 /** Metadata as an answer shows it. */
-export const metadataShape = z
-  .record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
-  .meta({ id: 'Metadata', description: 'The client’s own data: flat, and never null.', examples: [{ orderId: 1042 }] });
+export const metadataShape = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).meta({
+  id: 'Metadata',
+  description: 'Arbitrary client data: a flat object, never null.',
+  examples: [{ orderId: 1042 }],
+});
 
 const maxKeys = 50;
 const maxBytes = 8 * 1024;

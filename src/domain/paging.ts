@@ -14,14 +14,14 @@ export const limitInput = z
   .min(1, { error: `must be between 1 and ${maxPageSize}` })
   .max(maxPageSize, { error: `must be between 1 and ${maxPageSize}` })
   .default(defaultPageSize)
-  .describe('How many to return, 1 to 100.');
+  .describe('Maximum number of items to return, 1 to 100.');
 
 const offsetInput = z
   .int({ error: 'must be an integer' })
   .min(0, { error: 'must be 0 or more' })
   .max(maxOffset, { error: `must be at most ${maxOffset}` })
   .optional()
-  .describe('How many to skip. Its cost grows with its size; a cursor does not have that.')
+  .describe('Number of items to skip. The cost grows with it; that of a cursor does not.')
   .meta({ examples: [40] });
 
 /** @param place what an example of a cursor holds */
@@ -29,7 +29,7 @@ export function cursorInput(...place: Parameters<typeof encodeCursor>) {
   return z
     .string({ error: 'must be a string' })
     .optional()
-    .describe('Continue after this cursor: a `nextCursor` or an edge’s `cursor` of a list with the same sort.')
+    .describe('Continue after this cursor: a `nextCursor` or an edge’s `cursor` from a list with the same sort.')
     .meta({ examples: [encodeCursor(...place)] });
 }
 

@@ -32,14 +32,14 @@ export const newTokenShape = z
   .object({
     token: z
       .string()
-      .describe('The token itself, a JWT (RFC 7519): what to send as the credential.')
+      .describe('The token, a JWT (RFC 7519), to be sent as the credential.')
       .meta({ examples: ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhY2N0In0.c2lnbmF0dXJl'] }),
-    expiresAt: timeShape.describe('When it stops being valid.'),
-    scopes: z.array(z.enum(scopes)).readonly().describe('What it may do.'),
-    conversationId: idShape('conversation').nullable().describe('The one conversation that it may see, or null.'),
-    sender: z.enum(senders).nullable().describe('The one sender that it may speak as, or null.'),
+    expiresAt: timeShape.describe('When it expires.'),
+    scopes: z.array(z.enum(scopes)).readonly().describe('Its scopes.'),
+    conversationId: idShape('conversation').nullable().describe('The only conversation it gives access to, or null.'),
+    sender: z.enum(senders).nullable().describe('The only sender it can send messages as, or null.'),
   })
-  .meta({ id: 'NewToken', description: 'A token at the one moment at which it can be shown: it is not stored.' });
+  .meta({ id: 'NewToken', description: 'A new token. It is not stored and cannot be shown again.' });
 
 export type NewToken = Readonly<z.output<typeof newTokenShape>>;
 
@@ -47,23 +47,27 @@ const lifetimeFault = `must be between 60 and ${maxTokenSeconds}`;
 
 export const createToken = operation({
   name: 'createToken',
-  summary: 'Makes a short-lived token for a browser page, where an API key must never be.',
+  summary: 'Creates a short-lived token for a browser page, where an API key must never be used.',
   scope: 'any',
   keysOnly: true,
   input: z.strictObject({
-    scopes: choices(scopes).describe('What it may do: nothing that the calling API key may not.'),
+    scopes: choices(scopes).describe('Its scopes, each of which the calling API key must have.'),
     conversationId: idInput('conversation')
       .nullable()
       .default(null)
-      .describe('Binds it to this conversation: it can read that one, write into it and follow its events, only.'),
-    sender: z.enum(senders).nullable().default(null).describe('Lets it send messages as this sender only.'),
+      .describe('Restricts the token to reading this conversation, sending messages to it and following its events.'),
+    sender: z
+      .enum(senders)
+      .nullable()
+      .default(null)
+      .describe('Restricts the token to sending messages as this sender.'),
     expiresInSeconds: z
       .int({ error: 'must be an integer' })
       .min(60, { error: lifetimeFault })
       .max(maxTokenSeconds, { error: lifetimeFault })
       .nullish()
       .describe(
-        `How long it is valid: 60 to ${maxTokenSeconds}, by default ${defaultTokenSeconds}. It ends with its API key in any case.`,
+        `Lifetime in seconds: 60 to ${maxTokenSeconds}, by default ${defaultTokenSeconds}. The token ends with its API key in any case.`,
       ),
   }),
   errors: ['NOT_FOUND'],

@@ -14,9 +14,9 @@ export const webhookShape = z
     id: idShape('webhook').describe('Its id.'),
     url: z
       .string()
-      .describe('Where events are sent to.')
+      .describe('The URL events are sent to.')
       .meta({ examples: ['https://example.com/hooks'] }),
-    events: z.array(z.enum(eventTypes)).readonly().describe('The types of event that are sent.'),
+    events: z.array(z.enum(eventTypes)).readonly().describe('The event types that are sent.'),
     description: z
       .string()
       .nullable()
@@ -29,12 +29,12 @@ export const webhookShape = z
     disabledReason: z
       .enum(disabledReasons)
       .nullable()
-      .describe('Why it is not enabled; null while it is.')
+      .describe('Why it is disabled; null while it is enabled.')
       .meta({ examples: [null] }),
-    createdAt: timeShape.describe('When it was made.'),
+    createdAt: timeShape.describe('When it was created.'),
     updatedAt: timeShape.describe('When it last changed.'),
   })
-  .meta({ id: 'Webhook', description: 'An address that events are sent to.' });
+  .meta({ id: 'Webhook', description: 'An endpoint that events are sent to.' });
 
 export type Webhook = Readonly<z.output<typeof webhookShape>>;
 
@@ -43,10 +43,13 @@ export const webhookWithSecretShape = webhookShape
     secret: z
       .string()
       .nullable()
-      .describe('What signs its deliveries, as Standard Webhooks has it. Null when the request was one of before.')
+      .describe('The secret that signs its deliveries, in the form of Standard Webhooks. Null in a replayed response.')
       .meta({ examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'] }),
   })
-  .meta({ id: 'WebhookWithSecret', description: 'A webhook at the moments at which its secret can be shown.' });
+  .meta({
+    id: 'WebhookWithSecret',
+    description: 'A webhook with its secret, which is shown only at creation and rotation.',
+  });
 
 export type WebhookWithSecret = Readonly<z.output<typeof webhookWithSecretShape>>;
 

@@ -30,9 +30,9 @@ const urlInput = line(2_048)
     const fault = urlFault(context.value);
     if (fault !== undefined) context.issues.push({ code: 'custom', input: context.value, message: fault });
   })
-  .describe('Where to send events: an `https` address that is reachable from the internet.')
+  .describe('The URL to send events to: `https`, and reachable from the internet.')
   .meta({ examples: ['https://example.com/hooks'] });
-const eventsInput = choices(eventTypes).describe('The types of event to send.');
+const eventsInput = choices(eventTypes).describe('The event types to send.');
 const descriptionInput = line(200).nullable().describe('What it is for.');
 
 /** Each type once, in the order in which they are documented. */
@@ -65,11 +65,11 @@ export interface ChangedWebhook<W = Webhook> {
 
 export const createWebhook = operation({
   name: 'createWebhook',
-  summary: 'Registers an address to send events to, and shows the secret that signs them, this once.',
+  summary: 'Registers a URL to send events to, and returns the signing secret, which is shown only once.',
   scope: 'webhooks:manage',
   input: z.strictObject({
     url: urlInput,
-    events: eventsInput.nullish().describe('The types of event to send; by default all.'),
+    events: eventsInput.nullish().describe('The event types to send; by default all.'),
     description: descriptionInput.default(null),
   }),
   errors: ['QUOTA_EXCEEDED'],
@@ -150,7 +150,7 @@ export async function webhooksById(
 
 export const updateWebhook = operation({
   name: 'updateWebhook',
-  summary: 'Changes a webhook. Disabled, its deliveries are paused; enabled again, they go on.',
+  summary: 'Updates a webhook. Disabling it pauses its deliveries; enabling it resumes them.',
   scope: 'webhooks:manage',
   input: z.strictObject({
     id: idInput('webhook').describe('The webhook’s id.'),
@@ -160,7 +160,7 @@ export const updateWebhook = operation({
     enabled: z
       .boolean({ error: 'must be a boolean' })
       .optional()
-      .describe('Whether events are sent. While it is disabled, no new deliveries are made.'),
+      .describe('Whether events are sent. While it is disabled, no new deliveries are created.'),
   }),
   errors: ['NOT_FOUND'],
   async run(context, { id, ...changes }): Promise<ChangedWebhook> {
@@ -197,7 +197,7 @@ function applyChanges(previous: StoredWebhook, changes: Changes, now: number): S
 
 export const deleteWebhook = operation({
   name: 'deleteWebhook',
-  summary: 'Deletes a webhook with its deliveries. Nothing more is sent to it.',
+  summary: 'Deletes a webhook and its deliveries. Nothing more is sent to it.',
   scope: 'webhooks:manage',
   input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
   errors: ['NOT_FOUND'],
@@ -213,7 +213,8 @@ export const deleteWebhook = operation({
 
 export const rotateWebhookSecret = operation({
   name: 'rotateWebhookSecret',
-  summary: 'Gives a webhook a new secret and shows it, this once. For 24 hours the old one signs too.',
+  summary:
+    'Replaces a webhook’s secret and returns the new one, which is shown only once. The old one also signs for 24 more hours.',
   scope: 'webhooks:manage',
   input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],

@@ -291,12 +291,12 @@ describe('what anybody may read', () => {
       .replace(/<br>/g, ' ')
       .replace(/<[^>]+>/g, '|')
       .replace(/\|+/g, '|');
-    expect(text).toContain('|subject|string or null |0 to 200 characters| |optional|What it is about.|');
+    expect(text).toContain('|subject|string or null |0 to 200 characters| |optional|Its topic.|');
     expect(text).toContain(
-      '|message.sender|&quot;agent&quot;| |&quot;visitor&quot;| |&quot;bot&quot;|The role that sends it.',
+      '|message.sender|&quot;agent&quot;| |&quot;visitor&quot;| |&quot;bot&quot;|Role of the sender.',
     );
-    expect(text).toContain('|message.author|object or null |optional|Who of the agents');
-    expect(text).toContain('|pagination.hasMore|boolean|Whether the log continues');
+    expect(text).toContain('|message.author|object or null |optional|The agent or bot that wrote it');
+    expect(text).toContain('|pagination.hasMore|boolean|Whether the log holds more');
   });
 
   test('/docs needs no script and no other host', async () => {

@@ -5,22 +5,22 @@ export interface Config {
   readonly port: number;
   /** The path of the SQLite file. */
   readonly databasePath: string;
-  /** The address that clients reach the service at, if it is not the one that it listens on. */
+  /** The URL at which clients reach the service, if it differs from the one it listens on. */
   readonly publicUrl: string | undefined;
   /** Origins whose pages may call with tokens. */
   readonly corsOrigins: readonly string[];
   readonly logLevel: (typeof logLevels)[number];
-  /** How many proxies stand in front, each appending to `X-Forwarded-For`. */
+  /** Number of proxies in front, each appending to `X-Forwarded-For`. */
   readonly trustedProxies: number;
   readonly shutdownGraceMs: number;
-  /** How long it goes on serving after it was asked to stop, while it says that it is not ready. */
+  /** How long to continue serving after a stop signal, already reported as not ready. */
   readonly shutdownDelayMs: number;
   /** Events older than this are removed. */
   readonly eventRetentionMs: number;
-  /** Where webhooks may be sent. */
+  /** Where webhooks may be sent: to `http` URLs, and to private networks. */
   readonly webhookPolicy: { readonly allowHttp: boolean; readonly allowPrivate: boolean };
   readonly production: boolean;
-  /** Whether npm started the program, and is to take it along when it ends. */
+  /** Whether npm started the program, which then has to end together with npm. */
   readonly underNpm: boolean;
 }
 
@@ -38,12 +38,12 @@ const flag = z
   .enum(['true', 'false', '1', '0'], { error: 'must be true or false' })
   .default('false')
   .transform((value) => value === 'true' || value === '1');
-/** Origins with commas between them, each as a browser writes it: scheme, host and port, and no more. */
+/** Comma-separated origins as browsers send them: scheme, host and port only. */
 const originList = z.string().transform((text, context) => {
   const origins = text.split(',').map((origin) => origin.trim());
   for (const origin of origins) {
     const url = URL.canParse(origin) ? new URL(origin) : undefined;
-    // A browser names one origin: a star in it would never be met.
+    // Browsers send one concrete origin: a wildcard would never match.
     const isWeb = (url?.protocol === 'https:' || url?.protocol === 'http:') && !url.host.includes('*');
     if (isWeb && url.origin === origin) continue;
     const hint = isWeb ? `; write ${url.origin}` : '';
@@ -53,7 +53,7 @@ const originList = z.string().transform((text, context) => {
   return origins;
 });
 
-/** Everything that is read from the environment. */
+/** All environment variables that configure the service. */
 export const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
   PORT: integer(0, 65_535).default(4000),
@@ -78,8 +78,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the configuration from the environment: the only place that does. An empty variable is as one not set.
- * @throws ConfigError that names every fault
+ * Reads the configuration from the environment, which no other file does. An empty variable counts as unset.
+ * @throws ConfigError listing every fault
  */
 export function readConfig(environment: Readonly<Record<string, string | undefined>> = process.env): Config {
   const given = Object.fromEntries(
@@ -109,7 +109,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   });
 }
 
-/** Where SQLite is to put its temporary files: it looks into the environment by itself, once, when it is loaded. */
+/** Sets the folder of SQLite's temporary files. SQLite itself reads it from the environment, once, when it is loaded. */
 export function setTemporaryFolder(folder: string): void {
   process.env['SQLITE_TMPDIR'] = folder;
 }

@@ -10,7 +10,7 @@ import type { Admission, RateLimiter } from './rate-limit.ts';
 import type { Tokens } from './tokens.ts';
 import type { Line, Turnstile } from './turnstile.ts';
 
-/** What the door looks at: the same of a REST request, a GraphQL request and a socket. */
+/** What admission depends on, for REST requests, GraphQL requests and sockets alike. */
 export interface Arrival extends PageOrigin {
   readonly authorization?: string | undefined;
   /** The address at the other end of the connection. */
@@ -23,19 +23,19 @@ export interface DoorOptions {
   readonly tokens: Tokens;
   readonly origins: Origins;
   readonly trustedProxies: number;
-  /** Called when the storage could not note that a key was used. */
+  /** Called when the last use of a key could not be stored. */
   readonly onError: (error: unknown) => void;
 }
 
-/** The one door of every face: is there time for it, then credential, then its origin, then the rate limit. */
+/** Admission for REST, GraphQL and sockets, in this order: overload, credential, origin, rate limit. */
 export class Door {
   readonly #world: Omit<World, 'limiter'>;
   readonly #stores: CredentialStores;
   readonly #limiter: RateLimiter;
   readonly #options: DoorOptions;
   readonly #failedAttempts: FailedAttempts;
-  /** The keys whose use was noted in this minute, so that a key costs one write a minute at most. */
-  readonly #noted = { minute: 0, keyIds: new Set<string>() };
+  /** Keys whose use was recorded in this minute, so that each costs at most one write per minute. */
+  readonly #recorded = { minute: 0, keyIds: new Set<string>() };
 
   constructor(world: Omit<World, 'limiter'>, limiter: RateLimiter, options: DoorOptions) {
     this.#world = world;
@@ -46,22 +46,23 @@ export class Door {
   }
 
   /**
-   * Lets a request or an operation on a socket come in when there is time for it, at once if that is now.
-   * @param line where it waits for its turn
-   * @throws UNAVAILABLE when there will be none soon
+   * Waits until there is capacity for a request or an operation on a socket.
+   * @param line the queue to wait in
+   * @returns undefined if there is capacity now
+   * @throws UNAVAILABLE when overloaded
    */
   enter(line: Line): Promise<void> | undefined {
     return this.#options.turnstile.enter(line);
   }
 
   /**
-   * Finds out who is calling.
+   * Authenticates the caller.
    * @throws UNAUTHENTICATED, RATE_LIMITED after too many failures from one address, UNAVAILABLE
    */
   async identify(arrival: Arrival): Promise<Caller> {
     try {
       const { caller, lastUsedAt } = await authenticate(this.#stores, arrival.authorization);
-      this.#noteUse(caller, lastUsedAt);
+      this.#recordUse(caller, lastUsedAt);
       return caller;
     } catch (error) {
       if (!(error instanceof DomainError) || error.code !== 'UNAUTHENTICATED') throw error;
@@ -71,8 +72,8 @@ export class Door {
   }
 
   /**
-   * Lets a caller in, for one unit of its account's budget.
-   * @throws FORBIDDEN for what comes from a page that may not call, which costs nothing; RATE_LIMITED, UNAVAILABLE
+   * Admits a caller for one unit of its account's budget.
+   * @throws FORBIDDEN for a request from a page that may not call, which costs no unit; RATE_LIMITED, UNAVAILABLE
    */
   admit(caller: Caller, arrival: Arrival): Awaitable<Admission> {
     this.refuseForeignPage(caller, arrival);
@@ -80,8 +81,8 @@ export class Door {
   }
 
   /**
-   * Charges a caller that is in already for what else its request turned out to hold, together with
-   * the unit that it paid at the door: a request that is refused here has cost nothing.
+   * Charges an admitted caller for the additional operations in its request. The unit already paid is charged again with
+   * them, all or none, so a request refused here has cost nothing.
    * @throws RATE_LIMITED, UNAVAILABLE
    */
   async chargeMore(caller: Caller, admission: Admission, units: number): Promise<Admission> {
@@ -90,21 +91,21 @@ export class Door {
   }
 
   /**
-   * Charges a caller on a socket, which came through the door before, for one more operation.
+   * Charges a caller on an open socket for one more operation.
    * @throws RATE_LIMITED, UNAVAILABLE
    */
   charge(caller: Caller): Awaitable<RateLimit> {
     return this.#limiter.admit(caller.account);
   }
 
-  /** What the caller's account has left, without spending of it. */
+  /** The budget of the caller's account, without spending any of it. */
   peek(caller: Caller): Awaitable<RateLimit> {
     return this.#limiter.peek(caller.account);
   }
 
   /**
-   * A key in a browser page is in the hands of whoever looks at the page; a token is made for it.
-   * @throws FORBIDDEN for a key from any page but the service's own, and for a token from one that is not listed
+   * Anyone who views a page can read the credential in it, so pages have to use tokens instead of API keys.
+   * @throws FORBIDDEN for a key from any page but the service's own, and for a token from an unlisted origin
    */
   refuseForeignPage({ credential }: Caller, from: PageOrigin): void {
     const { origins } = this.#options;
@@ -120,16 +121,16 @@ export class Door {
     }
   }
 
-  /** Notes the minute in which a key, or a token of it, was used, in the background: nobody waits for it. */
-  #noteUse({ account, keyId }: Caller, lastUsedAt: string | null): void {
+  /** Records in the background the minute in which a key, or a token of it, was used. */
+  #recordUse({ account, keyId }: Caller, lastUsedAt: string | null): void {
     const now = this.#world.clock.now();
     const minute = Math.floor(now / 60_000);
-    if (this.#noted.minute !== minute) {
-      this.#noted.minute = minute;
-      this.#noted.keyIds.clear();
+    if (this.#recorded.minute !== minute) {
+      this.#recorded.minute = minute;
+      this.#recorded.keyIds.clear();
     }
-    if (this.#noted.keyIds.has(keyId)) return;
-    this.#noted.keyIds.add(keyId);
+    if (this.#recorded.keyIds.has(keyId)) return;
+    this.#recorded.keyIds.add(keyId);
     if (lastUsedAt !== null && Math.floor(Date.parse(lastUsedAt) / 60_000) >= minute) return;
     this.#world.storage
       .write(async (tx) => {

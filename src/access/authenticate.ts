@@ -6,10 +6,10 @@ import type { FoundApiKey } from '../domain/storage-port.ts';
 import { apiKeyPattern } from './secrets.ts';
 import type { Tokens } from './tokens.ts';
 
-/** A bearer credential as RFC 6750 has it in the `Authorization` header; the scheme in any case. */
+/** A bearer credential in the `Authorization` header (RFC 6750); the scheme is case-insensitive. */
 const bearer = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i;
 
-/** One wording for an unknown, an expired and a revoked credential: which of them is nobody's business. */
+/** The same for unknown, expired and revoked credentials, so that it does not reveal which of them exist. */
 function unauthenticated(): DomainError {
   return new DomainError('UNAUTHENTICATED', 'The credential is unknown, expired or revoked.');
 }
@@ -24,9 +24,9 @@ interface Identified {
 export type CredentialStores = Pick<World, 'storage' | 'secrets' | 'clock'> & { readonly tokens: Tokens };
 
 /**
- * Finds out who is calling. The key is looked up on every request, also that of a token, so that a
- * revocation holds at once, whichever process made it.
- * @param authorization the `Authorization` header, if there was one
+ * Authenticates the caller. The key is looked up on every request, also for tokens, so that a revocation by any process
+ * takes effect at once.
+ * @param authorization the `Authorization` header, if any
  * @throws UNAUTHENTICATED, UNAVAILABLE
  */
 export async function authenticate(stores: CredentialStores, authorization: string | undefined): Promise<Identified> {
@@ -44,7 +44,7 @@ export async function authenticate(stores: CredentialStores, authorization: stri
   return identified;
 }
 
-/** Who a key is, which is the same as long as the storage gives the same. */
+/** Cached callers, valid as long as the storage returns the same object. */
 const known = new WeakMap<FoundApiKey, Identified>();
 
 async function byKey({ storage, secrets, clock }: CredentialStores, secret: string): Promise<Identified | undefined> {

@@ -2,14 +2,14 @@ import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Reply } from './respond.ts';
 
-/** An answer that is small and whole. */
+/** A small response with its complete body. */
 export interface WholeReply extends Reply {
   readonly body: string;
 }
 
 /**
- * Writes an answer on a connection on which Node keeps no response: one that it has let go of for another protocol, or
- * on which it could not read a request. The answer is its last.
+ * Writes a response to a connection for which Node has no ServerResponse: after an upgrade, or when the request could not
+ * be parsed. Ends the connection.
  */
 export function answerBare(socket: Duplex, requestId: string, { status, headers, body }: WholeReply): void {
   const lines = Object.entries({
@@ -19,6 +19,6 @@ export function answerBare(socket: Duplex, requestId: string, { status, headers,
     'X-Content-Type-Options': 'nosniff',
     'Content-Length': String(Buffer.byteLength(body)),
   }).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.on('error', () => {}); // nobody else looks after its errors
+  socket.on('error', () => {}); // it has no other error handler
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
 }

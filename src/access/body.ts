@@ -6,7 +6,7 @@ import { protocolFault } from './protocol.ts';
 
 const maxBodyBytes = 1024 * 1024;
 
-/** Whether a body is announced. Only at the end of its chunks is it known whether there is anything in it. */
+/** Whether the headers announce a body. A chunked one can still turn out to be empty. */
 export function announcesBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
 }
@@ -14,8 +14,8 @@ export function announcesBody({ headers }: IncomingMessage): boolean {
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
 
 /**
- * Reads a JSON body, counting bytes as they come, so that a body without a Content-Length is bounded
- * too. It reads the socket itself: Yoga's own limit would pipe each body through a stream.
+ * Reads a JSON body, counting bytes as they arrive, so that a body without a Content-Length is bounded, too. It listens
+ * to the request directly: Yoga's own limit would pipe each body through a stream.
  * @returns undefined when there is no body
  * @throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, BAD_REQUEST
  */
@@ -27,18 +27,18 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
   if (!chunked) requireJson(req);
   const bytes = await readBytes(req);
   if (bytes.length === 0) return undefined;
-  // Of chunks it was not known before that there is anything that has a type.
+  // Only now is it known that a chunked body is not empty, and so needs a type.
   if (chunked) requireJson(req);
   return parseJson(bytes);
 }
 
 /**
- * Whether an answer has to end the connection, because too much of the body may still be on its way.
- * Else Node reads and forgets the rest, however long it is, to keep the connection for the next request.
+ * Whether a response has to end the connection because too much of the body may still be in transit. Otherwise Node reads
+ * and discards the rest, however long, to reuse the connection.
  */
 export function endsConnection(status: number, req: IncomingMessage): boolean {
-  if (status === errorCodes.PAYLOAD_TOO_LARGE.status) return true; // it was left in the middle
-  if (protocolFault(req) !== undefined) return true; // who knows what comes next
+  if (status === errorCodes.PAYLOAD_TOO_LARGE.status) return true; // reading stopped within the body
+  if (protocolFault(req) !== undefined) return true; // what follows cannot be trusted
   const { complete, headers } = req;
   if (complete) return false;
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxBodyBytes;
@@ -48,19 +48,19 @@ const lingerBytes = 16 * maxBodyBytes;
 const lingerMs = 5_000;
 
 /**
- * Makes an answer that ends the connection be followed by a lingering close (RFC 9112, 9.6): what the client is
- * still sending is thrown away for a while. Closed at once, the connection would be reset, and the answer lost.
+ * Makes a response that ends the connection use a lingering close (RFC 9112, section 9.6): what the client still sends
+ * is discarded for a while. Closing at once would reset the connection, and the client could lose the response.
  */
 export function linger(req: IncomingMessage): void {
   const { socket } = req;
-  // Node calls this when the answer is written.
+  // Node calls this when the response has been written.
   socket.destroySoon = () => {
     socket.end();
     discard(socket, req);
   };
 }
 
-/** Throws away for a while what comes from a source on a connection that was ended, and hangs up. */
+/** Discards for a while what arrives on an ended connection, then destroys it. */
 export function discard(socket: Socket, source: Readable): void {
   const hangUp = (): void => void socket.destroy();
   const timer = setTimeout(hangUp, lingerMs);
@@ -92,7 +92,7 @@ function requireJson({ headers }: IncomingMessage): void {
 function readBytes(req: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (req.destroyed) {
-      // The client went away while it was let in: no event will come any more.
+      // The client disconnected before admission: no further event will come.
       reject(cutOff(undefined));
       return;
     }
@@ -103,7 +103,7 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
       if (size <= maxBodyBytes) {
         chunks.push(chunk);
       } else {
-        chunks = []; // a client that is still sending reads no answer: the rest is read and thrown away
+        chunks = []; // a client reads no response while sending, so the rest is read and discarded
         reject(tooLarge());
       }
     });
@@ -111,7 +111,7 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
     req.on('end', () => {
       ended = true;
       resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks));
-      chunks = []; // the request keeps its listeners, and may be answered by a stream
+      chunks = []; // the request keeps its listeners, perhaps for as long as a stream lasts
     });
     req.on('error', (cause) => reject(cutOff(cause)));
     req.on('close', () => {
@@ -130,7 +130,7 @@ function parseJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    // The cause quotes the body, which may hold what nobody may read in a log.
+    // The cause quotes the body, which may contain data that must not be logged.
     throw new DomainError('BAD_REQUEST', `The body is not JSON${positionOf(cause)}.`);
   }
 }

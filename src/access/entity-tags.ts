@@ -1,4 +1,4 @@
-/** Whether `If-None-Match` names a tag (RFC 9110, section 13.1.2): the client has what it is of. */
+/** Whether `If-None-Match` contains a tag (RFC 9110, section 13.1.2), so that the client's copy is current. */
 export function isKnown(header: string | undefined, tag: string): boolean {
   const tags = header === undefined ? undefined : tagsOf(header);
   return tags === '*' || tags?.some(({ value }) => `"${value}"` === tag) === true;
@@ -18,7 +18,7 @@ export function tagsOf(header: string): '*' | readonly EntityTag[] | undefined {
     const found = element.exec(header);
     if (found === null) return undefined;
     const [, weak, value] = found;
-    if (value !== undefined) tags.push({ isWeak: weak !== undefined, value }); // an empty element is passed over
+    if (value !== undefined) tags.push({ isWeak: weak !== undefined, value }); // empty elements are skipped
   }
   return tags;
 }

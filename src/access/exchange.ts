@@ -11,29 +11,29 @@ import type { Arrival, Door } from './admit.ts';
 import { readJson } from './body.ts';
 import type { Admission } from './rate-limit.ts';
 
-/** One HTTP request and what becomes known of it on its way; the log line is made of it. */
+/** One HTTP request with what is learnt while it is processed; the source of its log line. */
 export class Exchange {
   readonly requestId: string;
   readonly method: string;
-  /** The path as it was sent, percent-encoding and all, without the query. */
+  /** The path as sent, still percent-encoded, without the query. */
   readonly path: string;
   /** The query string without its question mark. */
   readonly query: string;
   readonly startedMs = performance.now();
   readonly req: IncomingMessage;
-  /** The trace that its caller has it in. */
+  /** The caller's trace. */
   readonly traceparent: string | undefined;
-  /** The operation that was called, for the log; the first, if there were several. */
+  /** The operation called, for the log; the first if there were several. */
   operation?: string;
-  /** What it was refused with, or ended with. */
+  /** The error it ended with, if any. */
   code?: ErrorCode;
-  /** Whether it only asks how the service is. */
+  /** A health or metrics probe: logged at debug level, not counted. */
   isProbe = false;
-  /** What is said of the deprecated thing that it used. */
+  /** Set if it used something deprecated. */
   deprecation?: Deprecation;
   account?: Account;
   rateLimit?: RateLimit;
-  /** Whether nobody wants a line in the log for each such. */
+  /** Logged at debug level only: an aggregate line covers it. */
   isLoggedInAggregate = false;
   #admission?: Admission;
   #caller?: Promise<Caller>;
@@ -63,19 +63,19 @@ export class Exchange {
     return arrivalOf(this.req);
   }
 
-  /** Lets the request in through the door, once, and remembers whose it is. */
+  /** Admits the request, once, and remembers the caller. */
   admit(door: Door): Promise<Caller> {
     this.#caller ??= this.#admit(door);
     return this.#caller;
   }
 
-  /** The body of the request, which can be read but once. See readJson for its errors. */
+  /** The body, cached since it can be read only once. See `readJson` in body.ts for its errors. */
   readJson(): Promise<unknown> {
     this.#body ??= readJson(this.req);
     return this.#body;
   }
 
-  /** Counts a call of an operation that has ended, where a request may make several. */
+  /** Counts a completed operation of a request that may call several. */
   called(telemetry: Pick<Telemetry, 'called'>, operation: string, code: CallCode, durationMs: number): void {
     this.operation ??= operation;
     telemetry.called(this.face, operation, code, durationMs);
@@ -90,14 +90,14 @@ export class Exchange {
     return this.traceparent === undefined ? caller : { ...caller, traceparent: this.traceparent };
   }
 
-  /** Charges for what the request turned out to hold, beside the unit paid at the door. */
+  /** Charges for the operations in the request beyond the unit paid on admission. */
   async chargeMore(door: Door, caller: Caller, units: number): Promise<void> {
     const admission = this.#admission;
-    if (admission === undefined) throw new Error('A request is charged for more before it was let in');
+    if (admission === undefined) throw new Error('A request is charged for more before it was admitted');
     await this.#pay(door, caller, () => door.chargeMore(caller, admission, units));
   }
 
-  /** Remembers what the account has left, also when the request is refused. */
+  /** Remembers the account's rate limit, also when the request is refused. */
   async #pay(door: Door, caller: Caller, charge: () => Awaitable<Admission>): Promise<void> {
     try {
       this.#admission = await charge();
@@ -111,7 +111,7 @@ export class Exchange {
   }
 }
 
-/** What the account has left, if that can be told: it must not take the place of the fault that it is told beside. */
+/** The account's rate limit, or undefined on failure, which must not replace the error being reported. */
 async function peeked(door: Door, caller: Caller): Promise<RateLimit | undefined> {
   try {
     return await door.peek(caller);
@@ -120,7 +120,7 @@ async function peeked(door: Door, caller: Caller): Promise<RateLimit | undefined
   }
 }
 
-/** What the door looks at in a request, or in the upgrade of a socket. */
+/** What admission needs from a request or an upgrade. */
 export function arrivalOf({ headers, socket }: IncomingMessage): Arrival {
   return {
     authorization: headers.authorization,
@@ -131,7 +131,7 @@ export function arrivalOf({ headers, socket }: IncomingMessage): Arrival {
   };
 }
 
-/** Takes over the caller's own id if it is 1 to 128 visible ASCII characters. */
+/** The client's request id if it is 1 to 128 visible ASCII characters, otherwise a new one. */
 export function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && /^[\x21-\x7e]{1,128}$/.test(header) ? header : randomUUID();
 }

@@ -8,13 +8,13 @@ const minuteMs = 60_000;
 
 interface Failures {
   count: number;
-  /** By the machine's uptime: to set its clock neither ends it nor makes it last. */
+  /** On the monotonic clock, so that setting the time of day does not matter. */
   readonly untilMs: number;
 }
 
 /**
- * Counts failed authentications by the address they come from, in a table that cannot grow without
- * bound. A valid credential is never held up by it: one bad client must not lock out its neighbours.
+ * Counts failed authentications per client address, in a bounded table. Valid credentials are never affected: one bad
+ * client must not lock out its neighbours.
  */
 export class FailedAttempts {
   readonly #clock: Clock;
@@ -27,7 +27,7 @@ export class FailedAttempts {
 
   /**
    * Records a failure.
-   * @returns the error to give instead of UNAUTHENTICATED once there were too many, else undefined
+   * @returns the error to return instead of UNAUTHENTICATED after too many failures, otherwise undefined
    */
   record(address: string): DomainError | undefined {
     const now = this.#clock.uptimeMs();
@@ -53,7 +53,7 @@ export class FailedAttempts {
   }
 }
 
-/** The part of an address that one client cannot change at will: all of IPv4, the /64 of IPv6. */
+/** The part of an address that a client cannot freely choose: all of IPv4, the /64 of IPv6. */
 function network(address: string): string {
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
@@ -62,18 +62,18 @@ function network(address: string): string {
 }
 
 /**
- * The address of the client, as far as it can be trusted.
- * @param forwardedFor the `X-Forwarded-For` header; each proxy appends the address that it saw
- * @param proxies how many proxies stand in front of this server
+ * The trustworthy address of the client.
+ * @param forwardedFor the `X-Forwarded-For` header, to which each proxy appends the address of its peer
+ * @param proxies number of trusted proxies in front of the server
  */
 export function clientAddress(peer: string | undefined, forwardedFor: string | undefined, proxies: number): string {
   const hops = proxies > 0 && forwardedFor !== undefined ? forwardedFor.split(',') : [];
   const hop = hops.at(-proxies) ?? hops[0];
-  // What is no address names nobody, and could be as long as its sender likes.
+  // Anything but an address is useless as a key, and could be of any length.
   return (hop === undefined ? undefined : addressOf(hop.trim())) ?? peer ?? 'unknown';
 }
 
-/** The address in a hop: some proxies write its port beside it, and IPv6 in brackets then. */
+/** The address in a hop: some proxies append the port, with IPv6 addresses in brackets. */
 function addressOf(hop: string): string | undefined {
   const address = /^\[([^\]]*)\](?::\d+)?$/.exec(hop)?.[1] ?? /^([\d.]+):\d+$/.exec(hop)?.[1] ?? hop;
   return ipaddr.isValid(address) ? address : undefined;

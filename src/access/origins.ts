@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The methods and headers that a listed page may use; what of them an operation knows is its own affair. */
+/** The methods and headers that listed pages may use, whatever the operation. */
 const allowedMethods = ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'].join(', ');
 const allowedHeaders = [
   'Authorization',
@@ -13,7 +13,7 @@ const allowedHeaders = [
   'traceparent',
   'tracestate',
 ].join(', ');
-/** The headers of an answer that a page is to see. */
+/** The response headers that pages can read. */
 const exposedHeaders = [
   'RateLimit',
   'RateLimit-Policy',
@@ -29,10 +29,10 @@ const exposedHeaders = [
   'Deprecation',
   'Sunset',
 ].join(', ');
-/** How long a browser may remember a preflight: two hours, which is the most that Chromium does. */
+/** How long browsers may cache a preflight: two hours is Chromium's maximum. */
 const maxAgeSeconds = 7_200;
 
-/** Where a request comes from, if a page has sent it. */
+/** The origin of a request sent by a page. */
 export interface PageOrigin {
   /** The `Origin` header, which a page cannot choose. */
   readonly origin?: string | undefined;
@@ -40,17 +40,16 @@ export interface PageOrigin {
 }
 
 /**
- * Which pages may call, on both faces: the service's own, with any credential, and those that are listed,
- * with tokens. This is the whole of its CORS policy (Fetch, section 3.2), and no answer is ever for all
- * origins, or lets a browser add credentials of its own: there are none.
+ * The CORS policy (Fetch, section 3.2) of REST and GraphQL: the service's own pages may call with any credential, listed
+ * pages with tokens. No response allows all origins or credentialed requests: the service uses no cookies.
  */
 export class Origins {
   readonly #own: string | undefined;
   readonly #listed: ReadonlySet<string>;
 
   /**
-   * @param publicUrl the address that the service is reached at, when it is not the one in `Host`
-   * @param listed origins as a browser writes them
+   * @param publicUrl the public URL of the service, if it differs from `Host`
+   * @param listed origins as browsers send them
    */
   constructor({ publicUrl, listed = [] }: { publicUrl?: string | undefined; listed?: readonly string[] | undefined }) {
     this.#own = publicUrl === undefined ? undefined : new URL(publicUrl).origin;
@@ -58,12 +57,11 @@ export class Origins {
   }
 
   /**
-   * Whether it is a page of the service itself, at its public address or at the one that was asked.
+   * Whether the origin is the service itself, at its public URL or at the requested host.
    *
-   * `Host` is what the client says. A page that gives its own name the service's address (DNS rebinding)
-   * does have a `Host` that equals its `Origin`. It gains nothing: a browser adds no credential of ours by
-   * itself, so the page has to bring a key, and whoever has a key needs no browser to use it. The rule is
-   * there to keep keys out of pages, not to keep pages out.
+   * The client controls `Host`: with DNS rebinding, a foreign page can send a `Host` that equals its `Origin`. It gains
+   * nothing, since browsers do not attach the service's credentials on their own: the page must already have a key, and a
+   * key can be used without a browser. The rule serves to keep keys out of pages, not to keep pages out.
    */
   isOwn({ origin, host }: PageOrigin): boolean {
     if (origin === undefined) return false;
@@ -71,19 +69,19 @@ export class Origins {
     return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`);
   }
 
-  /** Whether it is a page that may call with a token. `null`, a sandboxed page's origin, never is. */
+  /** Whether pages of the origin may call with a token. The origin `null` of sandboxed pages is never listed. */
   isListed({ origin }: PageOrigin): boolean {
     return origin !== undefined && this.#listed.has(origin);
   }
 
-  /** The headers of every answer, errors and streams included, that say which page may read it. */
+  /** The CORS headers of every response, including errors and streams. */
   headersFor(from: PageOrigin): readonly [string, string][] {
     const vary: [string, string] = ['Vary', 'Origin'];
     if (from.origin === undefined || !this.isListed(from)) return [vary];
     return [vary, ['Access-Control-Allow-Origin', from.origin], ['Access-Control-Expose-Headers', exposedHeaders]];
   }
 
-  /** What a preflight is answered beside that: nothing to a page that may not call. */
+  /** The additional headers of a response to a preflight; none for an unlisted page. */
   preflightHeaders(from: PageOrigin): Record<string, string> {
     if (!this.isListed(from)) return {};
     return {
@@ -94,7 +92,7 @@ export class Origins {
   }
 }
 
-/** Whether a browser asks what a page may send, before it sends it. It has no credential with it. */
+/** Whether a request is a CORS preflight, which carries no credential. */
 export function isPreflight({ method, headers }: IncomingMessage): boolean {
   return method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
 }

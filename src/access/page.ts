@@ -3,7 +3,7 @@ import { isKnown } from './entity-tags.ts';
 import type { Exchange } from './exchange.ts';
 import type { Reply } from './respond.ts';
 
-/** Something that anybody may see. It is the same as long as the program is. */
+/** A public page, constant while the program runs. */
 export interface Page {
   readonly type: string;
   readonly headers: { readonly ETag: string } & Readonly<Record<string, string>>;
@@ -13,13 +13,13 @@ export interface Page {
 export const html = 'text/html; charset=utf-8';
 const maxAgeSeconds = 300;
 
-/** @param headers what it has beside those that every page has */
+/** @param headers in addition to those of every page */
 export function page(type: string, body: string | Uint8Array, headers: Readonly<Record<string, string>> = {}): Page {
   const ETag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
   return { type, body, headers: { ETag, 'Cache-Control': `public, max-age=${maxAgeSeconds}`, ...headers } };
 }
 
-/** The answer to who asks for a page, which may be that he has it. */
+/** The response to a request for a page, which may be 304. */
 export function pageReply({ type, headers, body }: Page, { req }: Exchange): Reply {
   return isKnown(req.headers['if-none-match'], headers.ETag)
     ? { status: 304, headers: { ...headers } }

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { DomainError } from '../domain/errors.ts';
 
 /**
- * What is wrong with a request as HTTP has it, or undefined: no `Host` (RFC 9112, section 3.2), or an expectation
- * that nobody can meet (RFC 9110, section 10.1.1). Node would refuse it by itself, without a code and a request id.
+ * A violation of HTTP by a request, or undefined: a missing `Host` (RFC 9112, section 3.2), or an unknown expectation
+ * (RFC 9110, section 10.1.1). Node's own responses to these would lack the error code and the request id.
  */
 export function protocolFault({ httpVersion, headers }: IncomingMessage): DomainError | undefined {
   if (httpVersion !== '1.1') return undefined;

@@ -1,9 +1,9 @@
-/** A parameter's value is undefined where it is no percent-encoded UTF-8. */
+/** The value is undefined if it is not valid percent-encoded UTF-8. */
 export type Parameter = readonly [name: string, value: string | undefined];
 
 /**
- * The parameters of a query string, in their order. URLSearchParams would put another text in the place of what is no
- * percent-encoded UTF-8, and nobody would be told.
+ * The parameters of a query string, in order. URLSearchParams would silently replace invalid UTF-8, which has to be
+ * reported.
  */
 export function parametersOf(query: string): Parameter[] {
   const parameters: Parameter[] = [];

@@ -16,14 +16,14 @@ import {
 import { leadsTo, SteadyClock } from '../domain/steady-clock.ts';
 import type { Storage, Transaction } from '../domain/storage-port.ts';
 
-/** The share of what is left that a process reserves at once: small enough to share, large enough to spare writes. */
+/** A process reserves 1/64 of the remaining budget at a time: small enough to share, large enough to save writes. */
 const blockShare = 64;
-/** For how long a refusal is believed before the storage is asked again (another process may have handed back). */
+/** How long an exhausted budget is cached before reading the storage again: another process may have handed units back. */
 const refusalMs = 1_000;
 
-/** What an account has left after it was let in, and what a refund has to name. */
+/** The budget after an admission, with what a refund of it needs. */
 export interface Admission extends RateLimit {
-  /** The minute that it is counted in. */
+  /** The minute in which it is counted. */
   readonly minute: number;
 }
 
@@ -36,18 +36,17 @@ interface Waiting {
 
 interface Entry {
   block?: ReservedBlock | undefined;
-  /** While any wait, the block is being replaced and nothing else may spend of it. */
+  /** While requests wait, the block is being replaced and must not be spent from. */
   waiting: Waiting[];
-  /** How often something was given back that a block may not know of. */
+  /** Number of refunds to the storage, to detect one during a reservation. */
   refunds: number;
 }
 
 /**
- * The one rate limiter, whichever face a request comes through.
+ * The rate limiter of REST, GraphQL and sockets.
  *
- * It spends from blocks that are reserved durably before they are spent: an admission costs no write
- * of its own, and a crash can lose a part of the budget but never admit more. Several processes on
- * one database share the budget, since all of them reserve from it.
+ * It spends from blocks that were durably reserved beforehand, so an admission costs no write of its own, and a crash can
+ * lose part of the budget but never admit more. All processes on a database reserve from the same budget.
  */
 export class RateLimiter implements Limiter {
   readonly #storage: Storage;
@@ -61,7 +60,7 @@ export class RateLimiter implements Limiter {
 
   /**
    * Spends units of the account's budget, all or none.
-   * @throws RATE_LIMITED, with the seconds after which so many units will be free; UNAVAILABLE
+   * @throws RATE_LIMITED, with the seconds until the units are free; UNAVAILABLE
    */
   admit(account: Account, units = 1): Awaitable<Admission> {
     const entry = this.#entry(account.id);
@@ -76,8 +75,8 @@ export class RateLimiter implements Limiter {
   }
 
   /**
-   * Gives back units of an admission whose request was not carried out. They go back to the minute that
-   * they were counted in: in a later one they would outlast the admissions that they make room for.
+   * Gives back units of an admission whose request was not executed. They are taken off the minute in which they were
+   * counted: credited to a later minute, they would leave the window later than the admission they undo.
    * @throws UNAVAILABLE
    */
   async refund(account: Account, admission: Admission, units: number): Promise<void> {
@@ -103,9 +102,8 @@ export class RateLimiter implements Limiter {
   }
 
   /**
-   * Hands back to the storage what is reserved for a minute that has passed, so that another process
-   * or a later minute can use it.
-   * @param all also what is reserved for the current minute, as at a shutdown
+   * Hands unspent units reserved for past minutes back to the storage, for other processes and later minutes.
+   * @param all also those of the current minute, at shutdown
    */
   async handBack({ all = false } = {}): Promise<void> {
     const minute = all ? Number.POSITIVE_INFINITY : minuteOf(this.#clock.now());
@@ -113,22 +111,22 @@ export class RateLimiter implements Limiter {
     if (this.#passed(minute).length === 0) return;
     let blocks: readonly [string, ReservedBlock][] | undefined;
     await this.#storage.write(async (tx) => {
-      // Not before: if nothing can be written, it is all there the next time. From here on it may be committed
-      // whatever is told of it, and nothing is ever handed back twice.
+      // Only within the transaction: if it cannot begin, the blocks are still there next time. From here on it may be
+      // committed even if it reports an error, and nothing may be handed back twice.
       blocks ??= this.#take(minute);
       await this.#goOn(tx);
       for (const [accountId, block] of blocks) await this.#giveBack(tx, accountId, block.minute, block.left);
     });
   }
 
-  /** The entries that hold nothing of a minute from this one on, and that nobody waits for. */
+  /** The entries without waiting requests, and without a block of this minute or later. */
   #passed(minute: number): [string, Entry][] {
     return [...this.#entries].filter(
       ([, { block, waiting }]) => waiting.length === 0 && (block === undefined || block.minute < minute),
     );
   }
 
-  /** Forgets those entries. @returns their blocks */
+  /** Removes those entries. @returns their blocks */
   #take(minute: number): [string, ReservedBlock][] {
     return this.#passed(minute).flatMap(([accountId, { block }]) => {
       this.#entries.delete(accountId);
@@ -152,7 +150,7 @@ export class RateLimiter implements Limiter {
     });
   }
 
-  /** Reserves for those that wait, in the order of their coming, until none waits. Never rejects. */
+  /** Reserves for the waiting requests, in order of arrival, until none waits. Never rejects. */
   async #serve(entry: Entry): Promise<void> {
     while (entry.waiting.length > 0) {
       const count = entry.waiting.length;
@@ -161,10 +159,10 @@ export class RateLimiter implements Limiter {
         const block = await this.#reserve(entry.waiting.slice(0, count), entry);
         entry.block = block;
         const now = this.#clock.now();
-        // The minute may have passed while it was written; its units are for that minute only.
+        // The minute may have ended during the write, and a block can only be spent in its own.
         if (minuteOf(now) > block.minute || entry.refunds > refunds) continue;
         for (const waiting of entry.waiting.splice(0, count)) this.#settle(waiting, block, now);
-        // Those that came meanwhile have their part of it, and need no write of their own.
+        // Requests that arrived meanwhile share the block and need no write of their own.
         while (mayTake(entry.waiting[0], block)) this.#settle(entry.waiting.shift() as Waiting, block, now);
       } catch (error) {
         for (const { reject } of entry.waiting.splice(0, count)) reject(error);
@@ -173,7 +171,7 @@ export class RateLimiter implements Limiter {
   }
 
   async #reserve(waiting: readonly Waiting[], entry: Entry): Promise<ReservedBlock> {
-    const { account } = waiting.at(-1) as Waiting; // the one that was read last
+    const { account } = waiting.at(-1) as Waiting; // the most recently read
     const { block: leftover } = entry;
     const limit = limitOf(account);
     let hasBegun = false;
@@ -182,7 +180,7 @@ export class RateLimiter implements Limiter {
       const { now, keep } = await this.#goOn(tx);
       const minute = minuteOf(now);
       const first = minute - minutesBefore;
-      // A block is spent in its own minute only, else it would leave the window before its requests do.
+      // A block is only spent in its own minute: otherwise it would leave the window before the requests it admitted.
       if (leftover !== undefined) await this.#giveBack(tx, account.id, leftover.minute, leftover.left);
       let windows = await tx.rateWindows.since(account.id, first);
       const remaining = Math.max(0, limit - countOf(windows));
@@ -191,20 +189,20 @@ export class RateLimiter implements Limiter {
       if (left > 0) {
         await keep();
         const window = await tx.rateWindows.add(account.id, minute, left);
-        windows = [...windows.filter((other) => other.minute !== minute), window]; // none is later
+        windows = [...windows.filter((other) => other.minute !== minute), window]; // no window is later
         await tx.rateWindows.prune(account.id, first);
       }
       return { minute, limit, left, windows, readAtMs: now };
     });
     return await reserving.catch((error: unknown) => {
-      if (hasBegun) entry.block = undefined; // it may have happened all the same, so what was left counts as spent
+      if (hasBegun) entry.block = undefined; // it may have been committed all the same, so the rest of the old block counts as spent
       throw error;
     });
   }
 
   /**
-   * Goes on from what was kept of the clock, and keeps what it shows now if that would not have led there.
-   * @returns what it shows, and what keeps it once a minute: that is to be called before anything is counted
+   * Continues the clock from its stored reading, and stores the current one if the former no longer leads to it.
+   * @returns the time, and a function that stores a reading once a minute, to be called before anything is counted
    */
   async #goOn(tx: Transaction): Promise<{ now: number; keep: () => Promise<void> }> {
     const kept = await tx.rateWindows.clock();
@@ -212,13 +210,13 @@ export class RateLimiter implements Limiter {
     const isKnown = kept !== undefined && leadsTo(kept, reading);
     if (!isKnown) await tx.rateWindows.setClock(reading);
     const keep = async (): Promise<void> => {
-      // So no minute that was counted in is still to come after a restart, whatever the clocks say then.
+      // So after a restart no counted minute lies in the future, whatever the machine's clock says.
       if (isKnown && minuteOf(kept.atMs) < minuteOf(reading.atMs)) await tx.rateWindows.setClock(reading);
     };
     return { now: reading.atMs, keep };
   }
 
-  /** Takes units off the count of their minute, unless they have left the window with it. */
+  /** Takes units off the count of their minute, if it is still in the window. */
   async #giveBack(tx: Transaction, accountId: string, minute: number, units: number): Promise<void> {
     if (units === 0 || !this.#counts(minute)) return;
     const [window] = await tx.rateWindows.since(accountId, minute);
@@ -230,7 +228,7 @@ export class RateLimiter implements Limiter {
     return minute >= minuteOf(this.#clock.now()) - minutesBefore;
   }
 
-  /** The state without a block of this minute: what is left of an earlier one is as good as handed back. */
+  /** The state without a block of this minute. What is left of an earlier block counts as handed back. */
   async #readState(account: Account): Promise<RateLimit> {
     const { atMs: now } = this.#clock.goOnFrom(await this.#storage.read.rateWindows.clock());
     const minute = minuteOf(now);
@@ -264,7 +262,7 @@ export class RateLimiter implements Limiter {
   #refusal(block: ReservedBlock, units: number, nowMs: number): DomainError {
     const rateLimit = this.#stateOf(block, nowMs);
     if (units > block.limit) {
-      // No wait is long enough, so none is named.
+      // No wait would be long enough, so there is no `retryAfterSeconds`.
       const detail = `The account may send ${block.limit} requests per hour: ${units} are never let in together; send them in parts.`;
       return new DomainError('RATE_LIMITED', detail, { rateLimit });
     }

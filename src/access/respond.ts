@@ -10,15 +10,15 @@ import type { Origins } from './origins.ts';
 import { withoutSecrets } from './secrets.ts';
 import { ordinaryBytes, type UnsentAnswers } from './unsent.ts';
 
-/** What a face answers to a request. */
+/** The response to a request. */
 export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
-  /** Text, or bytes, that are sent at once, or piece by piece as the client takes it. */
+  /** Text or bytes, sent at once, or chunks that are sent as fast as the client reads. */
   readonly body?: string | Uint8Array | AsyncIterable<string> | undefined;
 }
 
-/** The headers that an error brings beside its body, on either face. */
+/** The headers of an error response, for REST and GraphQL. */
 export function headersOfError({ code, facts: { allow, retryAfterSeconds } }: DomainError): Record<string, string> {
   return {
     ...(code === 'UNAUTHENTICATED' ? { 'WWW-Authenticate': 'Bearer' } : {}),
@@ -35,8 +35,8 @@ export interface ResponderOptions {
 }
 
 /**
- * What every answer has in common, whichever face gives it: the request's id, the account's limits, which pages
- * may read it, whether it ends the connection, and a line in the log.
+ * What the responses of REST and GraphQL have in common: request id, rate limit and CORS headers, whether to end the
+ * connection, metrics and a log line.
  */
 export class Responder {
   readonly #log: Logger;
@@ -51,7 +51,7 @@ export class Responder {
     this.#telemetry = telemetry;
   }
 
-  /** Writes an answer. Resolves when all of it was handed over, or nobody takes it any more. */
+  /** Writes a response. Resolves when all of it was handed to Node, or the client has disconnected. */
   async send(exchange: Exchange, res: ServerResponse, { status, headers, body }: Reply): Promise<void> {
     this.complete(exchange, status, (name, value) => {
       headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
@@ -68,17 +68,17 @@ export class Responder {
     if (body === undefined || exchange.method === 'HEAD') res.end();
     else if (typeof body !== 'string') res.end(body);
     else if (length > ordinaryBytes)
-      res.end(Buffer.from(body)); // of a text its connection would count the characters
+      res.end(Buffer.from(body)); // the connection counts the characters of a string, not its bytes
     else res.end(body, length === body.length ? 'latin1' : 'utf8'); // ASCII needs no encoding
     if (length > ordinaryBytes) this.#unsent.note(exchange.req.socket, exchange.account?.id);
   }
 
-  /** Notes what somebody else is about to write. */
+  /** For responses that Yoga writes: notes the connection once they are written. */
   noteSoon({ req, account }: Exchange): void {
     setImmediate(() => this.#unsent.note(req.socket, account?.id));
   }
 
-  /** Notes how an exchange ends, and gives the headers that its answer has beside its own. */
+  /** Counts and logs an exchange, and adds the common headers to its response. */
   complete(exchange: Exchange, status: number, addHeader: (name: string, value: string) => void): void {
     const { req, requestId, account, rateLimit } = exchange;
     if (endsConnection(status, req)) {
@@ -92,7 +92,7 @@ export class Responder {
       addRateLimit(account, rateLimit, addHeader);
     }
     const durationMs = performance.now() - exchange.startedMs;
-    if (!exchange.isProbe) tell(this.#telemetry, exchange, status, durationMs);
+    if (!exchange.isProbe) measure(this.#telemetry, exchange, status, durationMs);
     this.#log[exchange.isProbe || exchange.isLoggedInAggregate ? 'debug' : 'info'](
       {
         requestId,
@@ -109,14 +109,14 @@ export class Responder {
   }
 }
 
-/** A REST request is one call. Those of a GraphQL request are told of one by one, as they end. */
-function tell(telemetry: Telemetry, { face, operation, code }: Exchange, status: number, durationMs: number): void {
+/** A REST request is one call. The operations of a GraphQL request are counted one by one, as they end. */
+function measure(telemetry: Telemetry, { face, operation, code }: Exchange, status: number, durationMs: number): void {
   telemetry.answered(face, status, durationMs);
   if (face === 'graphql' && operation !== undefined) return;
   telemetry.called(face, operation, code ?? 'OK', durationMs);
 }
 
-/** draft-ietf-httpapi-ratelimit-headers-10, and the older X-RateLimit headers beside it. */
+/** draft-ietf-httpapi-ratelimit-headers-10, and the older X-RateLimit headers. */
 function addRateLimit(
   { plan }: Account,
   { limit, remaining, resetAtMs, resetAfterSeconds }: RateLimit,
@@ -130,17 +130,17 @@ function addRateLimit(
 }
 
 /**
- * Sends piece by piece, at the pace of the client. When it has gone, the source is told to stop.
- * @param onFull called when a piece was not taken at once
+ * Streams with backpressure. When the client disconnects, leaving the loop ends the source.
+ * @param onFull called when a piece could not be written at once
  */
 async function stream(res: ServerResponse, pieces: AsyncIterable<string>, onFull: () => void): Promise<void> {
   res.flushHeaders();
-  const gone = new AbortController();
-  res.once('close', () => gone.abort());
+  const disconnected = new AbortController();
+  res.once('close', () => disconnected.abort());
   for await (const piece of pieces) {
     if (res.destroyed) break;
     if (!res.write(piece)) {
-      const drained = once(res, 'drain', { signal: gone.signal }).catch(() => {});
+      const drained = once(res, 'drain', { signal: disconnected.signal }).catch(() => {});
       onFull();
       await drained;
     }

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Secrets } from '../domain/ports.ts';
 
-/** API keys: `cs_` and 43 characters of base64url, which hold 256 random bits. */
+/** An API key: `cs_` and 256 random bits as 43 characters of base64url. */
 export const apiKeyPattern = /^cs_[A-Za-z0-9_-]{43}$/;
 
 export const secrets: Secrets = {
@@ -10,18 +10,18 @@ export const secrets: Secrets = {
   hash: (secret) => hash('sha256', secret, 'buffer'),
 };
 
-/** How keys and the secrets of webhooks begin, and tokens: `{"` in base64url. */
+/** The beginnings of API keys, webhook secrets and tokens (`{"` in base64url). */
 const secretInside = /(cs_|whsec_|eyJ).*/s;
-/** What has to be in a path that holds one, also in percent-encoding; most paths have nothing of it. */
+/** Cheap pre-check: every path with a secret contains one of these, also when percent-encoded. */
 const suspicious = /cs_|whsec_|eyJ|%/;
 
 /**
- * A path as the log and errors may have it. Somebody revokes a key by the key itself: of what may be a secret it is shown how
- * it begins, and nothing that comes then.
+ * A path with possible secrets masked, for logs and errors: a client may put the key itself into the URL when revoking
+ * it. Only the prefix remains.
  */
 export function withoutSecrets(path: string): string {
   if (!suspicious.test(path)) return path;
-  // Malformed encodings are left as they are: a secret can stand beside them.
+  // Not decodeURIComponent, which throws on malformed encodings: there may be a secret beside them.
   const plain = path.replace(/%([2-7][0-9a-f])/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
   return secretInside.test(plain) ? plain.replace(secretInside, '$1***') : path;
 }

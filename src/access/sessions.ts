@@ -4,12 +4,12 @@ import { DomainError } from '../domain/errors.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 
-/** Sockets and event streams that an account may have open at once. */
+/** Open sockets and event streams per account. */
 const maxSessions = 1_000;
-/** How often credentials are looked through for those that have ended without a hint. */
+/** Interval of the check for expired credentials, and for revocations that were not notified. */
 const checkMs = 1_000;
 
-/** Why a session is ended by the service. */
+/** Why the service ended a session. */
 export type EndReason = 'credential' | 'shutdown';
 
 interface Session {
@@ -18,8 +18,8 @@ interface Session {
 }
 
 /**
- * What stays open after it was let in: sockets and event streams. A credential that is revoked, in any
- * process, or expires takes its sessions with it; a shutdown takes all of them.
+ * Long-lived connections: sockets and event streams. A session ends when its credential expires or is revoked, by any
+ * process, and at shutdown.
  */
 export class Sessions {
   readonly #storage: Storage;
@@ -36,15 +36,15 @@ export class Sessions {
     this.#onError = onError;
   }
 
-  /** How many sessions are open, of all accounts. */
+  /** Number of open sessions of all accounts. */
   get size(): number {
     return [...this.#byAccount.values()].reduce((sum, sessions) => sum + sessions.size, 0);
   }
 
   /**
    * Opens a session.
-   * @param end called at most once, and never before this returns: the service ends the session
-   * @returns releases it, or undefined when the account has as many as it may
+   * @param end called at most once, and never before this returns, when the service ends the session
+   * @returns a function that releases the session; undefined when the account has the maximum number open
    */
   open(caller: Caller, end: (reason: EndReason) => void): (() => void) | undefined {
     const accountId = caller.account.id;
@@ -58,20 +58,20 @@ export class Sessions {
     sessions.add(session);
     this.#start();
     if (this.#closing) queueMicrotask(() => this.#end(session, 'shutdown'));
-    // The credential may have ended after it was looked at and before anybody watched.
+    // The credential may have been revoked after it was checked and before it was watched.
     else this.#endRevoked([session]).catch(this.#onError);
     return () => this.#release(session);
   }
 
   /**
-   * Opens a session that lasts for as long as a response does.
-   * @returns aborts when it has ended, whoever has ended it; the reason is an EndReason if it was the service
-   * @throws QUOTA_EXCEEDED when the account has as many as it may
+   * Opens a session for the duration of a response.
+   * @returns a signal that aborts when the session ends, with an EndReason if the service ended it
+   * @throws QUOTA_EXCEEDED when the account has the maximum number open
    */
   openDuring(res: ServerResponse, caller: Caller): AbortSignal {
     const ended = new AbortController();
     if (res.destroyed || res.closed) {
-      ended.abort(); // the client did not wait, and the response will not tell of its end again
+      ended.abort(); // the client has disconnected, and there will be no further `close` event
       return ended.signal;
     }
     const release = this.open(caller, (reason) => ended.abort(reason));
@@ -88,7 +88,7 @@ export class Sessions {
     return ended.signal;
   }
 
-  /** Ends every session, as at a shutdown, and any that is still to come. */
+  /** Ends every session, and any opened later, at shutdown. */
   endAll(): void {
     this.#closing = true;
     for (const session of this.#all()) this.#end(session, 'shutdown');
@@ -113,7 +113,7 @@ export class Sessions {
     };
   }
 
-  /** @returns whether it was still open */
+  /** @returns whether the session was still open */
   #release(session: Session): boolean {
     const accountId = session.caller.account.id;
     const sessions = this.#byAccount.get(accountId);
@@ -137,7 +137,7 @@ export class Sessions {
     }
   }
 
-  /** A look costs one statement as long as nothing was revoked anywhere. */
+  /** Costs one statement while no key of any account was revoked. */
   async #lookForRevocations(): Promise<void> {
     const revocations = await this.#storage.read.apiKeys.revocations();
     if (revocations === this.#revocations) return;

@@ -1,16 +1,16 @@
-/** How long things on a connection may take, in milliseconds. */
+/** Timeouts and intervals of connections, in milliseconds. */
 export interface StreamTimings {
-  /** From the first byte of a request, or from the opening of its connection, to the end of its head. */
+  /** From the first byte of a request, or from opening its connection, to the end of its headers. */
   readonly headMs: number;
-  /** The same to the end of its body. */
+  /** The same, to the end of its body. */
   readonly requestMs: number;
-  /** Between the blocks that move a quiet SSE reader's cursor on. */
+  /** Between the SSE blocks that advance the cursor of a reader without matching events. */
   readonly heartbeatMs: number;
-  /** How long a reader, of a stream or of any answer, may leave what it was sent lying before its connection is ended. */
+  /** How long a client may make no progress in reading a stream or any response before its connection is ended. */
   readonly slowReaderMs: number;
-  /** Between the pings of a socket, and for each one's pong. */
+  /** Between the pings of a socket, and from each ping to its pong. */
   readonly pingMs: number;
-  /** From the opening of a socket to its `connection_init`. */
+  /** From opening a socket to its `connection_init`. */
   readonly initMs: number;
 }
 
@@ -24,8 +24,8 @@ export const defaultTimings: StreamTimings = {
 };
 
 /**
- * Watches over a consumer that pulls: it has a time to come back after each thing that it was given.
- * A generator that nobody pulls from is parked and cannot look at a clock itself.
+ * Detects a stalled consumer of a pulled sequence: it has to return for more within a time limit. The generator cannot
+ * measure this itself, since it is suspended while nothing is pulled.
  */
 export class PullWatch {
   readonly #limitMs: number;
@@ -37,13 +37,13 @@ export class PullWatch {
     this.#onStalled = onStalled;
   }
 
-  /** Something was handed over. */
+  /** An item was handed to the consumer. */
   given(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(this.#onStalled, this.#limitMs).unref();
   }
 
-  /** The consumer came back for more, or has ended. */
+  /** The consumer returned for more, or has ended. */
   taken(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

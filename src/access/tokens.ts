@@ -6,24 +6,24 @@ import type { Clock, TokenSigner } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { maxTokenSeconds, type TokenGrant } from '../domain/tokens.ts';
 
-// Tokens are JWTs (RFC 7519) with the checks that RFC 8725 asks for: one algorithm, a type, an issuer and an
-// audience of their own, so that no other JWT, whoever has signed it, is ever taken for one.
+// Tokens are JWTs (RFC 7519) with the checks required by RFC 8725: one algorithm, and a specific type, issuer and
+// audience, so that no other JWT, whoever signed it, is accepted as a token.
 
 const algorithm = 'HS256';
 const type = 'conversation-token+jwt';
 const issuer = 'conversation-service';
 const audience = 'conversation-service';
 
-/** The form of a signed JWT: three parts of base64url. An API key has no dots in it. */
+/** The form of a signed JWT: three parts of base64url. API keys contain no dots. */
 const form = /^[\w-]+\.[\w-]+\.[\w-]+$/;
-/** Far above what the longest grant takes. */
+/** Far longer than any token that the service makes. */
 const maxLength = 2_048;
 
-/** Makes tokens, and reads those that it, or another process on the same database, has made. */
+/** Signs tokens, and verifies those signed by any process on the same database. */
 export class Tokens implements TokenSigner {
   readonly #storage: Storage;
   readonly #clock: Clock;
-  /** Loads what the first token would wait for: a start has no use for it. */
+  /** Loads jose, which a start does not need, so that the first token need not wait for it. */
   readonly load = lazily(() => import('jose'));
   /** Read once: the key never changes. */
   readonly #readKey = lazily(() => this.#importKey());
@@ -37,7 +37,7 @@ export class Tokens implements TokenSigner {
     const { SignJWT } = await this.load();
     return await new SignJWT({
       account: grant.accountId,
-      scope: grant.scopes.join(' '), // as RFC 8693, section 4.2, has it
+      scope: grant.scopes.join(' '), // RFC 8693, section 4.2
       ...(grant.conversationId === null ? {} : { conversation: grant.conversationId }),
       ...(grant.sender === null ? {} : { sender: grant.sender }),
     })
@@ -51,8 +51,8 @@ export class Tokens implements TokenSigner {
   }
 
   /**
-   * What a token grants now, as far as the token itself says: its API key is to be looked at, too.
-   * @returns undefined for what is no token of this service, or one that is not valid at this time
+   * Verifies a token by itself. The caller has to check its API key, too.
+   * @returns undefined for anything but a currently valid token of this service
    * @throws UNAVAILABLE
    */
   async verify(token: string): Promise<TokenGrant | undefined> {
@@ -66,7 +66,7 @@ export class Tokens implements TokenSigner {
         issuer,
         audience,
         requiredClaims: ['sub', 'exp'],
-        maxTokenAge: maxTokenSeconds, // which also refuses one from the future
+        maxTokenAge: maxTokenSeconds, // which also rejects one issued in the future
         clockTolerance: 0,
         currentDate: new Date(this.#clock.now()),
       });
@@ -83,7 +83,7 @@ export class Tokens implements TokenSigner {
   }
 }
 
-/** Undefined when a claim is not what this version of the program puts there: what it says is not guessed. */
+/** Undefined unless every claim is one that this version of the program would have written. */
 function grantOf(claims: JWTPayload): TokenGrant | undefined {
   const { sub, account, scope, conversation = null, sender = null, iat, exp } = claims;
   if (typeof sub !== 'string' || typeof account !== 'string' || typeof scope !== 'string') return undefined;

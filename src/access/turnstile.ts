@@ -2,21 +2,24 @@ import { DomainError } from '../domain/errors.ts';
 import { Pace } from '../domain/pace.ts';
 import type { Storage } from '../domain/storage-port.ts';
 
-/** For so long whoever only reads is let in at once, before the loop turns. It is what some at once take. */
+/**
+ * A read arriving this soon after the first arrival in a turn of the event loop is admitted at once. It is about what a
+ * few reads take together.
+ */
 const openMs = 2;
 /**
- * Those who wait are let in for so long at least before the loop turns, which takes but one new connection each time;
- * and for as long as all else has taken since, so that refusing many does not keep it from serving the others.
+ * Minimum time to admit waiting requests per turn of the event loop, which accepts only one new connection each time;
+ * otherwise as long as everything else took, so that refusing many does not starve the rest.
  */
 const minSliceMs = 2;
-/** A backlog that takes longer than this to work off is refused. */
+/** Requests are refused while the backlog would take longer than this. */
 const patienceMs = 1_000;
-/** It has to look like that for so long: after a stall everything seems to take long, and soon no more. */
+/** Overload must last this long: after a pause every estimate is briefly too high. */
 const stallMs = 500;
-/** So many may wait whatever it takes: a pool of clients, each waiting for its answer, is no flood. */
+/** This many may always wait: a pool of clients, each waiting for its response, is no overload. */
 const neverRefused = 256;
 
-/** Those who only read have a line of their own, so that they need not wait for all who write. */
+/** Reads queue separately, so that they do not wait for all writes. */
 export type Line = 'reads' | 'others';
 
 interface Waiting {
@@ -27,36 +30,37 @@ interface Waiting {
 
 export interface TurnstileOptions {
   readonly storage: Pick<Storage, 'holdReads' | 'waitingWrites' | 'writeBacklogMs'>;
-  /** Told the first time, and every ten seconds then while it goes on, how many were refused since. */
+  /** Called at the first refusal, and every ten seconds while refusals continue, with the number since the last call. */
   readonly onRefusal: (refused: number) => void;
 }
 
 /**
- * Lets requests in as fast as they can be worked off, from two lines in turn and from each in the order of their coming,
- * and refuses those that would wait too long, before anything is done for them.
+ * Load shedding: admits requests as fast as they can be processed, alternately from two queues in order of arrival, and
+ * refuses those that would wait too long before any work is done for them.
  *
- * One thread does everything, so what it has no time for waits. Left in the sockets, it could not be counted; let in
- * all at once, it would hold up what was begun. So it waits here. What counts is how many wait and how long one takes
- * on the average, so a stall, such as a garbage collection, makes requests wait and refuses none.
+ * A single thread does all the work, so excess requests have to wait somewhere. In the sockets' buffers they could not be
+ * counted, and admitted all at once they would delay the requests in progress, so they wait here. The backlog is
+ * estimated from the number of waiting requests and their average cost, so a pause such as a garbage collection delays
+ * requests but refuses none.
  */
 export class Turnstile {
   readonly #options: TurnstileOptions;
   readonly #lines: Readonly<Record<Line, Waiting[]>> = { reads: [], others: [] };
-  #lineBefore: Line = 'others';
-  /** When somebody first came in this turn of the loop, or when the slice of those who wait began. */
+  #previousLine: Line = 'others';
+  /** Time of the first arrival in this turn of the event loop, or of the start of the current slice. */
   #sliceStartedMs: number | undefined;
-  /** Since when the loop has done other things than to work for those who have waited. */
-  #elseSinceMs = 0;
-  /** How many of those who wait were let in by the slice before. */
-  #letIn = 0;
-  /** What a request takes, what else is done between counted in. */
+  /** Since when the event loop has done anything but admit waiting requests. */
+  #otherWorkSinceMs = 0;
+  /** Waiting requests admitted in the previous slice. */
+  #admitted = 0;
+  /** Average cost of a request, including what runs in between. */
   readonly #pace = new Pace();
-  /** Since when there has been too much to do. */
-  #crowdedSinceMs: number | undefined;
+  /** Since when the estimated backlog has been too long. */
+  #overloadedSinceMs: number | undefined;
   #refused = 0;
-  readonly #told = { refused: 0, atMs: Number.NEGATIVE_INFINITY };
-  /** The same for all: when there is much to refuse, each has to cost next to nothing. */
-  readonly #refusal = new DomainError('UNAVAILABLE', 'More is asked of the service than it can answer in time.', {
+  readonly #reported = { refused: 0, atMs: Number.NEGATIVE_INFINITY };
+  /** One shared error: in a flood, a refusal has to cost next to nothing. */
+  readonly #refusal = new DomainError('UNAVAILABLE', 'The service is overloaded and cannot answer in time.', {
     retryAfterSeconds: 1,
     isLoggedInAggregate: true,
   });
@@ -65,12 +69,12 @@ export class Turnstile {
     this.#options = options;
   }
 
-  /** How many were refused, ever. */
+  /** Total number of refusals. */
   get refused(): number {
     return this.#refused;
   }
 
-  /** How long it would take to work off all that waits. */
+  /** Estimated time to process everything that waits. */
   get backlogMs(): number {
     return this.#waiting * this.#pace.eachMs + this.#options.storage.writeBacklogMs;
   }
@@ -80,16 +84,17 @@ export class Turnstile {
   }
 
   /**
-   * Comes in, at once or when it is its turn. Who does more than to read waits for others in any case, for the commit
-   * that they share: so it is let in together with them, and what they all ask for is read once.
-   * @throws UNAVAILABLE
+   * Admits a request, at once or after a wait. Writes always queue: they would wait for the shared commit anyway, and
+   * admitted together they share reads.
+   * @returns undefined if admitted at once
+   * @throws UNAVAILABLE when overloaded; the promise can reject with it, too
    */
   enter(line: Line): Promise<void> | undefined {
     const nowMs = performance.now();
-    if (this.#hasTooMuchToDo(nowMs)) throw this.#refuse(nowMs);
+    if (this.#isOverloaded(nowMs)) throw this.#refuse(nowMs);
     if (this.#sliceStartedMs === undefined) {
       this.#sliceStartedMs = nowMs;
-      this.#elseSinceMs = nowMs;
+      this.#otherWorkSinceMs = nowMs;
       setImmediate(this.#nextTurn);
     }
     if (line === 'reads' && this.#lines[line].length === 0 && nowMs - this.#sliceStartedMs < openMs) return undefined;
@@ -98,48 +103,48 @@ export class Turnstile {
     });
   }
 
-  #hasTooMuchToDo(nowMs: number): boolean {
+  #isOverloaded(nowMs: number): boolean {
     const isFlood = this.#waiting + this.#options.storage.waitingWrites > neverRefused;
     const backlogMs = isFlood ? this.backlogMs : 0;
-    if (backlogMs < patienceMs / 2) this.#crowdedSinceMs = undefined;
+    if (backlogMs < patienceMs / 2) this.#overloadedSinceMs = undefined;
     if (backlogMs <= patienceMs) return false;
-    this.#crowdedSinceMs ??= nowMs;
-    return nowMs - this.#crowdedSinceMs >= stallMs;
+    this.#overloadedSinceMs ??= nowMs;
+    return nowMs - this.#overloadedSinceMs >= stallMs;
   }
 
   readonly #nextTurn = (): void => {
     const nowMs = performance.now();
-    if (this.#letIn > 0) {
-      const sliceMs = this.#elseSinceMs - (this.#sliceStartedMs ?? nowMs);
-      // What else was done has at most as long: there was nobody left to let in if it has taken longer.
-      this.#pace.add(this.#letIn, sliceMs + Math.min(sliceMs, nowMs - this.#elseSinceMs));
-      this.#letIn = 0;
+    if (this.#admitted > 0) {
+      const sliceMs = this.#otherWorkSinceMs - (this.#sliceStartedMs ?? nowMs);
+      // Other work is counted up to the length of the slice: if it took longer, no requests were left to admit.
+      this.#pace.add(this.#admitted, sliceMs + Math.min(sliceMs, nowMs - this.#otherWorkSinceMs));
+      this.#admitted = 0;
     }
     if (this.#waiting === 0) {
       this.#sliceStartedMs = undefined;
       return;
     }
     this.#sliceStartedMs = nowMs;
-    this.#letInUntil(nowMs + Math.max(minSliceMs, nowMs - this.#elseSinceMs));
+    this.#admitUntil(nowMs + Math.max(minSliceMs, nowMs - this.#otherWorkSinceMs));
   };
 
-  /** Lets them in one after the other, each when the one before has got as far as it gets without waiting. */
-  #letInUntil(endMs: number): void {
+  /** Admits requests one by one, each after the previous one has run as far as it can without waiting. */
+  #admitUntil(endMs: number): void {
     const { storage } = this.#options;
-    const endReads = storage.holdReads(); // all of them have come by now, and the loop does not turn until the end
+    const endReads = storage.holdReads(); // all have arrived by now, and this lasts for one turn of the loop
     let entered = 0;
     const next = (): void => {
       const nowMs = performance.now();
-      // Whoever is let in to write waits once more. That must not become longer than the wait at the door.
+      // An admitted write waits again, for its commit, which must not take longer than the wait for admission.
       const isOver = nowMs >= endMs || storage.writeBacklogMs > patienceMs / 2;
       const first = isOver && entered > 0 ? undefined : this.#takeFirst();
       if (first === undefined) {
         endReads();
-        this.#elseSinceMs = nowMs;
+        this.#otherWorkSinceMs = nowMs;
         setImmediate(this.#nextTurn);
         return;
       }
-      this.#letIn++;
+      this.#admitted++;
       const behind = this.#waiting + storage.waitingWrites;
       if (nowMs - first.sinceMs > patienceMs && behind > neverRefused) {
         first.refuse(this.#refuse(nowMs));
@@ -147,7 +152,7 @@ export class Turnstile {
         entered++;
         first.enter();
       }
-      queueMicrotask(() => process.nextTick(next)); // a tick that is set by a microtask comes after the last of them
+      queueMicrotask(() => process.nextTick(next)); // a tick queued by a microtask runs after all microtasks
     };
     next();
   }
@@ -155,22 +160,22 @@ export class Turnstile {
   #takeFirst(): Waiting | undefined {
     const { reads, others } = this.#lines;
     if (this.#waiting > neverRefused) {
-      // In a flood whoever came first: else those of the longer line would be refused only after a long wait.
+      // In a flood strictly by arrival: otherwise requests in the longer queue would be refused only after a long wait.
       return (reads[0]?.sinceMs ?? Number.POSITIVE_INFINITY) < (others[0]?.sinceMs ?? Number.POSITIVE_INFINITY)
         ? reads.shift()
         : others.shift();
     }
-    const next: Line = this.#lineBefore === 'reads' ? 'others' : 'reads';
-    if (this.#lines[next].length > 0) this.#lineBefore = next;
-    return this.#lines[this.#lineBefore].shift();
+    const next: Line = this.#previousLine === 'reads' ? 'others' : 'reads';
+    if (this.#lines[next].length > 0) this.#previousLine = next;
+    return this.#lines[this.#previousLine].shift();
   }
 
   #refuse(nowMs: number): DomainError {
     this.#refused++;
-    if (nowMs - this.#told.atMs > 10_000) {
-      this.#options.onRefusal(this.#refused - this.#told.refused);
-      this.#told.refused = this.#refused;
-      this.#told.atMs = nowMs;
+    if (nowMs - this.#reported.atMs > 10_000) {
+      this.#options.onRefusal(this.#refused - this.#reported.refused);
+      this.#reported.refused = this.#refused;
+      this.#reported.atMs = nowMs;
     }
     return this.#refusal;
   }

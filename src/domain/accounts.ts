@@ -12,19 +12,19 @@ import { type Timestamp, timeShape, timestamp } from './time.ts';
 export const plans = ['trial', 'pro', 'business'] as const;
 export type Plan = (typeof plans)[number];
 
-/** Requests in any 60 minutes that a plan allows. */
+/** The requests that each plan allows in any 60 minutes. */
 export const requestsPerHour: Readonly<Record<Plan, number>> = { trial: 100, pro: 1_000, business: 10_000 };
 
 export interface Account {
   readonly id: string;
   readonly name: string;
   readonly plan: Plan;
-  /** A limit of the account's own in place of its plan's, or null. */
+  /** Overrides the limit of the plan; null for none. */
   readonly requestsPerHour: number | null;
   readonly createdAt: Timestamp;
 }
 
-/** Counters that are kept with every write, so that no total has to be counted. */
+/** Counters updated with every write, so that totals need no counting. */
 export interface AccountTotals {
   readonly active: number;
   readonly pending: number;
@@ -38,7 +38,6 @@ export function limitOf(account: Account): number {
   return account.requestsPerHour ?? requestsPerHour[account.plan];
 }
 
-/** The account as its own credentials see it. */
 export const accountShape = z
   .object({
     id: idShape('account').describe('Its id.'),
@@ -104,7 +103,7 @@ const accountInput = z.strictObject({
     .optional(),
 });
 
-/** Makes an account and its first key, with every scope. For the operator: it asks for no credential. */
+/** Creates an account and its first key, with every scope. For the operator only: it checks no credential. */
 export async function createAccount(world: World, input: unknown): Promise<{ account: Account; apiKey: NewApiKey }> {
   const { name, plan, requestsPerHour: own } = parseInput(accountInput, input);
   const now = world.clock.now();
@@ -124,7 +123,7 @@ export async function createAccount(world: World, input: unknown): Promise<{ acc
 }
 
 /**
- * Changes an account's name, plan or own limit. For the operator.
+ * Changes an account's name, plan or limit. For the operator only: it checks no credential.
  * @throws NOT_FOUND
  */
 export async function updateAccount(world: World, id: string, input: unknown): Promise<Account> {

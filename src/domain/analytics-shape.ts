@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { intervals } from './calendar.ts';
 import { timeShape } from './time.ts';
 
-// What getAnalytics answers. What each figure means is said here, for both faces.
+// The result of getAnalytics. Its descriptions define each figure, for REST and GraphQL alike.
 
 const count = z.int().min(0);
 const seconds = z.number().min(0).nullable();

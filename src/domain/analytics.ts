@@ -10,7 +10,7 @@ import { timeInputRoundedUp, timestamp } from './time.ts';
 export const maxPoints = 1_000;
 const defaultDays = 30;
 
-/** A bound of the period: what is counted, is counted in quarter hours. */
+/** A bound of the period. Figures are counted in quarter hours, so it has to lie on one. */
 const quarterInput = timeInputRoundedUp.refine((epochMs) => epochMs >= 0 && epochMs % quarterMs === 0, {
   error: 'must be on a quarter hour since 1970, such as 2026-11-21T06:15:00.000Z',
 });
@@ -39,7 +39,7 @@ export const getAnalytics = operation({
         .default('UTC')
         .describe('The IANA time zone whose calendar the points follow; by default UTC.'),
     })
-    // What is no time is a fault of its own, and NaN here.
+    // An invalid time is NaN here, and reported by its own field.
     .refine(({ from, to }) => typeof from !== 'number' || typeof to !== 'number' || !(from >= to), {
       path: ['to'],
       error: 'must be later than `from`',
@@ -60,7 +60,7 @@ export const getAnalytics = operation({
     }
     const previous = rangeOf(calendar.startBefore(fromMs, toMs, interval), fromMs);
     const points = cuts.slice(1).map((endMs, index) => rangeOf(cuts[index] as number, endMs));
-    // The points make up the period: what they come to is not read once more, which would take half as long again.
+    // The totals are summed from the points: reading them as well would take half as long again.
     const [before, ...parts] = await storage.read.analytics.sums(account.id, [previous, ...points]);
     const { active, pending } = await storage.read.accounts.totals(account.id);
     return {

@@ -60,7 +60,7 @@ interface PreparedApiKey {
   readonly secretHash: Uint8Array;
 }
 
-/** Makes a key with its secret, before and outside of the transaction that stores it. */
+/** Generates a key and its secret, outside of the transaction that stores it. */
 export function prepareApiKey(
   { ids, secrets, now }: { ids: Ids; secrets: Secrets; now: number },
   plan: { name: string; scopes: Iterable<Scope>; expiresAtMs?: number | null | undefined },
@@ -80,7 +80,7 @@ export function prepareApiKey(
   return { key, secret, secretHash: secrets.hash(secret) };
 }
 
-/** @throws QUOTA_EXCEEDED when the account has its hundred keys that are valid */
+/** @throws QUOTA_EXCEEDED when the account already has a hundred valid keys */
 export async function storeApiKey(tx: Transaction, accountId: string, prepared: PreparedApiKey): Promise<NewApiKey> {
   if ((await tx.apiKeys.countLive(accountId, Date.parse(prepared.key.createdAt))) >= maxLiveKeys) {
     throw new DomainError(
@@ -126,24 +126,24 @@ export const createApiKey = operation({
 });
 
 /**
- * The scopes of a key that a caller makes: none that the caller does not have itself.
+ * The scopes of a new key: a caller can grant only scopes that it has itself.
  * @throws FORBIDDEN
  */
 function grantedBy(caller: Caller, asked: Iterable<Scope>): ReadonlySet<Scope> {
   const granted = new Set(asked);
   for (const scope of granted) requireScope(caller, scope);
-  // A key is bound to no sender: it would speak as any.
+  // A key is not bound to a sender, so it could send as any.
   if (caller.sender !== undefined && granted.has('conversations:write')) {
     throw new DomainError(
       'FORBIDDEN',
-      'A token that is bound to a sender cannot make a key with the scope `conversations:write`.',
+      'A token that is bound to a sender cannot create a key with the scope `conversations:write`.',
     );
   }
   return granted;
 }
 
 /**
- * When a key that a caller makes ends: not after the caller itself, or a short-lived credential would be worth a
+ * When a new key expires. Not after the calling credential, or a short-lived credential could be turned into a
  * permanent one.
  * @throws VALIDATION_FAILED
  */

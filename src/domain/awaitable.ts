@@ -1,2 +1,2 @@
-/** A value that a storage may have at once, or later. Both are awaited. */
+/** A value that an implementation may have at once or only later. Callers await both. */
 export type Awaitable<T> = T | Promise<T>;

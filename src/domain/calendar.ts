@@ -1,5 +1,5 @@
-// The calendar of a time zone, by what the runtime knows of it (`Intl`). A time on its clocks is a
-// number, too: the epoch milliseconds at which a clock in UTC shows the same.
+// Calendar arithmetic in a time zone, based on the runtime's time zone data (`Intl`). Local times are numbers, too:
+// the epoch milliseconds at which a clock in UTC shows the same.
 
 export const intervals = ['hour', 'day', 'week', 'month'] as const;
 export type Interval = (typeof intervals)[number];
@@ -7,10 +7,10 @@ export type Interval = (typeof intervals)[number];
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
-/** The grid that all bounds lie on: every offset that is in use today is a multiple of it. */
+/** All bounds are multiples of this, and so is every UTC offset in use today. */
 const gridMs = 15 * minuteMs;
 
-/** Whether this names a zone of the IANA database. Offsets such as `+01:00` are taken by `Intl`, but are no zones. */
+/** Whether this names a zone of the IANA database. `Intl` also accepts offsets such as `+01:00`, which are not zones. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z][\w+/-]{0,63}$/.test(name)) return false;
   try {
@@ -24,18 +24,18 @@ export class Calendar {
   readonly #format: Intl.DateTimeFormat;
   readonly #offsets = new Map<number, number>();
 
-  /** @param timeZone one that `isTimeZone` */
+  /** @param timeZone has to pass `isTimeZone` */
   constructor(timeZone: string) {
     this.#format = new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' });
   }
 
   /**
-   * Cuts a period where the hours, days, ISO weeks (from Monday) or months begin on the zone's clocks. The
-   * first and the last part are what of theirs lies in the period.
+   * Divides a period at the starts of the local hours, days, ISO weeks (from Monday) or months. The first and the
+   * last part may be incomplete.
    *
-   * A change of the clocks makes a day of 23 or 25 hours. An hour in which they change ends there, so none
-   * is longer than 60 minutes, and one that comes twice is two.
-   * @returns the bounds from `fromMs` to `toMs`, both included; undefined when there are more parts than `limit`
+   * With daylight saving time a day can have 23 or 25 hours. An hour ends where the offset changes, so none is longer
+   * than 60 minutes, and an hour that occurs twice counts as two.
+   * @returns the bounds from `fromMs` to `toMs`, both included; undefined when there would be more than `limit` parts
    */
   cut(fromMs: number, toMs: number, interval: Interval, limit: number): number[] | undefined {
     const bounds = [fromMs];
@@ -47,8 +47,8 @@ export class Calendar {
   }
 
   /**
-   * When the period before this one began, which ends where this one begins: as many hours earlier, or for
-   * the longer intervals as many days by the zone's calendar, or months if it is whole months.
+   * The start of the preceding period, which ends where this one begins: as many hours earlier, or with longer intervals
+   * as many local days, or as many months if the period consists of whole months.
    */
   startBefore(fromMs: number, toMs: number, interval: Interval): number {
     const [from, to] = [this.#clock(fromMs), this.#clock(toMs)];
@@ -56,11 +56,11 @@ export class Calendar {
     const months = monthOf(to) - monthOf(from);
     const isWholeMonths = interval === 'month' && months > 0 && addMonths(from, months) === to;
     const startMs = this.#instant(isWholeMonths ? addMonths(from, -months) : from - (to - from));
-    // The day before may be one that the zone has skipped: some have changed sides of the date line.
+    // The zone may have skipped that day: some have moved across the date line.
     return Math.min(startMs, fromMs - gridMs);
   }
 
-  /** The same time on the clocks, so many days earlier. */
+  /** The same local time, this many days earlier. */
   daysBefore(atMs: number, days: number): number {
     return this.#instant(this.#clock(atMs) - days * dayMs);
   }
@@ -70,7 +70,7 @@ export class Calendar {
     for (;;) {
       start = interval === 'month' ? addMonths(start, 1) : start + (interval === 'week' ? 7 : 1) * dayMs;
       const nextMs = this.#instant(start);
-      // Clocks that were set back over midnight show a day's beginning again after it has begun.
+      // When clocks are set back across midnight, the start of a day occurs twice.
       if (nextMs > atMs) return nextMs;
     }
   }
@@ -84,12 +84,12 @@ export class Calendar {
     return onGrid(nextMs);
   }
 
-  /** What the clocks show at an instant. */
+  /** The local time at an instant. */
   #clock(epochMs: number): number {
     return epochMs + this.#offset(epochMs);
   }
 
-  /** The first instant at which the clocks show a time, or a later one where they skip it. */
+  /** The first instant with this local time, or a later one if it is skipped. */
   #instant(clock: number): number {
     const [before, after] = [this.#offset(clock - dayMs), this.#offset(clock + dayMs)];
     const early = clock - before;
@@ -101,7 +101,7 @@ export class Calendar {
     return instant;
   }
 
-  /** What the clocks are ahead of UTC, in milliseconds. No zone has changed its offset and back within a day of UTC. */
+  /** The zone's offset from UTC in milliseconds. No zone has changed its offset and back within one UTC day. */
   #offset(epochMs: number): number {
     const day = Math.floor(epochMs / dayMs) * dayMs;
     const offset = this.#lookUp(day);
@@ -120,7 +120,7 @@ export class Calendar {
   }
 }
 
-/** The next place on the grid: old offsets of odd minutes, and seconds, lie beside it. */
+/** Rounds up to the grid: historical offsets can have odd minutes and seconds. */
 function onGrid(epochMs: number): number {
   return Math.ceil(epochMs / gridMs) * gridMs;
 }
@@ -130,7 +130,10 @@ function monthOf(clock: number): number {
   return date.getUTCFullYear() * 12 + date.getUTCMonth();
 }
 
-/** The same day and time in another month, or the last day of it if it is shorter. @param clock epoch milliseconds, as in UTC */
+/**
+ * The same day and time in another month, or its last day if it is shorter.
+ * @param clock a local time, see above
+ */
 export function addMonths(clock: number, months: number): number {
   const date = new Date(clock);
   const day = date.getUTCDate();

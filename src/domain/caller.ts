@@ -14,31 +14,31 @@ export const scopes = [
 ] as const;
 export type Scope = (typeof scopes)[number];
 
-/** Who is acting: what the credential of a request says, after it was checked. */
+/** The caller of an operation, as established from its credential. */
 export interface Caller {
   readonly account: Account;
-  /** The API key that was sent, or that the token sent was made with. */
+  /** The API key that was sent, or that created the token that was sent. */
   readonly keyId: string;
   readonly credential: 'key' | 'token';
   readonly scopes: ReadonlySet<Scope>;
-  /** When the credential stops being valid, in epoch milliseconds, if it does. */
+  /** When the credential expires, in epoch milliseconds, if it does. */
   readonly expiresAtMs?: number | undefined;
-  /** The one conversation that the caller may see, if it is bound to one. */
+  /** The only conversation that the caller may see, if it is bound to one. */
   readonly conversationId?: string;
-  /** The one sender that the caller may speak as, if it is bound to one. */
+  /** The only sender that the caller may send as, if it is bound to one. */
   readonly sender?: Sender;
-  /** The trace that the request is part of, as a `traceparent`: webhooks that it causes carry it on. */
+  /** The trace of the request, as a `traceparent`: the webhooks that it causes propagate it. */
   readonly traceparent?: string | undefined;
 }
 
-/** @throws FORBIDDEN naming the scope that is missing */
+/** @throws FORBIDDEN naming the missing scope */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (!caller.scopes.has(scope)) {
     throw new DomainError('FORBIDDEN', `This needs the scope \`${scope}\`, which the credential does not have.`);
   }
 }
 
-/** Whether the caller may see this conversation at all. Others are to look as if they did not exist. */
+/** Whether the caller may see this conversation. One that it may not see must look as if it did not exist. */
 export function maySee(caller: Caller, conversationId: string): boolean {
   return caller.conversationId === undefined || caller.conversationId === conversationId;
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /**
- * A list of some of a few values. Its length is looked at first: a list of a hundred thousand must not
- * be gone through to find out that it is too long. Zod's own checks of it would take that of a text as well.
+ * A non-empty list of values from a small set. Its length is checked before its items, so that a list of a hundred
+ * thousand is refused without validating each. Zod's own length checks would accept a string as well.
  */
 export function choices<const T extends readonly [string, ...string[]]>(values: T) {
   return z

@@ -103,8 +103,8 @@ export function startingEvents(
 }
 
 /**
- * The conversation after the changes; the very same object if they change nothing.
- * @throws INVALID_TRANSITION, VALIDATION_FAILED when its metadata has become too large
+ * The conversation after the changes; the same object if they change nothing.
+ * @throws INVALID_TRANSITION, VALIDATION_FAILED when the merged metadata is too large
  */
 export function applyChanges(
   previous: StoredConversation,
@@ -129,7 +129,7 @@ export function applyChanges(
   return { ...next, version: previous.version + 1, updatedAt: at };
 }
 
-/** The event of a change: only a closing has one. */
+/** The events of a change: only closing produces one. */
 export function changeEvents(
   previous: StoredConversation,
   next: StoredConversation,

@@ -7,7 +7,7 @@ import { metadataShape } from './metadata.ts';
 import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
-/** Bounds that keep one answer, with all its messages, small enough to send. */
+// These bound the response that holds a conversation with all its messages.
 export const maxMessages = 10_000;
 export const maxContentBytes = 8 * 1024 * 1024;
 
@@ -76,16 +76,16 @@ export const conversationShape = z
 
 export type Conversation = Readonly<z.output<typeof conversationShape>>;
 
-/** A conversation with what the rules need to know of it and nobody is shown. */
+/** A conversation with the internal fields that the rules need. */
 export interface StoredConversation extends Conversation {
   readonly firstVisitorMessageAt: Timestamp | null;
   /** When it was last reopened. */
   readonly reopenedAt: Timestamp | null;
-  /** Bytes of UTF-8 in all its messages' content, and of JSON in their metadata and authors. */
+  /** Total size of its messages: their content in bytes of UTF-8, their metadata and authors in bytes of JSON. */
   readonly contentBytes: number;
 }
 
-/** The conversation as this caller may see it: one bound to it sees no metadata. */
+/** The conversation as the caller may see it: a caller bound to it sees no metadata. */
 export function conversationView(stored: StoredConversation, caller?: Caller): Conversation {
   return {
     id: stored.id,
@@ -104,10 +104,7 @@ export function conversationView(stored: StoredConversation, caller?: Caller): C
   };
 }
 
-/**
- * The version that a change is made for: a change that somebody else has made since is not overlooked. Where a face has
- * a way to name several, it is to be one of them.
- */
+/** For optimistic concurrency control. REST can name several versions (`If-Match`), of which one has to match. */
 export const expectedVersionInput = z
   .union([z.int(), z.array(z.int()).readonly()], { error: 'must be an integer' })
   .nullish()
@@ -116,8 +113,8 @@ export const expectedVersionInput = z
   );
 
 /**
- * @param expectedVersion the version that the caller expects, or several, if it does
- * @throws NOT_FOUND, also for what the caller may not see; VERSION_CONFLICT
+ * @param expectedVersion one or several versions, if the caller named any
+ * @throws NOT_FOUND, also for a conversation that the caller may not see; VERSION_CONFLICT
  */
 export async function findConversation(
   reads: Pick<Reads, 'conversations'>,

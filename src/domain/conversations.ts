@@ -43,8 +43,6 @@ export const conversationWithMessagesShape = conversationShape
 
 export type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
 
-// ── Reading ────────────────────────────────────────────────────────────────────────────────────
-
 export const getConversation = operation({
   name: 'getConversation',
   summary: 'Returns a conversation with all its messages.',
@@ -66,7 +64,7 @@ export const getConversation = operation({
 });
 
 /**
- * getConversation for many ids at once and without messages: undefined for each that the caller cannot see.
+ * Like getConversation for many ids at once, without messages; undefined for each that the caller cannot see.
  * @throws FORBIDDEN
  */
 export async function conversationsById(
@@ -82,7 +80,7 @@ export async function conversationsById(
 
 export const conversationSorts = ['-createdAt', 'createdAt', '-lastActivityAt', 'lastActivityAt'] as const;
 export type ConversationSort = (typeof conversationSorts)[number];
-/** An id carries its creation time. */
+/** By creation, the id is enough: it contains the time. */
 const cursorShapes = {
   '-createdAt': ['conversation'],
   createdAt: ['conversation'],
@@ -93,9 +91,9 @@ const cursorShapes = {
 export interface ConversationFilter {
   readonly status?: Status | undefined;
   readonly externalId?: string | undefined;
-  /** Epoch milliseconds; created later than this. */
+  /** Epoch milliseconds, exclusive. */
   readonly createdAfter?: number | undefined;
-  /** Epoch milliseconds; created earlier than this. */
+  /** Epoch milliseconds, exclusive. */
   readonly createdBefore?: number | undefined;
 }
 
@@ -104,7 +102,7 @@ export interface ConversationQuery {
   readonly sort: ConversationSort;
   readonly limit: number;
   readonly offset: number;
-  /** Continue after the conversation with this place in the sort. */
+  /** Continue after the conversation with these sort values. */
   readonly after?: { readonly id: string; readonly lastActivityAtMs?: number } | undefined;
 }
 
@@ -162,8 +160,6 @@ function positionOf(cursor: string, sort: ConversationSort): NonNullable<Convers
   const [id, lastActivityAtMs] = decodeCursor(cursor, sort, cursorShapes[sort]);
   return { id: String(id), ...(lastActivityAtMs !== undefined && { lastActivityAtMs: Number(lastActivityAtMs) }) };
 }
-
-// ── Changing ───────────────────────────────────────────────────────────────────────────────────
 
 export interface ChangedConversation<C = Conversation> {
   readonly conversation: C;
@@ -247,17 +243,17 @@ export const deleteConversation = operation({
         return { deletedConversationId: id, eventCursor: await currentEventCursor(tx, accountId) };
       });
     } finally {
-      // Nor is anybody told that there is no such conversation while something of it is left.
+      // Also after NOT_FOUND: a client must not learn that the conversation is gone while parts of it remain.
       await finishErasures(storage, (begun) => begun.accountId === accountId && begun.id === id);
     }
   },
 });
 
 /**
- * Brings erasures to their end that have begun, here or in a process that was killed meanwhile. What a large
- * conversation leaves is removed in many transactions: other writes come in between.
- * @param which by default all
- * @returns how many there were
+ * Completes erasures that were begun here or in a process that has since been killed. A large conversation takes many
+ * transactions, between which other writes can run.
+ * @param which selects the erasures to complete; by default all
+ * @returns the number of erasures completed
  */
 export async function finishErasures(
   { read, write }: Storage,

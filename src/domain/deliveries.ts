@@ -29,7 +29,7 @@ import type { AttemptRange, Reads, Transaction } from './storage-port.ts';
 import { timeInput, timestamp } from './time.ts';
 import { findWebhook } from './webhook.ts';
 
-/** Beyond these a delivery is not repeated any more: one answer shows all its attempts. */
+/** A delivery with this many attempts cannot be repeated: REST returns all of them in one response. */
 const maxAttempts = 100;
 
 const oneDelivery = {
@@ -37,7 +37,7 @@ const oneDelivery = {
   webhookId: idInput('webhook').nullish().describe('The webhook’s id.'),
 };
 
-/** @throws NOT_FOUND, also when it is a delivery to another webhook than the one named */
+/** @throws NOT_FOUND, also for a delivery to another webhook than the given one */
 async function findDelivery(
   reads: Pick<Reads, 'deliveries'>,
   accountId: string,
@@ -96,7 +96,7 @@ export const getDelivery = operation({
 });
 
 /**
- * getDelivery for many ids at once, without attempts: undefined for each that there is none of.
+ * Like getDelivery for many ids at once, without attempts; undefined for each unknown id.
  * @throws FORBIDDEN
  */
 export async function deliveriesById(
@@ -108,13 +108,13 @@ export async function deliveriesById(
   return found.map((delivery) => delivery && deliveryView(delivery));
 }
 
-/** What a page of a delivery's attempts is asked for by. */
+/** Input for a page of a delivery's attempts. */
 export const attemptPageInput = z
   .strictObject({ limit: limitInput, after: cursorInput('attempt', [1]) })
   .check(checkStart({ attempt: ['number'] }));
 
 /**
- * Attempts of many deliveries at once, each list in its order.
+ * Attempts of many deliveries at once, oldest first.
  * @throws FORBIDDEN
  */
 export async function attemptRanges(
@@ -127,7 +127,7 @@ export async function attemptRanges(
 
 export interface ChangedDelivery {
   readonly delivery: DeliveryWithAttempts;
-  /** The end of the event log as it was then. */
+  /** The end of the event log at that time. */
   readonly eventCursor: string;
 }
 
@@ -166,7 +166,7 @@ export const redeliver = operation({
   scope: 'webhooks:manage',
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
-  // REST has to name the webhook, and GraphQL has not: it is the same request.
+  // REST requests name the webhook and GraphQL ones need not: both count as the same request.
   repeatable: { asked: ({ id }) => ({ id }) },
   async run({ caller, storage, once, now }, input): Promise<ChangedDelivery> {
     const accountId = caller.account.id;
@@ -179,9 +179,9 @@ export const redeliver = operation({
       await tx.deliveries.update(next);
       return { delivery: deliveryView(next), eventCursor: await currentEventCursor(tx, accountId) };
     });
-    // Only the result of a request before can be of another webhook than the one named.
+    // Only a replayed result can belong to another webhook than the given one.
     if (input.webhookId != null && input.webhookId !== delivery.webhookId) throw keyReused();
-    // Attempts hold long answers and are not kept with the result: the first so many are always the same ones.
+    // Attempts contain long responses and are not stored with the result: the first `attemptCount` never change.
     return { delivery: await withAttempts(storage.read, accountId, delivery), eventCursor };
   },
 });
@@ -197,23 +197,23 @@ export const recoveryShape = z
   .meta({ id: 'Recovery', description: 'The result of recoverWebhook.' });
 
 export interface RecoveredWebhook {
-  /** How many deliveries were started anew. */
+  /** Number of deliveries restarted. */
   readonly count: number;
-  /** The end of the event log as it was then. */
+  /** The end of the event log at that time. */
   readonly eventCursor: string;
-  /** Where to go on, as long as there can be more. */
+  /** Where to continue, while there may be more. */
   readonly next?: FailedRange | undefined;
 }
 
-/** Which failed deliveries are meant, and from which on they are to be looked at. */
+/** Selects failed deliveries, starting at an id. */
 interface FailedRange {
   readonly fromId: string;
   readonly afterSequence: number;
-  /** Since when they have failed. A version before this one has kept recoveries that had begun without it. */
+  /** Epoch milliseconds. Missing in partial results stored by an earlier version. */
   readonly failedFromMs?: number;
 }
 
-/** How many failed deliveries one transaction looks at: other writes come in between. */
+/** Failed deliveries per transaction: other writes can run in between. */
 const recoverStep = 200;
 
 export const recoverWebhook = operation({
@@ -234,7 +234,7 @@ export const recoverWebhook = operation({
       .meta({ examples: ['2026-11-21T06:12:00.000Z'] }),
   }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
-  // What a request has begun, the same request goes on with: none is repeated twice, and all are counted.
+  // A repeated request continues where the first one stopped: no delivery is repeated twice, and all are counted.
   repeatable: { isPartial: ({ next }: RecoveredWebhook) => next !== undefined },
   async run({ caller, once, now }, { id, since }): Promise<RecoveredWebhook> {
     const accountId = caller.account.id;
@@ -255,11 +255,11 @@ export const recoverWebhook = operation({
 async function failedSince(tx: Transaction, accountId: string, since: string): Promise<FailedRange> {
   const time = timeInput.safeParse(since);
   return time.success
-    ? { fromId: '', afterSequence: 0, failedFromMs: time.data } // what was made long before may have failed since
+    ? { fromId: '', afterSequence: 0, failedFromMs: time.data } // even old deliveries may have failed since then
     : { fromId: '', afterSequence: await sequenceAt(tx, accountId, since) };
 }
 
-/** @returns how many were started anew, and where to go on, if there can be more */
+/** @returns the number restarted, and where to continue if there may be more */
 async function recoverSome(
   tx: Transaction,
   accountId: string,
@@ -268,14 +268,14 @@ async function recoverSome(
   now: number,
 ): Promise<{ count: number; next: FailedRange | undefined }> {
   const failed = await tx.deliveries.failed(accountId, webhookId, { fromId: range.fromId, limit: recoverStep });
-  const repeated = failed.filter((delivery) => isMeant(delivery, range) && delivery.attemptCount < maxAttempts);
+  const repeated = failed.filter((delivery) => isInRange(delivery, range) && delivery.attemptCount < maxAttempts);
   for (const delivery of repeated) await tx.deliveries.update(startedAnew(delivery, timestamp(now)));
   const last = failed.length < recoverStep ? undefined : failed.at(-1);
   return { count: repeated.length, next: last && { ...range, fromId: `${last.id}~` } };
 }
 
-/** Samples are not: whoever has asked for one has seen by now what became of it. */
-function isMeant(
+/** Excludes samples: whoever requested one has seen its result by now. */
+function isInRange(
   { eventSequence, completedAt }: StoredDelivery,
   { afterSequence, failedFromMs = 0 }: FailedRange,
 ): boolean {

@@ -8,7 +8,7 @@ const deliveryStatuses = ['pending', 'succeeded', 'failed', 'paused'] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
 const attemptTriggers = ['schedule', 'manual'] as const;
-/** What made an attempt: the schedule, or somebody who asked for it. */
+/** What triggered an attempt: the schedule, or a request of the account. */
 export type AttemptTrigger = (typeof attemptTriggers)[number];
 
 export const deliveryShape = z
@@ -78,45 +78,45 @@ export const deliveryWithAttemptsShape = deliveryShape
 
 export type DeliveryWithAttempts = Readonly<z.output<typeof deliveryWithAttemptsShape>>;
 
-/** Bytes of an answer's body that are kept. */
+/** Bytes of a response body that are stored. */
 export const maxResponseBytes = 16 * 1024;
 
-/** A delivery as a storage keeps it: its place in the schedule, and who is at it. */
+/** A delivery as stored, with its state in the schedule. */
 export interface StoredDelivery {
   readonly id: string;
   readonly webhookId: string;
   readonly eventId: string;
   readonly eventType: EventType;
-  /** The event's place in the log; null for a sample, which is in no log. */
+  /** The event's sequence; null for a sample, which is not in the log. */
   readonly eventSequence: number | null;
-  /** What is sent of a sample, as JSON; null when it is the event of the log. */
+  /** The JSON of a sample; null when the event is in the log. */
   readonly sample: string | null;
   readonly status: 'pending' | 'succeeded' | 'failed';
   readonly attemptCount: number;
-  /** How many attempts of the schedule have failed. */
+  /** Number of scheduled attempts that have failed. */
   readonly step: number;
-  /** What the next attempt is made by. */
+  /** What triggers the next attempt. */
   readonly trigger: AttemptTrigger;
-  /** When the next attempt is planned; null when it is done. */
+  /** When the next attempt is due; null when the delivery is completed. */
   readonly dueAt: Timestamp | null;
-  /** The trace of the request that has caused it, as a `traceparent`; null when it was in none. */
+  /** The trace of the request that caused it, as a `traceparent`; null if it was not traced. */
   readonly traceparent: string | null;
   readonly createdAt: Timestamp;
   readonly completedAt: Timestamp | null;
 }
 
-/** How long a claim of a delivery holds. Longer than an attempt and the storing of its result can take. */
+/** Duration of a lease on a delivery: longer than an attempt and storing its result can take. */
 export const leaseMs = 30_000;
 /**
- * What seems to hold for longer was claimed by a clock that has been set back since, and holds no more. It is longer than
- * a lease: somebody else may have claimed after the time was read that it is held against.
+ * A lease that ends later than this from now was taken before the clock was set back, and is void. The bound exceeds
+ * `leaseMs` because another process may take a lease after the time to compare with was read.
  */
 export const longestLeaseMs = 2 * leaseMs;
 
-/** A stored delivery and what else decides on it. */
+/** A stored delivery with what else determines its status. */
 export interface DeliveryOfWebhook extends StoredDelivery {
   readonly webhookEnabled: boolean;
-  /** Whether somebody is making an attempt, or has died in the midst of one. */
+  /** Whether a lease on it is held: an attempt is in progress, or its process died during one. */
   readonly isTried: boolean;
 }
 
@@ -163,8 +163,8 @@ export function newDelivery(
 }
 
 /**
- * A delivery to be made at once, whatever became of it before, with the whole schedule ahead of it.
- * One that is being tried right now is left to that attempt.
+ * The delivery restarted: due at once, whatever its status, with the whole schedule ahead of it. One with
+ * an attempt in progress is left to that attempt.
  */
 export function startedAnew<T extends StoredDelivery>(delivery: T, now: Timestamp): T {
   return { ...delivery, status: 'pending', step: 0, trigger: 'manual', dueAt: now, completedAt: null };

@@ -1,19 +1,19 @@
 import { z } from 'zod';
 
-/** What is said of something that clients should stop using: `/v1` never takes it away before its time. */
+/** Marks something that clients should stop using. `/v1` keeps it until the sunset date. */
 export interface Deprecation {
-  /** The date since which it is deprecated, such as `2026-11-21`. */
+  /** Date of the deprecation, such as `2026-11-21`. */
   readonly since: string;
-  /** The date from which on it may be gone: twelve months later at least. */
+  /** Date from which it may be removed, at least twelve months later. */
   readonly sunset: string;
-  /** One sentence: what to use in its place. */
+  /** One sentence: what to use instead. */
   readonly note: string;
 }
 
 const monthsToLeave = 12;
 const dateOnly = z.iso.date();
 
-/** @throws Error when a client would have less than twelve months to do without it */
+/** @throws Error for invalid dates, or less than twelve months between them */
 export function checkDeprecation({ since, sunset }: Deprecation): void {
   for (const date of [since, sunset]) {
     if (!dateOnly.safeParse(date).success) throw new Error(`A deprecation needs dates such as 2026-11-21: ${date}`);
@@ -32,10 +32,10 @@ export function deprecationReason({ since, sunset, note }: Deprecation): string 
 }
 
 const deprecations = z.registry<Deprecation>();
-/** While nothing is deprecated, nothing is looked through: each start would take longer for it. */
+/** While nothing is deprecated, schemas are not searched, which would slow down every start. */
 let areAny = false;
 
-/** Marks a field of an operation's input or of a resource, as the last thing that is said of its schema. */
+/** Marks a field of an operation's input or of a resource. Has to be the last call on the field's schema. */
 export function deprecated<Schema extends z.ZodType>(field: Schema, deprecation: Deprecation): Schema {
   checkDeprecation(deprecation);
   const description = [field.description, deprecationReason(deprecation)]
@@ -48,8 +48,8 @@ export function deprecated<Schema extends z.ZodType>(field: Schema, deprecation:
 }
 
 /**
- * The fields of an object that are deprecated, by name.
- * @throws Error for a field that was described or wrapped after it was marked: that would be half of it
+ * The deprecated fields of an object, by name.
+ * @throws Error for a field that was described or wrapped after it was marked, which would lose half of the mark
  */
 export function deprecatedFields(object: z.ZodType): ReadonlyMap<string, Deprecation> {
   if (!areAny) return new Map();
@@ -58,7 +58,7 @@ export function deprecatedFields(object: z.ZodType): ReadonlyMap<string, Depreca
     Object.entries(shape).flatMap(([name, field]) => {
       const schema = field as z.ZodType;
       if (!deprecations.has(schema) && holdsDeprecated(schema, { intoObjects: false })) {
-        throw new Error(`\`deprecated\` has to be the last thing that is said of the field ${name}`);
+        throw new Error(`\`deprecated\` has to be the last call on the field ${name}`);
       }
       const deprecation = deprecations.get(schema);
       return deprecation === undefined ? [] : [[name, deprecation]];
@@ -67,41 +67,39 @@ export function deprecatedFields(object: z.ZodType): ReadonlyMap<string, Depreca
 }
 
 /**
- * Makes sure that what is deprecated of an operation's input is said on both faces, and can be heeded. REST's
- * headers are for the fields of the input itself, not for those within them.
- * @throws Error
+ * Makes sure that the deprecations in an operation's input can be shown on both faces, and that clients can heed them.
+ * @throws Error for a required field, and for a nested one: the headers of REST cover only top-level fields
  */
 export function checkDeprecatedInput(input: z.ZodType): void {
   if (!areAny) return;
   const { shape } = input as z.ZodObject;
   for (const name of deprecatedFields(input).keys()) {
     if (!(shape[name] as z.ZodType).isOptional()) {
-      throw new Error(`The field ${name} cannot be deprecated while it is required: nobody could do without it`);
+      throw new Error(`The field ${name} cannot be deprecated while it is required: clients could not stop using it`);
     }
   }
   for (const [name, field] of Object.entries(shape)) {
     if (partsOf(field as z.ZodType).some((part) => holdsDeprecated(part))) {
-      throw new Error(`Of an input only whole fields can be deprecated, not what is within ${name}`);
+      throw new Error(`Only whole fields of an input can be deprecated, not parts of ${name}`);
     }
   }
 }
 
-/** Whether a schema is deprecated, or anything in it. */
+/** Whether a schema or any part of it is deprecated. */
 function holdsDeprecated(schema: z.ZodType, options = { intoObjects: true }): boolean {
-  if (deprecations.get(schema) !== undefined) return true; // also where that was described anew
+  if (deprecations.get(schema) !== undefined) return true; // also after it was described again
   if (schema instanceof z.ZodObject && !options.intoObjects) return false;
   return partsOf(schema).some((part) => holdsDeprecated(part, options));
 }
 
-/** The shape of a resource, or of an object within one. */
 export type ObjectShape = z.ZodObject;
 
-/** The objects that a field holds, whatever is around them. */
+/** The objects in a field's schema, however wrapped. */
 export function objectsIn(field: z.ZodType): ObjectShape[] {
   return field instanceof z.ZodObject ? [field] : partsOf(field).flatMap(objectsIn);
 }
 
-/** The schemas that a schema is made of: what it wraps, its items, its alternatives, its fields. */
+/** The direct parts of a schema: the schema it wraps, its items, alternatives or fields. */
 function partsOf(schema: z.ZodType): z.ZodType[] {
   const parts: unknown[] =
     schema instanceof z.ZodObject ? Object.values(schema.shape) : Object.values(schema.def).flat();

@@ -1,23 +1,22 @@
 import type { DurationFigures } from './analytics-shape.ts';
 
-// How long things took, kept as logarithmic histograms: each bucket reaches 1 % further than the one
-// below it, so that a quantile needs no single duration, and its error does not depend on its size.
+// Durations, aggregated in logarithmic histograms: the upper bound of each bucket is 1 % above that of the one below, so
+// quantiles need no individual values and their relative error is constant.
 
 const growth = 1.01;
 const logOfGrowth = Math.log(growth);
 
-/** No duration lies in a bucket as high as this: that of all the milliseconds a Date knows is 3,688. */
+/** Exceeds every bucket: the longest duration that a Date can express falls into bucket 3,688. */
 export const bucketLimit = 4_096;
 
-/** Durations, of which their number, their sum and their distribution are known. */
 export interface DurationTally {
   readonly count: number;
   readonly sumMs: number;
-  /** Each bucket that is not empty, ascending, and after it its count: a long series has a million of them. */
+  /** Non-empty buckets in ascending order, each followed by its count. Flat, because a long series has a million of them. */
   readonly buckets: readonly number[];
 }
 
-/** What tallies come to together. */
+/** The sum of tallies. */
 export function tallyOfAll(tallies: readonly DurationTally[]): DurationTally {
   const counts = new Float64Array(bucketLimit);
   let [count, sumMs] = [0, 0];
@@ -39,16 +38,16 @@ export function tallyOfAll(tallies: readonly DurationTally[]): DurationTally {
 }
 
 /**
- * The bucket of a duration in whole milliseconds: 0 for none, else one above the whole part of its logarithm.
- * The migration that counts what is there already says the same in SQL.
+ * The bucket of a duration in whole milliseconds: 0 for zero, otherwise 1 plus the integer part of its logarithm. The
+ * migration that counts existing data has the same formula in SQL.
  */
 export function bucketOf(durationMs: number): number {
   return durationMs < 1 ? 0 : 1 + Math.floor(Math.log(durationMs) / logOfGrowth);
 }
 
 /**
- * What stands for all durations of a bucket: its geometric middle, to the millisecond. It is less than
- * 0.5 % off before rounding, so exact below 100 ms and within 1 % above.
+ * The value that represents a bucket: its geometric mean, rounded to a millisecond. It is less than 0.5 % off before
+ * rounding, so exact below 100 ms and within 1 % above.
  */
 function middleMs(bucket: number): number {
   return bucket === 0 ? 0 : Math.round(growth ** (bucket - 0.5));
@@ -66,7 +65,7 @@ export function durationFigures(tally: DurationTally): DurationFigures {
   };
 }
 
-/** A quantile, between the two durations nearest to it in proportion, as spreadsheets and SQL's `percentile_cont` have it. */
+/** A quantile, interpolated linearly between the two nearest durations like SQL's `percentile_cont`. */
 function quantileMs(tally: DurationTally, fraction: number): number {
   const place = (tally.count - 1) * fraction;
   const below = Math.floor(place);
@@ -75,7 +74,7 @@ function quantileMs(tally: DurationTally, fraction: number): number {
   return low + (high - low) * (place - below);
 }
 
-/** The duration at a place in ascending order, 0 the shortest. */
+/** The duration with this rank, 0 being the shortest. */
 function atRankMs({ buckets }: DurationTally, rank: number): number {
   let passed = 0;
   for (let at = 0; at < buckets.length; at += 2) {

@@ -1,8 +1,8 @@
 import type { RateLimit } from './ports.ts';
 
 /**
- * Every error code that the service can give, with its HTTP status, its title, and when it is given.
- * The set is closed: a face may show these codes and no others.
+ * Every error code of the service, with its HTTP status, its title and when it occurs. The set is closed: REST and
+ * GraphQL return no other codes.
  */
 export const errorCodes = {
   UNAUTHENTICATED: {
@@ -84,50 +84,47 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes;
 
-/** One thing that is wrong with an operation's input. */
+/** One fault in an operation's input. */
 export interface Fault {
   /** RFC 6901 JSON Pointer into the operation's input. */
   readonly pointer: string;
-  /** The query parameter that brought it, when it came in a URL. */
+  /** The query parameter at fault, if the input came from a URL. */
   readonly parameter?: string;
-  /** The header that brought it, where HTTP has a place for it. */
+  /** The header at fault, if the input came from one. */
   readonly header?: string;
-  /** A sentence that says what is wrong and, where it can, what would be right. */
+  /** What is wrong and, where possible, what would be right. */
   readonly detail: string;
 }
 
-/**
- * So many are told, and no more looked for: it is more than a person mends at once, and what a body of a megabyte can
- * get wrong must neither become an answer of forty nor take as long.
- */
+/** Faults reported per request: a body of a megabyte could otherwise cause a response of forty, and take as long. */
 export const maxFaults = 100;
 
 export interface ErrorFacts {
-  /** All that is wrong with the input, for `VALIDATION_FAILED`. */
+  /** The faults of the input, for `VALIDATION_FAILED`. */
   readonly faults?: readonly Fault[];
-  /** Whole seconds after which a repeat can succeed. */
+  /** Whole seconds after which a retry can succeed. */
   readonly retryAfterSeconds?: number;
-  /** The budget that was used up, for `RATE_LIMITED`, where it is an account's. */
+  /** The exhausted budget, for `RATE_LIMITED` of an account. */
   readonly rateLimit?: RateLimit;
-  /** Where the log can be read from, for `CURSOR_EXPIRED`. */
+  /** The oldest cursor that can be read from, for `CURSOR_EXPIRED`. */
   readonly oldestCursor?: string;
-  /** The methods of the path, for `METHOD_NOT_ALLOWED`. */
+  /** The methods that the path supports, for `METHOD_NOT_ALLOWED`. */
   readonly allow?: readonly string[];
-  /** Whether the log has a line for all of its kind together, and need not have one for each. */
+  /** Whether an aggregate log line covers it, so that it needs none of its own. */
   readonly isLoggedInAggregate?: boolean;
-  /** Another HTTP status than the code's own, where HTTP itself has one for just this. */
+  /** Overrides the code's HTTP status, where HTTP has a more specific one. */
   readonly status?: number;
-  /** What made it happen. It goes to the log and never to the caller. */
+  /** Logged, and never shown to the caller. */
   readonly cause?: unknown;
 }
 
-/** The one class of error that the service means to give. Anything else thrown is `INTERNAL`. */
+/** The one class of deliberate errors. Anything else that is thrown becomes `INTERNAL`. */
 export class DomainError extends Error {
   override readonly name = 'DomainError';
   readonly code: ErrorCode;
   readonly facts: ErrorFacts;
 
-  /** @param detail One sentence for the caller: it must hold no secret and no other account's data. */
+  /** @param detail One sentence for the caller, without secrets or other accounts' data */
   constructor(code: ErrorCode, detail: string, facts: ErrorFacts = {}) {
     super(detail, facts.cause === undefined ? undefined : { cause: facts.cause });
     this.code = code;
@@ -139,12 +136,11 @@ export class DomainError extends Error {
   }
 }
 
-/** Whether an error is one that its operator should look into. */
+/** Whether the operator should look into an error. */
 export function isTrouble({ code, facts }: DomainError): boolean {
   return code === 'INTERNAL' || (code === 'UNAVAILABLE' && facts.isLoggedInAggregate !== true);
 }
 
-/** The code that the service answers an error with. */
 export function codeOf(error: unknown): ErrorCode {
   return error instanceof DomainError ? error.code : 'INTERNAL';
 }
@@ -169,14 +165,14 @@ function nameOf(fault: Fault): string {
   return name === '' ? 'The input' : `\`${name}\``;
 }
 
-/** What nobody has meant to happen, as it may be told: its cause stays here. */
+/** Wraps an unexpected error for the caller, who is not shown its cause. */
 export function internal(cause: unknown): DomainError {
   return new DomainError('INTERNAL', 'Something went wrong on our side; the request id helps us to find it.', {
     cause,
   });
 }
 
-/** The same words for what does not exist and for what belongs to another account. */
+/** Worded the same for a missing resource and for one of another account. */
 export function notFound(what: string): DomainError {
   return new DomainError('NOT_FOUND', `There is no such ${what}.`);
 }

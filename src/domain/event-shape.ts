@@ -7,8 +7,8 @@ import { leadShape } from './leads.ts';
 import { messageShape } from './messages.ts';
 import { timeShape } from './time.ts';
 
-// What an event looks like, wherever it is read. It lies apart from the log because it is made of the
-// resources, and these write to the log.
+// The form of events on every face. Not in events.ts, which the resources import to write to the log: these shapes
+// import the resources.
 
 const erasedShape = z
   .object({ erased: z.literal(true).describe('Always true: the data was erased.') })
@@ -76,11 +76,11 @@ function commonOf(event: OneEventShape) {
 }
 
 function flat(event: OneEventShape): z.ZodObject {
-  const [told] = event.shape.data.options;
-  return commonOf(event).extend(told.shape);
+  const [data] = event.shape.data.options;
+  return commonOf(event).extend(data.shape);
 }
 
-/** What testWebhook sends. */
+/** The payload of testWebhook. */
 export const sampleEventShape = started
   .extend({
     type: z.enum(eventTypes).describe('Type of the sample.'),
@@ -92,7 +92,7 @@ export const sampleEventShape = started
   })
   .meta({ id: 'SampleEvent', description: 'A made-up event for testing a receiver.' });
 
-/** The events for a face on which what lies within `data` is the event's own: what all have, and each kind. */
+/** The events with the fields of `data` at the top level, as in GraphQL: the common fields, and each type. */
 export const flatEventShapes = {
   common: commonOf(started),
   started: flat(started),

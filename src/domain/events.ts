@@ -23,14 +23,14 @@ import type { EventFollower } from './ports.ts';
 import type { Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 
-/** Snapshots after the change that the event tells of, without `messages`. */
+/** Snapshots taken after the change, without `messages`. */
 export interface EventData {
   readonly conversation: Conversation | null;
   readonly message?: Message;
   readonly lead?: Lead;
 }
 
-/** What is left of the data of an event whose conversation was deleted. */
+/** The data of an event whose conversation was deleted. */
 interface ErasedData {
   readonly erased: true;
   readonly conversation?: undefined;
@@ -38,10 +38,10 @@ interface ErasedData {
   readonly lead?: undefined;
 }
 
-/** The same as JSON, as a storage keeps it. */
+/** Its stored form. */
 export const erasedJson = JSON.stringify({ erased: true } satisfies ErasedData);
 
-/** What a change tells about itself: written to the log in the change's own transaction. */
+/** An event to be logged in the transaction of the change that caused it. */
 export interface NewEvent {
   readonly id: string;
   readonly type: EventType;
@@ -50,7 +50,7 @@ export interface NewEvent {
   readonly data: EventData;
 }
 
-/** An event as a storage keeps it. */
+/** An event as stored. */
 export interface StoredEvent extends Omit<NewEvent, 'data'> {
   readonly sequence: number;
   /** The event's data, as JSON. */
@@ -58,20 +58,20 @@ export interface StoredEvent extends Omit<NewEvent, 'data'> {
 }
 
 export interface EventFilter {
-  /** Only these types; all of them when it is left out. */
+  /** By default all types. */
   readonly types?: readonly EventType[] | undefined;
-  /** Only those of one conversation. */
+  /** By default all conversations. */
   readonly conversationId?: string | undefined;
 }
 
-/** An event of the log. It is shared by all who read it, so its forms are made once and when first asked for. */
+/** An event in the log. All its readers share it, so each of its representations is made once, when first needed. */
 export class LogEvent {
   readonly id: string;
   readonly type: EventType;
   readonly timestamp: Timestamp;
   /** 1, 2, 3 … in its account, without gaps and in commit order. */
   readonly sequence: number;
-  /** The place in the log just after it. */
+  /** The position in the log just after it. */
   readonly cursor: string;
   readonly apiVersion = 'v1';
   readonly accountId: string;
@@ -92,7 +92,7 @@ export class LogEvent {
     this.#dataJson = stored.dataJson;
   }
 
-  /** How much text its data is, in UTF-16 code units: what it weighs in memory. */
+  /** Length of the JSON of its data in UTF-16 code units, as a measure of its memory. */
   get dataLength(): number {
     return this.#dataJson.length;
   }
@@ -102,12 +102,12 @@ export class LogEvent {
     return this.#data;
   }
 
-  /** Whether its conversation was deleted since, and its data with it. */
+  /** Whether its data was erased with its conversation. */
   get erased(): boolean {
     return 'erased' in this.data;
   }
 
-  /** The event as JSON, the same on every face. */
+  /** The event as JSON, the same for REST, streams and webhooks. */
   get json(): string {
     this.#json ??= this.#jsonWith(this.#dataJson);
     return this.#json;
@@ -120,7 +120,7 @@ export class LogEvent {
     );
   }
 
-  /** The event as this caller may see it: one bound to a conversation sees no metadata. */
+  /** The event as the caller may see it: a caller bound to a conversation sees no metadata. */
   viewFor(caller: Caller): LogEvent {
     if (caller.conversationId === undefined) return this;
     this.#withoutMetadata ??= this.#makeWithoutMetadata();
@@ -143,8 +143,8 @@ export class LogEvent {
 }
 
 /**
- * Appends events to the account's log, if there are any, with a delivery to each webhook that wants one.
- * @returns the end of the log
+ * Appends events to the account's log, with a delivery for each subscribed webhook.
+ * @returns a cursor at the end of the log
  */
 export async function appendEvents(
   tx: Transaction,
@@ -163,8 +163,6 @@ export async function appendEvents(
   }
   return eventCursor(await tx.events.epoch(), last);
 }
-
-// ── Reading ────────────────────────────────────────────────────────────────────────────────────
 
 const readerInput = {
   after: z
@@ -187,7 +185,7 @@ const readerInput = {
 };
 
 /**
- * The filter as this caller may have it: one bound to a conversation reads that one only.
+ * Narrows the filter to what the caller may read: a caller bound to a conversation reads only its events.
  * @throws NOT_FOUND
  */
 function filterFor(caller: Caller, { types, conversationId }: EventFilter): EventFilter {
@@ -196,10 +194,10 @@ function filterFor(caller: Caller, { types, conversationId }: EventFilter): Even
   return { types, conversationId: caller.conversationId };
 }
 
-/** How many sequences one request looks through: a filter that fits nothing must not read the whole log. */
+/** Sequences scanned per request: a filter that matches nothing must not read the whole log. */
 const maxSpan = 10_000;
 
-/** A page of the log. Its cursor moves on even when the filter has left nothing of it. */
+/** A page of the log. Its cursor advances even when the filter matches nothing. */
 export interface EventPage {
   readonly items: readonly LogEvent[];
   readonly limit: number;
@@ -223,7 +221,7 @@ export const listEvents = operation({
     const epoch = await log.epoch();
     const start = position?.sequence ?? (await log.bounds(accountId)).first - 1;
     const { events, scannedTo } = await log.after(accountId, start, { filter, limit, span: maxSpan });
-    // Compared after reading: had events been removed right before it, the page would hide the gap.
+    // Checked after reading: events pruned just before it would leave an unnoticed gap.
     const { first, last } = await log.bounds(accountId);
     if (position !== undefined) refuseExpired(position, { epoch, first, last });
     return {
@@ -236,22 +234,22 @@ export const listEvents = operation({
   },
 });
 
-/** A stream of events that goes on until it is ended. */
+/** An endless stream of events. */
 export interface EventStream extends AsyncIterable<readonly LogEvent[]> {
-  /** The place to resume from: it moves on with events that the filter passes over, too. */
+  /** Where to resume. It advances past filtered events, too. */
   readonly cursor: string;
-  /** Gives the last batch back, from this event of it on: whoever takes time for a part of it does so first. */
+  /** Returns the rest of the last batch, from this event on. Required before a consumer pauses within a batch. */
   giveBack(from: LogEvent): void;
-  /** Ends it, also while it waits for events or for its reader. */
+  /** Ends the stream, also while it waits for events or for its reader. */
   end(): void;
 }
 
-/** A place in the log that was found, to be followed from. */
+/** A validated position in the log, from which to follow it. */
 export interface EventSubscription {
   follow(): EventStream;
 }
 
-/** A log as a caller is shown it. There may be ten thousand at a time, so it is no object of closures. */
+/** A log as a caller sees it. A class rather than closures, since there may be ten thousand at a time. */
 class FollowedLog implements EventStream {
   readonly #follower: EventFollower;
   readonly #epoch: string;
@@ -301,7 +299,7 @@ export const streamEvents = operation({
   },
 });
 
-/** The end of the log, for those who read it: GraphQL has it as a field of its own. */
+/** Only in GraphQL: REST returns the cursor with the account, see operations.ts. */
 export const getEventCursor = operation({
   name: 'getEventCursor',
   summary: 'Returns a cursor at the end of the event log, from which to start following it.',
@@ -315,7 +313,7 @@ export const getEventCursor = operation({
   },
 });
 
-/** What a caller that is bound to a conversation is shown. */
+/** The batches as a caller bound to a conversation sees them. */
 async function* views(follower: EventFollower, caller: Caller): AsyncGenerator<readonly LogEvent[], void> {
   for await (const batch of follower) yield batch.map((event) => event.viewFor(caller));
 }

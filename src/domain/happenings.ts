@@ -5,12 +5,12 @@ import type { Message, Sender } from './messages.ts';
 import type { Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 
-// What analytics counts, as it happens: in quarter hours, in the transaction of the change itself. So a
-// report costs the same whatever history there is, and still holds when what it is of has been erased.
+// What analytics counts, in buckets of a quarter hour, within the transaction of each change. So the cost of a report
+// does not depend on the amount of history, and its figures survive erasures.
 
 export const quarterMs = 15 * 60_000;
 
-/** The quarter hour that a time lies in, counted from the epoch. */
+/** The quarter hour that contains a time, counted from the epoch. */
 export function quarterOf(epochMs: number): number {
   return Math.floor(epochMs / quarterMs);
 }
@@ -19,7 +19,7 @@ export const countNames = [
   'conversationsStarted',
   'conversationsClosed',
   'conversationsReopened',
-  /** Of the conversations started in the quarter, those that have had a lead since. */
+  /** Conversations started in the quarter hour that have had a lead since. */
   'conversationsConverted',
   'agentMessages',
   'visitorMessages',
@@ -30,9 +30,9 @@ export type CountName = (typeof countNames)[number];
 
 /** What one change adds to a quarter hour. */
 export interface Happenings extends Partial<Readonly<Record<CountName, number>>> {
-  /** How long a visitor had waited for the first response, when this was one; in milliseconds. */
+  /** Set by a first response: how long the visitor had waited for it. */
   readonly firstResponseMs?: number;
-  /** How long a conversation had been open, when this closed it; in milliseconds. */
+  /** Set by a closing: how long the conversation had been open. */
   readonly resolutionMs?: number;
 }
 
@@ -42,7 +42,7 @@ export interface HappeningSums extends Readonly<Record<CountName, number>> {
   readonly resolutions: DurationTally;
 }
 
-/** What sums of ranges beside each other come to together. */
+/** The sum over several ranges. */
 export function sumsOfAll(sums: readonly HappeningSums[]): HappeningSums {
   const counts = countNames.map((name) => [name, sums.reduce((sum, each) => sum + each[name], 0)]);
   return {
@@ -52,7 +52,7 @@ export function sumsOfAll(sums: readonly HappeningSums[]): HappeningSums {
   };
 }
 
-/** Quarter hours from the first, included, to the last, excluded. */
+/** Quarter hours, `from` included and `to` excluded. */
 export interface QuarterRange {
   readonly from: number;
   readonly to: number;
@@ -65,9 +65,9 @@ const messagesOf = {
 } as const satisfies Record<Sender, CountName>;
 
 /**
- * What a change of a conversation counts as.
- * @param previous the conversation before, undefined when it was started by the change
- * @param message the message that the change brought, if it did
+ * What a change of a conversation adds to the counts.
+ * @param previous undefined if the change created the conversation
+ * @param message the message that the change added, if any
  */
 export function happeningsOf(
   previous: StoredConversation | undefined,
@@ -92,12 +92,11 @@ export function happeningsOf(
   };
 }
 
-/** A clock that was set back must not make a duration negative. */
+/** Never negative, even if the clock was set back. */
 function elapsedMs(from: Timestamp | null, to: Timestamp | null): number {
   return from === null || to === null ? 0 : Math.max(0, Date.parse(to) - Date.parse(from));
 }
 
-/** Counts what has happened at a time, if anything has. */
 export async function countHappenings(
   tx: Pick<Transaction, 'analytics'>,
   accountId: string,
@@ -109,8 +108,8 @@ export async function countHappenings(
 }
 
 /**
- * Counts a lead. The first of a conversation converts it, and that is counted where the conversation was
- * started: only so can a rate be kept that is of the conversations of a period.
+ * Counts a lead. The first lead of a conversation converts it. Conversions are counted in the quarter hour in which the
+ * conversation was started, since the conversion rate of a period is that of the conversations started in it.
  */
 export async function countLead(
   tx: Pick<Transaction, 'analytics' | 'conversations'>,

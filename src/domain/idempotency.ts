@@ -4,7 +4,7 @@ import { DomainError } from './errors.ts';
 import type { Secrets } from './ports.ts';
 import type { Reads, Storage, Transaction } from './storage-port.ts';
 
-/** How long a key holds the result of its first request. */
+/** How long the result of a key's first request is kept. */
 export const idempotencyMs = 24 * 3_600_000;
 
 export const idempotencyKeyDescription =
@@ -17,21 +17,21 @@ export const idempotencyKeyInput = z
   .nullish()
   .describe(idempotencyKeyDescription);
 
-/** How the result of an operation is kept, so that the same request again gives it and changes nothing. */
+/** How an operation stores its result, so that a repeated request returns it and changes nothing. */
 export interface Repeatable<Input, Output> {
-  /** What of the input makes it the same request: by default all of it. */
+  /** The part of the input that identifies the request; by default all of it. */
   asked?(input: Input): object;
-  /** The result as it is kept and given again: a secret must not be. */
+  /** The result to be stored and replayed, without secrets. */
   kept?(output: Output): Output;
-  /** The conversation that the result tells of: it is erased with it. */
+  /** The conversation in the result, with which the stored result is erased. */
   conversationIdOf?(output: Output): string | null;
-  /** Whether it is the result of a part only: the same request again goes on from there. */
+  /** Whether the result is partial: a repeated request then continues from it. */
   isPartial?(output: Output): boolean;
 }
 
-/** The result of a request, as it is kept under the caller's key for it. */
+/** A result as stored under an idempotency key. */
 export interface KeptResult {
-  /** A hash of what was asked, and by which kind of caller. */
+  /** A hash of the request and of the conversation that the caller is bound to. */
   readonly fingerprint: Uint8Array;
   /** JSON; null when it was erased with its conversation. */
   readonly result: string | null;
@@ -40,7 +40,7 @@ export interface KeptResult {
   readonly createdAtMs: number;
 }
 
-/** @param part the result of a part, if there is one to go on from */
+/** @param part the partial result to continue from, if any */
 type Work<Output> = (tx: Transaction, part?: Output) => Promise<Output>;
 
 interface Request<Output> {
@@ -48,39 +48,38 @@ interface Request<Output> {
   readonly now: number;
   readonly secrets: Secrets;
   readonly operation: string;
-  /** What makes it the same request. */
+  /** The part of the input that identifies the request. */
   readonly asked: object;
   readonly key: string;
   readonly repeatable: Pick<Repeatable<never, Output>, 'kept' | 'conversationIdOf' | 'isPartial'>;
   readonly onReplay: () => void;
 }
 
-/** What came of a work, or of the same request before. */
 interface Outcome<Output> {
   readonly output: Output;
   readonly isReplay: boolean;
 }
 
-/** Runs works so that each key's effect happens once, and its result is stored with it or not at all. */
+/** Runs work so that it takes effect once per key, and its result is stored in the same transaction as the effect. */
 export class Once<Output> {
   readonly #request: Request<Output>;
   readonly #fingerprint: Uint8Array;
-  /** Whether a part of the result is this request's own. */
+  /** Whether this request has done part of the work itself, so that its result is no replay. */
   #hasWorked = false;
 
   constructor(request: Request<Output>) {
     const { secrets, operation, asked, caller } = request;
     this.#request = request;
-    // A caller bound to a conversation is shown less, so it is not given what another was shown.
+    // A caller bound to a conversation sees less, so results are not shared with other callers.
     this.#fingerprint = secrets.hash(canonicalJson([operation, asked, caller.conversationId ?? null]));
   }
 
   /**
-   * Runs the work in a transaction and keeps its result, unless there is one to be given again.
-   * @throws IDEMPOTENCY_KEY_REUSED when the key came with another request; NOT_FOUND when the result was erased
+   * Runs the work in a transaction and stores its result, unless there is one to replay.
+   * @throws IDEMPOTENCY_KEY_REUSED when the key was used for another request; NOT_FOUND when the result was erased
    */
   async run(storage: Pick<Storage, 'write'>, work: Work<Output>): Promise<Output> {
-    // A transaction may be undone and tried again: what it has come to counts once it is committed.
+    // A transaction may be rolled back and repeated, so only the outcome of the committed run counts.
     const { output, isReplay } = await storage.write((tx) => this.#workOrReplay(tx, work));
     if (!isReplay) this.#hasWorked = true;
     else if (!this.#hasWorked) this.#request.onReplay();
@@ -101,7 +100,7 @@ export class Once<Output> {
     return { output, isReplay: false };
   }
 
-  /** The result of the same request before, if there was one. */
+  /** The stored result of the same request, if any. */
   async #find({ keptResults }: Pick<Reads, 'keptResults'>): Promise<Output | undefined> {
     const { caller, key, now } = this.#request;
     const kept = await keptResults.find(caller.account.id, key);
@@ -116,7 +115,7 @@ export function keyReused(): DomainError {
   return new DomainError('IDEMPOTENCY_KEY_REUSED', 'This idempotency key came with another request; use a new one.');
 }
 
-/** JSON that depends neither on the order of keys nor on whether what is left out is said to be null. */
+/** JSON independent of the order of keys, and of whether a missing value is omitted or null. */
 function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) => {
     if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 // TypeIDs (github.com/jetify-com/typeid, version 0.3): a prefix, an underscore, and a UUIDv7 in
-// Crockford's base 32. They sort by creation: the first ten characters are the time.
+// Crockford's base 32. They sort by creation: the first ten characters encode the time.
 
 const idPrefixes = {
   account: 'acct',
@@ -16,9 +16,9 @@ const idPrefixes = {
 } as const;
 export type IdKind = keyof typeof idPrefixes;
 
-/** Makes ids. Those of one process sort in the order in which they were made while the clock does not go back. */
+/** Generates ids. Those of one process sort in the order of generation unless the clock goes back. */
 export interface Ids {
-  /** @param epochMs the time that the id carries */
+  /** @param epochMs the time encoded in the id */
   next(kind: IdKind, epochMs: number): string;
 }
 
@@ -35,7 +35,7 @@ function timePart(epochMs: number): string {
   return part;
 }
 
-/** Eight characters for 40 bits. */
+/** Encodes 40 bits as eight characters. */
 function base32(high: number, low: number): string {
   let part = '';
   for (let shift = 15; shift >= 0; shift -= 5) part += alphabet[(high >>> shift) & 31];
@@ -43,7 +43,7 @@ function base32(high: number, low: number): string {
   return part;
 }
 
-/** @param fillRandom fills an array with unpredictable bits */
+/** @param fillRandom fills an array with cryptographically secure random bits */
 export function createIds(fillRandom: (target: Uint16Array<ArrayBuffer>) => void): Ids {
   const pool = new Uint16Array(4096);
   let used = pool.length;
@@ -67,7 +67,7 @@ export function createIds(fillRandom: (target: Uint16Array<ArrayBuffer>) => void
   return {
     next(kind, epochMs) {
       if (epochMs === lastMs) {
-        // Within a millisecond the last 60 bits count on, by a random step.
+        // Within a millisecond the last 60 bits grow by a random step.
         d += 1 + (random20() & 0xff);
         if (d > 0xfffff) {
           d &= 0xfffff;
@@ -82,7 +82,7 @@ export function createIds(fillRandom: (target: Uint16Array<ArrayBuffer>) => void
         time = timePart(epochMs);
         // Bits 0-3 version 7, bits 4-15 random, bits 16-17 variant, bits 18-19 random.
         a = 0x70008 | ((random20() & 0xfff) << 4) | (random20() & 3);
-        b = random20() & 0x7ffff; // room for counting on
+        b = random20() & 0x7ffff; // room to grow
         c = random20();
         d = random20();
       }
@@ -91,7 +91,7 @@ export function createIds(fillRandom: (target: Uint16Array<ArrayBuffer>) => void
   };
 }
 
-/** An id as an answer shows it. */
+/** An id in a response. */
 export function idShape(kind: IdKind) {
   return z.string().meta({
     pattern: `^${idPrefixes[kind]}_[0-7][0-9a-hjkmnp-tv-z]{25}$`,
@@ -99,12 +99,10 @@ export function idShape(kind: IdKind) {
   });
 }
 
-/** In place of a text that cannot be an id, and may be as long as a request: nothing has it either. */
+/** Replaces text that cannot be an id, which may be as long as a request. Nothing has this id either. */
 const nobodysId = '';
 
-/**
- * An id that a caller gives. One that has not the form of an id is no fault: there is nothing of that id.
- */
+/** An id in a request. A malformed one is not a fault: it leads to NOT_FOUND like any unknown id. */
 export function idInput(kind: IdKind) {
   return z
     .string({ error: 'must be a string' })
@@ -123,13 +121,13 @@ export function isId(kind: IdKind, text: string): boolean {
 
 const kinds = new Map(Object.entries(idPrefixes).map(([kind, prefix]) => [prefix as string, kind as IdKind]));
 
-/** The kind of thing that an id names, or undefined if it is no id. */
+/** The kind of an id, or undefined for text that is not an id. */
 export function kindOfId(text: string): IdKind | undefined {
   const match = pattern.exec(text);
   return match?.[1] === undefined ? undefined : kinds.get(match[1]);
 }
 
-/** The smallest id of a kind that carries this time or a later one: a bound for ranges by creation. */
+/** The smallest id of a kind with this creation time or a later one: a bound for ranges by creation. */
 export function lowestIdAt(kind: IdKind, epochMs: number): string {
   return `${idPrefixes[kind]}_${timePart(Math.min(Math.max(epochMs, 0), 2 ** 48 - 1))}${'0'.repeat(16)}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Makes what is made when it is first asked for, once for all. What could not be made is tried anew the next time: for
- * want of file descriptors, say, even a module cannot be loaded.
+ * Memoises an asynchronous initialisation, which runs on the first call. A failed one is tried again on the next call:
+ * when file descriptors run out, for example, even loading a module fails.
  */
 export function lazily<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;

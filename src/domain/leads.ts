@@ -43,11 +43,11 @@ export type Lead = Readonly<z.output<typeof leadShape>>;
 
 export interface CapturedLead {
   readonly lead: Lead;
-  /** The end of the event log after it. */
+  /** The end of the event log after the capture. */
   readonly eventCursor: string;
 }
 
-/** A way to reach somebody: blank, it would be none. */
+/** A blank contact would be of no use. */
 function contact(max: number) {
   return line(max).regex(/\S/, { error: 'must not be empty or only white space' });
 }
@@ -114,7 +114,7 @@ export function newLead(input: LeadInput, { ids, now }: { ids: Ids; now: number 
   };
 }
 
-/** @param conversation the one that it was left in, if it was in one */
+/** @param conversation the one in which it was captured, if any */
 export function leadEvent(
   lead: Lead,
   conversation: StoredConversation | null,
@@ -155,7 +155,7 @@ export const getLead = operation({
 });
 
 /**
- * getLead for many ids at once: undefined for each that there is none of.
+ * Like getLead for many ids at once; undefined for each unknown id.
  * @throws FORBIDDEN
  */
 export async function leadsById(

@@ -5,18 +5,18 @@ import type { Sender } from './messages.ts';
 export const statuses = ['active', 'closed', 'pending'] as const;
 export type Status = (typeof statuses)[number];
 
-// The lifecycle of a conversation, as pure functions of what is and what is asked for:
+// The lifecycle of a conversation, as pure functions of its status and the request:
 //
 //   (new) ──────────────▶ active ◀──────────▶ pending ◀── (new, opened by a visitor)
 //                           ▲ │                │   ▲
-//         asked for: reopen │ │ asked for      │   │ a visitor writes
+//         requested: reopen │ │ requested      │   │ a visitor writes
 //                           │ ▼                ▼   │
 //                           └──────  closed  ──────┘
 
 /**
  * The status of a new conversation.
- * @param asked the status asked for, if any
- * @param firstSender who sends its first message, if it has one
+ * @param asked the requested status, if any
+ * @param firstSender the sender of its first message, if it has one
  * @throws INVALID_TRANSITION for `closed`
  */
 export function initialStatus(asked: Status | undefined, firstSender: Sender | undefined): Status {
@@ -31,7 +31,7 @@ export function initialStatus(asked: Status | undefined, firstSender: Sender | u
 }
 
 /**
- * The status after a change was asked for. Asking for the status that it has is no change.
+ * The status after a requested change. Requesting the current status is not an error and changes nothing.
  * @throws INVALID_TRANSITION
  */
 export function requestedStatus(current: Status, asked: Status): Status {

@@ -66,7 +66,7 @@ export const messageShape = z
 
 export type Message = Readonly<z.output<typeof messageShape>>;
 
-/** The messages `from` to `to`, both included, of a conversation that was just read and says that it has them. */
+/** The messages `from` to `to`, both included. The caller has just read the conversation and knows that they exist. */
 export interface MessageRange {
   readonly conversationId: string;
   readonly from: number;
@@ -75,7 +75,7 @@ export interface MessageRange {
 
 const maxContentLength = 16_384;
 
-/** What a new message is made of, wherever one is sent. */
+/** The fields of a new message, sent on its own or with a new conversation. */
 export const messageInput = {
   content: prose(maxContentLength)
     .describe('The text: 1 to 16,384 characters, not only white space.')
@@ -98,12 +98,12 @@ export const messageInput = {
 
 export type MessageDraft = z.output<z.ZodObject<typeof messageInput>>;
 
-/** The message as this caller may see it: one bound to a conversation sees no metadata. */
+/** The message as the caller may see it: a caller bound to a conversation sees no metadata. */
 export function messageView(caller: Caller, message: Message): Message {
   return caller.conversationId === undefined ? message : { ...message, metadata: {} };
 }
 
-/** @throws FORBIDDEN when the caller may speak only as another sender */
+/** @throws FORBIDDEN when the caller is bound to another sender */
 export function requireSender(caller: Caller, sender: Sender): void {
   if (caller.sender !== undefined && caller.sender !== sender) {
     throw new DomainError('FORBIDDEN', `This token may send only as \`${caller.sender}\`.`);
@@ -111,8 +111,8 @@ export function requireSender(caller: Caller, sender: Sender): void {
 }
 
 /**
- * What a message does to its conversation: the message itself, the conversation after it (without a
- * new version), and the events. Pure, so that creating with a message and sending one are one rule.
+ * Adds a message to a conversation. A pure function, shared by creating a conversation with a message and by sending one.
+ * @returns the message, and the conversation after it with its version unchanged
  * @throws CONVERSATION_CLOSED, QUOTA_EXCEEDED
  */
 export function addMessage(
@@ -158,14 +158,14 @@ export function addMessage(
   };
 }
 
-/** What a message adds to an answer that holds it: in bytes of UTF-8, and of JSON for what there need not be. */
+/** The size of a message: its content in bytes of UTF-8, its author and metadata, if present, in bytes of JSON. */
 function bytesOf({ content, author, metadata }: MessageDraft): number {
   const ofAuthor = author === null ? 0 : Buffer.byteLength(JSON.stringify(author));
   const ofMetadata = Object.keys(metadata).length === 0 ? 0 : Buffer.byteLength(JSON.stringify(metadata));
   return Buffer.byteLength(content) + ofAuthor + ofMetadata;
 }
 
-/** The event of a message: only a visitor's has one. */
+/** The events of a message: only a visitor's message produces one. */
 export function messageEvents(
   message: Message,
   conversation: StoredConversation,
@@ -227,15 +227,14 @@ const cursorShapes = { sequence: ['number'], '-sequence': ['number'] } as const 
 const page = pageInput('sequence', [20]);
 
 interface Window {
-  /** The range to read, both ends included; empty when `from` is above `to`. */
+  /** The sequences to read, both ends included; empty when `from` is above `to`. */
   readonly from: number;
   readonly to: number;
 }
 
 /**
- * The part of a conversation's messages that a page shows. Sequences have no gaps, so a page is a
- * range of them, whatever the depth.
- * @param count how many messages there are
+ * The sequences on a page. They have no gaps, so a page is a range of them at any depth.
+ * @param count number of messages in the conversation
  */
 function windowOf(count: number, sort: MessageSort, limit: number, offset: number, after: number | undefined): Window {
   if (sort === 'sequence') {
@@ -291,7 +290,7 @@ export function messageCursor(message: Message, sort: MessageSort = 'sequence'):
   return encodeCursor(sort, [message.sequence]);
 }
 
-/** What is wrong with a cursor of messages, or undefined. */
+/** What is wrong with a text as a cursor of messages, or undefined. */
 export function messageCursorFault(cursor: string): string | undefined {
   return cursorFault(cursor, 'sequence', cursorShapes.sequence);
 }
@@ -302,8 +301,8 @@ export function messageCursorSequence(cursor: string, argument = 'after'): numbe
 }
 
 /**
- * listMessages for many conversations at once, as a page of them needs it. The ranges come from
- * conversations that the caller has been shown.
+ * Like listMessages for many conversations at once. The caller must have been allowed to see the conversations that the
+ * ranges belong to.
  * @throws FORBIDDEN
  */
 export async function listMessageRanges(
@@ -316,7 +315,7 @@ export async function listMessageRanges(
 }
 
 /**
- * Messages by id: undefined for each that the caller cannot see.
+ * Messages by id; undefined for each that the caller cannot see.
  * @throws FORBIDDEN
  */
 export async function messagesById(

@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { maxFaults } from './errors.ts';
 import { characterFault } from './text.ts';
 
-/** A client's own data on a resource: flat, small, and never null. */
+/** Arbitrary client data on a resource: flat, small, and never null. */
 export type Metadata = Readonly<Record<string, string | number | boolean>>;
 /** A change to metadata: a null value removes its key. */
 export type MetadataPatch = Readonly<Record<string, string | number | boolean | null>>;
 
-/** Metadata as an answer shows it. */
+/** Metadata in a response. */
 export const metadataShape = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).meta({
   id: 'Metadata',
   description: 'Arbitrary client data: a flat object, never null.',
@@ -48,7 +48,7 @@ function entryFaults(input: unknown, nullable: boolean): EntryFault[] {
   return faults;
 }
 
-/** What is wrong with the size of metadata as it would be stored, or undefined. */
+/** What is wrong with the size of metadata, or undefined. */
 export function metadataSizeFault(metadata: Metadata): string | undefined {
   const keys = Object.keys(metadata).length;
   if (keys > maxKeys) return `must have at most ${maxKeys} keys`;
@@ -58,8 +58,8 @@ export function metadataSizeFault(metadata: Metadata): string | undefined {
 }
 
 /**
- * What of a change's own size is wrong whatever it is merged into, or undefined: what it sets is all in the result,
- * and it need not remove more than there can be.
+ * What is wrong with the size of a patch itself, or undefined. All that it sets ends up in the result, and it need not
+ * remove more keys than metadata can have.
  */
 function patchSizeFault(patch: MetadataPatch): string | undefined {
   const set = mergeMetadata({}, patch);
@@ -91,7 +91,7 @@ function metadataSchema<T extends MetadataPatch>(nullable: boolean, sizeFault: (
 export const metadataInput = metadataSchema<Metadata>(false, metadataSizeFault);
 export const metadataPatchInput = metadataSchema<MetadataPatch>(true, patchSizeFault);
 
-/** Merges a change into metadata; a change of null empties it. */
+/** Merges a patch into metadata; a patch of null removes everything. */
 export function mergeMetadata(current: Metadata, patch: MetadataPatch | null): Metadata {
   if (patch === null) return {};
   const merged: Record<string, string | number | boolean> = { ...current };

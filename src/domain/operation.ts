@@ -6,44 +6,44 @@ import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
 import type { World } from './ports.ts';
 import type { Transaction } from './storage-port.ts';
 
-/** What an operation has at hand while it runs. */
+/** The context in which an operation runs. */
 export interface Context extends World {
   readonly caller: Caller;
   /** The time of this call, in epoch milliseconds. */
   readonly now: number;
   /**
-   * Runs a work in a transaction. If the request has an idempotency key, its result is kept with its effect,
-   * and the same request again gets that result.
-   * @param work is given the result of a part, if the same request has one already that was not the whole
+   * Runs work in a transaction. If the request has an idempotency key, the result is stored in the same transaction, and
+   * a repeated request returns it.
+   * @param work receives the partial result that an earlier attempt at the same request left, if any
    */
   once<T>(work: (tx: Transaction, part?: T) => Promise<T>): Promise<T>;
 }
 
 interface Definition<Schema extends z.ZodType, Output> {
-  /** The name that it has on every face, in the documentation and in the logs. */
+  /** Its name in the documentation (OpenAPI's `operationId`), the logs and the metrics. */
   readonly name: string;
-  /** One sentence in the indicative: what it does. */
+  /** One sentence that says what it does. */
   readonly summary: string;
-  /** The scope that it needs; `any` if every credential may call it. */
+  /** The required scope; `any` if every credential may call it. */
   readonly scope: Scope | 'any';
-  /** Whether a caller that is bound to one conversation may call it. */
+  /** Whether a caller bound to a conversation may call it. */
   readonly openToBound?: boolean;
-  /** Whether only an API key may call it, and no token. */
+  /** Whether only API keys may call it, not tokens. */
   readonly keysOnly?: boolean;
   readonly input: Schema;
-  /** The errors of its own, beside those that any operation can give. */
+  /** Its specific errors, in addition to those of any operation. */
   readonly errors: readonly ErrorCode[];
-  /** Given where it can be sent again under an idempotency key, which is then a part of its input. */
+  /** Set if it accepts an idempotency key, which is then part of its input. */
   readonly repeatable?: Repeatable<z.output<Schema>, Output>;
   readonly deprecated?: Deprecation;
-  /** Whether nothing else comes into its result than its input, its caller and what is stored: no clock, no limiter. */
+  /** The result depends on input, caller and storage only (no clock, no limiter), so responses can be cached. */
   readonly hangsOnStorageAlone?: boolean;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
 /**
- * Something that a client can ask of the service, whichever face it comes through.
- * Its rule is here and nowhere else: authorise, parse, then at most one transaction.
+ * An operation that clients can call through REST or GraphQL. Its rules are implemented here only: authorise, parse,
+ * then at most one transaction.
  */
 export interface Operation<Input = unknown, Output = unknown> {
   readonly name: string;
@@ -55,27 +55,27 @@ export interface Operation<Input = unknown, Output = unknown> {
   readonly errors: readonly ErrorCode[];
   /** Whether its input holds an `idempotencyKey`. */
   readonly repeatable: boolean;
-  /** Whether its result stays what it is as long as nothing is written. */
+  /** Whether its result can be cached until the next write. */
   readonly hangsOnStorageAlone: boolean;
   /** Set when clients should stop calling it. */
   readonly deprecated: Deprecation | undefined;
-  /** @throws FORBIDDEN naming what is missing */
+  /** @throws FORBIDDEN naming what the credential lacks */
   authorise(caller: Caller): void;
   /**
-   * @param others faults that the face has found already, to be reported together
+   * @param others faults already found by REST or GraphQL, to be reported together
    * @throws VALIDATION_FAILED with every fault of the input
    */
   parse(input: unknown, others?: readonly Fault[]): Input;
   /**
-   * Runs with an input that `parse` has returned, for a caller that `authorise` has passed.
-   * @param onReplay called when the result is that of the same request before
+   * Runs with input returned by `parse`, for a caller accepted by `authorise`.
+   * @param onReplay called when the result is that of an earlier request with the same idempotency key
    */
   run(world: World, caller: Caller, input: Input, onReplay?: () => void): Promise<Output>;
   /** Authorises, parses and runs. */
   execute(world: World, caller: Caller, input: unknown): Promise<Output>;
 }
 
-/** A key that came with another request, and a result that was erased since. */
+/** The key was used for another request, or the stored result was erased. */
 const errorsOfRepeats: readonly ErrorCode[] = ['IDEMPOTENCY_KEY_REUSED', 'NOT_FOUND'];
 
 /** @throws Error for a deprecation that leaves clients too little time, or could not be shown on both faces */
@@ -118,7 +118,7 @@ export function operation<Schema extends z.ZodType, Output>(
       return definition.run(
         {
           ...context,
-          // What was kept under this key is a result of this operation: its fingerprint says so.
+          // The fingerprint guarantees that a result stored under this key is of this operation's type.
           once: <T>(work: (tx: Transaction, part?: T) => Promise<T>) =>
             once.run(world.storage, work as () => Promise<never>) as Promise<unknown> as Promise<T>,
         },
@@ -137,7 +137,7 @@ function withIdempotencyKey(schema: z.ZodType): z.ZodType {
   return (schema as z.ZodObject).safeExtend({ idempotencyKey: idempotencyKeyInput });
 }
 
-/** The context of a request without an idempotency key: its work is run, and nothing is kept. */
+/** The context of a request without an idempotency key: its result is not stored. */
 function contextOf(world: World, caller: Caller): Context {
   return {
     ...world,
@@ -147,7 +147,7 @@ function contextOf(world: World, caller: Caller): Context {
   };
 }
 
-/** @throws VALIDATION_FAILED with every fault of the input up to a bound, those found already included */
+/** @throws VALIDATION_FAILED with the faults of the input, after those already found; at most `maxFaults` in all */
 export function parseInput<Schema extends z.ZodType>(
   schema: Schema,
   input: unknown,
@@ -162,8 +162,8 @@ export function parseInput<Schema extends z.ZodType>(
 }
 
 /**
- * For a check of several fields of an input: it is made beside faults of single ones too, since all are told at
- * once. So any of them may be anything.
+ * Options for a cross-field check: it runs even if single fields are wrong, so that all faults are reported together. The
+ * fields may then have any type.
  */
 export const evenWithOtherFaults = {
   when: ({ value }: { value: unknown }): boolean => typeof value === 'object' && value !== null,
@@ -171,14 +171,14 @@ export const evenWithOtherFaults = {
 
 const typeNames: Record<string, string> = {
   string: 'a string',
-  number: 'an integer', // each number that an input has is one
+  number: 'an integer', // all numbers in inputs are integers
   int: 'an integer',
   boolean: 'a boolean',
   object: 'an object',
   array: 'a list',
 };
 
-/** One fault for each thing that is wrong: an unknown key is one, and names itself. */
+/** One fault per issue, and one for each unknown key. */
 function faultsOf(issue: z.core.$ZodIssue): Fault[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys

@@ -1,7 +1,7 @@
-/** How much of what was seen before counts beside what is seen now. */
+/** Weight of earlier measurements at each new one. */
 const keeps = 0.95;
 
-/** How long things take on the average of late. One that took much longer is one of many, and changes little. */
+/** A moving average of durations per item. A single slow item changes it little. */
 export class Pace {
   #count = 0;
   #ms = 0;
@@ -10,7 +10,7 @@ export class Pace {
     return this.#count === 0 ? 0 : this.#ms / this.#count;
   }
 
-  /** Notes how long some things took together. */
+  /** Adds a measurement: the total duration of several items. */
   add(count: number, tookMs: number): void {
     this.#count = this.#count * keeps + count;
     this.#ms = this.#ms * keeps + tookMs;

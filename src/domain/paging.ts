@@ -8,7 +8,6 @@ export const maxPageSize = 100;
 export const defaultPageSize = 20;
 const maxOffset = 2 ** 31 - 1;
 
-/** How many a page is to have. */
 export const limitInput = z
   .int({ error: 'must be an integer' })
   .min(1, { error: `must be between 1 and ${maxPageSize}` })
@@ -24,7 +23,7 @@ const offsetInput = z
   .describe('Number of items to skip. The cost grows with it; that of a cursor does not.')
   .meta({ examples: [40] });
 
-/** @param place what an example of a cursor holds */
+/** @param place the contents of the example cursor */
 export function cursorInput(...place: Parameters<typeof encodeCursor>) {
   return z
     .string({ error: 'must be a string' })
@@ -33,30 +32,30 @@ export function cursorInput(...place: Parameters<typeof encodeCursor>) {
     .meta({ examples: [encodeCursor(...place)] });
 }
 
-/** The input that every list takes: how many, and from where. */
+/** The paging input of every list. */
 export function pageInput(...place: Parameters<typeof encodeCursor>) {
   return { limit: limitInput, offset: offsetInput, after: cursorInput(...place) };
 }
 
-/** One page of a list, and how to go on from it. */
+/** One page of a list, and how to continue from it. */
 export interface List<T> {
   readonly items: readonly T[];
   readonly limit: number;
   readonly offset: number;
   readonly hasMore: boolean;
-  /** How many there are in all, whatever the page. Asked of the storage only when it is called. */
+  /** The number of items in the whole list. Queried only when called. */
   total(): Awaitable<number>;
-  /** The place of one item in the list, to continue after. */
+  /** The cursor to continue after an item. */
   cursorOf(item: T): string;
 }
 
-/** The place to go on from, or null at the end. */
+/** The cursor of the next page, or null at the end. */
 export function nextCursor<T>(list: List<T>): string | null {
   const last = list.items.at(-1);
   return list.hasMore && last !== undefined ? list.cursorOf(last) : null;
 }
 
-/** What a storage answers when asked for a page. */
+/** A page as returned by a storage. */
 export interface Slice<T> {
   readonly items: readonly T[];
   readonly hasMore: boolean;
@@ -64,10 +63,10 @@ export interface Slice<T> {
 
 export type CursorPart = string | number;
 type CursorShape = readonly ('number' | IdKind)[];
-/** What each part of a list's cursors has to be, in order, by sort: a number, or an id of a kind. */
+/** The types of the parts of a list's cursors, by sort: a number, or an id of a kind. */
 export type CursorShapes = Readonly<Record<string, CursorShape>>;
 
-/** Makes a cursor: opaque to callers, it holds the sort and the sort values of one item. */
+/** Encodes a cursor. Opaque to clients, it holds the sort and the sort values of one item. */
 export function encodeCursor(sort: string, parts: readonly CursorPart[]): string {
   return Buffer.from(JSON.stringify([sort, ...parts])).toString('base64url');
 }
@@ -94,7 +93,7 @@ export function cursorFault(cursor: string, sort: string, shape: CursorShape | u
   return isWhole ? undefined : 'is not a cursor of this list';
 }
 
-/** Every number in a cursor is a sequence or a time. */
+/** Numbers in cursors are sequences or times, so never negative. */
 function isPart(part: unknown, kind: CursorShape[number] | undefined): part is CursorPart {
   if (kind === undefined) return false;
   if (kind === 'number') return Number.isSafeInteger(part) && Number(part) >= 0;
@@ -136,7 +135,7 @@ export function checkStart(cursors: CursorShapes) {
   }, evenWithOtherFaults);
 }
 
-/** What a storage is asked for of a list that has one order: newest first, by id. */
+/** A storage query for a page of a list that is always newest first, by id. */
 export interface PageQuery {
   readonly limit: number;
   readonly offset: number;
@@ -153,7 +152,7 @@ export function newestFirstInput(kind: IdKind) {
   return z.strictObject(pageInput('-createdAt', [exampleId(kind)])).check(checkStart({ '-createdAt': [kind] }));
 }
 
-/** One page of a list of a kind of thing, newest first. */
+/** One page of a list that is always newest first. */
 export async function newestFirst<T extends { readonly id: string }>(
   kind: IdKind,
   reads: NewestFirstReads<T>,

@@ -6,7 +6,7 @@ import type { Ids } from './ids.ts';
 import type { Storage } from './storage-port.ts';
 import type { TokenGrant } from './tokens.ts';
 
-/** All that the operations need of the world. `app.ts` brings it together. */
+/** Everything outside the domain that operations depend on. `app.ts` wires it. */
 export interface World {
   readonly storage: Storage;
   readonly clock: Clock;
@@ -19,84 +19,84 @@ export interface World {
 }
 
 export interface Clock {
-  /** Epoch milliseconds. Somebody may set it, also back. */
+  /** Epoch milliseconds. The clock may be set, also back. */
   now(): number;
-  /** Whole milliseconds since some moment, which nobody can set: the same to all processes of a machine. */
+  /** Whole milliseconds on a monotonic clock, the same for all processes of a machine. */
   uptimeMs(): number;
-  /** Which start of which machine `uptimeMs` counts from. */
+  /** Identifies the boot of the machine from which `uptimeMs` counts. */
   readonly boot: string;
 }
 
 export interface Secrets {
   /** A new API key's secret: `cs_` and 256 random bits in base64url. */
   generate(): string;
-  /** A new secret that signs webhooks: `whsec_` and 256 random bits in base64. */
+  /** A new signing secret of a webhook: `whsec_` and 256 random bits in base64. */
   generateSigningSecret(): string;
-  /** The SHA-256 of a secret, which is all of it that is stored. */
+  /** The SHA-256 of a secret: what is stored of an API key, beside its prefix. */
   hash(secret: string): Uint8Array;
 }
 
 export interface TokenSigner {
-  /** Signs a token: text that nobody else can make, and that says what its bearer may do. */
+  /** Makes a signed token that grants its bearer this. */
   sign(grant: TokenGrant): Promise<string>;
 }
 
-/** How much of its hourly budget an account has left. */
+/** What an account has left of its hourly budget. */
 export interface RateLimit {
   /** Requests in any 60 minutes. */
   readonly limit: number;
   readonly remaining: number;
   /** When `remaining` next grows, in epoch milliseconds. */
   readonly resetAtMs: number;
-  /** How long that is, whatever the machine's clock is set to. */
+  /** Time until then, independent of changes to the machine's clock. */
   readonly resetAfterSeconds: number;
 }
 
 export interface Limiter {
-  /** The account's budget as it stands, without spending of it. */
+  /** The account's current budget, without spending any of it. */
   peek(account: Account): Awaitable<RateLimit>;
 }
 
-/** What a request comes through; `page` is what needs no credential. */
+/** What a request comes through; `page` stands for everything that needs no credential. */
 export type Face = 'rest' | 'graphql' | 'socket' | 'page';
 
-/** What a call ended with. */
+/** The outcome of a call. */
 export type CallCode = ErrorCode | 'OK';
 
-/** Is told of what the service does, so that its operator can see how it fares. Telling it must cost next to nothing. */
+/** Receives measurements for the operator's metrics. Its methods are on the path of every request and must be cheap. */
 export interface Telemetry {
   /**
-   * An operation was called, a request was refused before it came to one, or something failed between them.
-   * @param operation its name; undefined where there was none
+   * An operation was called, or a request failed without one.
+   * @param operation undefined where no operation was called
    */
   called(face: Face, operation: string | undefined, code: CallCode, durationMs: number): void;
   /** An HTTP request was answered. */
   answered(face: Face, status: number, durationMs: number): void;
-  /** It was tried to send to a webhook. */
+  /** An attempt at a webhook delivery has ended. */
   attempted(succeeded: boolean, durationMs: number): void;
 }
 
-/** Where webhooks may be sent. */
+/** The policy for webhook URLs. */
 export interface WebhookTargets {
-  /** What is wrong with sending there, or undefined. A name is judged by its addresses only when it is connected to. */
+  /** Why a URL is not allowed, or undefined. A host name is resolved and its addresses checked only when connecting. */
   faultOf(url: URL): string | undefined;
 }
 
-/** Where an account's log is followed as it grows. */
+/** Live reading of event logs. */
 export interface LiveEvents {
-  /** Follows an account's log from after a sequence, pulling: it reads no further ahead than it is asked. */
+  /** Follows an account's log after a sequence. It is pulled: it reads no further ahead than its reader asks. */
   follow(accountId: string, after: number, filter: EventFilter): EventFollower;
 }
 
 /**
- * A sequence of batches, each of one event or more, in the log's order. It can be gone through once. What was erased
- * is not in what it gives from then on, so who takes time for a part of a batch gives the rest back first.
+ * Non-empty batches of events in the order of the log, for a single iteration. Batches yielded after an erasure no longer
+ * contain the erased data, so a reader that pauses within a batch gives the rest back first.
  */
 export interface EventFollower extends AsyncIterable<readonly LogEvent[]> {
-  /** The last sequence that was given or passed over: the place to resume from. */
+  /** The last sequence yielded or filtered out: where to resume. */
   readonly position: number;
-  /** Gives the last batch back, from this event of it on: the next one begins there. */
+  /** Returns the rest of the last batch, from this event on: the next batch starts with it. */
   giveBack(from: LogEvent): void;
-  /** Ends it, also while it waits for events or for its reader. Without that it has no end. */
+  /** Ends the iteration, also while it waits for events or for its reader. It has no other end. */
   end(): void;
 }

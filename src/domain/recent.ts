@@ -1,34 +1,34 @@
-/** What an entry takes besides its id and its value, in bytes: its place in a map, itself and the head of the id. Measured. */
+/** Measured overhead of an entry in bytes, without the characters of its id and its value. */
 const entryWeight = 120;
-/** As soon as a text has one of these, V8 keeps each of its characters in two bytes. */
+/** If a string contains one of these, V8 stores all its characters in two bytes each. */
 const wide = /[\u0100-\uffff]/;
 
-/** What the characters of a text take in memory, in bytes. */
+/** Memory of a string's characters in bytes. */
 export function textWeight(text: string): number {
   return wide.test(text) ? 2 * text.length : text.length;
 }
 
 interface Entry<T> {
   readonly version: number;
-  /** Undefined when it was made but once. */
+  /** Undefined if the value was requested only once so far. */
   readonly value: T | undefined;
   readonly weight: number;
 }
 
 /**
- * Keeps what was made last of things that have a version, by id. What is kept is exact as long as whoever asks
- * has just seen the thing's version: ids are never used twice, and every change of a thing is a new version of it.
+ * An LRU cache of values derived from versioned resources, by id. It is never stale as long as its users have just read
+ * the resource's version: ids are never reused, and every change makes a new version.
  *
- * What is made for the first time is only taken note of, and kept when it is made again: most of what is read once
- * has changed before anybody comes back to it, and would in the meantime be work for the collection of garbage.
+ * The first `keep` of a version stores only a note, the second one the value: most resources read once have changed
+ * before they are read again, and caching them would be work for the garbage collector.
  */
 export class Recent<T> {
   readonly #maxWeight: number;
-  /** In the order of their last use. */
+  /** Least recently used first. */
   readonly #kept = new Map<string, Entry<T>>();
   #weight = 0;
 
-  /** @param maxWeight of all that is kept, in bytes */
+  /** @param maxWeight of the whole cache, in bytes */
   constructor(maxWeight: number) {
     this.#maxWeight = maxWeight;
   }
@@ -41,7 +41,7 @@ export class Recent<T> {
     return found.value;
   }
 
-  /** @param weight what the value takes in memory, in bytes */
+  /** @param weight memory of the value in bytes */
   keep(id: string, version: number, value: T, weight: number): void {
     const isAgain = this.#kept.get(id)?.version === version;
     this.#forget(id);

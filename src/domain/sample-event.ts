@@ -5,7 +5,7 @@ import type { Ids } from './ids.ts';
 import type { Message } from './messages.ts';
 import { timestamp } from './time.ts';
 
-/** An event as it could have happened, for a receiver to be tried with. Its ids name nothing. */
+/** A made-up event for testing a receiver. Its ids refer to nothing. */
 export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: number }): NewEvent {
   const at = timestamp(now);
   const visitor = { id: 'visitor-1', name: 'Ada Lovelace', email: 'ada@example.com' };

@@ -1,21 +1,20 @@
 import type { Clock } from './ports.ts';
 
-/** What the limiter's clock showed, and others at the same moment: from these it can go on after a restart. */
+/** A reading of the limiter's clock and, at the same moment, of the machine's: from it the clock continues after a restart. */
 export interface ClockReading {
   readonly atMs: number;
-  /** Epoch milliseconds, as the machine had them. */
+  /** The machine's time of day, in epoch milliseconds. */
   readonly wallMs: number;
   readonly uptimeMs: number;
   readonly boot: string;
 }
 
-/** When the machine's clock is off by no more than this from what it should be by now, nobody has set it. */
+/** The machine's clock counts as set when it deviates from the expected time by more than this. */
 const toleranceMs = 100;
 
 /**
- * The limiter's clock. It goes on as time passes, whatever the machine's is set to, and over restarts; all processes on
- * one database go by the same. What it shows is near the time of day, unless that was wrong or is set: it is there to
- * tell how long ago something was.
+ * The limiter's clock: monotonic, even when the machine's clock is set, continued across restarts, and shared by all
+ * processes on a database. Close to the time of day but not equal to it; it serves to measure elapsed time.
  */
 export class SteadyClock {
   readonly #clock: Clock;
@@ -28,15 +27,15 @@ export class SteadyClock {
     this.#clock = clock;
   }
 
-  /** Milliseconds. It means nothing before the first `goOnFrom`. */
+  /** Milliseconds. Meaningless before the first `goOnFrom`. */
   now(): number {
     return this.#clock.uptimeMs() + this.#offsetMs;
   }
 
   /**
-   * Goes by what was kept last, by whichever process.
-   * @param kept undefined when nothing was ever kept: then it begins with the time of day, until something is
-   * @returns what it shows now
+   * Continues from the last stored reading, of any process.
+   * @param kept undefined if none was stored yet: then the clock starts at the time of day
+   * @returns the current reading
    */
   goOnFrom(kept: ClockReading | undefined): ClockReading {
     const { boot } = this.#clock;
@@ -47,8 +46,8 @@ export class SteadyClock {
   }
 
   /**
-   * The time of day at which this clock will show a time, if nobody sets the machine's until then.
-   * @param nowMs what it shows now
+   * The time of day at which this clock will reach a time, unless the machine's clock is set until then.
+   * @param nowMs the current time of this clock
    */
   toEpochMs(atMs: number, nowMs: number): number {
     const aheadMs = this.#clock.now() - nowMs;
@@ -57,13 +56,13 @@ export class SteadyClock {
   }
 }
 
-/** Where the machine was started anew since, only the time of day tells. */
+/** After a reboot only the time of day can tell how much time has passed. */
 function passedMs(kept: ClockReading, { wallMs, uptimeMs, boot }: Omit<ClockReading, 'atMs'>): number {
   if (kept.boot === boot && kept.uptimeMs <= uptimeMs) return uptimeMs - kept.uptimeMs;
   return Math.max(0, wallMs - kept.wallMs);
 }
 
-/** Whether the machine was neither started between two readings, nor its clock set. */
+/** Whether the machine was neither rebooted between two readings, nor its clock set. */
 export function leadsTo(from: ClockReading, to: ClockReading): boolean {
   const setByMs = to.wallMs - to.atMs - (from.wallMs - from.atMs);
   return from.boot === to.boot && from.uptimeMs <= to.uptimeMs && Math.abs(setByMs) <= toleranceMs;

@@ -15,55 +15,55 @@ import type { ClockReading } from './steady-clock.ts';
 import type { StoredWebhook } from './webhook.ts';
 
 /**
- * Where everything is kept.
+ * The persistent storage.
  *
- * Reading sees only what was committed. Writing is a work that gets a transaction: all of what it
- * does is durable when the promise resolves, or none of it happened.
+ * Reads see only committed state. A write is a function that receives a transaction: when its promise resolves, all its
+ * changes are durable; when it rejects, none were made.
  */
 export interface Storage {
   readonly read: Reads;
   /**
-   * Until that is ended, reads need show no more than what is committed now, which makes them cheaper. So it is for
-   * those only who have come before, and for no longer than the event loop does not turn.
-   * @returns ends it
+   * While held, reads may all see the same committed state, which makes them cheaper. Hold only within one turn of the
+   * event loop, for requests that had already arrived.
+   * @returns ends the hold
    */
   holdReads(): () => void;
-  /** A number that stays the same until the next commit, whoever makes it: what was read since is as it was. */
+  /** A number that stays the same until the next commit by any process: what was read since is still current. */
   state(): Awaitable<number>;
   /**
-   * Runs a work in a transaction.
+   * Runs work in a transaction.
    *
-   * The work must await nothing but its `tx`, and must be safe to repeat: it may be run again when
-   * the transaction was lost through no fault of its own.
+   * The work must await nothing but its `tx` and be safe to repeat: it may run again when the transaction was lost through
+   * no fault of its own.
    * @throws UNAVAILABLE when the storage is busy, full or closing
-   * @throws what the work throws, after undoing what it did
+   * @throws any error of the work, after rolling it back
    */
   write<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   /**
-   * Tells a listener of commits that may have appended events or erased them, made deliveries due or ended
-   * credentials, of this process or of another. It is a hint: what happened is to be read.
-   * @param listener is given what the commit has touched, or nothing where that is not known
-   * @returns stops telling it
+   * Notifies a listener of commits, by any process, that may have appended or erased events, made deliveries due or ended
+   * credentials. It is only a hint: the listener has to read what changed.
+   * @param listener receives what the commit touched, or nothing if that is not known
+   * @returns removes the listener
    */
   watch(listener: (touched?: Touched) => void): () => void;
   /**
-   * Reads something, each time anew.
-   * @throws UNAVAILABLE when nothing can be read
+   * Reads something, bypassing caches.
+   * @throws UNAVAILABLE when the storage cannot be read
    */
   check(): Awaitable<void>;
-  /** How many works wait for their transaction. */
+  /** Number of writes waiting for their transaction. */
   readonly waitingWrites: number;
-  /** How long they will take, by how long works took of late; what another process holds up is not foreseen. */
+  /** Expected time to process them, based on recent writes. Locks held by other processes are not foreseen. */
   readonly writeBacklogMs: number;
-  /** Finishes the writes that wait, then lets go of the files. */
+  /** Completes the waiting writes, then closes the files. */
   close(): Promise<void>;
 }
 
-/** What a commit of this process has touched. */
+/** What a commit of this process touched. */
 export interface Touched {
-  /** The accounts whose logs have grown. */
+  /** Accounts whose logs have grown. */
   readonly accountIds: ReadonlySet<string>;
-  /** The webhooks that have a delivery that may be due. */
+  /** Webhooks with a delivery that may be due. */
   readonly webhookIds: ReadonlySet<string>;
 }
 
@@ -107,7 +107,7 @@ export interface AccountWrites {
   update(account: Account): Awaitable<void>;
 }
 
-/** A key that was found by its secret. */
+/** An API key found by its secret. */
 export interface FoundApiKey {
   readonly key: ApiKey;
   readonly account: Account;
@@ -117,25 +117,25 @@ export interface ApiKeyReads extends NewestFirstReads<ApiKey> {
   /** The key with this secret and its account, whether it is still valid or not. */
   findBySecret(secretHash: Uint8Array): Awaitable<FoundApiKey | undefined>;
   find(accountId: string, id: string): Awaitable<ApiKey | undefined>;
-  /** A number that grows with every revocation, of any account: as long as it stays, no key has ended by one. */
+  /** A number that grows with every revocation in any account: while it is unchanged, no key was revoked. */
   revocations(): Awaitable<number>;
-  /** What tokens are signed with: 256 bits that never change, the same for all who have the database open. */
+  /** The key that signs tokens: 256 bits that never change, shared by all processes on the database. */
   tokenKey(): Awaitable<Uint8Array>;
-  /** How many were neither revoked nor have expired. */
+  /** Number of keys that are neither revoked nor expired. */
   countLive(accountId: string, nowMs: number): Awaitable<number>;
 }
 
 export interface ApiKeyWrites {
   insert(accountId: string, key: ApiKey, secretHash: Uint8Array): Awaitable<void>;
-  /** Sets `revokedAt` and `lastUsedAt` to the key's. */
+  /** Stores `revokedAt` and `lastUsedAt`. */
   update(key: ApiKey): Awaitable<void>;
 }
 
 export interface ConversationReads {
   find(accountId: string, id: string): Awaitable<StoredConversation | undefined>;
-  /** In the order of the ids; undefined where there is none. */
+  /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredConversation | undefined)[]>;
-  /** A conversation and all its messages, oldest first, as they were at one moment. */
+  /** A consistent snapshot of a conversation and all its messages, oldest first. */
   findWithMessages(
     accountId: string,
     id: string,
@@ -143,40 +143,39 @@ export interface ConversationReads {
   idByExternalId(accountId: string, externalId: string): Awaitable<string | undefined>;
   page(accountId: string, query: ConversationQuery): Awaitable<Slice<StoredConversation>>;
   count(accountId: string, filter: ConversationFilter): Awaitable<number>;
-  /** Conversations of any account that nobody is shown any more, and of which something is left to be erased. */
+  /** Conversations of any account whose erasure has begun, and so are hidden, but is not complete. */
   erasing(): Awaitable<readonly { accountId: string; id: string }[]>;
 }
 
 export interface ConversationWrites {
   /**
-   * Removes a conversation for good, with its messages and leads, and all that others tell of them: the data
-   * of its events becomes `{"erased":true}`, and what receivers of these have answered and the results that
-   * are kept of requests about it are emptied. From here on nobody is shown anything else. What is more than
-   * one transaction should do is left to `eraseMore`.
+   * Permanently removes a conversation with its messages and leads, and every trace of their content: the data of its
+   * events becomes `{"erased":true}`, and the stored webhook responses to these events and idempotent results about the
+   * conversation are emptied. Reads show this state from here on. What exceeds one transaction is left to `eraseMore`.
    */
   erase(accountId: string, conversation: StoredConversation): Awaitable<void>;
   /**
-   * Goes on with erasing a conversation, as far as one transaction should.
-   * @returns whether nothing is left of it
+   * Continues the erasure of a conversation, as far as one transaction should.
+   * @returns whether it is complete
    */
   eraseMore(accountId: string, id: string): Awaitable<boolean>;
   insert(accountId: string, conversation: StoredConversation): Awaitable<void>;
   /**
-   * Replaces `previous` by `next`, and keeps the account's counters right.
-   * If another writer has changed it since `previous` was read, the whole work is repeated.
+   * Replaces `previous` by `next`, and updates the account's counters. If another writer has changed the conversation
+   * since `previous` was read, the whole work is repeated.
    */
   update(accountId: string, previous: StoredConversation, next: StoredConversation): Awaitable<void>;
   /**
-   * Notes that a lead was captured in a conversation, which changes nothing that anybody is shown of it.
-   * @returns whether that is news: once for each conversation
+   * Marks a conversation as having a lead. The mark is internal and not a new version.
+   * @returns whether it was not marked before
    */
   markConverted(accountId: string, id: string): Awaitable<boolean>;
 }
 
 export interface MessageReads {
-  /** In the order of the ids; undefined where there is none. */
+  /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (Message | undefined)[]>;
-  /** For each range its messages by ascending sequence. */
+  /** The messages of each range, by ascending sequence. */
   ranges(accountId: string, ranges: readonly MessageRange[]): Awaitable<readonly (readonly Message[])[]>;
 }
 
@@ -185,18 +184,18 @@ export interface MessageWrites {
 }
 
 export interface EventReads {
-  /** Names this log: it changes when a backup is restored, so that cursors of another are known. */
+  /** Identifies the log. It changes when a backup is restored, so that cursors from before are recognised. */
   epoch(): Awaitable<string>;
-  /** A number that grows with every erasure, of any account: as long as it stays, no event has lost its data. */
+  /** A number that grows with every erasure in any account: while it is unchanged, no event lost its data. */
   erasures(): Awaitable<number>;
-  /** The first and the last sequence that the log holds; `first` is one above `last` when it is empty. */
+  /** The first and last sequence in the log; `first` is `last` + 1 when it is empty. */
   bounds(accountId: string): Awaitable<{ first: number; last: number }>;
   /** The last sequence of each of these accounts' logs, in their order. */
   lastSequences(accountIds: readonly string[]): Awaitable<readonly number[]>;
   /**
    * Events after a sequence, by ascending sequence.
-   * @param span how many sequences to look through at most, whatever the filter leaves of them
-   * @returns the events, and the last sequence that was looked at
+   * @param options `span` is the maximum number of sequences to scan, matching or not
+   * @returns the events, and the last sequence scanned
    */
   after(
     accountId: string,
@@ -207,20 +206,20 @@ export interface EventReads {
 
 export interface EventWrites {
   /**
-   * Appends to the account's log with the sequence numbers that come next.
+   * Appends to the account's log with the next sequence numbers.
    * @returns the last sequence of the log
    */
   append(accountId: string, events: readonly NewEvent[]): Awaitable<number>;
   /**
-   * Removes the oldest events, of any account, that happened before a time.
-   * @returns how many were removed; fewer than `limit` when there are no more
+   * Removes the oldest events of any account from before a time.
+   * @returns the number removed; fewer than `limit` when none are left
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
 export interface LeadReads extends NewestFirstReads<Lead> {
   find(accountId: string, id: string): Awaitable<Lead | undefined>;
-  /** In the order of the ids; undefined where there is none. */
+  /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (Lead | undefined)[]>;
 }
 
@@ -230,17 +229,17 @@ export interface LeadWrites {
 
 export interface WebhookReads extends NewestFirstReads<StoredWebhook> {
   find(accountId: string, id: string): Awaitable<StoredWebhook | undefined>;
-  /** In the order of the ids; undefined where there is none. */
+  /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredWebhook | undefined)[]>;
-  /** What is wanted by those of an account that are not disabled. */
+  /** The account's enabled webhooks with their event types. */
   enabled(accountId: string): Awaitable<readonly Pick<StoredWebhook, 'id' | 'events'>[]>;
 }
 
 export interface WebhookWrites {
   insert(accountId: string, webhook: StoredWebhook): Awaitable<void>;
-  /** Replaces what can change of it. */
+  /** Stores its mutable fields. */
   update(accountId: string, webhook: StoredWebhook): Awaitable<void>;
-  /** From here on there is no such webhook. Its deliveries go by and by, with pruning. */
+  /** Removes a webhook. Its deliveries are removed later, by pruning. */
   remove(accountId: string, id: string): Awaitable<void>;
 }
 
@@ -253,71 +252,71 @@ export interface AttemptRange {
 
 export interface DeliveryReads {
   find(accountId: string, id: string): Awaitable<DeliveryOfWebhook | undefined>;
-  /** In the order of the ids; undefined where there is none. */
+  /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (DeliveryOfWebhook | undefined)[]>;
   /** Newest first. */
   page(accountId: string, webhookId: string, query: PageQuery): Awaitable<Slice<DeliveryOfWebhook>>;
   count(accountId: string, webhookId: string): Awaitable<number>;
-  /** For each range its attempts in their order. */
+  /** The attempts of each range, oldest first. */
   attempts(accountId: string, ranges: readonly AttemptRange[]): Awaitable<readonly (readonly Attempt[])[]>;
-  /** Those that have failed for good, by ascending id. It costs by the limit alone, however many there are. */
+  /** Deliveries that finally failed, by ascending id. The cost depends on the limit only. */
   failed(
     accountId: string,
     webhookId: string,
     range: { fromId: string; limit: number },
   ): Awaitable<readonly StoredDelivery[]>;
-  /** For each enabled webhook of any account with something pending, when the first of it may be claimed. */
+  /** For each enabled webhook of any account with pending deliveries, when the first can be claimed. */
   due(nowMs: number): Awaitable<readonly { webhookId: string; dueAtMs: number }[]>;
   /**
-   * How much is to be sent to enabled webhooks, of all accounts.
-   * @param countedTo further is not counted, so that the cost has a bound
+   * The backlog of enabled webhooks of all accounts.
+   * @param countedTo counting stops here, to bound the cost
    */
   backlog(nowMs: number, countedTo: number): Awaitable<DeliveryBacklog>;
 }
 
 export interface DeliveryBacklog {
-  /** How many are not done. */
+  /** Deliveries not completed. */
   readonly pending: number;
-  /** How many of these may be claimed. */
+  /** Those of them that can be claimed. */
   readonly due: number;
-  /** Since when the first of those may be claimed. */
+  /** Since when the first of those can be claimed. */
   readonly oldestDueAtMs: number | undefined;
-  /** Further was not counted. */
+  /** Where counting stopped. */
   readonly countedTo: number;
 }
 
-/** A delivery at the end of an attempt, with what that changes. */
+/** A delivery whose lease was released, with what the end of an attempt can change. */
 export interface ReleasedDelivery {
   readonly delivery: StoredDelivery;
   readonly accountId: string;
   readonly webhook: StoredWebhook;
 }
 
-/** A delivery that was claimed for an attempt, with all that the attempt needs. */
+/** A delivery claimed for an attempt, with all that the attempt needs. */
 export interface ClaimedDelivery extends ReleasedDelivery {
-  /** The event of the log; null for a sample, and when the log does not have it any more. */
+  /** The event; null for a sample, and when it is no longer in the log. */
   readonly event: StoredEvent | null;
 }
 
-/** How many deliveries are asked for of a webhook, at most. */
+/** The maximum number of deliveries to claim for a webhook. */
 export interface WantedDeliveries {
   readonly webhookId: string;
   readonly limit: number;
 }
 
-/** For how long what is claimed is nobody else's: `longestLeaseMs` at most. */
+/** A lease on the claimed deliveries, of `longestLeaseMs` at most. */
 export interface DeliveryLease {
-  /** Whose it is. */
+  /** Identifies the claim. */
   readonly id: string;
   readonly nowMs: number;
   readonly endsMs: number;
 }
 
-/** What was claimed of one webhook. */
+/** The result of a claim for one webhook. */
 export interface Claim {
-  /** What was taken. Those of one event have the same object of it. */
+  /** Deliveries of the same event share one event object. */
   readonly claimed: readonly ClaimedDelivery[];
-  /** When the next is due of what nobody has taken, if there is more. */
+  /** When the next unclaimed delivery is due, if there is one. */
   readonly nextDueAtMs: number | undefined;
 }
 
@@ -325,69 +324,68 @@ export interface DeliveryWrites {
   insert(delivery: StoredDelivery): Awaitable<void>;
   update(delivery: StoredDelivery): Awaitable<void>;
   /**
-   * Takes what is due of enabled webhooks, the longest due first. Nobody else is given it before the lease ends,
-   * unless the clock is set back so far that it would hold for more than `longestLeaseMs` from then on.
+   * Claims due deliveries of enabled webhooks, the longest due first. No other claim gets them before the lease ends,
+   * unless the clock is set back so far that the lease would last for more than `longestLeaseMs` from then on.
    * @param wanted names each webhook once
-   * @returns what was taken of each, in their order
+   * @returns one result for each, in their order
    */
   claim(wanted: readonly WantedDeliveries[], lease: DeliveryLease): Awaitable<readonly Claim[]>;
   /**
-   * Ends claims.
-   * @returns the deliveries and their webhooks as they are now, in the order of the ids; undefined if one of them was
-   * removed, or if the delivery is not taken by this lease any more
+   * Releases claimed deliveries.
+   * @returns the current deliveries and webhooks in the order of the ids; undefined if one of them was removed or the
+   * delivery is no longer held by this lease
    */
   release(lease: string, ids: readonly string[]): Awaitable<readonly (ReleasedDelivery | undefined)[]>;
-  /** Adds an attempt to a delivery, as the number that it has in it, counted from 1. */
+  /** Adds an attempt to a delivery. @param number its position in the delivery, counted from 1 */
   insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
   /**
-   * Removes the oldest deliveries made before a time, and those of webhooks that were removed.
-   * @returns how many were removed; fewer than `limit` when there are no more
+   * Removes the oldest deliveries created before a time, and those of removed webhooks.
+   * @returns the number removed; fewer than `limit` when none are left
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
-/** Results of requests under the idempotency keys that the callers have given them. */
+/** Results of requests, stored under their idempotency keys. */
 export interface KeptResultReads {
   find(accountId: string, key: string): Awaitable<KeptResult | undefined>;
 }
 
 export interface KeptResultWrites {
-  /** Keeps a result in place of any that the key had before. */
+  /** Stores a result, replacing an earlier one of the key. */
   put(accountId: string, key: string, kept: KeptResult): Awaitable<void>;
   /**
-   * Removes the oldest that were kept before a time, of any account.
-   * @returns how many were removed; fewer than `limit` when there are no more
+   * Removes the oldest results of any account from before a time.
+   * @returns the number removed; fewer than `limit` when none are left
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
 export interface AnalyticsReads {
   /**
-   * What happened in each of these ranges, as it was at one moment. It costs by the length of the ranges,
-   * not by how much happened.
+   * Consistent sums over each of these ranges. The cost depends on the length of the ranges, not on how much happened.
    */
   sums(accountId: string, ranges: readonly QuarterRange[]): Awaitable<readonly HappeningSums[]>;
 }
 
 export interface AnalyticsWrites {
-  /** Adds to what happened in a quarter hour, which may be any. */
+  /** Adds to the counts of a quarter hour, past or present. */
   add(accountId: string, quarter: number, happenings: Happenings): Awaitable<void>;
 }
 
 export interface RateWindowReads {
-  /** The limiter's clock as it was read last; undefined before the first request is counted. */
+  /** The last stored reading of the limiter's clock; undefined before the first request was counted. */
   clock(): Awaitable<ClockReading | undefined>;
-  /** Those from this minute on, by ascending minute, without empty ones. */
+  /** The non-empty minutes from this one on, ascending. */
   since(accountId: string, minute: number): Awaitable<readonly RateWindow[]>;
 }
 
 export interface RateWindowWrites {
   setClock(reading: ClockReading): Awaitable<void>;
   /**
-   * Adds to the count of a minute; a negative number gives back.
-   * @returns what it is now
+   * Adds to the count of a minute; a negative number gives units back.
+   * @returns the new count
    */
   add(accountId: string, minute: number, count: number): Awaitable<RateWindow>;
-  /** Forgets the minutes before this one. */
+  /** Removes the minutes before this one. */
   prune(accountId: string, minute: number): Awaitable<void>;
 }

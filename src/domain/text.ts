@@ -1,11 +1,11 @@
 import { z } from 'zod';
 
-// What a text may hold, on every face. Length is counted in Unicode code points, as JSON Schema counts it too:
-// a check of ours notes what OpenAPI is to say of it.
+// Validation of text. Length is counted in Unicode code points, like `maxLength` in JSON Schema. The checks are custom,
+// so their limits are repeated in `meta` for OpenAPI.
 
 /** Control characters (Unicode category Cc). */
 const control = /\p{Cc}/u;
-/** Control characters that are no white space either. */
+/** Control characters that are not white space. */
 const controlBeyondWhiteSpace = /(?!\p{White_Space})\p{Cc}/u;
 const whiteSpaceOnly = /^\p{White_Space}*$/u;
 
@@ -37,7 +37,7 @@ export function line(max: number, min = 0) {
     .meta({ ...(min > 0 && { minLength: min }), maxLength: max });
 }
 
-/** A text of many lines, as a message has: not empty and not only white space. */
+/** Multi-line text such as a message: not empty and not only white space. */
 export function prose(max: number) {
   return z
     .string({ error: 'must be a string' })

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
-/** RFC 3339 in UTC with milliseconds: the only form in which the service gives a time. */
+/** RFC 3339 in UTC with milliseconds: the only format of times in responses. */
 export type Timestamp = string;
 
-/** A time as an answer shows it. */
+/** A time in a response. */
 export const timeShape = z.string().meta({
   format: 'date-time',
   pattern: String.raw`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`,
@@ -12,17 +12,17 @@ export const timeShape = z.string().meta({
 
 const hourMs = 3_600_000;
 const maxHours = 4_096;
-/** What comes before the minutes, of hours that were asked for lately. */
+/** Cached prefixes of timestamps, up to the hour. */
 const hours = new Map<number, string>();
 const sixty = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'));
-/** The minutes and seconds of an hour, and what comes after them. */
+/** The `mm:ss.` of every second in an hour. */
 const seconds = sixty.flatMap((minute) => sixty.map((second) => `${minute}:${second}.`));
 const milliseconds = Array.from({ length: 1_000 }, (_, number) => `${String(number).padStart(3, '0')}Z`);
 
 /**
- * Writes a time. A page of a list holds a hundred of them, and `toISOString` took longer for these than the
- * query: so its parts are looked up. They are few, since V8 keeps a text that was put together as the tree of its parts.
- * @throws RangeError for what is no time
+ * Formats a time. A page of a list has a hundred of them, and `toISOString` took longer than the query, so the parts are
+ * looked up. There are few parts because V8 represents a concatenated string as a tree of them.
+ * @throws RangeError for an invalid time
  */
 export function timestamp(epochMs: number): Timestamp {
   const hour = Math.floor(epochMs / hourMs);
@@ -38,10 +38,10 @@ export function timestamp(epochMs: number): Timestamp {
 }
 
 const rfc3339 = z.regexes.datetime({ offset: true });
-/** What RFC 3339 has a form for in UTC. An offset can lead beyond it. */
+/** The range of RFC 3339 in UTC. An offset can lead beyond it. */
 const [firstMs, lastMs] = [Date.parse('0000-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')];
 
-/** What of a time is less than a millisecond: `Date.parse` cuts it off. */
+/** Digits below a millisecond, which `Date.parse` truncates. */
 const finer = /\.\d{3}\d*[1-9]/;
 
 function inputRounded(to: 'down' | 'up') {
@@ -61,10 +61,10 @@ function inputRounded(to: 'down' | 'up') {
 }
 
 /**
- * A time given by a caller, in any RFC 3339 offset and with small letters too; parsed to epoch milliseconds. Whatever
- * is later than these is later than the time itself.
+ * A time in a request: RFC 3339 with any offset, also in lower case, parsed to epoch milliseconds. Rounded down, so that
+ * every millisecond later than the result is later than the given time.
  */
 export const timeInput = inputRounded('down');
 
-/** The same, but whatever is earlier than these milliseconds is earlier than the time itself. */
+/** The same rounded up: every millisecond earlier than the result is earlier than the given time. */
 export const timeInputRoundedUp = inputRounded('up');

@@ -8,23 +8,23 @@ import { type Sender, senders } from './messages.ts';
 import { operation } from './operation.ts';
 import { timeShape, timestamp } from './time.ts';
 
-/** No token is valid for longer. */
+/** Maximum lifetime of a token. */
 export const maxTokenSeconds = 3_600;
 const defaultTokenSeconds = 900;
 
-/** What a token says of its bearer: what it may do, for how long, and by whose leave. */
+/** The claims of a token. */
 export interface TokenGrant {
   readonly accountId: string;
-  /** The API key that it was made with, and dies with. */
+  /** The API key that created it. The token ends with its key. */
   readonly keyId: string;
   readonly scopes: readonly Scope[];
-  /** The one conversation that it may see, or null. */
+  /** The only conversation it gives access to, or null. */
   readonly conversationId: string | null;
-  /** The one sender that it may speak as, or null. */
+  /** The only sender it can send messages as, or null. */
   readonly sender: Sender | null;
   /** Epoch seconds. */
   readonly issuedAtSeconds: number;
-  /** Epoch seconds: from this moment on it is not valid. */
+  /** Epoch seconds, exclusive. */
   readonly expiresAtSeconds: number;
 }
 
@@ -75,7 +75,7 @@ export const createToken = operation({
     for (const scope of input.scopes) requireScope(caller, scope);
     if (input.conversationId !== null) await findConversation(storage.read, caller, input.conversationId);
     const accountId = caller.account.id;
-    // A JWT's times are whole seconds: rounded down, so that no token is valid for longer than was asked for.
+    // JWTs have times in whole seconds. Rounded down, so that no token outlives the requested time.
     const issuedAtSeconds = Math.floor(now / 1_000);
     const keyEndsSeconds = Math.floor((caller.expiresAtMs ?? Number.POSITIVE_INFINITY) / 1_000);
     const grant: TokenGrant = {

@@ -5,7 +5,7 @@ import { idShape } from './ids.ts';
 import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
-/** Why nothing is sent: its owner asked for it, its receiver answered 410, or nothing succeeded for five days. */
+/** Why a webhook is disabled: by request, its receiver answered 410, or nothing succeeded for five days. */
 const disabledReasons = ['requested', 'gone', 'failing'] as const;
 export type DisabledReason = (typeof disabledReasons)[number];
 
@@ -54,17 +54,17 @@ export const webhookWithSecretShape = webhookShape
 export type WebhookWithSecret = Readonly<z.output<typeof webhookWithSecretShape>>;
 
 export interface SigningSecret {
-  /** `whsec_` and the key in base64, as Standard Webhooks has it. */
+  /** `whsec_` and the key in base64, as in Standard Webhooks. */
   readonly secret: string;
-  /** When it stops signing, because a newer one has taken its place; null for the newest. */
+  /** When it stops signing after its replacement; null for the newest. */
   readonly until: Timestamp | null;
 }
 
-/** A webhook with what its deliveries need to know of it and nobody is shown. */
+/** A webhook with the internal fields that its deliveries need. */
 export interface StoredWebhook extends Webhook {
-  /** Those that sign: the newest first, then those that it replaced. */
+  /** The newest first, then those it replaced. */
   readonly secrets: readonly SigningSecret[];
-  /** The first attempt that failed since the last one that succeeded. */
+  /** Time of the first failed attempt since the last success. */
   readonly failingSince: Timestamp | null;
 }
 
@@ -78,7 +78,7 @@ export function signingSecrets(secrets: readonly SigningSecret[], nowMs: number)
   return secrets.filter(({ until }) => until === null || Date.parse(until) > nowMs);
 }
 
-/** A webhook switched off or on. Switched on, it begins anew: its failures of before count no more. */
+/** The webhook disabled for a reason, or enabled with null. Its earlier failures then no longer count. */
 export function withEnabled(webhook: StoredWebhook, reason: DisabledReason | null): StoredWebhook {
   if (webhook.disabledReason === reason) return webhook;
   return { ...webhook, enabled: reason === null, disabledReason: reason, failingSince: null };

@@ -20,9 +20,9 @@ import {
 } from './webhook.ts';
 
 const maxWebhooks = 20;
-/** How long a secret still signs after a newer one has taken its place. */
+/** How long a secret still signs after it was replaced. */
 const rotationMs = 24 * 3_600_000;
-/** Each secret that signs makes the header of every delivery longer. */
+/** Each signing secret lengthens the signature header of every delivery. */
 const maxSecrets = 10;
 
 const urlInput = line(2_048)
@@ -35,12 +35,12 @@ const urlInput = line(2_048)
 const eventsInput = choices(eventTypes).describe('The event types to send.');
 const descriptionInput = line(200).nullable().describe('What it is for.');
 
-/** Each type once, in the order in which they are documented. */
+/** Removes duplicates, and sorts in the documented order. */
 function inOrder(types: readonly EventType[]): readonly EventType[] {
   return eventTypes.filter((type) => types.includes(type));
 }
 
-/** What is wrong with the form of an address, or undefined. Where it leads is for `WebhookTargets` to judge. */
+/** What is wrong with the form of a URL, or undefined. Whether its target is allowed is for `WebhookTargets`. */
 function urlFault(text: string): string | undefined {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol) || /\s/.test(text)) {
@@ -51,7 +51,7 @@ function urlFault(text: string): string | undefined {
   return undefined;
 }
 
-/** @throws VALIDATION_FAILED when events may not be sent there */
+/** @throws VALIDATION_FAILED when events may not be sent to the URL */
 function refuseTarget({ webhookTargets }: Context, url: string): void {
   const detail = webhookTargets.faultOf(new URL(url));
   if (detail !== undefined) throw validationFailed([{ pointer: '/url', detail }]);
@@ -59,7 +59,7 @@ function refuseTarget({ webhookTargets }: Context, url: string): void {
 
 export interface ChangedWebhook<W = Webhook> {
   readonly webhook: W;
-  /** The end of the event log as it was then. */
+  /** The end of the event log at that time. */
   readonly eventCursor: string;
 }
 
@@ -136,7 +136,7 @@ export const getWebhook = operation({
 });
 
 /**
- * getWebhook for many ids at once: undefined for each that there is none of.
+ * Like getWebhook for many ids at once; undefined for each unknown id.
  * @throws FORBIDDEN
  */
 export async function webhooksById(
@@ -178,17 +178,17 @@ export const updateWebhook = operation({
 
 type Changes = Omit<ReturnType<(typeof updateWebhook)['parse']>, 'id'>;
 
-/** The webhook after the changes; the very same object if they change nothing. */
+/** The webhook after the changes; the same object if they change nothing. */
 function applyChanges(previous: StoredWebhook, changes: Changes, now: number): StoredWebhook {
   const url = changes.url ?? previous.url;
   const changed: StoredWebhook = {
     ...previous,
     url,
-    failingSince: url === previous.url ? previous.failingSince : null, // another receiver begins anew
+    failingSince: url === previous.url ? previous.failingSince : null, // a new receiver starts without failures
     events: changes.events === undefined ? previous.events : inOrder(changes.events),
     description: changes.description === undefined ? previous.description : changes.description,
   };
-  // One that was disabled for its failures stays so when it is asked to be disabled: the reason is worth more.
+  // Disabling a webhook that was disabled for its failures keeps that reason, which is more informative.
   const switched = changes.enabled !== undefined && changes.enabled !== previous.enabled;
   const next = switched ? withEnabled(changed, changes.enabled ? null : 'requested') : changed;
   if (JSON.stringify(next) === JSON.stringify(previous)) return previous;
@@ -237,7 +237,7 @@ export const rotateWebhookSecret = operation({
   },
 });
 
-/** @throws QUOTA_EXCEEDED: each secret was promised to sign for its 24 hours */
+/** @throws QUOTA_EXCEEDED rather than dropping a secret that was promised to sign for 24 hours */
 function rotated(previous: readonly SigningSecret[], secret: string, now: number): readonly SigningSecret[] {
   const replaced = signingSecrets(previous, now).map((one) =>
     one.until === null ? { ...one, until: timestamp(now + rotationMs) } : one,

@@ -3,8 +3,8 @@ import { Histogram } from './histogram.ts';
 const everyMs = 20;
 
 /**
- * How late timers come: for so long nothing else was done either. Node has a monitor of its own for it, but that
- * one tells quantiles since it was last reset, which two scrapers would take away from each other.
+ * How late timers fire, which shows how long the event loop was blocked. Node's own monitor reports quantiles since its
+ * last reset, which two scrapers would reset for each other.
  */
 export class EventLoopDelay {
   readonly seconds = new Histogram([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]);

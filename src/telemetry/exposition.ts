@@ -6,19 +6,18 @@ export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
 
 export type Labels = Readonly<Record<string, string | number>>;
 
-/** One number of a family. */
 export interface Sample {
   readonly labels?: Labels;
   readonly value: number;
 }
 
-/** Numbers of one meaning, told apart by their labels. */
+/** A metric family: samples of one metric, distinguished by their labels. */
 export type Family = { readonly name: string; readonly help: string } & (
   | { readonly type: 'counter' | 'gauge'; readonly samples: Iterable<Sample> }
   | { readonly type: 'histogram'; readonly histograms: Iterable<{ labels?: Labels; histogram: Histogram }> }
 );
 
-/** All that the families hold, to be scraped. */
+/** Renders metric families for a scraper. */
 export function exposition(families: Iterable<Family>): string {
   return [...families].flatMap(linesOf).join('\n').concat('\n');
 }

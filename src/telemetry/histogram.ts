@@ -1,8 +1,8 @@
-/** Counts values by how large they are, as Prometheus wants them: cumulative, from the start of the process on. */
+/** A histogram for Prometheus, counting from the start of the process. */
 export class Histogram {
-  /** The upper ends of the buckets, ascending and each included; a last one without an end follows. */
+  /** The inclusive upper bounds of the buckets, ascending; a last, unbounded bucket follows. */
   readonly bounds: readonly number[];
-  /** How many values fell into each bucket. */
+  /** Number of values in each bucket, not cumulative. */
   readonly counts: number[];
   sum = 0;
 

@@ -5,28 +5,28 @@ import { EventLoopDelay } from './event-loop.ts';
 import { exposition, type Family, type Sample } from './exposition.ts';
 import { Histogram } from './histogram.ts';
 
-/** From half a millisecond to the longest that a request may take, in seconds. */
+/** In seconds. */
 const durationBounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const attemptBounds = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15];
 const groupBounds = [1, 2, 4, 8, 16, 32, 64, 128];
 
-/** What is looked up only when somebody asks. */
+/** Values that are read only when metrics are scraped. */
 export interface State {
-  /** How long it would take to work off what waits. */
+  /** Estimated time to process the waiting requests. */
   readonly backlogMs: number;
-  /** Requests that were refused because that was too long. */
+  /** Requests refused because of overload. */
   readonly refused: number;
-  /** Writes that wait for their turn. */
+  /** Writes waiting for their transaction. */
   readonly waitingWrites: number;
-  /** Sockets and event streams that are open. */
+  /** Open sockets and event streams. */
   readonly sessions: number;
-  /** Those who follow a log. */
+  /** Streams and subscriptions following an event log. */
   readonly subscribers: number;
-  /** Undefined when the storage could not tell. */
+  /** Undefined when the storage could not be read. */
   readonly backlog: DeliveryBacklog | undefined;
 }
 
-/** How often something was done, by what came of it, and how long it took. */
+/** Counts by outcome, and durations. */
 class Tally<Result> {
   readonly counts = new Map<Result, number>();
   readonly seconds: Histogram;
@@ -41,7 +41,7 @@ class Tally<Result> {
   }
 }
 
-/** Makes what there is none of yet. */
+/** The value of a key, created if missing. */
 function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   let value = map.get(key);
   if (value === undefined) {
@@ -54,11 +54,10 @@ function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
 const newTally = <Result>() => new Tally<Result>(durationBounds);
 
 /**
- * What the service counts of its own work, for Prometheus. Labels are names of the program's own and statuses of HTTP,
- * never anything that a client can choose, so there is a bounded number of them, and nothing of anybody's data.
+ * The service's metrics, for Prometheus. Labels are the program's own names and HTTP statuses, never anything that a
+ * client chooses, so their number is bounded and they contain no client data.
  *
- * Counting is on the path of every request, so it is a look into a map and an addition; text is made only when
- * somebody asks for it.
+ * Counting is on the path of every request, so it is a map lookup and an addition. Text is produced only when scraped.
  */
 export class Metrics implements Telemetry {
   readonly #calls = new Map<Face, Map<string, Tally<CallCode>>>();
@@ -68,7 +67,7 @@ export class Metrics implements Telemetry {
   readonly #groupSeconds = new Histogram(durationBounds);
   readonly #eventLoopDelay = new EventLoopDelay();
 
-  /** Begins to watch the event loop. */
+  /** Starts measuring the event loop. */
   start(): void {
     this.#eventLoopDelay.start();
   }
@@ -90,35 +89,31 @@ export class Metrics implements Telemetry {
     this.#attempts.add(succeeded, durationMs);
   }
 
-  /** The writer has committed a group, or has failed to. */
+  /** The writer has committed a group, or failed to. */
   readonly wrote = (works: number, durationMs: number): void => {
     this.#groupSizes.observe(works);
     this.#groupSeconds.observe(durationMs / 1_000);
   };
 
-  /** Everything, in the text format of Prometheus. */
+  /** All metrics in the text format of Prometheus. */
   text(state: State, nowMs: number): string {
     return exposition([
       ...this.#requests(),
       gauge(
         'conversation_service_backlog_seconds',
-        'How long it would take to work off the requests that wait.',
+        'Estimated time to process the waiting requests and writes.',
         state.backlogMs / 1_000,
       ),
       {
         name: 'conversation_service_overload_refusals_total',
-        help: 'Requests that were refused because too much waited already.',
+        help: 'Requests refused because of overload.',
         type: 'counter',
         samples: [{ value: state.refused }],
       },
       ...this.#storage(state),
       ...this.#deliveries(state, nowMs),
-      gauge('conversation_service_sessions', 'Sockets and event streams that are open.', state.sessions),
-      gauge(
-        'conversation_service_subscribers',
-        'Streams and subscriptions that follow an event log.',
-        state.subscribers,
-      ),
+      gauge('conversation_service_sessions', 'Open sockets and event streams.', state.sessions),
+      gauge('conversation_service_subscribers', 'Streams and subscriptions following an event log.', state.subscribers),
       ...this.#process(),
     ]);
   }
@@ -131,25 +126,25 @@ export class Metrics implements Telemetry {
     return [
       {
         name: 'conversation_service_operations_total',
-        help: 'Calls of operations by what they ended with; the operation is none where a request did not come to one.',
+        help: 'Calls of operations by outcome; the operation is none where a request did not reach one.',
         type: 'counter',
         samples: calls.flatMap(({ labels, tally }) => samplesOf(tally, (code) => ({ ...labels, code }))),
       },
       {
         name: 'conversation_service_operation_duration_seconds',
-        help: 'How long calls of operations took.',
+        help: 'Duration of calls of operations.',
         type: 'histogram',
         histograms: calls.map(({ labels, tally }) => ({ labels, histogram: tally.seconds })),
       },
       {
         name: 'conversation_service_http_responses_total',
-        help: 'Answers over HTTP by their status.',
+        help: 'HTTP responses by status.',
         type: 'counter',
         samples: answers.flatMap(({ labels, tally }) => samplesOf(tally, (status) => ({ ...labels, status }))),
       },
       {
         name: 'conversation_service_http_response_duration_seconds',
-        help: 'How long answers over HTTP took to make, of streams until they began.',
+        help: 'Time until HTTP responses were ready, for streams until they began.',
         type: 'histogram',
         histograms: answers.map(({ labels, tally }) => ({ labels, histogram: tally.seconds })),
       },
@@ -158,16 +153,16 @@ export class Metrics implements Telemetry {
 
   #storage({ waitingWrites }: State): Family[] {
     return [
-      gauge('conversation_service_writer_queue', 'Writes that wait for their turn.', waitingWrites),
+      gauge('conversation_service_writer_queue', 'Writes waiting for their transaction.', waitingWrites),
       {
         name: 'conversation_service_writer_group_size',
-        help: 'How many writes were committed together.',
+        help: 'Number of writes committed together.',
         type: 'histogram',
         histograms: [{ histogram: this.#groupSizes }],
       },
       {
         name: 'conversation_service_writer_group_duration_seconds',
-        help: 'How long a group of writes took, the wait for the disk included.',
+        help: 'Duration of a group of writes, including the wait for the disk.',
         type: 'histogram',
         histograms: [{ histogram: this.#groupSeconds }],
       },
@@ -179,20 +174,20 @@ export class Metrics implements Telemetry {
       ...(backlog === undefined ? [] : gaugesOf(backlog, nowMs)),
       {
         name: 'conversation_service_webhook_attempts_total',
-        help: 'Attempts to send to webhooks.',
+        help: 'Attempts at webhook deliveries.',
         type: 'counter',
         samples: samplesOf(this.#attempts, (succeeded) => ({ result: succeeded ? 'success' : 'failure' })),
       },
       {
         name: 'conversation_service_webhook_attempt_duration_seconds',
-        help: 'How long attempts to send to webhooks took.',
+        help: 'Duration of attempts at webhook deliveries.',
         type: 'histogram',
         histograms: [{ histogram: this.#attempts.seconds }],
       },
     ];
   }
 
-  /** Under the names that dashboards for Node.js know. */
+  /** Under the names that Node.js dashboards expect. */
   #process(): Family[] {
     const { user, system } = process.cpuUsage();
     const heap = getHeapStatistics();
@@ -200,26 +195,30 @@ export class Metrics implements Telemetry {
     return [
       {
         name: 'nodejs_eventloop_delay_seconds',
-        help: 'How late a timer came that was set every 20 ms.',
+        help: 'How late a timer set every 20 ms fired.',
         type: 'histogram',
         histograms: [{ histogram: this.#eventLoopDelay.seconds }],
       },
       {
         name: 'process_cpu_seconds_total',
-        help: 'Processor time that was used.',
+        help: 'Processor time used.',
         type: 'counter',
         samples: [{ value: (user + system) / 1_000_000 }],
       },
-      ...(rss === undefined ? [] : [gauge('process_resident_memory_bytes', 'Memory that is held.', rss)]),
-      gauge('process_start_time_seconds', 'When the process began.', performance.timeOrigin / 1_000),
-      gauge('nodejs_heap_size_used_bytes', 'Heap that is in use.', heap.used_heap_size),
-      gauge('nodejs_heap_size_total_bytes', 'Heap that is held.', heap.total_heap_size),
-      gauge('nodejs_external_memory_bytes', 'Memory of buffers beside the heap.', heap.external_memory),
+      ...(rss === undefined ? [] : [gauge('process_resident_memory_bytes', 'Resident memory.', rss)]),
+      gauge(
+        'process_start_time_seconds',
+        'When the process started, in seconds since the epoch.',
+        performance.timeOrigin / 1_000,
+      ),
+      gauge('nodejs_heap_size_used_bytes', 'Heap in use.', heap.used_heap_size),
+      gauge('nodejs_heap_size_total_bytes', 'Total heap.', heap.total_heap_size),
+      gauge('nodejs_external_memory_bytes', 'Memory of buffers outside the heap.', heap.external_memory),
     ];
   }
 }
 
-/** @returns undefined when no file can be opened to read it from: the other numbers are wanted then more than ever */
+/** @returns undefined when file descriptors have run out: the other metrics are needed then more than ever */
 function residentBytes(): number | undefined {
   try {
     return process.memoryUsage.rss();
@@ -235,17 +234,17 @@ function gaugesOf(
   return [
     gauge(
       'conversation_service_deliveries_pending',
-      `Deliveries to enabled webhooks that are not done, counted up to ${countedTo}.`,
+      `Uncompleted deliveries to enabled webhooks, counted up to ${countedTo}.`,
       pending,
     ),
     gauge(
       'conversation_service_deliveries_due',
-      `Those of them whose next attempt is due and has not begun, counted up to ${countedTo}.`,
+      `Uncompleted deliveries whose next attempt is due and has not begun, counted up to ${countedTo}.`,
       due,
     ),
     gauge(
       'conversation_service_deliveries_oldest_due_age_seconds',
-      'For how long the first of these has been due; 0 when there is none.',
+      'For how long the oldest due delivery has been due; 0 if there is none.',
       Math.max(0, nowMs - oldestDueAtMs) / 1_000,
     ),
   ];

@@ -4,12 +4,12 @@ import type { DeliveryBacklog, Storage } from '../domain/storage-port.ts';
 import { contentType } from './exposition.ts';
 import type { Metrics } from './metrics.ts';
 
-/** How long the storage may take to answer before the service is not ready. */
+/** The service is not ready if the storage takes longer than this to answer. */
 const patienceMs = 1_000;
-/** Deliveries are counted up to here, which takes some milliseconds. */
+/** Limit for counting deliveries, which then takes a few milliseconds. */
 const countedTo = 100_000;
-/** The count is good for so long, however often somebody asks. */
-const countIsGoodMs = 1_000;
+/** How long the count is cached. */
+const countMaxAgeMs = 1_000;
 
 export interface StatusProbesOptions {
   readonly storage: Storage;
@@ -21,7 +21,7 @@ export interface StatusProbesOptions {
   readonly turnstile: { readonly refused: number; readonly backlogMs: number };
 }
 
-/** Answers those who watch over the service. */
+/** Readiness and metrics for monitoring. */
 export class StatusProbes {
   readonly #options: StatusProbesOptions;
   #draining = false;
@@ -37,8 +37,8 @@ export class StatusProbes {
   }
 
   /**
-   * Whether requests should be sent here: the storage is asked. It is read only: a lock that keeps writers waiting is
-   * held by one process for all, so to send requests elsewhere would not help. Never rejects.
+   * Whether requests should be routed here, which includes a read from the storage. Writing is not tested: a lock held by
+   * one process blocks the writers of all, so routing requests elsewhere would not help. Never rejects.
    */
   async readiness(): Promise<'ready' | 'draining' | 'unavailable'> {
     if (this.#draining) return 'draining';
@@ -67,10 +67,10 @@ export class StatusProbes {
     return { type: contentType, text: metrics.text(state, nowMs) };
   }
 
-  /** @returns undefined when the storage cannot tell: the other numbers are wanted then more than ever */
+  /** @returns undefined when the storage cannot be read: the other metrics are needed then more than ever */
   async #currentBacklog(nowMs: number): Promise<DeliveryBacklog | undefined> {
     const { storage, log } = this.#options;
-    if (this.#backlog === undefined || performance.now() - this.#backlog.atMs > countIsGoodMs) {
+    if (this.#backlog === undefined || performance.now() - this.#backlog.atMs > countMaxAgeMs) {
       let value: DeliveryBacklog | undefined;
       try {
         value = await within(patienceMs, async () => await storage.read.deliveries.backlog(nowMs, countedTo));
@@ -83,7 +83,7 @@ export class StatusProbes {
   }
 }
 
-/** @throws Error when it takes longer */
+/** @throws Error after the timeout */
 async function within<T>(timeoutMs: number, work: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

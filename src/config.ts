@@ -47,7 +47,7 @@ const originList = z.string().transform((text, context) => {
     const isWeb = (url?.protocol === 'https:' || url?.protocol === 'http:') && !url.host.includes('*');
     if (isWeb && url.origin === origin) continue;
     const hint = isWeb ? `; write ${url.origin}` : '';
-    const message = `must list origins such as https://shop.example, and "${origin}" is none${hint}`;
+    const message = `must list origins such as https://shop.example, and "${origin}" is not one${hint}`;
     context.issues.push({ code: 'custom', input: text, message });
   }
   return origins;

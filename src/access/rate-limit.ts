@@ -263,14 +263,14 @@ export class RateLimiter implements Limiter {
     const rateLimit = this.#stateOf(block, nowMs);
     if (units > block.limit) {
       // No wait would be long enough, so there is no `retryAfterSeconds`.
-      const detail = `The account may send ${block.limit} requests per hour: ${units} are never let in together; send them in parts.`;
+      const detail = `The account may send ${block.limit} requests per hour: ${units} are never admitted together; send them in parts.`;
       return new DomainError('RATE_LIMITED', detail, { rateLimit });
     }
     const retryAfterSeconds = Math.max(1, Math.ceil((freeAtMs(block, units, nowMs) - nowMs) / 1_000));
     const detail =
       rateLimit.remaining === 0
         ? `The account has used its ${block.limit} requests per hour.`
-        : `The account has fewer of its ${block.limit} requests per hour left than this takes.`;
+        : `The account has fewer of its ${block.limit} requests per hour left than this needs.`;
     return new DomainError('RATE_LIMITED', detail, { retryAfterSeconds, rateLimit });
   }
 }

@@ -3,8 +3,8 @@ import { Pace } from '../domain/pace.ts';
 import type { Storage } from '../domain/storage-port.ts';
 
 /**
- * A read arriving this soon after the first arrival in a turn of the event loop is admitted at once. It is about what a
- * few reads take together.
+ * A read arriving this soon after the first arrival in a turn of the event loop is admitted at once, unless reads wait
+ * already. It is about what a few reads take together.
  */
 const openMs = 2;
 /**
@@ -12,7 +12,7 @@ const openMs = 2;
  * otherwise as long as everything else took, so that refusing many does not starve the rest.
  */
 const minSliceMs = 2;
-/** Requests are refused while the backlog would take longer than this. */
+/** The longest acceptable wait: with a longer backlog, requests are refused. */
 const patienceMs = 1_000;
 /** Overload must last this long: after a pause every estimate is briefly too high. */
 const stallMs = 500;

@@ -127,7 +127,7 @@ export async function findConversation(
   if (expectedVersion != null && ![expectedVersion].flat().includes(conversation.version)) {
     throw new DomainError(
       'VERSION_CONFLICT',
-      `The conversation has changed: its version is ${conversation.version} now. Read it again and decide anew.`,
+      `The conversation has changed: its version is ${conversation.version} now. Read it again before changing it.`,
     );
   }
   return conversation;

@@ -61,7 +61,7 @@ export function refuseExpired(position: LogPosition, log: { epoch: string; first
 export function cursorExpired(oldestCursor: string): DomainError {
   return new DomainError(
     'CURSOR_EXPIRED',
-    'The event log no longer reaches back to this cursor; read what you need from the resources and go on from `oldestCursor`.',
+    'The event log no longer reaches back to this cursor; read what you need from the resources and continue from `oldestCursor`.',
     { oldestCursor },
   );
 }

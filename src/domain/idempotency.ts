@@ -106,13 +106,16 @@ export class Once<Output> {
     const kept = await keptResults.find(caller.account.id, key);
     if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
     if (!sameBytes(kept.fingerprint, this.#fingerprint)) throw keyReused();
-    if (kept.result === null) throw new DomainError('NOT_FOUND', 'What this request has made was deleted since.');
+    if (kept.result === null) throw new DomainError('NOT_FOUND', 'The result of this request has since been deleted.');
     return JSON.parse(kept.result) as Output;
   }
 }
 
 export function keyReused(): DomainError {
-  return new DomainError('IDEMPOTENCY_KEY_REUSED', 'This idempotency key came with another request; use a new one.');
+  return new DomainError(
+    'IDEMPOTENCY_KEY_REUSED',
+    'This idempotency key was already used for another request; use a new one.',
+  );
 }
 
 /** JSON independent of the order of keys, and of whether a missing value is omitted or null. */

@@ -21,7 +21,7 @@ export const webhookShape = z
       .string()
       .nullable()
       .describe('What it is for.')
-      .meta({ examples: ['tells the shop'] }),
+      .meta({ examples: ['notifies the shop'] }),
     enabled: z
       .boolean()
       .describe('Whether events are sent.')

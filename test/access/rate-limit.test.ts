@@ -493,7 +493,7 @@ describe('one process alone', () => {
     const limiter = limiterOn(new TestClock());
     await limiter.admit(account, 3);
     expect((await refusalOf(limiter, account, 4)).message).toBe(
-      'The account has fewer of its 6 requests per hour left than this takes.',
+      'The account has fewer of its 6 requests per hour left than this needs.',
     );
     await limiter.admit(account, 3);
     expect((await refusalOf(limiter, account, 4)).message).toBe('The account has used its 6 requests per hour.');

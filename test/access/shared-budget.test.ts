@@ -240,7 +240,7 @@ describe('a GraphQL batch', () => {
     const refused = await account.post(batchOf(4));
     expect(refused.status).toBe(429);
     expect(refused.headers['retry-after']).toBeUndefined();
-    expect([refused.body].flat()[0].errors[0].message).toContain('never let in together; send them in parts');
+    expect([refused.body].flat()[0].errors[0].message).toContain('never admitted together; send them in parts');
     expect(limitsOf(refused).remaining).toBe(3);
   });
 

@@ -51,7 +51,7 @@ describe('what is set', () => {
 
 /** What is said of something that is no origin. */
 const noOrigin = (text: string, hint = ''): string =>
-  `CORS_ORIGINS must list origins such as https://shop.example, and "${text}" is none${hint}`;
+  `CORS_ORIGINS must list origins such as https://shop.example, and "${text}" is not one${hint}`;
 
 describe('what is refused', () => {
   test.each([

@@ -109,7 +109,9 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   });
 }
 
-/** Sets the folder of SQLite's temporary files. SQLite itself reads it from the environment, once, when it is loaded. */
+/**
+ * Sets the folder of SQLite's temporary files. SQLite itself reads it from the environment, once, when it is loaded.
+ */
 export function setTemporaryFolder(folder: string): void {
   process.env['SQLITE_TMPDIR'] = folder;
 }

@@ -81,8 +81,8 @@ export class Door {
   }
 
   /**
-   * Charges an admitted caller for the additional operations in its request. The unit already paid is charged again with
-   * them, all or none, so a request refused here has cost nothing.
+   * Charges an admitted caller for the additional operations in its request. The unit already paid is charged again
+   * with them, all or none, so a request refused here has cost nothing.
    * @throws RATE_LIMITED, UNAVAILABLE
    */
   async chargeMore(caller: Caller, admission: Admission, units: number): Promise<Admission> {

@@ -33,8 +33,8 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
 }
 
 /**
- * Whether a response has to end the connection because too much of the body may still be in transit. Otherwise Node reads
- * and discards the rest, however long, to reuse the connection.
+ * Whether a response has to end the connection because too much of the body may still be in transit. Otherwise Node
+ * reads and discards the rest, however long, to reuse the connection.
  */
 export function endsConnection(status: number, req: IncomingMessage): boolean {
   if (status === errorCodes.PAYLOAD_TOO_LARGE.status) return true; // reading stopped within the body

@@ -40,8 +40,8 @@ export interface PageOrigin {
 }
 
 /**
- * The CORS policy (Fetch, section 3.2) of REST and GraphQL: the service's own pages may call with any credential, listed
- * pages with tokens. No response allows all origins or credentialed requests: the service uses no cookies.
+ * The CORS policy (Fetch, section 3.2) of REST and GraphQL: the service's own pages may call with any credential,
+ * listed pages with tokens. No response allows all origins or credentialed requests: the service uses no cookies.
  */
 export class Origins {
   readonly #own: string | undefined;
@@ -60,8 +60,8 @@ export class Origins {
    * Whether the origin is the service itself, at its public URL or at the requested host.
    *
    * The client controls `Host`: with DNS rebinding, a foreign page can send a `Host` that equals its `Origin`. It gains
-   * nothing, since browsers do not attach the service's credentials on their own: the page must already have a key, and a
-   * key can be used without a browser. The rule serves to keep keys out of pages, not to keep pages out.
+   * nothing, since browsers do not attach the service's credentials on their own: the page must already have a key, and
+   * a key can be used without a browser. The rule serves to keep keys out of pages, not to keep pages out.
    */
   isOwn({ origin, host }: PageOrigin): boolean {
     if (origin === undefined) return false;

@@ -18,7 +18,9 @@ import type { Storage, Transaction } from '../domain/storage-port.ts';
 
 /** A process reserves 1/64 of the remaining budget at a time: small enough to share, large enough to save writes. */
 const blockShare = 64;
-/** How long an exhausted budget is cached before reading the storage again: another process may have handed units back. */
+/**
+ * How long an exhausted budget is cached before reading the storage again: another process may have handed units back.
+ */
 const refusalMs = 1_000;
 
 /** The budget after an admission, with what a refund of it needs. */
@@ -45,8 +47,8 @@ interface Entry {
 /**
  * The rate limiter of REST, GraphQL and sockets.
  *
- * It spends from blocks that were durably reserved beforehand, so an admission costs no write of its own, and a crash can
- * lose part of the budget but never admit more. All processes on a database reserve from the same budget.
+ * It spends from blocks that were durably reserved beforehand, so an admission costs no write of its own, and a crash
+ * can lose part of the budget but never admit more. All processes on a database reserve from the same budget.
  */
 export class RateLimiter implements Limiter {
   readonly #storage: Storage;

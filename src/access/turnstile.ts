@@ -30,7 +30,9 @@ interface Waiting {
 
 export interface TurnstileOptions {
   readonly storage: Pick<Storage, 'holdReads' | 'waitingWrites' | 'writeBacklogMs'>;
-  /** Called at the first refusal, and every ten seconds while refusals continue, with the number since the last call. */
+  /**
+   * Called at the first refusal, and every ten seconds while refusals continue, with the number since the last call.
+   */
   readonly onRefusal: (refused: number) => void;
 }
 
@@ -38,8 +40,8 @@ export interface TurnstileOptions {
  * Load shedding: admits requests as fast as they can be processed, alternately from two queues in order of arrival, and
  * refuses those that would wait too long before any work is done for them.
  *
- * A single thread does all the work, so excess requests have to wait somewhere. In the sockets' buffers they could not be
- * counted, and admitted all at once they would delay the requests in progress, so they wait here. The backlog is
+ * A single thread does all the work, so excess requests have to wait somewhere. In the sockets' buffers they could not
+ * be counted, and admitted all at once they would delay the requests in progress, so they wait here. The backlog is
  * estimated from the number of waiting requests and their average cost, so a pause such as a garbage collection delays
  * requests but refuses none.
  */

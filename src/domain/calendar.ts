@@ -10,7 +10,9 @@ const dayMs = 24 * hourMs;
 /** All bounds are multiples of this, and so is every UTC offset in use today. */
 const gridMs = 15 * minuteMs;
 
-/** Whether this names a zone of the IANA database. `Intl` also accepts offsets such as `+01:00`, which are not zones. */
+/**
+ * Whether this names a zone of the IANA database. `Intl` also accepts offsets such as `+01:00`, which are not zones.
+ */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z][\w+/-]{0,63}$/.test(name)) return false;
   try {
@@ -47,8 +49,8 @@ export class Calendar {
   }
 
   /**
-   * The start of the preceding period, which ends where this one begins: as many hours earlier, or with longer intervals
-   * as many local days, or as many months if the period consists of whole months.
+   * The start of the preceding period, which ends where this one begins: as many hours earlier, or with longer
+   * intervals as many local days, or as many months if the period consists of whole months.
    */
   startBefore(fromMs: number, toMs: number, interval: Interval): number {
     const [from, to] = [this.#clock(fromMs), this.#clock(toMs)];

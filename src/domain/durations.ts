@@ -1,7 +1,7 @@
 import type { DurationFigures } from './analytics-shape.ts';
 
-// Durations, aggregated in logarithmic histograms: the upper bound of each bucket is 1 % above that of the one below, so
-// quantiles need no individual values and their relative error is constant.
+// Durations, aggregated in logarithmic histograms: the upper bound of each bucket is 1 % above that of the one below,
+// so quantiles need no individual values and their relative error is constant.
 
 const growth = 1.01;
 const logOfGrowth = Math.log(growth);
@@ -12,7 +12,10 @@ export const bucketLimit = 4_096;
 export interface DurationTally {
   readonly count: number;
   readonly sumMs: number;
-  /** Non-empty buckets in ascending order, each followed by its count. Flat, because a long series has a million of them. */
+  /**
+   * Non-empty buckets in ascending order, each followed by its count. Flat, because a long series has a million of
+   * them.
+   */
   readonly buckets: readonly number[];
 }
 

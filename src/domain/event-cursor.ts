@@ -1,7 +1,9 @@
 import { DomainError } from './errors.ts';
 import type { Reads } from './storage-port.ts';
 
-/** Encodes a position in an account's log. Opaque to clients, it holds the log's epoch and the last sequence before it. */
+/**
+ * Encodes a position in an account's log. Opaque to clients, it holds the log's epoch and the last sequence before it.
+ */
 export function eventCursor(epoch: string, sequence: number): string {
   return Buffer.from(`${epoch}.${sequence}`).toString('base64url');
 }

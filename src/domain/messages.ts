@@ -111,7 +111,8 @@ export function requireSender(caller: Caller, sender: Sender): void {
 }
 
 /**
- * Adds a message to a conversation. A pure function, shared by creating a conversation with a message and by sending one.
+ * Adds a message to a conversation. A pure function, shared by creating a conversation with a message and by sending
+ * one.
  * @returns the message, and the conversation after it with its version unchanged
  * @throws CONVERSATION_CLOSED, QUOTA_EXCEEDED
  */

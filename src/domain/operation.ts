@@ -12,8 +12,8 @@ export interface Context extends World {
   /** The time of this call, in epoch milliseconds. */
   readonly now: number;
   /**
-   * Runs work in a transaction. If the request has an idempotency key, the result is stored in the same transaction, and
-   * a repeated request returns it.
+   * Runs work in a transaction. If the request has an idempotency key, the result is stored in the same transaction,
+   * and a repeated request returns it.
    * @param work receives the partial result that an earlier attempt at the same request left, if any
    */
   once<T>(work: (tx: Transaction, part?: T) => Promise<T>): Promise<T>;
@@ -162,8 +162,8 @@ export function parseInput<Schema extends z.ZodType>(
 }
 
 /**
- * Options for a cross-field check: it runs even if single fields are wrong, so that all faults are reported together. The
- * fields may then have any type.
+ * Options for a cross-field check: it runs even if single fields are wrong, so that all faults are reported together.
+ * The fields may then have any type.
  */
 export const evenWithOtherFaults = {
   when: ({ value }: { value: unknown }): boolean => typeof value === 'object' && value !== null,

@@ -4,8 +4,8 @@ const maxMs = 4;
 const maxRows = 128;
 
 /**
- * The share of a large removal that one transaction does. A transaction blocks the event loop, and rows can be large, so
- * the limit is mainly one of time; other requests run between the transactions.
+ * The share of a large removal that one transaction does. A transaction blocks the event loop, and rows can be large,
+ * so the limit is mainly one of time; other requests run between the transactions.
  */
 export class Portion {
   readonly #endsMs = performance.now() + maxMs;

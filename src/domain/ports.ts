@@ -89,8 +89,8 @@ export interface LiveEvents {
 }
 
 /**
- * Non-empty batches of events in the order of the log, for a single iteration. Batches yielded after an erasure no longer
- * contain the erased data, so a reader that pauses within a batch gives the rest back first.
+ * Non-empty batches of events in the order of the log, for a single iteration. Batches yielded after an erasure no
+ * longer contain the erased data, so a reader that pauses within a batch gives the rest back first.
  */
 export interface EventFollower extends AsyncIterable<readonly LogEvent[]> {
   /** The last sequence yielded or filtered out: where to resume. */

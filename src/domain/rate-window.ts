@@ -2,7 +2,10 @@
 // (steady-clock.ts), not of the time of day.
 
 export const minuteMs = 60_000;
-/** The window is the current minute and the 60 before it: any 60 minutes lie within these 61, so none sees more than the limit. */
+/**
+ * The window is the current minute and the 60 before it: any 60 minutes lie within these 61, so none sees more than the
+ * limit.
+ */
 export const minutesBefore = 60;
 
 /** Requests counted against an account in one minute. */

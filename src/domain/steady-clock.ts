@@ -1,6 +1,9 @@
 import type { Clock } from './ports.ts';
 
-/** A reading of the limiter's clock and, at the same moment, of the machine's: from it the clock continues after a restart. */
+/**
+ * A reading of the limiter's clock and, at the same moment, of the machine's: from it the clock continues after a
+ * restart.
+ */
 export interface ClockReading {
   readonly atMs: number;
   /** The machine's time of day, in epoch milliseconds. */

@@ -33,15 +33,15 @@ export interface Storage {
   /**
    * Runs work in a transaction.
    *
-   * The work must await nothing but its `tx` and be safe to repeat: it may run again when the transaction was lost through
-   * no fault of its own.
+   * The work must await nothing but its `tx` and be safe to repeat: it may run again when the transaction was lost
+   * through no fault of its own.
    * @throws UNAVAILABLE when the storage is busy, full or closing
    * @throws any error of the work, after rolling it back
    */
   write<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   /**
-   * Notifies a listener of commits, by any process, that may have appended or erased events, made deliveries due or ended
-   * credentials. It is only a hint: the listener has to read what changed.
+   * Notifies a listener of commits, by any process, that may have appended or erased events, made deliveries due or
+   * ended credentials. It is only a hint: the listener has to read what changed.
    * @param listener receives what the commit touched, or nothing if that is not known
    * @returns removes the listener
    */

@@ -20,8 +20,8 @@ const seconds = sixty.flatMap((minute) => sixty.map((second) => `${minute}:${sec
 const milliseconds = Array.from({ length: 1_000 }, (_, number) => `${String(number).padStart(3, '0')}Z`);
 
 /**
- * Formats a time. A page of a list has a hundred of them, and `toISOString` took longer than the query, so the parts are
- * looked up. There are few parts because V8 represents a concatenated string as a tree of them.
+ * Formats a time. A page of a list has a hundred of them, and `toISOString` took longer than the query, so the parts
+ * are looked up. There are few parts because V8 represents a concatenated string as a tree of them.
  * @throws RangeError for an invalid time
  */
 export function timestamp(epochMs: number): Timestamp {
@@ -61,8 +61,8 @@ function inputRounded(to: 'down' | 'up') {
 }
 
 /**
- * A time in a request: RFC 3339 with any offset, also in lower case, parsed to epoch milliseconds. Rounded down, so that
- * every millisecond later than the result is later than the given time.
+ * A time in a request: RFC 3339 with any offset, also in lower case, parsed to epoch milliseconds. Rounded down, so
+ * that every millisecond later than the result is later than the given time.
  */
 export const timeInput = inputRounded('down');
 

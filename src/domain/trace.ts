@@ -6,8 +6,8 @@ const sampled = 1;
 
 /**
  * Parses a `traceparent` header.
- * @returns it in the format of version 00 with the flags of level 1; undefined for an invalid one, which the standard says
- * to ignore
+ * @returns it in the format of version 00 with the flags of level 1; undefined for an invalid one, which the standard
+ * says to ignore
  */
 export function parseTraceparent(header: unknown): string | undefined {
   if (typeof header !== 'string') return undefined;

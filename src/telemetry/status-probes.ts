@@ -37,8 +37,8 @@ export class StatusProbes {
   }
 
   /**
-   * Whether requests should be routed here, which includes a read from the storage. Writing is not tested: a lock held by
-   * one process blocks the writers of all, so routing requests elsewhere would not help. Never rejects.
+   * Whether requests should be routed here, which includes a read from the storage. Writing is not tested: a lock held
+   * by one process blocks the writers of all, so routing requests elsewhere would not help. Never rejects.
    */
   async readiness(): Promise<'ready' | 'draining' | 'unavailable'> {
     if (this.#draining) return 'draining';

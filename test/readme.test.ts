@@ -1,5 +1,5 @@
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
-import { cpSync, lstatSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, lstatSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -239,3 +239,63 @@ test('the GUIDE explains every code with which a socket can be closed', () => {
   const codes = [...Object.values(closeCodes), 4401, 4406, 4409, 1009];
   expect(explained.sort()).toEqual(codes.sort());
 });
+
+/** The messages that the sources log at the level `warn` or `error`. */
+function loggedWarnings(): string[] {
+  const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    /\.ts$/.test(file),
+  );
+  return files.flatMap((file) => {
+    const source = readFileSync(join(root, 'src', file), 'utf8');
+    const calls = source.matchAll(/\blog\.(?:warn|error)\([^']*'([^']+)',?\s*\)/g);
+    const lines = source.matchAll(/level: 'error',[^']*msg: '([^']+)'/g);
+    return [...calls, ...lines].map(([, message = '']) => message);
+  });
+}
+
+test('OPERATING says what to do about every warning and error of the log, and about no other', () => {
+  const [, table = ''] = operating.split('| message | what to do |\n');
+  const cells = (table.split('\n\n')[0] ?? '').matchAll(/^\| (`[^|]+`) \|/gm);
+  const explained = [...cells].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`([^`]+)`/g)].map(([, message]) => message),
+  );
+  expect(explained.length).toBeGreaterThan(10);
+  expect(explained.sort()).toEqual([...new Set(loggedWarnings())].sort());
+});
+
+test('every metric that OPERATING names exists', () => {
+  const source = readFileSync(join(root, 'src/telemetry/metrics.ts'), 'utf8');
+  const names = [...operating.matchAll(/conversation_service_\w+/g)].map(([name]) => name.replace(/_bucket$/, ''));
+  expect(names.length).toBeGreaterThan(10);
+  expect(names.filter((name) => !source.includes(`'${name}'`))).toEqual([]);
+});
+
+/** The anchors of a page's headings, as code hosts make them. */
+function anchorsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w -]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+test.each(['README.md', 'GUIDE.md', 'OPERATING.md', 'CONTRIBUTING.md', 'DESIGN.md', 'SECURITY.md'])(
+  'every file and every heading that %s refers to exists',
+  (page) => {
+    const text = readFileSync(join(root, page), 'utf8');
+    const named = [...text.matchAll(/`((?:src|test)\/[\w./-]+)`/g)].map(([, path = '']) => ({
+      path,
+      anchor: undefined,
+    }));
+    const linked = [...text.matchAll(/\]\(([\w./-]*)(?:#([\w-]+))?\)/g)].map(([, path, anchor]) => ({
+      path: path === '' || path === undefined ? page : path,
+      anchor,
+    }));
+    const missing = [...named, ...linked].filter(({ path, anchor }) => {
+      if (!existsSync(join(root, path))) return true;
+      return anchor !== undefined && !anchorsOf(readFileSync(join(root, path), 'utf8')).includes(anchor);
+    });
+    expect(missing).toEqual([]);
+  },
+);

@@ -296,7 +296,7 @@ describe('what anybody may read', () => {
       '|message.sender|&quot;agent&quot;| |&quot;visitor&quot;| |&quot;bot&quot;|Role of the sender.',
     );
     expect(text).toContain('|message.author|object or null |optional|The agent or bot that wrote it');
-    expect(text).toContain('|pagination.hasMore|boolean|Whether the log holds more');
+    expect(text).toContain('|pagination.hasMore|boolean|Whether the log continues');
   });
 
   test('/docs needs no script and no other host', async () => {

@@ -15,7 +15,7 @@ export const deliveryShape = z
   .object({
     id: idShape('delivery').describe('Its id.'),
     webhookId: idShape('webhook').describe('The webhook it is sent to.'),
-    eventId: idShape('event').describe('The event it delivers.'),
+    eventId: idShape('event').describe('The event it delivers; the `webhook-id` header of each attempt.'),
     eventType: z.enum(eventTypes).describe('The type of the event.'),
     test: z.boolean().describe('Whether it is a sample sent by testWebhook.'),
     status: z.enum(deliveryStatuses).describe('Its status; `paused` means pending while the webhook is disabled.'),

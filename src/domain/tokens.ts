@@ -32,12 +32,14 @@ export const newTokenShape = z
   .object({
     token: z
       .string()
-      .describe('The token, a JWT (RFC 7519), to be sent as the credential.')
+      .describe('The token, a JWT (RFC 7519), to be sent as `Authorization: Bearer …`.')
       .meta({ examples: ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhY2N0In0.c2lnbmF0dXJl'] }),
     expiresAt: timeShape.describe('When it expires.'),
     scopes: z.array(z.enum(scopes)).readonly().describe('Its scopes.'),
-    conversationId: idShape('conversation').nullable().describe('The only conversation it gives access to, or null.'),
-    sender: z.enum(senders).nullable().describe('The only sender it can send messages as, or null.'),
+    conversationId: idShape('conversation')
+      .nullable()
+      .describe('The only conversation it gives access to; null for all.'),
+    sender: z.enum(senders).nullable().describe('The only sender it can send messages as; null for any.'),
   })
   .meta({ id: 'NewToken', description: 'A new token. It is not stored and cannot be shown again.' });
 

@@ -24,7 +24,7 @@ export const webhookShape = z
       .meta({ examples: ['notifies the shop'] }),
     enabled: z
       .boolean()
-      .describe('Whether events are sent.')
+      .describe('Whether events are sent; while false, its deliveries are paused.')
       .meta({ examples: [true] }),
     disabledReason: z
       .enum(disabledReasons)

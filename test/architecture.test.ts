@@ -44,11 +44,16 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   'config.ts': ['config.ts'],
   'layout.ts': ['layout.ts'],
 };
+const mayKnowAll = ['app.ts', 'cli', 'listener.ts', 'maintenance.ts', 'server', 'world.ts'];
 
 test('the test reads the imports', () => {
   expect(imports.length).toBeGreaterThan(200);
   expect(imports).toContainEqual({ file: 'graphql/schema.ts', from: 'graphql/scalars.ts' });
   expect(imports).toContainEqual({ file: 'graphql/yoga.ts', from: 'graphql-yoga' });
+});
+
+test('of each room it is said which rooms it may know', () => {
+  expect([...rooms].sort()).toEqual([...Object.keys(mayKnow), ...mayKnowAll].sort());
 });
 
 test('a room knows only the rooms that its arrows lead to', () => {

@@ -3,10 +3,10 @@ import { secrets } from '../access/secrets.ts';
 import { ThreadedWebhookClient } from '../delivery/threaded-webhook-client.ts';
 import { eventTypes } from '../domain/event-types.ts';
 import { type LogEvent, streamEvents } from '../domain/events.ts';
-import { systemClock } from './clock.ts';
+import { systemClock } from '../server/clock.ts';
+import { endingSignals } from '../server/stop.ts';
 import { askingFiles, OperatorError } from './errors.ts';
-import { endingSignals } from './stop.ts';
-import { asAccount } from './storage.ts';
+import { asAccount } from './world.ts';
 
 interface ListenOptions {
   readonly account?: string;

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
-import { systemClock } from './clock.ts';
+import { systemClock } from '../server/clock.ts';
 import { askingFiles } from './errors.ts';
 import { print } from './output.ts';
 import { ProgressLine } from './progress.ts';

@@ -5,6 +5,7 @@ import type { NewApiKey } from '../domain/api-keys.ts';
 import { addMonths } from '../domain/calendar.ts';
 import { notFound } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
+import { untilAskedToStop } from '../server/stop.ts';
 import type { BulkRows } from '../storage/sqlite/bulk-rows.ts';
 import { print } from './output.ts';
 import { Historian } from './seed/historian.ts';
@@ -13,8 +14,7 @@ import { Progress } from './seed/progress.ts';
 import { Random } from './seed/random.ts';
 import type { Commission } from './seed/worker.ts';
 import { nothing, type Written, withMore } from './seed/written.ts';
-import { untilAskedToStop } from './stop.ts';
-import { withWorld } from './storage.ts';
+import { withWorld } from './world.ts';
 
 interface SeedOptions {
   readonly account?: string;

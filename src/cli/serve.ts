@@ -4,9 +4,9 @@ import { readConfig } from '../config.ts';
 import { scheduleMs } from '../delivery/schedule.ts';
 import { createAccount } from '../domain/accounts.ts';
 import type { World } from '../domain/ports.ts';
-import { systemClock } from './clock.ts';
-import { createLog } from './log.ts';
-import { untilAskedToStop } from './stop.ts';
+import { systemClock } from '../server/clock.ts';
+import { createLog } from '../server/log.ts';
+import { untilAskedToStop } from '../server/stop.ts';
 
 export function addServe(program: Command): void {
   program
@@ -15,7 +15,7 @@ export function addServe(program: Command): void {
     .action(async () => {
       const config = readConfig();
       const log = createLog(config.logLevel);
-      const { startServer } = await import('./server.ts'); // the other commands need none of it
+      const { startServer } = await import('../server/server.ts'); // the other commands need none of it
       const server = await startServer({ config, log, clock: systemClock });
       const stopping = untilAskedToStop(config);
       try {

@@ -1,5 +1,5 @@
+import { endingSignals } from '../server/stop.ts';
 import { removeWithSideFiles } from '../storage/sqlite/files.ts';
-import { endingSignals } from './stop.ts';
 
 /**
  * Does something that leaves an unfinished file behind when it is interrupted, and sees to it that it does not.

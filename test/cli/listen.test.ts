@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { Webhook } from 'standardwebhooks';
 import { expect, onTestFinished, test } from 'vitest';
-import { systemClock } from '../../src/cli/clock.ts';
+import { systemClock } from '../../src/server/clock.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/subscribe.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/cli/clock.ts';
 import { Progress } from '../../src/cli/seed/progress.ts';
 import type { Account } from '../../src/domain/accounts.ts';
 import type { NewApiKey } from '../../src/domain/api-keys.ts';
+import { systemClock } from '../../src/server/clock.ts';
 import { clientOf } from '../support/client.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { commandLine, start } from './program.ts';

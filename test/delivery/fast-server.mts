@@ -1,8 +1,8 @@
 import { flushCompileCache } from 'node:module';
-import { systemClock } from '../../src/cli/clock.ts';
-import { createLog } from '../../src/cli/log.ts';
-import { startServer } from '../../src/cli/server.ts';
 import { readConfig } from '../../src/config.ts';
+import { systemClock } from '../../src/server/clock.ts';
+import { createLog } from '../../src/server/log.ts';
+import { startServer } from '../../src/server/server.ts';
 import '../../src/storage/sqlite/storage.ts'; // the server itself would load it only when it serves
 import type { Advance, FastTime, Serve } from './fast-server.ts';
 

@@ -1,8 +1,8 @@
 import Database from 'better-sqlite3';
 import { request } from 'undici';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createLog } from '../../src/cli/log.ts';
 import { operations } from '../../src/domain/operations.ts';
+import { createLog } from '../../src/server/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { StatusProbes } from '../../src/telemetry/status-probes.ts';
 import { Scrape, scrape } from '../support/metrics.ts';

@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createLog } from '../../src/cli/log.ts';
-import { type RunningServer, type ServerOptions, startServer } from '../../src/cli/server.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { type Account, createAccount, type Plan } from '../../src/domain/accounts.ts';
 import { createApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
 import { openApiDocument } from '../../src/rest/openapi/document.ts';
+import { createLog } from '../../src/server/log.ts';
+import { type RunningServer, type ServerOptions, startServer } from '../../src/server/server.ts';
 import { type Client, clientOf } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Conformance } from './conformance.ts';

@@ -5,9 +5,9 @@ import type { Account } from '../domain/accounts.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
 import { notFound } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
+import { systemClock } from '../server/clock.ts';
 import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts';
 import { createWorld } from '../world.ts';
-import { systemClock } from './clock.ts';
 import { OperatorError } from './errors.ts';
 
 /**

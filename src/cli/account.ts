@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { createAccount, limitOf, plans, updateAccount } from '../domain/accounts.ts';
-import { print, table } from './output.ts';
+import { keyNotice, print, table } from './output.ts';
 import { withWorld } from './world.ts';
 
 interface AccountOptions {
@@ -11,28 +11,24 @@ interface AccountOptions {
 }
 
 export function addAccount(program: Command): void {
-  const account = program.command('account').description('Make, list and change accounts');
+  const account = program.command('account').description('Create, list and update accounts');
 
   account
     .command('create')
-    .description('Make an account and its first API key, whose secret is shown this once')
-    .requiredOption('--name <name>', 'what to call it')
-    .addOption(new Option('--plan <plan>', 'what it has booked').choices(plans).makeOptionMandatory())
-    .option('--requests-per-hour <number>', 'a limit of its own in place of its plan’s')
+    .description('Create an account and its first API key, whose secret is shown only once')
+    .requiredOption('--name <name>', 'the name of the account')
+    .addOption(new Option('--plan <plan>', 'the plan, which sets the rate limit').choices(plans).makeOptionMandatory())
+    .option('--requests-per-hour <number>', 'a rate limit that overrides the plan’s')
     .option('--json', 'print JSON')
     .action(async (options: AccountOptions) => {
-      const created = await withWorld((world) => createAccount(world, inputOf(options)), { mayBegin: true });
-      print(
-        created,
-        options,
-        () =>
-          `${created.account.id}  ${created.account.name}\n\nIts API key, shown this once:\n\n  ${created.apiKey.secret}\n`,
-      );
+      const created = await withWorld((world) => createAccount(world, inputOf(options)), { mayCreate: true });
+      const { account, apiKey } = created;
+      print(created, options, () => `${account.id}  ${account.name}\n\n${keyNotice(apiKey.secret)}`);
     });
 
   account
     .command('list')
-    .description('List the accounts')
+    .description('List all accounts')
     .option('--json', 'print JSON')
     .action(async (options: AccountOptions) => {
       const accounts = await withWorld(async ({ storage }) => await storage.read.accounts.list());
@@ -46,11 +42,11 @@ export function addAccount(program: Command): void {
 
   account
     .command('update')
-    .description('Change an account')
-    .argument('<id>', 'the account')
-    .option('--name <name>', 'what to call it')
-    .addOption(new Option('--plan <plan>', 'what it has booked').choices(plans))
-    .option('--requests-per-hour <number>', 'a limit of its own; `plan` for the plan’s')
+    .description('Update an account')
+    .argument('<id>', 'the id of the account')
+    .option('--name <name>', 'a new name')
+    .addOption(new Option('--plan <plan>', 'another plan').choices(plans))
+    .option('--requests-per-hour <number>', 'a rate limit that overrides the plan’s; `plan` removes it')
     .option('--json', 'print JSON')
     .action(async (id: string, options: AccountOptions) => {
       const changed = await withWorld((world) => updateAccount(world, id, inputOf(options)));
@@ -58,7 +54,7 @@ export function addAccount(program: Command): void {
     });
 }
 
-/** The options in the domain's words: what they may be is its rule. */
+/** Maps the options to the operation's input. The domain validates them: an odd number is passed on as text. */
 function inputOf({ name, plan, requestsPerHour }: AccountOptions): object {
   return {
     ...(name === undefined ? {} : { name }),

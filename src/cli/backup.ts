@@ -2,8 +2,8 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { askingFiles } from './errors.ts';
-import { print } from './output.ts';
-import { ProgressLine } from './progress.ts';
+import { formatBytes, print } from './output.ts';
+import { TerminalLine } from './terminal-line.ts';
 import { withoutRemains } from './unfinished.ts';
 
 interface BackupCommandOptions {
@@ -14,27 +14,23 @@ interface BackupCommandOptions {
 export function addBackup(program: Command): void {
   program
     .command('backup')
-    .description('Copy the database into one file, checked and complete, while servers use it or not')
-    .argument('<file>', 'what to write')
-    .option('--force', 'replace the file if there is one')
+    .description('Write a consistent, verified copy of the database to one file, also while servers are using it')
+    .argument('<file>', 'the file to write')
+    .option('--force', 'replace the file if it exists')
     .option('--json', 'print JSON')
     .action(async (name: string, options: BackupCommandOptions) => {
       const { databasePath } = readConfig();
       const { backUp } = await import('../storage/sqlite/backup.ts');
-      const [file, progress] = [resolve(name), new ProgressLine()];
+      const [file, progress] = [resolve(name), new TerminalLine(process.stderr)];
       const { bytes } = await withoutRemains((onUnfinished) =>
         askingFiles(() =>
           backUp(databasePath, file, {
             force: options.force === true,
-            onProgress: (part, share) => progress.show(part === 'copying' ? 'Copying' : 'Checking', share),
+            onProgress: (part, share) => progress.show(part === 'copying' ? 'Copying' : 'Verifying', share),
             onUnfinished,
           }),
         ),
       ).finally(() => progress.end());
-      print({ file, bytes }, options, () => `Wrote ${file} (${sizeOf(bytes)}), and checked it.`);
+      print({ file, bytes }, options, () => `Wrote ${file} (${formatBytes(bytes)}) and verified it.`);
     });
-}
-
-function sizeOf(bytes: number): string {
-  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }

@@ -3,7 +3,7 @@ import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../domain/
 import { type Caller, scopes } from '../domain/caller.ts';
 import { maxPageSize, nextCursor } from '../domain/paging.ts';
 import type { World } from '../domain/ports.ts';
-import { print, table } from './output.ts';
+import { keyNotice, print, table } from './output.ts';
 import { asAccount } from './world.ts';
 
 interface KeyOptions {
@@ -14,18 +14,18 @@ interface KeyOptions {
   readonly json?: boolean;
 }
 
-const accountOption = () => new Option('--account <id>', 'the account').makeOptionMandatory();
+const accountOption = () => new Option('--account <id>', 'the id of the account').makeOptionMandatory();
 
 export function addKey(program: Command): void {
-  const key = program.command('key').description('Make, list and revoke API keys');
+  const key = program.command('key').description('Create, list and revoke API keys');
 
   key
     .command('create')
-    .description('Make an API key, whose secret is shown this once')
+    .description('Create an API key, whose secret is shown only once')
     .addOption(accountOption())
-    .requiredOption('--name <name>', 'what it is for')
-    .addOption(new Option('--scopes <scope...>', 'what it may do; by default everything').choices(scopes))
-    .option('--expires-at <time>', 'when it stops being valid, in RFC 3339; by default never')
+    .requiredOption('--name <name>', 'what the key is for')
+    .addOption(new Option('--scopes <scope...>', 'what it may do (default: everything)').choices(scopes))
+    .option('--expires-at <time>', 'when it expires, in RFC 3339 (default: never)')
     .option('--json', 'print JSON')
     .action(async (options: KeyOptions) => {
       const { apiKey } = await asAccount(options.account, (world, caller) =>
@@ -35,11 +35,7 @@ export function addKey(program: Command): void {
           ...(options.expiresAt === undefined ? {} : { expiresAt: options.expiresAt }),
         }),
       );
-      print(
-        apiKey,
-        options,
-        () => `${apiKey.id}  ${apiKey.name}\n\nIts secret, shown this once:\n\n  ${apiKey.secret}\n`,
-      );
+      print(apiKey, options, () => `${apiKey.id}  ${apiKey.name}\n\n${keyNotice(apiKey.secret)}`);
     });
 
   key
@@ -59,8 +55,8 @@ export function addKey(program: Command): void {
 
   key
     .command('revoke')
-    .description('Revoke an API key, at once and for good, on running servers too')
-    .argument('<id>', 'the key')
+    .description('Revoke an API key, permanently and at once, on running servers too')
+    .argument('<id>', 'the id of the key')
     .addOption(accountOption())
     .option('--json', 'print JSON')
     .action(async (id: string, options: KeyOptions) => {
@@ -69,7 +65,7 @@ export function addKey(program: Command): void {
     });
 }
 
-/** The revoked ones are listed too, so there can be any number. */
+/** All pages: revoked keys are listed too, so there can be any number. */
 async function allKeys(world: World, caller: Caller): Promise<readonly ApiKey[]> {
   const keys: ApiKey[] = [];
   let after: string | null | undefined;

@@ -6,7 +6,7 @@ import { openStorage } from './world.ts';
 export function addMigrate(program: Command): void {
   program
     .command('migrate')
-    .description('Bring the database up to date; `serve` does it by itself')
+    .description('Apply pending migrations to the database; `serve` does so by itself')
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean }) => {
       const storage = await openStorage(readConfig().databasePath);

@@ -1,9 +1,19 @@
-/** Prints data for a program, with `--json`, or for a person. */
+/** Prints data as JSON with `--json`, otherwise as text for a person. */
 export function print(data: unknown, { json }: { json?: boolean }, forPeople: () => string): void {
   console.log(json === true ? JSON.stringify(data) : forPeople());
 }
 
-/** Rows in columns of equal width, under their names. */
+/** The secret of a new API key, indented so that it is easy to copy. */
+export function keyNotice(secret: string): string {
+  return `API key (shown only once):\n\n  ${secret}\n`;
+}
+
+/** A size in decimal units, as disks are sold: kilobytes below a megabyte. */
+export function formatBytes(bytes: number): string {
+  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** Rows in aligned columns, under a header of the columns' names. */
 export function table(rows: readonly Record<string, unknown>[], columns: readonly string[]): string {
   const cells = [columns, ...rows.map((row) => columns.map((column) => cell(row[column])))];
   const widths = columns.map((_, index) => Math.max(...cells.map((row) => row[index]?.length ?? 0)));

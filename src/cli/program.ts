@@ -10,7 +10,7 @@ import { addRestore } from './restore.ts';
 import { addSeed } from './seed.ts';
 import { addServe } from './serve.ts';
 
-/** Runs the command that the arguments name. */
+/** Runs the command that the arguments name. A failure is printed and sets the exit code to 1. */
 export async function run(argv: readonly string[]): Promise<void> {
   const program = new Command('conversation-service')
     .description('Conversations, messages and events, over REST and GraphQL')
@@ -32,7 +32,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Commander's `error: unknown command 'serv'\n(Did you mean serve?)` as one sentence. */
+/** Turns Commander's `error: unknown command 'serv'\n(Did you mean serve?)` into one sentence. */
 function sentence(text: string): string {
   const words = text
     .trim()

@@ -4,7 +4,7 @@ import { readConfig } from '../config.ts';
 import { systemClock } from '../server/clock.ts';
 import { askingFiles } from './errors.ts';
 import { print } from './output.ts';
-import { ProgressLine } from './progress.ts';
+import { TerminalLine } from './terminal-line.ts';
 import { withoutRemains } from './unfinished.ts';
 
 interface RestoreCommandOptions {
@@ -15,20 +15,20 @@ interface RestoreCommandOptions {
 export function addRestore(program: Command): void {
   program
     .command('restore')
-    .description('Put a backup in the place of the database, which is moved aside; no server may be using it')
-    .argument('<file>', 'the backup, which is only read')
-    .option('--force', 'also when the present database is too damaged to tell whether a server is using it')
+    .description('Replace the database by a backup and move the old one aside; no server may be using it')
+    .argument('<file>', 'the backup, which is not changed')
+    .option('--force', 'restore even if the present database is too damaged to tell whether a server is using it')
     .option('--json', 'print JSON')
     .action(async (name: string, options: RestoreCommandOptions) => {
       const { databasePath } = readConfig();
       const { restore } = await import('../storage/sqlite/restore.ts');
-      const [backup, progress] = [resolve(name), new ProgressLine()];
+      const [backup, progress] = [resolve(name), new TerminalLine(process.stderr)];
       const { previous, carriedOver, migrations } = await withoutRemains((onUnfinished) =>
         askingFiles(() =>
           restore(databasePath, backup, {
             clock: systemClock,
             force: options.force === true,
-            onProgress: (part) => progress.show(part === 'copying' ? 'Copying' : 'Checking'),
+            onProgress: (part) => progress.show(part === 'copying' ? 'Copying' : 'Verifying'),
             onUnfinished,
           }),
         ),
@@ -36,12 +36,10 @@ export function addRestore(program: Command): void {
       print({ backup, database: databasePath, previous, carriedOver, migrations }, options, () =>
         [
           `Restored ${backup} to ${databasePath}.`,
-          previous === null ? 'There was no database before.' : `What was there before is now ${previous}.`,
+          previous === null ? 'There was no previous database.' : `The previous database is now ${previous}.`,
           ...(previous === null || carriedOver
             ? []
-            : [
-                'It could not be read: limits begin anew, and keys that were revoked since the backup are valid again.',
-              ]),
+            : ['It could not be read: rate limits start afresh, and keys revoked since the backup are valid again.']),
         ].join('\n'),
       );
     });

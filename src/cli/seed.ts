@@ -7,7 +7,7 @@ import { notFound } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import type { BulkRows } from '../storage/sqlite/bulk-rows.ts';
-import { print } from './output.ts';
+import { keyNotice, print } from './output.ts';
 import { Historian } from './seed/historian.ts';
 import { shopName } from './seed/people.ts';
 import { Progress } from './seed/progress.ts';
@@ -25,44 +25,44 @@ interface SeedOptions {
   readonly json?: boolean;
 }
 
-/** An account that was filled, and its key if it was made for it. */
+/** A filled account, and its key if the account is new. */
 interface Seeded {
   readonly account: Account;
   readonly apiKey: NewApiKey | null;
 }
 
-/** A server that writes all the time leaves few gaps: they are waited for longer than by a request. */
+/** Longer than a request waits: a busy server leaves few gaps between its transactions. */
 const busyTimeoutMs = 60_000;
 
 export function addSeed(program: Command): void {
   program
     .command('seed')
     .description(
-      'Fill an account with the made-up past of a shop: conversations, messages, leads and their events, up to now',
+      'Fill an account with the invented history of a shop: conversations, messages, leads and their events, up to now',
     )
-    .addOption(new Option('--account <id>', 'add to this account; by default a new one is made').conflicts('accounts'))
-    .addOption(count('--accounts <number>', 'how many new accounts to make', 1, 1_000))
-    .addOption(count('--conversations <number>', 'how many conversations in each account', 2_000, 100_000_000))
-    .addOption(count('--months <number>', 'over how many months', 3, 120))
+    .addOption(new Option('--account <id>', 'add to this account (default: a new one)').conflicts('accounts'))
+    .addOption(count('--accounts <number>', 'how many accounts to create', 1, 1_000))
+    .addOption(count('--conversations <number>', 'how many conversations per account', 2_000, 100_000_000))
+    .addOption(count('--months <number>', 'the length of the history in months', 3, 120))
     .addOption(
-      count('--random-seed <number>', 'the same number makes the same people, words and times', 1, 2 ** 32 - 1, 0),
+      count('--random-seed <number>', 'the same number gives the same people, words and times', 1, 2 ** 32 - 1, 0),
     )
-    .option('--json', 'print JSON, and no progress')
+    .option('--json', 'print JSON, without progress')
     .addHelpText(
       'after',
       `
-A running server can have the database open. Ctrl-C stops it: no conversation begins any more, and those that are there
-get their events. The account's log has the events that are younger than EVENT_RETENTION_DAYS, and who follows it is
-given them; webhooks are not.`,
+It can run while a server has the database open. Ctrl-C stops it early: it starts no further conversations, and writes
+the outstanding events of those already written. Events younger than EVENT_RETENTION_DAYS are in the account's log, and
+are sent to its subscribers but not to webhooks.`,
     )
     .action(seed);
 }
 
-function count(flags: string, description: string, byDefault: number, most: number, least = 1): Option {
-  const said = `must be a whole number from ${least} to ${most}`;
-  return new Option(flags, description).default(byDefault).argParser((text) => {
+function count(flags: string, description: string, fallback: number, most: number, least = 1): Option {
+  return new Option(flags, description).default(fallback).argParser((text) => {
     const value = /^\d{1,10}$/.test(text) ? Number(text) : -1;
-    if (value < least || value > most) throw new InvalidArgumentError(`It ${said}.`);
+    if (value < least || value > most)
+      throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
     return value;
   });
 }
@@ -71,60 +71,63 @@ async function seed(options: SeedOptions): Promise<void> {
   const config = readConfig();
   const stop = new AbortController();
   void untilAskedToStop(config).then(() => stop.abort());
-  const mayBegin = options.account === undefined;
+  const mayCreate = options.account === undefined;
   const work = async (world: World): Promise<void> => {
     const historian = new Historian();
     await fill(world, options, { ...config, historian, signal: stop.signal }).finally(() => historian.close());
   };
-  await withWorld(work, { mayBegin });
+  await withWorld(work, { mayCreate });
 }
 
-interface Tools {
+interface Resources {
   readonly databasePath: string;
   readonly eventRetentionMs: number;
   readonly historian: Historian;
   readonly signal: AbortSignal;
 }
 
-async function fill(world: World, options: SeedOptions, tools: Tools): Promise<void> {
+async function fill(world: World, options: SeedOptions, resources: Resources): Promise<void> {
   const { conversations, months, randomSeed, json = false } = options;
   const toMs = world.clock.now();
   const fromMs = addMonths(toMs, -months);
-  const eventsFromMs = toMs - tools.eventRetentionMs;
+  const eventsFromMs = toMs - resources.eventRetentionMs;
   const startedMs = performance.now();
   const accounts: Seeded[] = [];
-  const many = options.account === undefined ? options.accounts : 1;
-  const progress = json ? undefined : new Progress(process.stderr, conversations * many);
+  const accountCount = options.account === undefined ? options.accounts : 1;
+  const progress = json ? undefined : new Progress(process.stderr, conversations * accountCount);
   let written = nothing;
-  const told = () => ({ ...written, seconds: Math.round(performance.now() - startedMs) / 1_000 });
+  const result = () => ({ ...written, seconds: Math.round(performance.now() - startedMs) / 1_000 });
   try {
-    for (let index = 0; index < many && !tools.signal.aborted; index++) {
+    for (let index = 0; index < accountCount && !resources.signal.aborted; index++) {
       const seed = (randomSeed + index) >>> 0;
       const seeded = await accountFor(world, options.account, seed, fromMs);
       accounts.push(seeded);
-      if (!json && seeded.apiKey !== null) introduce(seeded.account, seeded.apiKey);
+      if (!json && seeded.apiKey !== null) showKey(seeded.account, seeded.apiKey);
       const accountId = seeded.account.id;
-      for await (const rows of write({ accountId, conversations, fromMs, toMs, seed, eventsFromMs }, tools)) {
+      for await (const rows of write({ accountId, conversations, fromMs, toMs, seed, eventsFromMs }, resources)) {
         written = withMore(written, rows);
         progress?.update(written);
       }
     }
   } catch (error) {
     progress?.end();
-    if (written.conversations > 0) console.error(`It ended early. ${sentence(told())}`);
+    if (written.conversations > 0) console.error(`Failed before the end. ${summary(result())}`);
     throw error;
   }
   progress?.end();
-  if (tools.signal.aborted) {
-    process.exitCode = 130; // as a program that Ctrl-C has ended
-    console.error('It was stopped.');
+  if (resources.signal.aborted) {
+    process.exitCode = 130; // as of a program that Ctrl-C ended
+    console.error('Stopped early.');
   }
-  print({ accounts, ...told() }, { json }, () => sentence(told()));
+  print({ accounts, ...result() }, { json }, () => summary(result()));
 }
 
-/** Writes a history, and says part by part what was written. */
-async function* write(commission: Commission, { databasePath, historian, signal }: Tools): AsyncGenerator<BulkRows> {
-  const { BulkWriter } = await import('../storage/sqlite/bulk.ts'); // `--help` needs none of it
+/** Writes a history, and yields each batch of rows once it is written. */
+async function* write(
+  commission: Commission,
+  { databasePath, historian, signal }: Resources,
+): AsyncGenerator<BulkRows> {
+  const { BulkWriter } = await import('../storage/sqlite/bulk.ts'); // loaded only here: `--help` does not need it
   const writer = new BulkWriter(databasePath, { busyTimeoutMs });
   try {
     for await (const rows of historian.rowsOf(commission, signal)) {
@@ -137,7 +140,7 @@ async function* write(commission: Commission, { databasePath, historian, signal 
 }
 
 /**
- * The account to fill. A new one has been there since its past began.
+ * The account to fill. A new one is dated to the start of its history.
  * @throws NOT_FOUND
  */
 async function accountFor(world: World, id: string | undefined, seed: number, fromMs: number): Promise<Seeded> {
@@ -150,14 +153,14 @@ async function accountFor(world: World, id: string | undefined, seed: number, fr
   return await createAccount(then, { name: shopName(new Random(seed, -3)), plan: 'business' });
 }
 
-/** Before it is filled, so that the key is not lost when something goes wrong. */
-function introduce({ id, name }: Account, { secret }: NewApiKey): void {
-  console.log(`${id}  ${name}\n\nIts API key, shown this once:\n\n  ${secret}\n`);
+/** Printed before the account is filled, so that the key is not lost if that fails. */
+function showKey({ id, name }: Account, { secret }: NewApiKey): void {
+  console.log(`${id}  ${name}\n\n${keyNotice(secret)}`);
 }
 
 const number = new Intl.NumberFormat('en');
 
-function sentence({ conversations, messages, leads, events, seconds }: Written & { seconds: number }): string {
+function summary({ conversations, messages, leads, events, seconds }: Written & { seconds: number }): string {
   const [c, m, l, e] = [conversations, messages, leads, events].map((each) => number.format(each));
   const rate = number.format(Math.round(messages / Math.max(seconds, 0.001)));
   return `Wrote ${c} conversations with ${m} messages, ${l} leads and ${e} events in ${seconds.toFixed(1)} s (${rate} messages a second).`;

@@ -7,6 +7,7 @@ import type { World } from '../domain/ports.ts';
 import { systemClock } from '../server/clock.ts';
 import { createLog } from '../server/log.ts';
 import { untilAskedToStop } from '../server/stop.ts';
+import { keyNotice } from './output.ts';
 
 export function addServe(program: Command): void {
   program
@@ -15,17 +16,19 @@ export function addServe(program: Command): void {
     .action(async () => {
       const config = readConfig();
       const log = createLog(config.logLevel);
-      const { startServer } = await import('../server/server.ts'); // the other commands need none of it
+      const { startServer } = await import('../server/server.ts'); // loaded only here: no other command needs it
       const server = await startServer({ config, log, clock: systemClock });
       const stopping = untilAskedToStop(config);
       try {
-        if (!config.production) await introduceYourself(server.app.world, server.url);
+        if (!config.production) await createDemoAccount(server.app.world, server.url);
       } catch (error) {
         await server.close();
         throw error;
       }
       if (config.eventRetentionMs < scheduleMs) {
-        log.warn('events are removed while webhooks may still be tried with them: EVENT_RETENTION_DAYS is less than 4');
+        log.warn(
+          'EVENT_RETENTION_DAYS is less than 4: events may be removed while their webhooks are still being retried',
+        );
       }
       log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
       await stopping;
@@ -41,18 +44,16 @@ export function addServe(program: Command): void {
     });
 }
 
-/** In an empty database, makes a first account to try things with, and shows its key this once. */
-async function introduceYourself(world: World, url: string): Promise<void> {
+/** In an empty database, creates a first account to try things with, and prints its key. */
+async function createDemoAccount(world: World, url: string): Promise<void> {
   if ((await world.storage.read.accounts.list()).length > 0) return;
   const { account, apiKey } = await createAccount(world, { name: 'demo', plan: 'business' });
   console.log(`
-  A first account was made: ${account.name} (${account.plan}).
-  Its API key, shown this once:
+Created a first account: ${account.name} (${account.plan}).
 
-    ${apiKey.secret}
+${keyNotice(apiKey.secret)}
+Try it:
 
-  Try it:
-
-    curl ${url}/v1/conversations -H 'Authorization: Bearer ${apiKey.secret}'
+  curl ${url}/v1/conversations -H 'Authorization: Bearer ${apiKey.secret}'
 `);
 }

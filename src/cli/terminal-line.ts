@@ -1,11 +1,11 @@
-/** Where progress is shown: standard error, or what stands for it in a test. */
+/** Where progress is shown: standard error, or a stand-in for it in tests. */
 export interface ProgressOutput {
   readonly isTTY?: boolean;
   readonly columns?: number;
   write(text: string): unknown;
 }
 
-/** One line on a terminal, which is drawn anew as things go on. Where nobody watches nothing is drawn. */
+/** A status line that is redrawn in place. Draws nothing if the output is not a terminal. */
 export class TerminalLine {
   readonly #output: ProgressOutput;
   #drawn = false;
@@ -14,18 +14,23 @@ export class TerminalLine {
     this.#output = output;
   }
 
-  get isWatched(): boolean {
+  get isTerminal(): boolean {
     return this.#output.isTTY === true;
   }
 
+  /** @param share how much of the step is done, from 0 to 1, if known */
+  show(step: string, share?: number): void {
+    this.draw(share === undefined ? `${step} …` : `${step} … ${Math.floor(share * 100)} %`);
+  }
+
   draw(text: string): void {
-    if (!this.isWatched) return;
-    // The last column stays free: some terminals break the line there.
+    if (!this.isTerminal) return;
+    // The last column stays free: some terminals wrap the line there.
     this.#output.write(`\r${text.slice(0, (this.#output.columns ?? 80) - 1)}\u001b[K`);
     this.#drawn = true;
   }
 
-  /** Takes the line away again. */
+  /** Removes the line. */
   end(): void {
     if (this.#drawn) this.#output.write('\r\u001b[K');
     this.#drawn = false;

@@ -2,14 +2,14 @@ import { endingSignals } from '../server/stop.ts';
 import { removeWithSideFiles } from '../storage/sqlite/files.ts';
 
 /**
- * Does something that leaves an unfinished file behind when it is interrupted, and sees to it that it does not.
- * @param work is to tell the names of such files as soon as it begins with them
+ * Runs work that writes files, and removes the unfinished ones if a signal interrupts it.
+ * @param work must name each file before it starts to write it
  */
 export async function withoutRemains<T>(work: (onUnfinished: (path: string) => void) => Promise<T>): Promise<T> {
   const unfinished: string[] = [];
   const interrupted = (signal: NodeJS.Signals): void => {
     for (const path of unfinished) removeWithSideFiles(path);
-    // Whoever has started the program is to see what has ended it. A thread in the midst of its work ends with it.
+    // The parent process must see which signal ended this one. Threads end with the process.
     process.off(signal, interrupted);
     process.kill(process.pid, signal);
   };

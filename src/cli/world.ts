@@ -11,13 +11,13 @@ import { createWorld } from '../world.ts';
 import { OperatorError } from './errors.ts';
 
 /**
- * Opens the configured storage for one command, beside a running server or not, and closes it after.
- * @param mayBegin whether the command has something to do where there is no database yet, which it then makes
+ * Opens the configured storage for one command, whether or not a server is running, and closes it afterwards.
+ * @param mayCreate whether the command creates the database if there is none yet
  * @throws OperatorError
  */
-export async function withWorld<T>(work: (world: World) => Promise<T>, { mayBegin = false } = {}): Promise<T> {
+export async function withWorld<T>(work: (world: World) => Promise<T>, { mayCreate = false } = {}): Promise<T> {
   const { databasePath, webhookPolicy } = readConfig();
-  if (!mayBegin && !existsSync(databasePath)) throw new OperatorError(`There is no database ${databasePath}.`);
+  if (!mayCreate && !existsSync(databasePath)) throw new OperatorError(`There is no database ${databasePath}.`);
   const storage = await openStorage(databasePath);
   try {
     const liveLog = new LiveLog(storage);
@@ -28,8 +28,8 @@ export async function withWorld<T>(work: (world: World) => Promise<T>, { mayBegi
 }
 
 /**
- * Acts as the operator of an account: with every scope, and with no key.
- * @param accountId the account; it can be left out where there is only one
+ * Runs work as the operator of an account: with every scope, and without a key.
+ * @param accountId may be omitted if there is only one account
  * @throws NOT_FOUND, OperatorError
  */
 export async function asAccount<T>(
@@ -48,24 +48,24 @@ async function onlyAccount({ storage }: World): Promise<Account | undefined> {
   const accounts = await storage.read.accounts.list();
   if (accounts.length === 1) return accounts[0];
   throw new OperatorError(
-    accounts.length === 0 ? 'There is no account yet.' : 'There are several accounts: name one with --account.',
+    accounts.length === 0 ? 'There is no account yet.' : 'There are several accounts: choose one with --account.',
   );
 }
 
-/** @throws OperatorError when the file cannot be opened as this program's database */
+/** @throws OperatorError if the file cannot be opened as a database of this program */
 export async function openStorage(path: string, options: SqliteOptions = {}): Promise<SqliteStorage> {
-  // Loaded only here, so that `--help` and a mistyped option answer at once.
+  // Loaded only here, so that `--help` and a mistyped option respond at once.
   const { openSqliteStorage } = await import('../storage/sqlite/storage.ts');
   try {
     return openSqliteStorage(path, options);
   } catch (error) {
-    if (!(error instanceof Error) || isOurFault(error)) throw error;
+    if (!(error instanceof Error) || isBug(error)) throw error;
     throw new OperatorError(`The database ${path} cannot be opened: ${error.message.replace(/\.$/, '')}.`, error);
   }
 }
 
-/** A statement that SQLite does not understand, or a slip of the program: what the operator can do nothing about. */
-function isOurFault(error: Error): boolean {
+/** A programming error, such as SQL that SQLite rejects, which the operator cannot fix. */
+function isBug(error: Error): boolean {
   const code = 'code' in error ? error.code : undefined;
   return error instanceof TypeError || code === 'SQLITE_ERROR' || code === 'SQLITE_MISUSE';
 }

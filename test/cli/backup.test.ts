@@ -48,7 +48,7 @@ describe('a backup', () => {
     const file = join(folder, 'b.db');
     const { code, stdout, stderr } = await commandLine(path).run('backup', file);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^Wrote \S+b\.db \(\d+ KB\), and checked it\.\n$/);
+    expect(stdout).toMatch(/^Wrote \S+b\.db \(\d+ KB\) and verified it\.\n$/);
     expect(readdirSync(folder)).toEqual(['b.db']);
     expect(readdirSync(dirname(path)).sort()).toEqual(['a.db', 'a.db-lock']);
     expect(statSync(file).mode & 0o777).toBe(0o600);

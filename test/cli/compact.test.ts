@@ -64,7 +64,7 @@ describe('compact', () => {
     expect(bytesIn(folder).includes(marker)).toBe(true);
     const { code, stdout, stderr } = await commandLine(path).run('compact');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^The database took \d+\.\d MB and takes \d+\.\d MB now\.\n$/);
+    expect(stdout).toMatch(/^Compacted the database from \d+\.\d MB to \d+\.\d MB\.\n$/);
     expect(bytesIn(folder).includes(marker)).toBe(false);
   });
 

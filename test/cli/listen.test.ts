@@ -123,7 +123,7 @@ test('listen ends without a word when nobody reads what it prints any more, and 
   for (let more = 1; more <= 20; more++) await capture();
   for (const listening of all) {
     const { code, stderr } = await listening.ended;
-    expect({ code, stderr }).toEqual({ code: 0, stderr: 'Following the events of test; Ctrl-C ends it.\n' });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: 'Following the events of test; press Ctrl-C to stop.\n' });
   }
   expect(got.length).toBeLessThanOrEqual(2);
 });

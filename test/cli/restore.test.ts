@@ -67,7 +67,7 @@ describe('restore', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const previous = /is now (\S+)\.$/m.exec(stdout)?.[1] ?? '';
     expect(previous.startsWith(`${path}.before-20`)).toBe(true);
-    expect(stdout).toBe(`Restored ${file} to ${path}.\nWhat was there before is now ${previous}.\n`);
+    expect(stdout).toBe(`Restored ${file} to ${path}.\nThe previous database is now ${previous}.\n`);
     expect(readFileSync(file).equals(before), 'the backup is only read').toBe(true);
     expect(statSync(path).mode).toBe(statSync(previous).mode);
     expect(query(previous, 'SELECT count(*) FROM conversations')).toBe(2);

@@ -104,7 +104,7 @@ test('Ctrl-C stops it with everything in order, and it says what was written', a
   signal('SIGINT');
   signal('SIGINT'); // npm passes on what the terminal has sent to its whole group
   const { code, stdout, stderr } = await ended;
-  expect({ code, stderr }).toEqual({ code: 130, stderr: 'It was stopped.\n' });
+  expect({ code, stderr }).toEqual({ code: 130, stderr: 'Stopped early.\n' });
   const rows = rowsOf(server.databasePath, account.id);
   expectSound(rows);
   expect(JSON.parse(stdout)).toMatchObject({

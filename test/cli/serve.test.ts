@@ -156,7 +156,7 @@ describe('what keeps it from starting is told in a sentence', () => {
     expect(await run(['serve'], { environment: { PORT: String(port), DATABASE_URL: databaseUrl } })).toEqual({
       code: 1,
       stdout: '',
-      stderr: `The port ${port} is in use already; set PORT to another one.\n`,
+      stderr: `Port ${port} is already in use; set PORT to another one.\n`,
     });
   });
 
@@ -165,7 +165,7 @@ describe('what keeps it from starting is told in a sentence', () => {
     expect(await run(['serve'], { environment })).toEqual({
       code: 1,
       stdout: '',
-      stderr: 'HOST is 192.0.2.1, which is no address of this machine.\n',
+      stderr: 'HOST is 192.0.2.1, which is not an address of this machine.\n',
     });
   });
 

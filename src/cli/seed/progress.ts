@@ -1,14 +1,14 @@
 import { type ProgressOutput, TerminalLine } from '../terminal-line.ts';
 import type { Written } from './written.ts';
 
-/** On a terminal the line is drawn again so often at most. */
+/** The shortest time between two redraws on a terminal. */
 const redrawMs = 100;
-/** Elsewhere there is a new line so often. */
+/** The time between two lines elsewhere. */
 const lineMs = 5_000;
 const barWidth = 24;
 const number = new Intl.NumberFormat('en');
 
-/** Shows how far it is: on a terminal as one line with a bar, elsewhere as a plain line every few seconds. */
+/** Shows progress: on a terminal as one line with a bar, elsewhere as a plain line every few seconds. */
 export class Progress {
   readonly #output: ProgressOutput;
   readonly #line: TerminalLine;
@@ -18,8 +18,8 @@ export class Progress {
   #shownMs: number;
 
   /**
-   * @param conversations how many there will be
-   * @param nowMs a clock that is never set
+   * @param conversations how many there will be in total
+   * @param nowMs a monotonic clock
    */
   constructor(output: ProgressOutput, conversations: number, nowMs: () => number = () => performance.now()) {
     this.#output = output;
@@ -32,8 +32,8 @@ export class Progress {
 
   update(written: Written): void {
     const nowMs = this.#nowMs();
-    const { isWatched } = this.#line;
-    if (nowMs - this.#shownMs < (isWatched ? redrawMs : lineMs)) return;
+    const { isTerminal } = this.#line;
+    if (nowMs - this.#shownMs < (isTerminal ? redrawMs : lineMs)) return;
     this.#shownMs = nowMs;
     const done = Math.min(1, written.conversations / this.#conversations);
     const seconds = (nowMs - this.#startedMs) / 1_000;
@@ -44,11 +44,11 @@ export class Progress {
       ...(done > 0 ? [`${timeLeft((seconds * (1 - done)) / done)} left`] : []),
     ].join(', ');
     const full = Math.round(done * barWidth);
-    if (isWatched) this.#line.draw(`[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] ${facts}`);
+    if (isTerminal) this.#line.draw(`[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] ${facts}`);
     else this.#output.write(`${facts}\n`);
   }
 
-  /** Takes the line away again. */
+  /** Removes the line. */
   end(): void {
     this.#line.end();
   }

@@ -15,7 +15,7 @@ import { inThread } from './in-thread.ts';
 import { openLockSuffix } from './open-lock.ts';
 
 /** Reports the current step and, where it is known, how much of that step is done, from 0 to 1. */
-export type OnProgress = (part: 'copying' | 'checking', share?: number) => void;
+type OnProgress = (part: 'copying' | 'checking', share?: number) => void;
 
 export interface BackupOptions {
   /** Whether an existing file may be replaced. */

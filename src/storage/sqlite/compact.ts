@@ -93,6 +93,6 @@ function sizeOf(path: string): number {
   return files.reduce((sum, size) => sum + size);
 }
 
-export function megabytes(bytes: number): string {
+function megabytes(bytes: number): string {
   return `${(bytes / 1_000_000).toFixed(1)} MB`;
 }

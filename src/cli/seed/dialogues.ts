@@ -1,16 +1,16 @@
 import { type Line, lines } from './lines.ts';
 
-// What people say to a shop, and what it says to them.
+// What visitors write to a shop, and what its agents and bots answer.
 
 export interface Topic {
-  /** How often it comes up, beside the others. */
+  /** How often it comes up, relative to the others. */
   readonly weight: number;
   readonly subjects: readonly Line[];
-  /** What the visitor wants. */
+  /** The visitor's request. */
   readonly openings: readonly Line[];
-  /** What an agent says first. */
+  /** The agent's first answer. */
   readonly answers: readonly Line[];
-  /** How it may go on: the visitor asks, an agent answers. */
+  /** Possible follow-ups: a question of the visitor and the agent's answer. */
   readonly exchanges: readonly (readonly [asked: Line, answered: Line])[];
 }
 
@@ -271,7 +271,7 @@ export const topics: readonly Topic[] = [
   },
 ];
 
-/** What anybody may ask about anything. */
+/** Follow-ups that fit any topic. */
 export const anyExchanges = exchanges(
   ['Sorry, could you say that again?', 'Of course: all is arranged, and there is nothing that you have to do.'],
   ['How long are you open today?', 'Until ten at night, and from seven tomorrow.'],

@@ -19,7 +19,7 @@ import type { Tally } from './tally.ts';
 export interface DraftOptions {
   readonly accountId: string;
   readonly ids: Ids;
-  /** Events of before are left out of the log, which would not keep them. */
+  /** Earlier events are left out of the log, whose retention they exceed. */
   readonly eventsFromMs: number;
 }
 
@@ -29,7 +29,7 @@ export interface DatedEvent {
   readonly event: NewEvent;
 }
 
-/** A conversation as far as it has come. */
+/** A conversation that is being written, as of the latest step. */
 interface Underway {
   conversation: StoredConversation;
   readonly messages: Message[];
@@ -41,7 +41,7 @@ interface Moment {
   readonly now: number;
 }
 
-/** Makes of stories what the operations would have made of them, by the same rules of the domain. */
+/** Turns stories into the rows that the operations would have written, by the same rules of the domain. */
 export class Draft {
   readonly #options: DraftOptions;
   readonly #totals = { active: 0, pending: 0, closed: 0, leads: 0 };
@@ -51,7 +51,7 @@ export class Draft {
   readonly #tally: Tally;
   readonly events: DatedEvent[] = [];
 
-  /** @param tally is told what happens */
+  /** @param tally counts what happens, across drafts */
   constructor(options: DraftOptions, tally: Tally) {
     this.#options = options;
     this.#tally = tally;
@@ -61,7 +61,10 @@ export class Draft {
     return this.#conversations.count + this.#leads.count === 0;
   }
 
-  /** The rows of what was told, with events and counts that are due: of that, or of what was told before. */
+  /**
+   * The rows of the stories told so far.
+   * @param due the events and counts to write with them, which may be of earlier drafts
+   */
   rows(due: Pick<BulkRows, 'events' | 'happenings'>): BulkRows {
     return {
       accountId: this.#options.accountId,
@@ -79,7 +82,7 @@ export class Draft {
       const moment = { ids: this.#options.ids, now: atMs };
       if (action.kind === 'start') underway = this.#start(action.input, moment);
       else if (action.kind === 'lead') this.#capture(underway, action.input, moment);
-      else if (underway === undefined) throw new Error('A story has to begin with its start');
+      else if (underway === undefined) throw new Error('A story must begin with its start');
       else if (action.kind === 'message') this.#send(underway, action.draft, moment);
       else this.#change(underway, action.changes, moment);
     }
@@ -116,7 +119,7 @@ export class Draft {
     underway.conversation = next;
   }
 
-  /** @param underway the conversation that it is left in, if it is in one */
+  /** @param underway the conversation in which the lead was captured, if any */
   #capture(underway: Underway | undefined, input: Omit<LeadInput, 'conversationId'>, moment: Moment): void {
     const conversation = underway?.conversation ?? null;
     const lead = newLead({ ...input, conversationId: conversation?.id ?? null }, moment);

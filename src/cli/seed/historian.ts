@@ -2,43 +2,43 @@ import { on } from 'node:events';
 import { type ResourceLimits, Worker } from 'node:worker_threads';
 import { threadModule } from '../../layout.ts';
 import type { BulkRows } from '../../storage/sqlite/bulk-rows.ts';
-import type { Answer, Commission, Request } from './worker.ts';
+import type { Commission, FromThread, ToThread } from './worker.ts';
 
-/** How many parts are being made or waiting, beside the one that is being written. */
+/** How many parts are prepared ahead of the one that is being written. */
 const ahead = 2;
 /**
- * Room for all that a history holds: with more to spare, the thread would collect its garbage later. The young have
- * room for some parts, so that most of a part is gone before it would have to be copied.
+ * The old generation has room for what a history retains; a larger one would only make the thread collect garbage
+ * later. The young generation has room for several parts, so that most of a part is garbage before it would be copied.
  */
 const memory: ResourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 96 };
 const program = threadModule('cli/seed/worker');
 
-/** Has histories made up in a thread of its own. */
+/** Generates histories in a separate thread. */
 export class Historian {
   readonly #worker = new Worker(program, { resourceLimits: memory });
 
   /**
-   * The rows of a history, part by part. Only one can be asked for at a time.
-   * @param signal has it come to its end early, with what belongs to the parts that are made already
+   * The rows of a history, part by part. Only one history can be generated at a time.
+   * @param signal ends the history early: no further conversations, only the outstanding events of those generated
    */
   async *rowsOf(commission: Commission, signal: AbortSignal): AsyncGenerator<BulkRows, void> {
-    const end = (): void => this.#ask('end');
-    this.#ask({ begin: commission });
+    const end = (): void => this.#post('end');
+    this.#post({ begin: commission });
     if (signal.aborted) end();
     signal.addEventListener('abort', end);
-    for (let asked = 0; asked < ahead; asked++) this.#ask('next');
+    for (let asked = 0; asked < ahead; asked++) this.#post('next');
     let expected = ahead;
     try {
-      for await (const [answer] of on(this.#worker, 'message', { close: ['exit'] }) as AsyncIterable<[Answer]>) {
-        if (answer === null) {
+      for await (const [part] of on(this.#worker, 'message', { close: ['exit'] }) as AsyncIterable<[FromThread]>) {
+        if (part === null) {
           expected--;
           if (expected === 0) return;
         } else {
-          this.#ask('next');
-          yield answer;
+          this.#post('next');
+          yield part;
         }
       }
-      throw new Error('The thread that makes up histories has ended');
+      throw new Error('The thread that generates histories has ended');
     } finally {
       signal.removeEventListener('abort', end);
     }
@@ -48,7 +48,7 @@ export class Historian {
     await this.#worker.terminate();
   }
 
-  #ask(request: Request): void {
-    this.#worker.postMessage(request);
+  #post(message: ToThread): void {
+    this.#worker.postMessage(message);
   }
 }

@@ -5,18 +5,21 @@ import { type LifeOptions, lifeOf, type Story } from './life.ts';
 import { Tally } from './tally.ts';
 
 export interface HistoryOptions extends DraftOptions, LifeOptions {
-  /** How many stories are told at a time. */
+  /** How many stories go into one part. */
   readonly atOnce?: number;
 }
 
-/** The most events that wait, some 50 MB. Only where far more goes on than in any shop, the log leaves the order of time. */
+/**
+ * The most events that are held back, about 50 MB. Only a shop far busier than any real one exceeds it; its log is then
+ * not quite in the order of time.
+ */
 const maxWaiting = 50_000;
 
 /**
- * The history of an account, part by part. A conversation comes with all that is ever going to happen in it, so nobody
- * can have meddled. Its events and what it counts as come later, when no story is left that could have earlier ones: so
- * the log is in the order of time, and each quarter hour is counted once. If the program is killed, both end a little
- * earlier than the conversations.
+ * The history of an account, part by part. A conversation is written in its final state, so nobody can change it halfway
+ * through. Its events and counts are written later, once no remaining story can have earlier ones: so the log is in the
+ * order of time, and each quarter hour is counted once. If the program is killed, both end a little before the
+ * conversations do.
  */
 export class History {
   readonly #options: DraftOptions;
@@ -32,12 +35,12 @@ export class History {
     this.#stories = lifeOf(options);
   }
 
-  /** Lets no story begin any more. What is left belongs to those that have. */
+  /** Starts no further stories. Only the outstanding events and counts of earlier ones follow. */
   end(): void {
     this.#ended = true;
   }
 
-  /** @returns undefined when that was all */
+  /** @returns undefined at the end of the history */
   next(): BulkRows | undefined {
     const draft = new Draft(this.#options, this.#tally);
     let dueMs = Number.NEGATIVE_INFINITY;
@@ -56,9 +59,9 @@ export class History {
     return draft.isEmpty && due.events.count + due.happenings.size === 0 ? undefined : draft.rows(due);
   }
 
-  /** Not too many at once: in the end only these are left. */
+  /** Takes a bounded number, since in the end only events are left. */
   #eventsBefore(dueMs: number): Rows {
-    // What happens at the same moment stays in the order of its telling.
+    // The sort is stable: events of the same millisecond keep the order in which they were told.
     this.#waiting.sort((one, other) => one.atMs - other.atMs);
     const later = this.#waiting.findIndex(({ atMs }) => atMs >= dueMs);
     const ready = Math.max(later === -1 ? this.#waiting.length : later, this.#waiting.length - maxWaiting);

@@ -6,33 +6,33 @@ import { arrivals } from './timeline.ts';
 export interface LifeOptions {
   readonly conversations: number;
   readonly fromMs: number;
-  /** What would happen later does not happen, so the newest conversations are still open. */
+  /** Later steps are left out, so the newest conversations are still open. */
   readonly toMs: number;
   /** The same seed gives the same people, words and times. */
   readonly seed: number;
 }
 
-/** What comes of somebody's coming to the shop. */
+/** All that follows from one visit to the shop. */
 export interface Story {
   readonly startMs: number;
-  /** In the order of their times. */
+  /** In chronological order. */
   readonly steps: Iterable<Step>;
 }
 
-/** All that happens in a shop, story by story, in the order in which they begin: it may be as long as one likes. */
+/** All that happens in a shop, as stories in the order of their starts. Generated lazily, so it can be of any length. */
 export function* lifeOf({ conversations, fromMs, toMs, seed }: LifeOptions): Generator<Story, void> {
   const agents = teamOf(new Random(seed, -1));
   let arrived = 0;
   for (const startMs of arrivals(new Random(seed, -2), conversations, fromMs, toMs)) {
     const number = arrived++;
     const random = new Random(seed, number);
-    // Somebody comes to the shop, often for the first time.
+    // There are a fifth fewer guests than conversations, so some of them come again.
     const guest = guestOf(seed, Math.floor(random.next() * conversations * 0.8));
     const fillsInForm = random.chance(0.02);
     yield { startMs, steps: until(toMs, storyOf(random, startMs, { guest, agents })) };
     if (fillsInForm) {
-      const itsRandom = new Random(seed ^ 0x666f726d, number);
-      yield { startMs, steps: until(toMs, formOf(itsRandom, startMs, { guest, agents })) };
+      const formRandom = new Random(seed ^ 0x666f726d, number);
+      yield { startMs, steps: until(toMs, formOf(formRandom, startMs, { guest, agents })) };
     }
   }
 }

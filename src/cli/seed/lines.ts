@@ -1,6 +1,6 @@
 import type { Random } from './random.ts';
 
-/** What the lines of a dialogue are filled with. */
+/** The values of the placeholders in the lines of a dialogue. */
 export interface Facts {
   readonly visitor: string;
   readonly agent: string;
@@ -14,10 +14,10 @@ export interface Facts {
   readonly day: string;
 }
 
-/** A text cut at its places: every other part is the name of a fact. */
+/** A text split at its placeholders: every other part is the name of a fact. */
 export type Line = readonly string[];
 
-/** Lines as they are written down: `{order}` and the like are filled in when they are said. */
+/** Parses lines with placeholders such as `{order}`, which `say` fills in. */
 export function lines(...texts: readonly string[]): readonly Line[] {
   return texts.map((text) => text.split(/\{(\w+)\}/));
 }

@@ -3,8 +3,7 @@ import type { Author } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import { Random } from './random.ts';
 
-// Nobody in here is real: the addresses are of domains, and the telephone numbers of ranges, that are kept free
-// for examples.
+// Nobody here is real: the e-mail domains (RFC 2606) and the telephone numbers are reserved for examples and fiction.
 
 const firstNames =
   'Ada Alan Alicia Amara Anders Anika Arjun Astrid Beatriz Ben Brigid Carlos Chiara Chloe Daniel Daria Dmitri Elif Elena Emeka Emma Erik Fatima Felix Fiona Gabriel Grace Hana Hiro Ibrahim Ines Isaac Jamal Jana Jonas Julia Kofi Lars Leila Liam Lucia Maja Marco Mei Mohamed Nadia Niamh Noah Olga Omar Oscar Paula Priya Rafael Rosa Samuel Sofia Tariq Tomas Uma Victor Wei Yara Zoe'.split(
@@ -53,7 +52,7 @@ export function shopName(random: Random): string {
   return random.pick(shopNames);
 }
 
-/** The agents of a shop, by their names and ids. */
+/** The agents of a shop. */
 export function teamOf(random: Random): readonly Author[] {
   const from = random.integer(0, firstNames.length - 1);
   return Array.from({ length: 6 }, (_, index) => ({
@@ -67,7 +66,7 @@ export const bots: readonly Author[] = [
   { id: 'bot-orders', name: 'Order assistant' },
 ];
 
-/** Somebody who comes to the shop, known by name to it or not. */
+/** A visitor of the shop. `visitor` is what the shop knows of them, which may be less than the rest. */
 export interface Guest {
   readonly visitor: Visitor | null;
   readonly firstName: string;
@@ -76,8 +75,8 @@ export interface Guest {
 }
 
 /**
- * The guest of a number, always the same one for the same seed.
- * @param seed of the shop
+ * The guest with a number: always the same one for the same seed.
+ * @param seed the shop's
  */
 export function guestOf(seed: number, number: number): Guest {
   const random = new Random(seed ^ 0x67756573, number);
@@ -109,7 +108,7 @@ export function guestOf(seed: number, number: number): Guest {
   };
 }
 
-/** What a guest leaves to be reached by: an address, a number, or both. */
+/** The contact details that a guest leaves: an e-mail address, a telephone number, or both. */
 export function contactOf(random: Random, { contact }: Guest): Contact {
   const phone = contact.email === null || random.chance(0.4) ? exampleNumber(random) : null;
   return { ...contact, phone };
@@ -120,7 +119,7 @@ function exampleNumber(random: Random): string {
   return random.chance(0.5) ? `+1 212 555 01${last}` : `+44 20 7946 0${random.integer(1, 9)}${last}`;
 }
 
-/** What the page tells of a visit. */
+/** What the shop's page reports about a visit. */
 export function visitOf(random: Random, { metadata }: Guest): Metadata {
   return {
     ...metadata,

@@ -1,16 +1,16 @@
 /**
- * Chance that can be repeated: the same seed and the same stream give the same numbers, whatever else is drawn in
- * between. The generator is mulberry32. Nothing that has to be unpredictable is made with it.
+ * A reproducible random number generator: the same seed and stream give the same numbers, whatever other instances draw
+ * in between. The algorithm is mulberry32, which is not fit for anything that must be unpredictable.
  */
 export class Random {
   #state: number;
 
-  /** @param stream a number for each thing that is to have chances of its own */
+  /** @param stream selects one of many independent sequences of the same seed */
   constructor(seed: number, stream: number) {
     this.#state = scramble(scramble(seed >>> 0) ^ stream);
   }
 
-  /** From 0, included, to 1, excluded. */
+  /** From 0 (inclusive) to 1 (exclusive). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let bits = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -22,7 +22,7 @@ export class Random {
     return this.next() < probability;
   }
 
-  /** A whole number, both ends included. */
+  /** A whole number, both bounds inclusive. */
   integer(low: number, high: number): number {
     return low + Math.floor(this.next() * (high - low + 1));
   }
@@ -32,17 +32,17 @@ export class Random {
   }
 
   /**
-   * A log-normal number: half of them lie below the median, and the larger sigma is, the longer is the tail.
-   * How long people take to answer is spread so.
+   * A log-normally distributed number, as the times that people take to answer are. Half of them are below the median,
+   * and a larger sigma gives a longer tail.
    */
   logNormal(median: number, sigma: number): number {
-    // Box and Muller's way to a normal number; one minus keeps the logarithm from zero.
+    // The Box-Muller transform; `1 -` avoids the logarithm of zero.
     const normal = Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());
     return median * Math.exp(sigma * normal);
   }
 }
 
-/** Spreads neighbouring numbers over all of 32 bits. */
+/** Spreads neighbouring numbers over all 32 bits (the finalizer of MurmurHash3). */
 function scramble(value: number): number {
   let bits = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
   bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);

@@ -7,7 +7,7 @@ import { bots, type Contact, contactOf, type Guest, visitOf } from './people.ts'
 import type { Random } from './random.ts';
 import { atWork, dayMs, hourMs, minuteMs } from './timeline.ts';
 
-/** Something that is done to a conversation; a lead also to none. */
+/** A change of a conversation. A lead may also be captured outside of one. */
 export type Action =
   | { readonly kind: 'start'; readonly input: ConversationInput }
   | { readonly kind: 'message'; readonly draft: MessageDraft }
@@ -24,7 +24,7 @@ export interface Cast {
   readonly agents: readonly Author[];
 }
 
-/** No conversation is longer, in messages. */
+/** The most messages in a conversation. */
 export const longestStory = 60;
 
 const topicWeight = words.topics.reduce((sum, { weight }) => sum + weight, 0);
@@ -39,7 +39,7 @@ function pickTopic(random: Random): words.Topic {
   return found ?? (words.topics[0] as words.Topic);
 }
 
-/** The life of one conversation: its steps in the order of their times, the first of which starts it. */
+/** The life of one conversation: its steps in chronological order, the first of which starts it. */
 export function* storyOf(random: Random, startMs: number, cast: Cast): Generator<Step, void> {
   const story = new Story(random, startMs, cast);
   yield* story.opening();
@@ -47,7 +47,7 @@ export function* storyOf(random: Random, startMs: number, cast: Cast): Generator
   if (random.chance(0.96)) yield* story.ending();
 }
 
-/** A form that somebody fills in without a conversation. */
+/** A contact form that a guest fills in without a conversation. */
 export function* formOf(random: Random, startMs: number, { guest }: Cast): Generator<Step, void> {
   yield { atMs: startMs + random.integer(1, hourMs), action: leadOf(contactOf(random, guest)) };
 }
@@ -78,7 +78,7 @@ class Story {
     });
   }
 
-  /** Most are begun by their visitor, some by a bot or an agent, and some visitors open the window and say nothing. */
+  /** Most are started by the visitor, some by a bot or an agent; a few visitors open the window and say nothing. */
   *opening(): Generator<Step, void> {
     const random = this.#random;
     const how = random.next();
@@ -96,10 +96,10 @@ class Story {
     }
   }
 
-  /** An agent answers, and one thing leads to another. */
+  /** An agent answers, and some rounds of questions and answers follow. */
   *talk(): Generator<Step, void> {
     const random = this.#random;
-    if (random.chance(0.06)) return; // the visitor has gone before anybody came
+    if (random.chance(0.06)) return; // the visitor leaves before an agent comes
     if (random.chance(0.08)) {
       this.#later(20 * minuteMs, 0.7);
       yield this.#says('visitor', this.#line(words.nudges));
@@ -112,7 +112,7 @@ class Story {
     }
     yield this.#says('agent', this.#line(this.#topic.answers));
     if (random.chance(this.#cast.guest.visitor?.email == null ? 0.2 : 0.06)) yield* this.#leavesContact();
-    // Half have one exchange or two, and a few have twenty.
+    // More than half have at least one exchange, and a few have twenty or more.
     let rounds = Math.min(Math.floor(random.logNormal(1.15, 0.95)), 27);
     for (const [asked, answered] of this.#questions()) {
       if (rounds-- <= 0 || this.#messages > longestStory - 8) return;
@@ -141,7 +141,7 @@ class Story {
     }
   }
 
-  /** It was not over: the visitor writes again, or an agent reopens it. */
+  /** It was not resolved: the visitor writes again, or an agent reopens it. */
   *#again(): Generator<Step, void> {
     const random = this.#random;
     this.#nowMs += Math.floor(random.logNormal(0.6 * dayMs, 1));
@@ -174,7 +174,7 @@ class Story {
     yield { atMs: this.#nowMs, action: leadOf(contact) };
   }
 
-  /** What the visitor may ask next: of the matter, then this and that, then another matter. No end to it. */
+  /** An endless supply of questions and answers: about the topic, then general ones, then about another topic. */
   *#questions(): Generator<readonly [asked: Line, answered: Line], void> {
     let topic = this.#topic;
     for (;;) {
@@ -235,7 +235,7 @@ class Story {
     this.#nowMs = atWork(this.#random, this.#nowMs);
   }
 
-  /** Most answer at once, some when they are home again. */
+  /** Most visitors answer at once, some hours later. */
   #visitorWaits(): void {
     if (this.#random.chance(0.07)) this.#later(6 * hourMs, 0.8);
     else this.#later(75_000, 1.1);

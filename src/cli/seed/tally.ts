@@ -10,7 +10,7 @@ interface Sums extends Counts {
 
 const none = Object.fromEntries(countNames.map((name) => [name, 0])) as Counts;
 
-/** Adds up by quarter hours what many changes count as. */
+/** Sums up the analytics counts of many changes by quarter hour. */
 export class Tally {
   readonly #quarters = new Map<number, Sums>();
 
@@ -32,7 +32,7 @@ export class Tally {
     return sums;
   }
 
-  /** The sums of all quarter hours before one, which it then forgets. */
+  /** Removes and returns the sums of all quarter hours before the given one. */
   take(before: number): Map<number, HappeningSums> {
     const taken = new Map<number, HappeningSums>();
     for (const [quarter, { firstResponses, resolutions, ...counts }] of this.#quarters) {

@@ -1,21 +1,21 @@
 import type { Random } from './random.ts';
 
-// When things happen in a shop: in UTC, so that the same seed makes the same days everywhere.
+// When things happen in a shop: in UTC, so that the same seed gives the same days everywhere.
 
 export const minuteMs = 60_000;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
-/** How much is going on in each hour of a day, from midnight. */
+/** How busy each hour of a day is, from midnight. */
 const hours = [2, 1, 1, 1, 1, 2, 5, 11, 22, 34, 40, 38, 32, 34, 37, 36, 33, 30, 28, 31, 33, 26, 14, 6];
-/** And on each day of the week, from Sunday. */
+/** How busy each day of the week is, from Sunday. */
 const days = [0.5, 1.4, 1.15, 1.05, 1, 0.95, 0.6];
-/** By how much it grows from the beginning to the end. */
+/** By how much business grows from the beginning to the end: 0.4 is 40 %. */
 const growth = 0.4;
 
 /**
- * Times at which conversations begin, ascending, in epoch milliseconds: quiet at night and at weekends, busy on
- * Mondays, a little more from week to week. It holds no list of them, however many there are.
+ * The start times of conversations, ascending, in epoch milliseconds: few at night and at weekends, many on Mondays, and
+ * slightly more each week. They are generated one by one, so memory does not grow with their number.
  */
 export function* arrivals(random: Random, count: number, fromMs: number, toMs: number): Generator<number, void> {
   const weightAt = (atMs: number, lengthMs: number): number => {
@@ -30,9 +30,9 @@ export function* arrivals(random: Random, count: number, fromMs: number, toMs: n
   let startMs = fromMs;
   let weight = weightAt(startMs, endOfHour(startMs) - startMs);
   let passed = 0; // the weight of the hours before this one
-  let left = 1; // of all chances, the part that is still to come
+  let left = 1; // the share of the total weight after the latest start
   for (let rest = count; rest > 0; rest--) {
-    // The least of so many evenly spread numbers: drawn one after the other, they need no sorting.
+    // The smallest of `rest` uniformly distributed numbers: drawn in this way, they come sorted.
     left *= (1 - random.next()) ** (1 / rest);
     const target = (1 - left) * total;
     while (passed + weight < target && endOfHour(startMs) < toMs) {
@@ -48,7 +48,7 @@ export function* arrivals(random: Random, count: number, fromMs: number, toMs: n
 const opensAt = 7;
 const closesAt = 22;
 
-/** When somebody gets to something: at once while people work, else on the next morning, one after the other. */
+/** When an agent gets to something: at once during opening hours, otherwise the next morning, after a random delay. */
 export function atWork(random: Random, atMs: number): number {
   const midnight = Math.floor(atMs / dayMs) * dayMs;
   const hour = (atMs - midnight) / hourMs;

@@ -4,21 +4,21 @@ import { createIds } from '../../domain/ids.ts';
 import type { BulkRows } from '../../storage/sqlite/bulk-rows.ts';
 import { History, type HistoryOptions } from './history.ts';
 
-// The thread that makes up histories, beside the one that writes them.
+// The thread that generates histories, while the main thread writes them.
 
 export type Commission = Omit<HistoryOptions, 'ids'>;
 
-/** A history to begin with; its next part, which is the answer; or that it is to come to its end. */
-export type Request = { readonly begin: Commission } | 'next' | 'end';
+/** Begins a history, asks for its next part (the only message that is answered), or ends it early. */
+export type ToThread = { readonly begin: Commission } | 'next' | 'end';
 
-/** Null when there is no next part. */
-export type Answer = BulkRows | null;
+/** The next part, or null at the end of the history. */
+export type FromThread = BulkRows | null;
 
 const ids = createIds((target) => randomFillSync(target));
 let history: History | undefined;
 
-parentPort?.on('message', (request: Request) => {
-  if (request === 'end') history?.end();
-  else if (request === 'next') parentPort?.postMessage((history?.next() ?? null) satisfies Answer);
-  else history = new History({ ...request.begin, ids });
+parentPort?.on('message', (message: ToThread) => {
+  if (message === 'end') history?.end();
+  else if (message === 'next') parentPort?.postMessage((history?.next() ?? null) satisfies FromThread);
+  else history = new History({ ...message.begin, ids });
 });

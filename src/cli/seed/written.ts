@@ -1,6 +1,6 @@
 import type { BulkRows } from '../../storage/sqlite/bulk-rows.ts';
 
-/** How much was written. */
+/** How many rows have been written. */
 export interface Written {
   readonly conversations: number;
   readonly messages: number;

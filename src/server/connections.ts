@@ -1,15 +1,15 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 
-/** So many connections the system may take in a server's name before that accepts them: Node asks it for no more. */
+/** The listen backlog: connections the kernel may have accepted for us. Node's default. */
 const backlog = 511;
-/** How often a server that stops looks for connections that nobody needs any more. */
-const lookMs = 50;
+/** How often a stopping server looks for idle connections. */
+const sweepMs = 50;
 
-/** So many requests may wait on a connection for the one before them; then no more is read from it. */
-const maxWaiting = 16;
+/** The most unanswered requests that are read ahead on a connection (pipelining); then reading pauses. */
+const maxPipelined = 16;
 
-/** A request that was read and whose answer has not been taken yet. */
+/** A request that has been read, and whose response is not complete yet. */
 interface Unanswered {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
@@ -17,20 +17,21 @@ interface Unanswered {
 }
 
 interface Connection {
-  /** In the order in which they came. Only the first is being worked for. */
+  /** In the order of their arrival. Only the first is being handled. */
   readonly unanswered: Unanswered[];
-  /** How many bytes it had sent when its last request was done with. */
+  /** How many bytes had been read from it when its last request was finished. */
   doneBytes: number;
 }
 
 /**
  * The connections of a server.
  *
- * Each is worked for one request at a time. A client may send many at once (pipelining, RFC 9112, 9.3.2); Node reads and
- * hands on all of them, and keeps every answer in memory until the client has taken those before it.
+ * It handles the requests of a connection one at a time. A client may send many at once (pipelining, RFC 9112, section
+ * 9.3.2); Node would read and dispatch all of them, and buffer each response until those before it have been sent.
  *
- * And it can stop without breaking what is on its way. `server.close` would: it ends each connection at once that Node
- * holds idle, be there a request on it that was not read yet, or an answer that its client has not taken yet.
+ * It also lets the server stop without losing requests or responses. `server.close` would: it immediately destroys each
+ * connection that Node considers idle, even if a request on it has not been read yet or its client has not received all
+ * of a response.
  */
 export class Connections {
   readonly #server: Server;
@@ -40,7 +41,10 @@ export class Connections {
   #refused: Promise<void> | undefined;
   #ended = Promise.resolve();
 
-  /** @param server before it listens */
+  /**
+   * @param server must not be listening yet
+   * @param handle answers a request
+   */
   constructor(server: Server, handle: RequestListener) {
     this.#server = server;
     this.#handle = handle;
@@ -53,44 +57,44 @@ export class Connections {
     server.on('request', (req, res) => this.#take({ req, res, isBegun: false }));
   }
 
-  /** Whether a request is being answered on a connection. */
-  isWorkedFor(socket: Socket): boolean {
+  /** Whether a request on the connection is unanswered. */
+  isBusy(socket: Socket): boolean {
     return this.answersOn(socket).length > 0;
   }
 
-  /** What is still to be answered on a connection, in the order in which it came. */
+  /** The outstanding responses of a connection, in the order of their requests. */
   answersOn(socket: Socket): readonly ServerResponse[] {
     return this.#open.get(socket)?.unanswered.map(({ res }) => res) ?? [];
   }
 
   /**
-   * From here on no connection is taken, and every answer says that it is its connection's last, so that a client
-   * does not send its next request into the end. Resolves when nobody can connect any more.
+   * Stops accepting connections. From here on the last response of each carries `Connection: close`, so that a client
+   * does not send its next request on a connection that is about to end. Resolves when nobody can connect any more.
    */
   refuse(): Promise<void> {
     this.#refused ??= this.#refuse();
     return this.#refused;
   }
 
-  /** Resolves when every request has been answered, or when the grace time is over and the rest are cut off. */
+  /** Resolves when every request has been answered, or after the grace time, when the rest have been cut off. */
   async drain(graceMs: number): Promise<void> {
     const cutOff = setTimeout(() => this.#server.closeAllConnections(), graceMs);
     await this.refuse();
     await twoTurns();
     this.#endIdle();
-    const looking = setInterval(() => this.#endIdle(), lookMs);
+    const sweeping = setInterval(() => this.#endIdle(), sweepMs);
     await this.#ended;
-    clearInterval(looking);
+    clearInterval(sweeping);
     clearTimeout(cutOff);
-    this.#server.close(); // no connection is left to be broken, only a timer of Node's
+    this.#server.close(); // no connections are left; this only stops a timer of Node's
   }
 
   async #refuse(): Promise<void> {
     for (const { unanswered } of this.#open.values()) {
-      const last = unanswered.at(-1)?.res; // those before it are still to be answered, too
+      const last = unanswered.at(-1)?.res; // the ones before it must not close the connection
       if (last?.headersSent === false) last.setHeader('Connection', 'close');
     }
-    // What the system has taken in its name already is let in, of which Node accepts one a turn.
+    // Connections that the kernel has already accepted are served. Node takes one of them per turn of the event loop.
     for (let before = -1, turn = 0; before < this.#accepted && turn < backlog; turn++) {
       before = this.#accepted;
       await twoTurns();
@@ -104,7 +108,7 @@ export class Connections {
     const { req, res } = request;
     const { socket } = req;
     const connection = this.#open.get(socket);
-    if (connection === undefined) return; // it has ended
+    if (connection === undefined) return; // the connection has ended
     const { unanswered } = connection;
     if (this.#refused !== undefined) {
       const before = unanswered.at(-1)?.res;
@@ -116,28 +120,28 @@ export class Connections {
       connection.doneBytes = socket.bytesRead;
       const [next] = unanswered;
       if (next === undefined) return;
-      if (unanswered.length < maxWaiting) socket.resume();
-      setImmediate(() => this.#begin(next)); // others come in between
+      if (unanswered.length < maxPipelined) socket.resume();
+      setImmediate(() => this.#begin(next)); // other connections get their turn first
     };
-    // An answer can come before all of its request has.
+    // A response may be complete before all of its request has been received.
     res.once('close', () => {
       if (req.complete || req.closed) end();
       else req.once('close', end);
     });
     unanswered.push(request);
     if (unanswered.length === 1) this.#begin(request);
-    else if (unanswered.length >= maxWaiting) socket.pause();
+    else if (unanswered.length >= maxPipelined) socket.pause();
   }
 
   #begin(request: Unanswered): void {
     const { req, res, isBegun } = request;
-    // The answer before it may have been the connection's last.
+    // The previous response may have ended the connection.
     if (isBegun || req.socket.destroyed || req.socket.writableEnded) return;
     request.isBegun = true;
     this.#handle(req, res);
   }
 
-  /** Ends the connections on which there is neither a request nor the beginning of one. */
+  /** Ends the connections on which there is no request, not even the start of one. */
   #endIdle(): void {
     for (const [socket, { unanswered, doneBytes }] of this.#open) {
       if (unanswered.length === 0 && socket.bytesRead === doneBytes) socket.destroy();
@@ -145,7 +149,7 @@ export class Connections {
   }
 }
 
-/** In the first a connection is accepted, and in the second it is read from. */
+/** Two turns of the event loop: one to accept a connection, and one to read from it. */
 async function twoTurns(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,84 +1,84 @@
 import { writeSync } from 'node:fs';
 
-/** What waits for a disk that is full, or a pipe that nobody reads, is kept up to here, in UTF-16 code units. */
-const maxWaiting = 1024 * 1024;
+/** The most that is buffered while the disk is full or nobody reads the pipe, in UTF-16 code units. */
+const maxBuffered = 1024 * 1024;
 const retryMs = 100;
-/** For how long what waits is tried again when the program ends. */
-const lastTriesMs = 1_000;
+/** How long the program, when it exits, keeps trying to write what is buffered. */
+const exitPatienceMs = 1_000;
 
 /**
- * Writes lines to a file descriptor, those of a turn of the loop together, and never throws: a service must not end
- * because its log cannot be written. What cannot be written is kept, and what becomes too much is left out and counted,
- * until it can.
+ * Writes lines to a file descriptor, all lines of one turn of the event loop in one call. It never throws: a service
+ * must not fail because its log cannot be written. Lines that cannot be written are buffered and retried; once the
+ * buffer is full, further lines are dropped and counted.
  */
 export class LogOutput {
   readonly #fd: number;
-  readonly #lineAbout: (lost: number) => string;
-  /** The lines of this turn. */
-  #now: string[] = [];
-  #waiting: string[] = [];
-  #waitingLength = 0;
-  /** What of a line was written only in part. */
+  readonly #lossNotice: (lost: number) => string;
+  /** The lines of this turn of the event loop. */
+  #turn: string[] = [];
+  #buffered: string[] = [];
+  #bufferedLength = 0;
+  /** The unwritten part of a line that was written partially. */
   #rest: Buffer | undefined;
   #lost = 0;
-  #isGone = false;
+  #isClosed = false;
   #retry: NodeJS.Timeout | undefined;
 
-  /** @param lineAbout makes the line that tells of lines that were left out */
-  constructor(fd: number, lineAbout: (lost: number) => string) {
+  /** @param lossNotice the line that reports how many lines were dropped */
+  constructor(fd: number, lossNotice: (lost: number) => string) {
     this.#fd = fd;
-    this.#lineAbout = lineAbout;
-    process.once('exit', () => this.#end());
+    this.#lossNotice = lossNotice;
+    process.once('exit', () => this.#flush());
   }
 
   write(line: string): void {
-    if (this.#isGone) return;
+    if (this.#isClosed) return;
     if (this.#retry !== undefined) {
-      this.#wait(line);
+      this.#buffer(line);
       return;
     }
-    if (this.#now.length === 0) setImmediate(this.#writeTurn);
-    this.#now.push(line);
+    if (this.#turn.length === 0) setImmediate(this.#writeTurn);
+    this.#turn.push(line);
   }
 
   readonly #writeTurn = (): void => {
-    const lines = this.#now;
-    this.#now = [];
-    if (lines.length > 0 && !this.#isGone && !this.#tryToWrite(lines.join(''))) this.#retryLater();
+    const lines = this.#turn;
+    this.#turn = [];
+    if (lines.length > 0 && !this.#isClosed && !this.#tryToWrite(lines.join(''))) this.#retryLater();
   };
 
-  #wait(line: string): void {
-    if (this.#lost > 0 || this.#waitingLength + line.length > maxWaiting) {
-      this.#lost++; // from here on all are, so that the gap is in one place
+  #buffer(line: string): void {
+    if (this.#lost > 0 || this.#bufferedLength + line.length > maxBuffered) {
+      this.#lost++; // once one is lost, all later ones are too, so that the gap is in one place
       return;
     }
-    this.#waiting.push(line);
-    this.#waitingLength += line.length;
+    this.#buffered.push(line);
+    this.#bufferedLength += line.length;
   }
 
   #retryLater(): void {
     this.#retry = setTimeout(() => {
       this.#retry = undefined;
-      if (!this.#isGone && !this.#writeWaiting()) this.#retryLater();
+      if (!this.#isClosed && !this.#writeBuffered()) this.#retryLater();
     }, retryMs).unref();
   }
 
-  /** @returns whether nothing waits any more */
-  #writeWaiting(): boolean {
+  /** @returns whether the buffer is empty */
+  #writeBuffered(): boolean {
     if (this.#rest !== undefined && !this.#tryToWrite(this.#rest)) return false;
-    const waiting = this.#waiting.splice(0);
-    if (this.#lost > 0) waiting.push(this.#lineAbout(this.#lost));
+    const lines = this.#buffered.splice(0);
+    if (this.#lost > 0) lines.push(this.#lossNotice(this.#lost));
     this.#lost = 0;
-    this.#waitingLength = 0;
-    for (const [index, line] of waiting.entries()) {
+    this.#bufferedLength = 0;
+    for (const [index, line] of lines.entries()) {
       if (this.#tryToWrite(line)) continue;
-      for (const later of waiting.slice(index + 1)) this.#wait(later);
+      for (const later of lines.slice(index + 1)) this.#buffer(later);
       return false;
     }
     return true;
   }
 
-  /** @returns whether all of it was written; what was not is kept */
+  /** @returns whether all of it was written; the rest is kept in #rest */
   #tryToWrite(text: string | Buffer): boolean {
     this.#rest = undefined;
     let written = 0;
@@ -86,7 +86,7 @@ export class LogOutput {
       written = typeof text === 'string' ? writeSync(this.#fd, text) : writeSync(this.#fd, text);
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'EPIPE') {
-        this.#isGone = true; // whoever has read it has ended
+        this.#isClosed = true; // the reader of the pipe has gone
         return true;
       }
     }
@@ -95,10 +95,10 @@ export class LogOutput {
     return false;
   }
 
-  #end(): void {
+  #flush(): void {
     this.#writeTurn();
-    const deadline = performance.now() + lastTriesMs;
-    while (this.#retry !== undefined && !this.#writeWaiting() && performance.now() < deadline) {
+    const deadline = performance.now() + exitPatienceMs;
+    while (this.#retry !== undefined && !this.#writeBuffered() && performance.now() < deadline) {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs);
     }
   }

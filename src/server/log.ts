@@ -3,8 +3,8 @@ import { timestamp } from '../domain/time.ts';
 import { LogOutput } from './log-output.ts';
 
 /**
- * The log: JSON lines on standard output. What is logged is named field by field, and of an error only
- * its name, message, code and stack, so that no key and no content can slip in with a request.
+ * The log: JSON lines on standard output. Every logged field is named explicitly, and an error is reduced to its name,
+ * message, code, stack and cause, so that no key and no message content can leak into the log with a request.
  */
 export function createLog(level: string, destination?: DestinationStream): Logger {
   const options = {
@@ -14,10 +14,10 @@ export function createLog(level: string, destination?: DestinationStream): Logge
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: describeError },
   };
-  return pino(options, destination ?? new LogOutput(process.stdout.fd, lineAboutLost));
+  return pino(options, destination ?? new LogOutput(process.stdout.fd, lossNotice));
 }
 
-function lineAboutLost(count: number): string {
+function lossNotice(count: number): string {
   return `${JSON.stringify({ level: 'error', time: timestamp(Date.now()), count, msg: 'log lines were lost' })}\n`;
 }
 

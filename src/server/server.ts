@@ -16,9 +16,9 @@ export interface RunningServer {
   readonly url: string;
   readonly app: App;
   readonly storage: SqliteStorage;
-  /** Takes no more connections. Resolves when nobody can connect any more. */
+  /** Stops accepting connections. Resolves when nobody can connect any more. */
   refuse(): Promise<void>;
-  /** Stops taking requests, lets those in flight finish within the grace time, and closes the storage. */
+  /** Stops accepting requests, lets those in flight finish within the grace time, and closes the storage. */
   close(): Promise<void>;
 }
 
@@ -26,52 +26,56 @@ export interface ServerOptions {
   readonly config: Config;
   readonly log: Logger;
   readonly clock: Clock;
-  /** Is shown every SQL statement. For tests: it costs time. */
+  /** Called with every SQL statement. For tests: it costs time. */
   readonly onStatement?: (sql: string) => void;
-  /** Other times for streams, sockets and webhooks than the contract's. For tests. */
+  /** Timeouts and intervals that differ from the contract's. For tests. */
   readonly timings?: AppOptions['timings'];
-  /** Other name servers to find webhooks by than the system's. For tests. */
+  /** Name servers to resolve webhook hosts with, instead of the system's. For tests. */
   readonly nameServers?: AppOptions['nameServers'];
-  /** Other REST routes than the service's own. For tests. */
+  /** REST routes instead of the service's own. For tests. */
   readonly routes?: AppOptions['routes'];
 }
 
 const tickMs = 60_000;
 
-/** Opens the storage and serves both faces over HTTP. */
+/**
+ * Opens the storage and serves REST and GraphQL over HTTP.
+ * @throws OperatorError if the database cannot be opened, or the address not be listened on
+ */
 export async function startServer({ config, onStatement, ...options }: ServerOptions): Promise<RunningServer> {
   const metrics = new Metrics();
   const { log } = options;
   const storage = await openStorage(config.databasePath, {
     onStatement,
     onGroup: metrics.wrote,
-    onThreadFailure: (error) => log.warn({ err: error }, 'no thread folds the log into the file; commits do'),
+    onThreadFailure: (error) =>
+      log.warn({ err: error }, 'the checkpoint thread has failed; commits checkpoint the write-ahead log instead'),
   });
   const app = buildApp({ ...config, ...options, storage, metrics });
   const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };
   const server = createServer({
-    // A client that sends slowly holds a connection for this long and no longer.
+    // How long a client that sends slowly can hold a connection.
     headersTimeout: headMs,
     requestTimeout: requestMs,
-    connectionsCheckingInterval: 1_000, // by default those times may be exceeded by 30 s
-    keepAliveTimeout: 65_000, // longer than the usual balancer keeps its own connections
+    connectionsCheckingInterval: 1_000, // by default these timeouts can be exceeded by 30 s
+    keepAliveTimeout: 65_000, // longer than load balancers usually keep idle connections
     maxHeaderSize: 16 * 1024,
-    requireHostHeader: false, // it is required by the app, whose answers have a code and a request id
-    // Some clients offer HTTP/2 on every request: what is no socket is answered as if it had not asked.
+    requireHostHeader: false, // the app requires it, and answers with a code and a request id
+    // Some clients offer HTTP/2 on every request: any upgrade but to a WebSocket is ignored.
     shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
   });
-  server.on('checkExpectation', (req, res) => server.emit('request', req, res)); // as is this
+  server.on('checkExpectation', (req, res) => server.emit('request', req, res)); // the app answers an unknown Expect
   const connections = new Connections(server, (req, res) => {
     req.url = pathOf(req.url);
     app.listener(req, res).catch((error: unknown) => {
-      log.error({ err: error }, 'a request could not be answered');
+      log.error({ err: error }, 'request handler failed');
       res.destroy();
     });
   });
   refuseUnreadable(server, connections, log);
-  // Told of a connection on which nothing has come or gone for as long, or that was kept and is not used any more.
+  // Called when nothing has been sent or received for this long, and when an idle connection's keep-alive ends.
   server.setTimeout(slowReaderMs, (socket) => {
-    if (socket.writableLength > 0 || !connections.isWorkedFor(socket)) socket.destroy();
+    if (socket.writableLength > 0 || !connections.isBusy(socket)) socket.destroy();
   });
   const sockets = app.attachSocket(server);
   try {
@@ -80,16 +84,14 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     await storage.close();
     throw error;
   }
-  // When connections cannot be taken, for want of descriptors or memory, others still can be served.
-  server.on('error', (error) => log.warn({ err: error }, 'could not take a connection'));
+  // Without descriptors or memory for new connections, the existing ones can still be served.
+  server.on('error', (error) => log.warn({ err: error }, 'could not accept a connection'));
   app.webhooks.start();
-  setImmediate(() =>
-    app.preload().catch((error: unknown) => log.error({ err: error }, 'could not load all that is needed')),
-  );
+  setImmediate(() => app.preload().catch((error: unknown) => log.error({ err: error }, 'preloading failed')));
   app.finishErasures().catch((error: unknown) => log.warn({ err: error }, 'could not finish erasing conversations'));
   metrics.start();
   const ticking = setInterval(() => {
-    app.tick().catch((error: unknown) => log.warn({ err: error }, 'could not do what is due from time to time'));
+    app.tick().catch((error: unknown) => log.warn({ err: error }, 'periodic maintenance failed'));
   }, tickMs).unref();
   const { port } = server.address() as AddressInfo;
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
@@ -111,7 +113,7 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   };
 }
 
-/** The path of a request's target, which may be in absolute form (RFC 9112, section 3.2.2). */
+/** The path and query of a request target, which may be in absolute form (RFC 9112, section 3.2.2). */
 function pathOf(target = '/'): string {
   return target.replace(/^https?:\/\/[^/?#]*/i, '') || '/';
 }

@@ -1,14 +1,15 @@
 /**
- * What asks a program to end: a supervisor, Ctrl-C, a terminal that is gone. Node.js begins by undoing what its parent
- * has it ignore, so nothing can be told of `nohup`, which never kept it from ending.
+ * The signals that ask a program to end: from a supervisor, from Ctrl-C, and from a terminal that closes. SIGHUP ends it
+ * under `nohup` too: Node.js resets the signals that its parent set to be ignored, so `nohup` cannot be detected.
  */
 export const endingSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
-const oneRequestMs = 1_000;
+/** Signals within this time of the first count as the same request. */
+const sameRequestMs = 1_000;
 
 /**
- * Resolves at the first of the ending signals. A second one ends the program at once, unless it comes right
- * after: Ctrl-C under npm arrives twice, once from the terminal and once passed on by npm.
+ * Resolves at the first of the ending signals. A later one ends the program at once, unless it follows within a second:
+ * under npm a Ctrl-C arrives twice, once from the terminal and once forwarded by npm.
  */
 export function untilAskedToStop({ underNpm }: { readonly underNpm: boolean }): Promise<void> {
   return new Promise((resolve) => {
@@ -17,7 +18,7 @@ export function untilAskedToStop({ underNpm }: { readonly underNpm: boolean }): 
       if (askedAtMs === undefined) {
         askedAtMs = performance.now();
         resolve();
-      } else if (performance.now() - askedAtMs > oneRequestMs) {
+      } else if (performance.now() - askedAtMs > sameRequestMs) {
         process.exit(1);
       }
     };
@@ -27,8 +28,8 @@ export function untilAskedToStop({ underNpm }: { readonly underNpm: boolean }): 
 }
 
 /**
- * npm runs the program in a shell, and a SIGTERM to npm ends the shell and not the program, which would
- * go on holding its port. That its parent is another one now tells it.
+ * npm runs the program in a shell. A SIGTERM to npm ends the shell but not the program, which would keep holding its
+ * port; it can only notice that it has a new parent.
  */
 function whenParentEnds(stop: () => void): void {
   const parent = process.ppid;

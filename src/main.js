@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // @ts-check
-// The program. It is plain JavaScript, so that a Node that is too old for all others can read this one file and say
-// what is wrong.
+// The program's entry point. It is plain JavaScript, so that a Node.js too old for the other files can still load this
+// one and report its version.
 
 import module from 'node:module';
 
@@ -13,7 +13,7 @@ if (Number(process.versions.node.split('.')[0]) < oldestMajor) {
   );
   process.exitCode = 1;
 } else {
-  module.enableCompileCache(); // the next start need not compile again what has not changed
+  module.enableCompileCache(); // later starts reuse the compiled code
   const { run } = await import('./cli/program.ts');
   await run(process.argv);
 }

@@ -673,9 +673,12 @@ describe('the rate limit of a socket', () => {
       socket.subscribe(id, everything);
       await socket.first(id, 'error');
     }
-    server.clock.advance(61 * 60_000);
+    // One request was charged, so a limit of two leaves exactly one more.
+    await updateAccount(server.app.world, client.account.id, { requestsPerHour: 2 });
     socket.subscribe('5', '{ eventCursor }');
-    await socket.first('5', 'next');
+    expect((await socket.first('5')).type).toBe('next');
+    socket.subscribe('6', '{ eventCursor }');
+    expect((await socket.first('6')).type).toBe('error');
   });
 });
 

@@ -162,6 +162,7 @@ describe('a history', () => {
         .filter(({ type }) => type === 'conversation.closed')
         .map(({ conversation_id }) => conversation_id),
     );
+    expect(closed.length).toBeGreaterThan(0);
     for (const { id } of closed) expect(closings).toContain(id);
   });
 

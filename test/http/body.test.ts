@@ -329,6 +329,8 @@ describe.each(faces)('on $face', ({ face, path, body, created }) => {
 
   test('what the body held is in no error and no log', async () => {
     const response = await post({}, '{"subject":"my secret" oops}');
+    expect(codeOf(response)).toBe('BAD_REQUEST');
+    expect(server.logLines.at(-1)).toMatchObject({ msg: 'request', status: 400 });
     expect(JSON.stringify(response.body)).not.toContain('secret');
     expect(JSON.stringify(server.logLines)).not.toContain('my secret');
   });

@@ -306,7 +306,9 @@ describe('the header Accept', () => {
       const response = await fetch(url, { headers });
       expect(response.headers.get('content-type')).toContain('text/event-stream');
       const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-      expect(Buffer.from((await reader.read()).value ?? []).toString()).not.toContain('errors');
+      const { value = Buffer.of() } = await reader.read();
+      expect(value.length).toBeGreaterThan(0);
+      expect(Buffer.from(value).toString()).not.toContain('errors');
       await reader.cancel();
     }
   });

@@ -656,6 +656,7 @@ describe('the pages for people', () => {
     const page: string = body;
     // What a browser would fetch from elsewhere: scripts, styles, pictures and modules.
     const tags = page.match(/<(?:script|link|img|iframe|source)\b[^>]*>/g) ?? [];
+    expect(tags.length).toBeGreaterThan(0);
     expect(tags.filter((tag) => /\b(?:src|href)\s*=\s*["']?(?:https?:)?\/\//i.test(tag))).toEqual([]);
     expect(page.match(/@import\s+(?:url\()?["']?(?:https?:)?\/\//gi) ?? []).toEqual([]);
   });

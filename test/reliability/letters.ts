@@ -4,6 +4,7 @@ import type { Letter } from '../support/receiver.ts';
 
 /** Every event of a log was delivered, as the log has it, and nothing else was. */
 export function expectDelivered(log: readonly Json[], letters: readonly Letter[]): void {
+  expect(log.length).toBeGreaterThan(0);
   const delivered = new Set(letters.map(({ event }) => event.id));
   expect(log.filter(({ id }) => !delivered.has(id))).toEqual([]);
   const byId = new Map(log.map((event) => [event.id, event]));

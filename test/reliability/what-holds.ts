@@ -8,6 +8,7 @@ export async function readsGoOn(url: string, client: Client): Promise<void> {
   for (const path of ['/healthz', '/readyz', '/metrics']) expect((await fetch(url + path)).status, path).toBe(200);
   const list = await client.rest('GET', '/conversations');
   expect(list.status).toBe(200);
+  expect(list.body.data.length).toBeGreaterThan(0);
   for (const { id } of list.body.data) expect((await client.rest('GET', `/conversations/${id}`)).status).toBe(200);
   expect((await client.graphql('{ conversations { nodes { id messages(last: 1) { nodes { id } } } } }')).errors).toBe(
     undefined,
@@ -17,6 +18,7 @@ export async function readsGoOn(url: string, client: Client): Promise<void> {
 
 /** All that was acknowledged is there, and nothing else: what was refused has not happened. */
 export async function keepsWhatWasAcknowledged(client: Client, writers: Writers): Promise<void> {
+  expect(writers.done).toBeGreaterThan(0);
   for (const [id, acknowledged] of writers.acknowledged) {
     const { messages, messageCount } = (await client.rest('GET', `/conversations/${id}`)).body;
     const found = messages.map(({ id, sequence, content }: Record<string, unknown>) => [id, { sequence, content }]);

@@ -96,6 +96,7 @@ describe('over REST', () => {
     expect(rotated.secret).toMatch(/^whsec_/);
     expect(rotated.secret).not.toBe(secret);
     await client.rest('POST', `/webhooks/${id}/test`);
+    expect(server.logLines).toContainEqual(expect.objectContaining({ path: `/v1/webhooks/${id}/rotate-secret` }));
     expect(JSON.stringify(server.logLines)).not.toContain('whsec_');
   });
 

@@ -90,7 +90,7 @@ test('an attempt whose delivery is removed meanwhile ends without a trace', asyn
     ([newest]) => newest?.status === 'succeeded',
   );
   expect(rowsOf(server.databasePath)).toEqual({ webhooks: 1, deliveries: 1, attempts: 1 });
-  expect(server.logLines.filter(({ level }) => Number(level) >= 40)).toEqual([]);
+  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
 });
 
 test('an attempt on a webhook that is deleted meanwhile ends without a trace', async () => {
@@ -106,5 +106,5 @@ test('an attempt on a webhook that is deleted meanwhile ends without a trace', a
   await server.app.webhooks.look();
   await server.storage.write(async () => undefined);
   expect(rowsOf(server.databasePath)).toEqual({ webhooks: 0, deliveries: 0, attempts: 0 });
-  expect(server.logLines.filter(({ level }) => Number(level) >= 40)).toEqual([]);
+  expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
 });

@@ -1,7 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
@@ -10,11 +8,11 @@ import { type Running, start } from './cli/program.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import { effort } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
-import { openReceiver, webhookPolicy } from './support/repeatables.ts';
+import { Receiver } from './support/receiver.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { SseReader } from './support/sse.ts';
-import { until } from './support/subscribe.ts';
-import { eventually, gate } from './support/webhooks.ts';
+import { eventually, gate, until } from './support/wait.ts';
+import { anywhere } from './support/webhook-policy.ts';
 
 // A large conversation is erased in many transactions. Whatever happens between two of them, and whoever dies
 // there, nobody is shown anything of it from the first one on, and nothing is left when the last is answered.
@@ -71,7 +69,7 @@ let client: TestAccount;
 let marker: string;
 
 beforeEach(async () => {
-  server = await startTestServer({ config: { webhookPolicy } });
+  server = await startTestServer({ config: { webhookPolicy: anywhere } });
   onTestFinished(() => server.close());
   client = await server.account();
   marker = `marker-${randomUUID()}`;
@@ -191,25 +189,15 @@ describe('from the first transaction on', () => {
 
   test('webhooks are sent nothing of it, and what they have answered or answer now is not to be had', async () => {
     const answer = gate();
-    const got: string[] = [];
-    const slow = createServer(async (req, res) => {
-      let text = '';
-      for await (const chunk of req.setEncoding('utf8')) text += chunk;
-      got.push(text);
-      await answer.opened;
-      res.end(text);
-    });
-    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      slow.close();
-      slow.closeAllConnections();
-    });
-    const echo = await openReceiver((body) => ({ status: 500, body }));
-    onTestFinished(() => echo.close());
-    const register = async (url: string): Promise<string> =>
-      (await client.rest('POST', '/webhooks', { body: { url, events: ['conversation.started'] } })).body.id;
-    const slowId = await register(`http://127.0.0.1:${(slow.address() as AddressInfo).port}/`);
-    const echoId = await register(echo.url);
+    const slow = await Receiver.open(server.clock, ({ body }) => ({ status: 200, body, after: answer.opened }));
+    const echo = await Receiver.open(server.clock, ({ body }) => ({ status: 500, body }));
+    const register = async (receiver: Receiver): Promise<string> => {
+      const webhook = { url: `${receiver.url}/`, events: ['conversation.started'] };
+      const { body } = await client.rest('POST', '/webhooks', { body: webhook });
+      receiver.trust('/', body.secret);
+      return body.id;
+    };
+    const [slowId, echoId] = [await register(slow), await register(echo)];
     const { id } = await tell(client, marker);
     const deliveryOf = async (webhookId: string): Promise<Json> => {
       const [{ id: deliveryId }] = (await get(`/webhooks/${webhookId}/deliveries`)).data;
@@ -220,7 +208,7 @@ describe('from the first transaction on', () => {
       ({ attemptCount }) => attemptCount === 1,
     );
     expect(tried.attempts[0].responseBody).toContain(marker);
-    await until(() => got.length === 1);
+    await until(() => slow.letters.length === 1);
     await begin(id);
 
     answer.open();
@@ -236,8 +224,8 @@ describe('from the first transaction on', () => {
     });
     expect(redelivered.status).toBe(202);
     expect(JSON.stringify(redelivered.body)).not.toContain(marker);
-    await until(() => echo.bodies.length === 2);
-    expect(JSON.parse(echo.bodies[1] ?? '').data).toEqual({ erased: true });
+    await until(() => echo.letters.length === 2);
+    expect(echo.letters[1]?.event.data).toEqual({ erased: true });
     await eventually(
       () => deliveryOf(echoId),
       ({ attemptCount }) => attemptCount === 2,

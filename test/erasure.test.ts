@@ -1,4 +1,4 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { copyFileSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,11 +7,13 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openSqliteStorage } from '../src/storage/sqlite/storage.ts';
 import type { Json } from './support/client.ts';
 import { temporaryFolder } from './support/files.ts';
-import { openReceiver, webhookPolicy } from './support/repeatables.ts';
+import { Receiver, type Replies } from './support/receiver.ts';
 import * as select from './support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { SseReader } from './support/sse.ts';
-import { RawSocket, socketClient, until } from './support/subscribe.ts';
+import { RawSocket, socketClient } from './support/subscribe.ts';
+import { gate, until } from './support/wait.ts';
+import { anywhere } from './support/webhook-policy.ts';
 
 // Whoever asks for a conversation to be deleted has promised somebody that it is gone. So it is looked
 // for everywhere: on both faces, in the log and all that follow it, at receivers, and in the file's bytes.
@@ -22,7 +24,7 @@ let client: TestAccount;
 let marker: string;
 
 beforeEach(async () => {
-  server = await startTestServer({ config: { webhookPolicy } });
+  server = await startTestServer({ config: { webhookPolicy: anywhere } });
   onTestFinished(() => server.close());
   client = await server.account();
   marker = `marker-${randomUUID()}`;
@@ -278,26 +280,20 @@ describe('webhooks', () => {
     }
   }
 
-  const isSigned = (secret: string, headers: Json, body: string): boolean => {
-    const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
-    const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
-    return headers['webhook-signature'] === `v1,${createHmac('sha256', key).update(signed).digest('base64')}`;
-  };
-
-  async function listen(answer: (body: string) => { status: number; body?: string }, events: string[]) {
-    const receiver = await openReceiver(answer);
-    onTestFinished(() => receiver.close());
-    const { body } = await client.rest('POST', '/webhooks', { body: { url: receiver.url, events } });
-    return { receiver, id: body.id as string, secret: body.secret as string };
+  /** Registers a webhook to a receiver, which verifies every letter. */
+  async function listen(replies: Replies, events: string[]) {
+    const receiver = await Receiver.open(server.clock, replies);
+    const { body } = await client.rest('POST', '/webhooks', { body: { url: `${receiver.url}/`, events } });
+    receiver.trust('/', body.secret);
+    return { receiver, id: body.id as string };
   }
 
   test('are sent, from then on, that it was erased, and forget what receivers have answered', async () => {
     let status = 500;
-    const {
-      receiver,
-      id: webhookId,
-      secret,
-    } = await listen((body) => ({ status, body: `I have got ${body}` }), ['conversation.started', 'lead.captured']);
+    const { receiver, id: webhookId } = await listen(
+      ({ body }) => ({ status, body: `I have got ${body}` }),
+      ['conversation.started', 'lead.captured'],
+    );
     const { id } = await tell(marker);
     const other = await tell('another');
     const before = await settled(webhookId, (all) => all.every(({ attemptCount }) => attemptCount === 1));
@@ -316,55 +312,34 @@ describe('webhooks', () => {
 
     // What is pending is tried again, with nothing in it.
     status = 200;
-    receiver.bodies.length = 0;
-    receiver.headers.length = 0;
+    receiver.letters.length = 0;
     server.clock.advance(10_000);
     await server.app.webhooks.look();
     const done = await settled(webhookId, (all) => all.every((delivery) => delivery.status === 'succeeded'));
-    expect(receiver.bodies).toHaveLength(6);
-    for (const [index, body] of receiver.bodies.entries()) {
-      const event = JSON.parse(body);
-      expect(event).toEqual(events.find((one) => one.id === event.id));
-      expect(isSigned(secret, receiver.headers[index], body)).toBe(true);
-    }
-    expect(receiver.bodies.filter((body) => JSON.parse(body).data.erased)).toHaveLength(3);
+    expect(receiver.letters).toHaveLength(6);
+    for (const { event } of receiver.letters) expect(event).toEqual(events.find((one) => one.id === event.id));
+    expect(receiver.letters.filter(({ event }) => event.data.erased)).toHaveLength(3);
 
     // So it is when somebody repeats one.
-    receiver.bodies.length = 0;
+    receiver.letters.length = 0;
     const one = done.find(({ eventId }) => erased.has(eventId));
     await client.rest('POST', `/webhooks/${webhookId}/deliveries/${one.id}/redeliver`);
     await settled(webhookId, (all) => all.every((delivery) => delivery.status === 'succeeded'));
-    expect(receiver.bodies.map((body) => JSON.parse(body).data)).toEqual([{ erased: true }]);
+    expect(receiver.letters.map(({ event }) => event.data)).toEqual([{ erased: true }]);
     expect(JSON.stringify(await eventsNow(`&conversationId=${other.id}`))).toContain('another');
   });
 
   test('that were under way are not asked again what they have told: a late answer is not kept', async () => {
-    let answer = (): void => {};
-    const answered = new Promise<void>((resolve) => {
-      answer = resolve;
-    });
-    const { createServer } = await import('node:http');
-    const got: string[] = [];
-    const slow = createServer(async (req, res) => {
-      let text = '';
-      for await (const chunk of req.setEncoding('utf8')) text += chunk;
-      got.push(text);
-      await answered;
-      res.end(text);
-    });
-    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => {
-      slow.close();
-      slow.closeAllConnections();
-    });
-    const { port } = slow.address() as { port: number };
-    const webhook = { url: `http://127.0.0.1:${port}/`, events: ['conversation.started'] };
-    const { id: webhookId } = (await client.rest('POST', '/webhooks', { body: webhook })).body;
+    const answer = gate();
+    const { receiver, id: webhookId } = await listen(
+      ({ body }) => ({ status: 200, body, after: answer.opened }),
+      ['conversation.started'],
+    );
     const { id } = await tell(marker);
-    await until(() => got.length === 1);
-    expect(got[0]).toContain(marker);
+    await until(() => receiver.letters.length === 1);
+    expect(receiver.letters[0]?.body).toContain(marker);
     await erase.REST(id);
-    answer();
+    answer.open();
     const [delivery] = await settled(webhookId, (all) => all.every(({ status }) => status === 'succeeded'));
     expect(delivery.attempts).toMatchObject([{ responseStatus: 200, responseBody: null }]);
     await until(() => placesOf(marker).length === 0);
@@ -381,7 +356,7 @@ describe('webhooks', () => {
   });
 
   test('that were repeated under a key are shown again as they were then, without what was answered', async () => {
-    const { id: webhookId } = await listen((body) => ({ status: 200, body }), ['conversation.started']);
+    const { id: webhookId } = await listen(({ body }) => ({ status: 200, body }), ['conversation.started']);
     const { id } = await tell(marker);
     const [delivery] = await settled(webhookId, (all) => all.every(({ status }) => status === 'succeeded'));
     const repeat = () =>
@@ -401,9 +376,9 @@ describe('webhooks', () => {
 
 describe('the file', () => {
   test('holds nothing of it after the answer: neither rows nor their indexes, the log of writes, or what was freed', async () => {
-    const receiver = await openReceiver((body) => ({ status: 200, body }));
-    onTestFinished(() => receiver.close());
-    await client.rest('POST', '/webhooks', { body: { url: receiver.url } });
+    const receiver = await Receiver.open(server.clock, ({ body }) => ({ status: 200, body }));
+    const { body: webhook } = await client.rest('POST', '/webhooks', { body: { url: `${receiver.url}/` } });
+    receiver.trust('/', webhook.secret);
     const { id } = await tell(marker);
     const long = `${marker} `.repeat(350);
     for (const content of [long.slice(0, 1_500), long.slice(0, 6_000), long, marker]) {
@@ -415,7 +390,7 @@ describe('the file', () => {
       });
       await client.rest('PATCH', `/conversations/${id}`, { body: { metadata: null } });
     }
-    await until(() => receiver.bodies.length === 10);
+    await until(() => receiver.letters.length === 10);
     expect(placesOf(marker).length).toBeGreaterThan(50);
     await erase.REST(id);
     // An answer that was on its way is not kept, either.

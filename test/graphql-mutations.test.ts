@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Json } from './support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 import { RawSocket } from './support/subscribe.ts';
-import { anywhere } from './support/webhooks.ts';
+import { anywhere } from './support/webhook-policy.ts';
 
 // The mutations of a document run one after the other, and the result of each shows the state right after it.
 
@@ -12,7 +12,7 @@ let socket: RawSocket;
 let id: string;
 
 beforeAll(async () => {
-  server = await startTestServer({ config: anywhere });
+  server = await startTestServer({ config: { webhookPolicy: anywhere } });
   client = await server.account();
   socket = await new RawSocket(server.url).init(client.secret);
 });

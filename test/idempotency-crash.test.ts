@@ -5,7 +5,7 @@ import { type Running, start } from './cli/program.ts';
 import { clientOf, type Json } from './support/client.ts';
 import { effort } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
-import { until } from './support/subscribe.ts';
+import { until } from './support/wait.ts';
 
 // Between a commit and its answer lies an instant in which a program can die. A client that hears nothing
 // sends again, and must be able to: so a real process is killed while clients do just that.

@@ -6,31 +6,30 @@ import { createConversation } from '../src/domain/conversations.ts';
 import { recoverWebhook } from '../src/domain/deliveries.ts';
 import { operations } from '../src/domain/operations.ts';
 import type { Storage } from '../src/domain/storage-port.ts';
-import { sampleDelivery, start, startMs } from './storage/samples.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
+import { hourMs } from './support/clock.ts';
+import { Receiver } from './support/receiver.ts';
 import {
   type Answered,
   type Asked,
   faces,
-  openReceiver,
   type Repeatable,
   repeatables,
   viaGraphql,
   viaRest,
-  webhookPolicy,
 } from './support/repeatables.ts';
+import { sampleDelivery, start, startMs } from './support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+import { anywhere } from './support/webhook-policy.ts';
 
 // A request that is sent again under its key has happened once, whichever face, credential, race or
 // time lies between, and whoever sent it sees what was answered first.
 
-const hourMs = 3_600_000;
-
 let server: TestServer;
-let receiver: Awaited<ReturnType<typeof openReceiver>>;
+let receiver: Receiver;
 beforeAll(async () => {
-  receiver = await openReceiver(() => ({ status: 204 }));
-  server = await startTestServer({ config: { webhookPolicy } });
+  server = await startTestServer({ config: { webhookPolicy: anywhere } });
+  receiver = await Receiver.start(server.clock);
 });
 afterAll(async () => {
   await server.close();

@@ -1,9 +1,9 @@
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
-import { sampleAttempt, sampleConversation, sampleDelivery, sampleEvent } from './storage/samples.ts';
+import { dayMs, minuteMs } from './support/clock.ts';
+import { sampleAttempt, sampleConversation, sampleDelivery, sampleEvent } from './support/samples.ts';
 import { startTestServer } from './support/server.ts';
-import { until } from './support/subscribe.ts';
-import { dayMs, minuteMs } from './support/webhooks.ts';
+import { until } from './support/wait.ts';
 
 // What the service does every minute.
 

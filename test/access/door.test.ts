@@ -14,11 +14,8 @@ import { routes } from '../../src/rest/routes.ts';
 import { commandLine } from '../cli/program.ts';
 import { openWire, requestText } from '../http/wire.ts';
 import { type Client, clientOf, type GraphQLResponse } from '../support/client.ts';
-import { TestClock } from '../support/clock.ts';
+import { minuteMs, secondMs, TestClock } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-
-const secondMs = 1_000;
-const minuteMs = 60 * secondMs;
 
 let server: TestServer;
 let account: TestAccount;

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Client, Json } from '../support/client.ts';
+import { minuteMs } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // Keys that are made with other credentials: none may do more than what has made it, nor for longer.
-
-const minuteMs = 60_000;
 
 let server: TestServer;
 let account: TestAccount;

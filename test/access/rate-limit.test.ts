@@ -11,12 +11,8 @@ import type { Account } from '../../src/domain/accounts.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { RateLimit } from '../../src/domain/ports.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { TestClock } from '../support/clock.ts';
+import { hourMs, minuteMs, secondMs, TestClock } from '../support/clock.ts';
 import { effort } from '../support/effort.ts';
-
-const secondMs = 1_000;
-const minuteMs = 60 * secondMs;
-const hourMs = 60 * minuteMs;
 
 let folder: string;
 /** Two storages on one file, as two processes would have them. */

@@ -4,13 +4,12 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { scopes } from '../../src/domain/caller.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
+import { minuteMs } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 
 // Tokens from their making to their end. What they may call is in `door.test.ts`, what their end does to
 // sockets and streams in `test/events/socket.test.ts`, which pages may send them in `origins.test.ts`.
-
-const minuteMs = 60_000;
 
 let server: TestServer;
 let account: TestAccount;

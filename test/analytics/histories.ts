@@ -6,6 +6,7 @@ import { createConversation, updateConversation } from '../../src/domain/convers
 import { captureLead } from '../../src/domain/leads.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
 import { Annals, type Life, type Sender, type Status } from '../support/annals.ts';
+import { minuteMs } from '../support/clock.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
 
 // Random lives of an account's conversations, played through the operations beside a model that notes
@@ -35,7 +36,6 @@ const command = fc.oneof<fc.Arbitrary<Command>[]>(
   fc.record({ kind: fc.constant('lead' as const), which: fc.option(which, { nil: undefined }) }),
 );
 
-const minuteMs = 60_000;
 const forwards = fc.oneof(
   { weight: 3, arbitrary: fc.integer({ min: 0, max: 2_000 }) },
   { weight: 3, arbitrary: fc.integer({ min: 0, max: 90 * minuteMs }) },

@@ -4,9 +4,9 @@ import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { backUp } from '../../src/storage/sqlite/backup.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { storedAccount } from '../storage/samples.ts';
 import { clientOf } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { storedAccount } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
 import { commandLine, serve, start } from './program.ts';
 

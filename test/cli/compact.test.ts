@@ -5,8 +5,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { finishErasures } from '../../src/domain/conversations.ts';
 import { compact } from '../../src/storage/sqlite/compact.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { sampleConversation, sampleMessage, storedAccount } from '../storage/samples.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { sampleConversation, sampleMessage, storedAccount } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
 import { commandLine, run } from './program.ts';
 

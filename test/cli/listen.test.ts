@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/server/clock.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 import { run, start } from './program.ts';
 
 // The command beside a running server, as somebody uses it who writes a receiver on their own machine.

@@ -6,13 +6,14 @@ import { backUp } from '../../src/storage/sqlite/backup.ts';
 import { takeOpenLock } from '../../src/storage/sqlite/open-lock.ts';
 import { type Restored, restore } from '../../src/storage/sqlite/restore.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { storedAccount } from '../storage/samples.ts';
 import { clientOf, type Json } from '../support/client.ts';
-import { TestClock } from '../support/clock.ts';
+import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { storedAccount } from '../support/samples.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
-import { anywhere, hourMs, minuteMs, sceneOf, startConversation } from '../support/webhooks.ts';
+import { until } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
+import { sceneOf, startConversation } from '../support/webhooks.ts';
 import { commandLine, secretPattern, serve } from './program.ts';
 
 const drizzle = join(import.meta.dirname, '../../drizzle');
@@ -346,7 +347,7 @@ describe('what must not be forgotten is taken over from the database that was th
 test('a delivery that was outstanding in the backup is sent again, with the id that it had', async () => {
   const path = join(temporaryFolder(), 'a.db');
   const file = join(temporaryFolder(), 'b.db');
-  const first = await startTestServer({ clock, databasePath: path, config: anywhere });
+  const first = await startTestServer({ clock, databasePath: path, config: { webhookPolicy: anywhere } });
   let down = true;
   const scene = await sceneOf(first, await first.account(), () => (down ? { status: 503 } : {}));
   const { id } = await scene.webhook();
@@ -358,7 +359,7 @@ test('a delivery that was outstanding in the backup is sent again, with the id t
   await scene.attempted(id, 2);
   await first.close();
   await restored(path, file);
-  await start(path, { config: anywhere });
+  await start(path, { config: { webhookPolicy: anywhere } });
   await until(() => scene.receiver.letters.length >= 3);
   expect(new Set(scene.receiver.letters.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
 });

@@ -11,6 +11,10 @@ import { leaseMs } from '../../src/domain/delivery.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { createLog } from '../../src/server/log.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { clientOf } from '../support/client.ts';
+import { TestClock } from '../support/clock.ts';
+import { effort } from '../support/effort.ts';
+import { temporaryFolder } from '../support/files.ts';
 import {
   sampleConversation,
   sampleDelivery,
@@ -18,16 +22,11 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
-} from '../storage/samples.ts';
-import { clientOf } from '../support/client.ts';
-import { TestClock } from '../support/clock.ts';
-import { effort } from '../support/effort.ts';
-import { temporaryFolder } from '../support/files.ts';
+} from '../support/samples.ts';
+import { anywhere } from '../support/webhook-policy.ts';
 import { FastProcess, type FastServer } from './fast-server.ts';
 
 // Several senders on one file, and a file that cannot be written for a while.
-
-const anywhere = { allowHttp: true, allowPrivate: true };
 
 test('two servers share a backlog and send nothing twice; what a killed one held the other sends after the lease', {
   timeout: 60_000,

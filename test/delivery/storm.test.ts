@@ -6,11 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { clientOf, type Json } from '../support/client.ts';
-import { TestClock } from '../support/clock.ts';
+import { hourMs, TestClock } from '../support/clock.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
 import { startTestServer } from '../support/server.ts';
+import { anywhere } from '../support/webhook-policy.ts';
 import { FastProcess, type FastServer, type FastTime } from './fast-server.ts';
 
 // A whole server, killed again and again while it sends to receivers that fail at random and while a client
@@ -19,7 +20,6 @@ import { FastProcess, type FastServer, type FastTime } from './fast-server.ts';
 
 const kills = effort(2, 50);
 const speed = 15;
-const hourMs = 3_600_000;
 /** The longest that a server lives before it is killed, by the wall's clock. */
 const maxLifeMs = 500;
 
@@ -137,7 +137,7 @@ test('a server that is killed at any instant loses no event, and repeats none bu
 async function setUp(databasePath: string, receiver: Receiver): Promise<string> {
   const server = await startTestServer({
     databasePath,
-    config: { webhookPolicy: { allowHttp: true, allowPrivate: true } },
+    config: { webhookPolicy: anywhere },
   });
   const account = await server.account();
   for (const [path, events] of [

@@ -4,12 +4,12 @@ import { ThreadedWebhookClient, type WebhookClientOptions } from '../../src/deli
 import type { Outcome, WebhookRequest } from '../../src/delivery/webhook-request.ts';
 import { TestClock } from '../support/clock.ts';
 import { Receiver, type Replies } from '../support/receiver.ts';
-import { until } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
 
 // The thread that sends webhooks. The requests and how responses to them are handled are tested in `test/webhooks`.
 
 const clock = new TestClock();
-const anywhere = { allowHttp: true, allowPrivate: true };
 let opened: ThreadedWebhookClient | undefined;
 afterEach(() => opened?.close());
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Caller } from '../../src/domain/caller.ts';
 import { LogEvent } from '../../src/domain/events.ts';
-import { sampleAccount, sampleConversation, sampleEvent, storedEvent } from '../storage/samples.ts';
+import { sampleAccount, sampleConversation, sampleEvent, storedEvent } from '../support/samples.ts';
 
 const account = sampleAccount();
 const key: Caller = { account, keyId: 'key', credential: 'key', scopes: new Set(['events:read']) };

@@ -13,11 +13,11 @@ import type { EventFilter, LogEvent, NewEvent, StoredEvent } from '../../src/dom
 import type { EventFollower } from '../../src/domain/ports.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { sampleConversation, sampleEvent, sampleMessage, startMs, storedAccount } from '../storage/samples.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { until } from '../support/subscribe.ts';
+import { sampleConversation, sampleEvent, sampleMessage, startMs, storedAccount } from '../support/samples.ts';
 import { watchTimers } from '../support/timers.ts';
+import { until } from '../support/wait.ts';
 
 // The live log below the sockets, on a real file. Whoever follows it is given exactly the events that
 // fit, in order, once each, whatever its own pace and whatever else goes on; and nothing of it stays.

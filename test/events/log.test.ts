@@ -4,17 +4,15 @@ import type { Caller } from '../../src/domain/caller.ts';
 import { type EventType, eventTypes } from '../../src/domain/event-types.ts';
 import { listEvents } from '../../src/domain/events.ts';
 import { timestamp } from '../../src/domain/time.ts';
-import { sampleConversation, sampleEvent } from '../storage/samples.ts';
 import type { Json, RestResponse } from '../support/client.ts';
-import { TestClock } from '../support/clock.ts';
+import { dayMs, TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { sampleConversation, sampleEvent } from '../support/samples.ts';
 import * as select from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // The event log and the leads as both faces show them: what is written, in which form, how it is paged,
 // how long it stays, and what is said about a place that it no longer has.
-
-const dayMs = 24 * 3_600_000;
 
 let server: TestServer;
 let onStatement = (_sql: string): void => {};

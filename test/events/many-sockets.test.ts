@@ -4,11 +4,11 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { sampleConversation, sampleEvent } from '../storage/samples.ts';
 import { effort } from '../support/effort.ts';
+import { sampleConversation, sampleEvent } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
 import { watchTimers } from '../support/timers.ts';
+import { until } from '../support/wait.ts';
 
 // A thousand sockets at once: each has what is its own, and nothing is left of them.
 

@@ -1,5 +1,5 @@
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { sampleConversation, sampleEvent } from '../storage/samples.ts';
+import { sampleConversation, sampleEvent } from '../support/samples.ts';
 
 // Another process on the same file. It appends an event to each account that it is sent, and answers
 // with the time of the commit.

@@ -5,7 +5,8 @@ import { temporaryFolder } from '../support/files.ts';
 import { eventsOf } from '../support/log.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
-import { eventFields, socketClient, until } from '../support/subscribe.ts';
+import { eventFields, socketClient } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 // A subscriber on a bad connection ends up with exactly the events that happened, in order, once each.
 

@@ -8,7 +8,8 @@ import type { NewEvent } from '../../src/domain/events.ts';
 import type { Json } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-import { RawSocket, until } from '../support/subscribe.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 // A reader that stops reading costs no memory, is ended, and has missed nothing when it comes back. One that finds
 // nothing to read costs none either.

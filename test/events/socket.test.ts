@@ -12,7 +12,8 @@ import { openWire, requestText } from '../http/wire.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
-import { eventFields, RawSocket, socketClient, until } from '../support/subscribe.ts';
+import { eventFields, RawSocket, socketClient } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 // GraphQL over WebSocket: each fault has the protocol's own answer, and what is wrong with one
 // operation leaves the others of its socket alone. (graphql-transport-ws, PROTOCOL.md of graphql-ws.)

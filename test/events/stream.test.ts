@@ -3,12 +3,13 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import Database from 'better-sqlite3';
 import { createClient } from 'graphql-sse';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { sampleConversation, sampleEvent } from '../storage/samples.ts';
 import type { Json } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { sampleConversation, sampleEvent } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
-import { eventFields, until } from '../support/subscribe.ts';
+import { eventFields } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 // Server-Sent Events on both faces: what is promised of a stream besides that it resumes.
 

@@ -9,7 +9,8 @@ import { Scrape, scrape } from '../support/metrics.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
-import { eventually, openScene, startConversation } from '../support/webhooks.ts';
+import { eventually } from '../support/wait.ts';
+import { openScene, startConversation } from '../support/webhooks.ts';
 import { openWire, requestText } from './wire.ts';
 
 // What those ask who watch over the service: /healthz, /readyz and /metrics.

@@ -11,8 +11,8 @@ import { readLog } from '../support/log.ts';
 import { type Letter, Receiver } from '../support/receiver.ts';
 import { seed, told } from '../support/seed.ts';
 import { startTestServer } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
-import { anywhere, eventually } from '../support/webhooks.ts';
+import { eventually, until } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
 import { Audit } from './audit.ts';
 import { follow } from './followers.ts';
 import { Ledger } from './ledger.ts';
@@ -63,7 +63,7 @@ async function setTheStage() {
     refused.add(letter);
     return { status: 500 };
   });
-  const server = await startTestServer({ databasePath, config: anywhere });
+  const server = await startTestServer({ databasePath, config: { webhookPolicy: anywhere } });
   // A kill takes along a part of what is left.
   const { account, secret, rest } = await server.account({ requestsPerHour: 1_000_000_000 });
   const { body: webhook } = await rest('POST', '/webhooks', { body: { url: `${receiver.url}/all` } });

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { clientOf, type Json } from '../support/client.ts';
+import { hourMs, minuteMs } from '../support/clock.ts';
 import { SseReader } from '../support/sse.ts';
-import { until } from '../support/subscribe.ts';
-import { eventually, hourMs, minuteMs, openScene, startConversation } from '../support/webhooks.ts';
+import { eventually, until } from '../support/wait.ts';
+import { openScene, startConversation } from '../support/webhooks.ts';
 
 // The clock of the machine is set: an hour forward, and back. What limits make of it is in access/rate-limit.test.ts.
 

@@ -10,7 +10,7 @@ import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { scrape } from '../support/metrics.ts';
-import { until } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 // A process that may have few files open, and more clients than that.
 

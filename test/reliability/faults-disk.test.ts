@@ -6,7 +6,7 @@ import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { commandLine, run, start } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
-import { until } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 import { cannotMount, type SmallDisk, smallDisk } from './small-disk.ts';
 import { awayFromTheMinute, keepsWhatWasAcknowledged, readsGoOn } from './what-holds.ts';
 import { makeBusyAccount, Writers } from './writers.ts';

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { startTestServer, type TestServer } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 // Clients that fall silent in the middle. What becomes of those who follow events is in events/slow-reader.test.ts and
 // events/socket.test.ts, of receivers in webhooks/answers.test.ts.

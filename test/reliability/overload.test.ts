@@ -7,7 +7,8 @@ import { requestText } from '../http/wire.ts';
 import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { scrape } from '../support/metrics.ts';
-import { RawSocket, until } from '../support/subscribe.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 import { accountsIn } from './accounts.ts';
 import { type Load, LoadProcess, type LoadResult, type Request } from './load.ts';
 

@@ -17,8 +17,9 @@ import { Receiver } from '../support/receiver.ts';
 import { seed, told } from '../support/seed.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
-import { RawSocket, until } from '../support/subscribe.ts';
-import { anywhere } from '../support/webhooks.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
 import { Audit } from './audit.ts';
 import { Ledger, nameOf } from './ledger.ts';
 import { MixedLoad } from './mixed-load.ts';
@@ -41,7 +42,7 @@ async function prepare(
   fill: (account: TestAccount, server: TestServer) => Promise<unknown> = async () => {},
 ): Promise<Prepared> {
   const databasePath = join(temporaryFolder(), 'test.db');
-  const server = await startTestServer({ databasePath, config: anywhere });
+  const server = await startTestServer({ databasePath, config: { webhookPolicy: anywhere } });
   const account = await server.account();
   await fill(account, server);
   await server.close();

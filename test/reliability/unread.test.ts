@@ -7,7 +7,8 @@ import { sendMessage } from '../../src/domain/messages.ts';
 import { openWire, requestText, type Wire } from '../http/wire.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-import { RawSocket, until } from '../support/subscribe.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 // Answers that a client asks for and does not read are bounded in memory, however many it asks for, and on whatever
 // connections. Whoever goes on reading gets all of them.

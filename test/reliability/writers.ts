@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { commandLine } from '../cli/program.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
-import { until } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 const sendMessage = `mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id sequence } } }`;
 

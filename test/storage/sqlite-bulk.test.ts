@@ -22,7 +22,7 @@ import {
   start,
   storedAccount,
   storedEvent,
-} from './samples.ts';
+} from '../support/samples.ts';
 
 // What comes of rows in bulk is held against the operations in test/cli/history.test.ts. Here is what is the file's.
 

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { Recent, textWeight } from '../../src/domain/recent.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { sampleConversation, sampleMessage, storedAccount } from './samples.ts';
+import { sampleConversation, sampleMessage, storedAccount } from '../support/samples.ts';
 
 // What was read is kept, and must never be what is seen of a change that is committed, here or in another process.
 

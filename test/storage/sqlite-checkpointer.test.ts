@@ -5,8 +5,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { until } from '../support/subscribe.ts';
-import { sampleHash, startMs, storedAccount } from './samples.ts';
+import { sampleHash, startMs, storedAccount } from '../support/samples.ts';
+import { until } from '../support/wait.ts';
 
 const pageBytes = 4_096 + 24;
 /** More than the log has while the thread is at work; if that fails, commits fold the log in from here on. */

@@ -8,7 +8,6 @@ import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { commandLine } from '../cli/program.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { until } from '../support/subscribe.ts';
 import {
   sampleAttempt,
   sampleConversation,
@@ -20,7 +19,8 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
-} from './samples.ts';
+} from '../support/samples.ts';
+import { until } from '../support/wait.ts';
 
 // Where rows of many conversations lie between each other, SQLite moves them from page to page as they
 // grow in number. What it overwrites is what was deleted; what it has moved away from, it does not.

@@ -10,6 +10,7 @@ import { BulkWriter } from '../../src/storage/sqlite/bulk.ts';
 import { conversationRow, leadRow, Rows } from '../../src/storage/sqlite/bulk-rows.ts';
 import { span } from '../../src/storage/sqlite/index-spans.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { minuteMs } from '../support/clock.ts';
 import {
   ids,
   sampleConversation,
@@ -18,14 +19,13 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
-} from './samples.ts';
+} from '../support/samples.ts';
 
 // What a page shows is little; what it passes over can be all that an account has. Nobody else waits for that.
 
 /** More than twice what is walked at once. */
 const many = 12_000;
 const some = 6_000;
-const minuteMs = 60_000;
 
 /** Runs something, and says how often the loop has turned meanwhile. */
 async function turning<T>(work: () => T | Promise<T>): Promise<{ result: T; turns: number }> {

@@ -12,9 +12,9 @@ import { commandLine, serve } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { migrations, OlderFile } from '../support/older-file.ts';
+import { storedAccount } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
 import { openScene } from '../support/webhooks.ts';
-import { storedAccount } from './samples.ts';
 
 const repository = join(import.meta.dirname, '../..');
 

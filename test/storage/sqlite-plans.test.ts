@@ -20,7 +20,7 @@ import {
   sampleWebhook,
   start,
   startMs,
-} from './samples.ts';
+} from '../support/samples.ts';
 
 // Every statement that the storage runs is explained by SQLite itself. One that reads all of a table or
 // an account, or that sorts what it has found, is quick in every test and slow in the first large account.

@@ -14,7 +14,7 @@ import { scoped } from '../../src/storage/sqlite/transaction-scope.ts';
 import { Writer, type WriterOptions } from '../../src/storage/sqlite/writer.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { ids, sampleAccount, sampleConversation, startMs, storedAccount } from './samples.ts';
+import { ids, sampleAccount, sampleConversation, startMs, storedAccount } from '../support/samples.ts';
 
 // The writer on a real file, with a transaction small enough to break in every way that SQLite knows.
 

@@ -6,7 +6,6 @@ import type { EventType } from '../../src/domain/event-types.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { storageContract } from './contract.ts';
 import {
   sampleAttempt,
   sampleConversation,
@@ -15,7 +14,8 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
-} from './samples.ts';
+} from '../support/samples.ts';
+import { storageContract } from './contract.ts';
 
 interface EventRow {
   readonly sequence: number;

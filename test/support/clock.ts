@@ -1,5 +1,10 @@
 import type { Clock } from '../../src/domain/ports.ts';
 
+export const secondMs = 1_000;
+export const minuteMs = 60 * secondMs;
+export const hourMs = 60 * minuteMs;
+export const dayMs = 24 * hourMs;
+
 /** A clock that stands still until a test lets time pass, or sets it. */
 export class TestClock implements Clock {
   /** To assign it is to set the clock, without time passing. */

@@ -56,7 +56,7 @@ export class Receiver {
   readonly #server = createServer((req, res) => void this.#receive(req, res));
   readonly #sockets = new Set<Socket>();
 
-  constructor(clock: Time) {
+  private constructor(clock: Time) {
     this.#clock = clock;
     this.#server.on('connection', (socket) => {
       this.connections++;
@@ -66,15 +66,21 @@ export class Receiver {
   }
 
   /**
-   * Opens one that is closed when the test has finished, when every letter must have been verified.
+   * Starts one that the caller closes.
    * @param clock the sender's
    */
-  static async open(clock: Time, replies?: Replies): Promise<Receiver> {
+  static async start(clock: Time, replies?: Replies): Promise<Receiver> {
     const receiver = new Receiver(clock);
     if (replies !== undefined) receiver.replies = replies;
     receiver.#server.listen(0, '127.0.0.1');
     await once(receiver.#server, 'listening');
     receiver.url = `http://127.0.0.1:${receiver.port}`;
+    return receiver;
+  }
+
+  /** Starts one that is closed when the test has finished. Every letter must have been verified by then. */
+  static async open(clock: Time, replies?: Replies): Promise<Receiver> {
+    const receiver = await Receiver.start(clock, replies);
     onTestFinished(() => {
       receiver.close();
       expect(receiver.letters.filter(({ verifiedBy }) => verifiedBy.length === 0)).toEqual([]);

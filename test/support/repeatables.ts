@@ -1,38 +1,7 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Scope } from '../../src/domain/caller.ts';
 import type { Client, Json } from './client.ts';
 import * as select from './selections.ts';
-import { until } from './subscribe.ts';
-
-/** Where webhooks may be sent in tests: to receivers on this machine. */
-export const webhookPolicy = { allowHttp: true, allowPrivate: true };
-
-/** A receiver of webhooks that answers everything alike. */
-export async function openReceiver(
-  answer: (body: string) => { status: number; body?: string },
-): Promise<{ url: string; bodies: string[]; headers: Json[]; close(): void }> {
-  const bodies: string[] = [];
-  const headers: Json[] = [];
-  const server = createServer(async (req, res) => {
-    let text = '';
-    for await (const chunk of req.setEncoding('utf8')) text += chunk;
-    bodies.push(text);
-    headers.push(req.headers);
-    const { status, body } = answer(text);
-    res.writeHead(status).end(body);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    bodies,
-    headers,
-    close() {
-      server.close();
-      server.closeAllConnections();
-    },
-  };
-}
+import { until } from './wait.ts';
 
 /** One request, as each face has it. */
 export interface Asked {

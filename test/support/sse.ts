@@ -1,7 +1,7 @@
 import { request } from 'undici';
 import type { Json } from './client.ts';
 import { serviceConformance } from './conformance.ts';
-import { until } from './subscribe.ts';
+import { until } from './wait.ts';
 
 interface Block {
   readonly id?: string;

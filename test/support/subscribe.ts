@@ -1,6 +1,7 @@
 import { createClient, type Client as SocketClient } from 'graphql-ws';
 import { WebSocket } from 'ws';
 import type { Json } from './client.ts';
+import { until } from './wait.ts';
 
 /** A stock graphql-ws client on the server's socket. */
 export function socketClient(
@@ -24,20 +25,6 @@ export const eventFields = `__typename id type timestamp sequence cursor account
   ... on MessageReceivedEvent { message { id content } conversation { id } }
   ... on ConversationClosedEvent { conversation { id } }
   ... on LeadCapturedEvent { lead { id email } }`;
-
-/**
- * Waits until something holds, looking after every turn of the loop.
- * @param patienceMs within the time of the test, so that it does not look forever
- * @throws Error when it has run out of patience
- */
-export async function until(holds: () => boolean, patienceMs = 15_000): Promise<void> {
-  const startedMs = performance.now();
-  for (let turn = 0; !holds(); turn++) {
-    if (performance.now() - startedMs > patienceMs) throw new Error(`It never came to hold: ${holds}`);
-    // After a while it leaves the processor to whom it waits for.
-    await new Promise((resolve) => (turn < 1_000 ? setImmediate(resolve) : setTimeout(resolve, 1)));
-  }
-}
 
 /** A raw socket of the protocol, which says nothing by itself. */
 export class RawSocket {

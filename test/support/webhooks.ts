@@ -3,14 +3,8 @@ import type { Json } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Receiver, type Replies } from './receiver.ts';
 import { startTestServer, type TestAccount, type TestServer, type TestServerOptions } from './server.ts';
-
-export const secondMs = 1_000;
-export const minuteMs = 60 * secondMs;
-export const hourMs = 60 * minuteMs;
-export const dayMs = 24 * hourMs;
-
-/** Lets webhooks go to the test's own receivers. */
-export const anywhere = { webhookPolicy: { allowHttp: true, allowPrivate: true } };
+import { eventually } from './wait.ts';
+import { anywhere } from './webhook-policy.ts';
 
 /** A server, an account and a receiver of one test's own. */
 export interface Scene {
@@ -33,7 +27,7 @@ export interface Scene {
 
 export async function openScene(options: TestServerOptions & { replies?: Replies } = {}): Promise<Scene> {
   const { replies, clock = new TestClock(), ...rest } = options;
-  const server = await startTestServer({ clock, ...rest, config: { ...anywhere, ...options.config } });
+  const server = await startTestServer({ clock, ...rest, config: { webhookPolicy: anywhere, ...options.config } });
   onTestFinished(() => server.close());
   return await sceneOf(server, await server.account(), replies);
 }
@@ -77,30 +71,6 @@ export async function sceneOf(server: TestServer, client: TestAccount, replies?:
       return await delivery(webhookId, newest.id);
     },
   };
-}
-
-const patienceMs = 15_000;
-
-/** Asks again and again until the answer is as it should be. */
-export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): Promise<T> {
-  const startedMs = performance.now();
-  for (;;) {
-    const answer = await ask();
-    if (holds(answer)) return answer;
-    if (performance.now() - startedMs > patienceMs) {
-      throw new Error(`It never came to hold: ${holds} of ${JSON.stringify(answer)}`);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 4)); // leaves the processor to whom it waits for
-  }
-}
-
-/** A promise to be kept when the test says so. */
-export function gate(): { readonly opened: Promise<void>; open(): void } {
-  let open = (): void => {};
-  const opened = new Promise<void>((resolve) => {
-    open = resolve;
-  });
-  return { opened, open: () => open() };
 }
 
 /** Makes one event: a conversation that started. */

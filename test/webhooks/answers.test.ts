@@ -6,8 +6,9 @@ import type { Json } from '../support/client.ts';
 import { NameServer } from '../support/name-server.ts';
 import { Receiver, type Reply } from '../support/receiver.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
-import { anywhere, sceneOf, startConversation } from '../support/webhooks.ts';
+import { until } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
+import { sceneOf, startConversation } from '../support/webhooks.ts';
 
 // What a receiver may answer, and what is kept of it. Retries are in `schedule.test.ts`.
 
@@ -16,7 +17,7 @@ let names: NameServer;
 beforeAll(async () => {
   names = await NameServer.listen({ 'hooks.example.com': ['127.0.0.1'], 'slow.example.com': 'failure' });
   server = await startTestServer({
-    config: anywhere,
+    config: { webhookPolicy: anywhere },
     timings: { webhookConnectMs: 1_000, webhookTotalMs: 1_000 },
     nameServers: [names.address],
   });

@@ -5,7 +5,7 @@ import { retryAfterMs, waitMs } from '../../src/delivery/schedule.ts';
 import { deliveryView, type StoredDelivery, startedAnew } from '../../src/domain/delivery.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../src/domain/webhook.ts';
-import { dayMs, hourMs, minuteMs, secondMs } from '../support/webhooks.ts';
+import { dayMs, hourMs, minuteMs, secondMs } from '../support/clock.ts';
 
 // The rules of the schedule for any sequence of answers, against a model that is written from the contract.
 

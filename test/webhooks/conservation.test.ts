@@ -1,17 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
+import { dayMs, hourMs, minuteMs, secondMs } from '../support/clock.ts';
 import type { Reply } from '../support/receiver.ts';
-import {
-  dayMs,
-  eventually,
-  hourMs,
-  minuteMs,
-  openScene,
-  type Scene,
-  secondMs,
-  startConversation,
-} from '../support/webhooks.ts';
+import { eventually } from '../support/wait.ts';
+import { openScene, type Scene, startConversation } from '../support/webhooks.ts';
 
 // Whatever its receivers answer and whatever is asked of it in between, no event is lost, and every letter
 // that was sent is an attempt that is shown.

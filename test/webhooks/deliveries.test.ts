@@ -1,11 +1,12 @@
 import { request } from 'undici';
 import { expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
+import { hourMs, minuteMs } from '../support/clock.ts';
 import { serviceConformance } from '../support/conformance.ts';
 import type { Letter } from '../support/receiver.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
-import { eventually, hourMs, minuteMs, openScene, startConversation } from '../support/webhooks.ts';
+import { eventually, until } from '../support/wait.ts';
+import { openScene, startConversation } from '../support/webhooks.ts';
 
 // What is sent to a webhook: which events, how often, in which form, signed by what. Each letter is verified
 // by the package that receivers use; see `Receiver`.

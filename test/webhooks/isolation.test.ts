@@ -6,8 +6,8 @@ import { createWebhook } from '../../src/domain/webhooks.ts';
 import { TestClock } from '../support/clock.ts';
 import type { Letter, Reply } from '../support/receiver.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
-import { gate, openScene, type Scene } from '../support/webhooks.ts';
+import { gate, until } from '../support/wait.ts';
+import { openScene, type Scene } from '../support/webhooks.ts';
 
 // One receiver delays no other, and what is in flight is bounded: for each webhook and in all.
 

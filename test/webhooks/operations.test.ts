@@ -2,28 +2,20 @@ import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { StoredDelivery } from '../../src/domain/delivery.ts';
 import { timestamp } from '../../src/domain/time.ts';
-import { sampleDelivery } from '../storage/samples.ts';
 import type { Json } from '../support/client.ts';
+import { dayMs, hourMs, minuteMs } from '../support/clock.ts';
+import { sampleDelivery } from '../support/samples.ts';
 import * as select from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-import {
-  anywhere,
-  dayMs,
-  eventually,
-  gate,
-  hourMs,
-  minuteMs,
-  openScene,
-  type Scene,
-  sceneOf,
-  startConversation,
-} from '../support/webhooks.ts';
+import { eventually, gate } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
+import { openScene, type Scene, sceneOf, startConversation } from '../support/webhooks.ts';
 
 // What the operations on webhooks and deliveries do beyond what both faces are held to in `parity.test.ts`.
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startTestServer({ config: anywhere });
+  server = await startTestServer({ config: { webhookPolicy: anywhere } });
 });
 afterAll(() => server.close());
 

@@ -1,7 +1,8 @@
 import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
-import { until } from '../support/subscribe.ts';
-import { dayMs, eventually, gate, hourMs, openScene, startConversation } from '../support/webhooks.ts';
+import { dayMs, hourMs } from '../support/clock.ts';
+import { eventually, gate, until } from '../support/wait.ts';
+import { openScene, startConversation } from '../support/webhooks.ts';
 
 // Deliveries and attempts stay as long as the events, and no longer.
 

@@ -1,17 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { timestamp } from '../../src/domain/time.ts';
 import type { Json } from '../support/client.ts';
+import { dayMs, hourMs, minuteMs, secondMs } from '../support/clock.ts';
 import type { Reply } from '../support/receiver.ts';
-import {
-  dayMs,
-  eventually,
-  hourMs,
-  minuteMs,
-  openScene,
-  type Scene,
-  secondMs,
-  startConversation,
-} from '../support/webhooks.ts';
+import { eventually } from '../support/wait.ts';
+import { openScene, type Scene, startConversation } from '../support/webhooks.ts';
 
 // When a delivery is tried, and when no more: over days that pass in an instant.
 

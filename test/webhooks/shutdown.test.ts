@@ -2,11 +2,12 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
-import { TestClock } from '../support/clock.ts';
+import { secondMs, TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
-import { until } from '../support/subscribe.ts';
-import { anywhere, eventually, gate, sceneOf, secondMs, startConversation } from '../support/webhooks.ts';
+import { eventually, gate, until } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
+import { sceneOf, startConversation } from '../support/webhooks.ts';
 
 // What becomes of letters in flight when the server is closed, and how the next one goes on with them.
 
@@ -16,7 +17,7 @@ function start(databasePath: string, clock: TestClock, shutdownGraceMs: number):
   return startTestServer({
     clock,
     databasePath,
-    config: { ...anywhere, shutdownGraceMs },
+    config: { webhookPolicy: anywhere, shutdownGraceMs },
     timings: { webhookTotalMs },
   });
 }

@@ -15,7 +15,7 @@ import {
   start,
   startMs,
   storedAccount,
-} from '../samples.ts';
+} from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of accounts, what lets their programs in, and what is counted and kept for these: a part of `storageContract`. */

@@ -10,7 +10,7 @@ import {
   type QuarterRange,
 } from '../../../src/domain/happenings.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
-import { sampleConversation, storedAccount } from '../samples.ts';
+import { sampleConversation, storedAccount } from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of what happened in each quarter of an hour: a part of `storageContract`. */

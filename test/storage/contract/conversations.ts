@@ -23,7 +23,7 @@ import {
   sampleMessage,
   startMs,
   storedAccount,
-} from '../samples.ts';
+} from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of conversations and what is in them: a part of `storageContract`. */

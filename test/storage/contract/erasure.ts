@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { StoredConversation } from '../../../src/domain/conversation.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
-import { until } from '../../support/subscribe.ts';
 import {
   ids,
   sampleAttempt,
@@ -14,7 +13,8 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
-} from '../samples.ts';
+} from '../../support/samples.ts';
+import { until } from '../../support/wait.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of erasing: a part of `storageContract`. */

@@ -5,8 +5,6 @@ import { eventTypes } from '../../../src/domain/event-types.ts';
 import type { EventFilter, NewEvent, StoredEvent } from '../../../src/domain/events.ts';
 import type { Storage, Touched } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
-import { until } from '../../support/subscribe.ts';
-import { watchTimers } from '../../support/timers.ts';
 import {
   awkwardMetadata,
   awkwardText,
@@ -21,7 +19,9 @@ import {
   start,
   startMs,
   storedAccount,
-} from '../samples.ts';
+} from '../../support/samples.ts';
+import { watchTimers } from '../../support/timers.ts';
+import { until } from '../../support/wait.ts';
 import type { LoggedEvent, OpenedStorage } from './opened.ts';
 
 /** What every storage promises of the event log: a part of `storageContract`. */

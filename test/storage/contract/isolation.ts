@@ -13,7 +13,7 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
-} from '../samples.ts';
+} from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of one account and another: a part of `storageContract`. */

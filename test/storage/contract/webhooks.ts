@@ -14,7 +14,6 @@ import type {
 } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook.ts';
-import { until } from '../../support/subscribe.ts';
 import {
   awkwardText,
   ids,
@@ -26,7 +25,8 @@ import {
   startMs,
   storedAccount,
   storedEvent,
-} from '../samples.ts';
+} from '../../support/samples.ts';
+import { until } from '../../support/wait.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of webhooks and of the log of their deliveries: a part of `storageContract`. */

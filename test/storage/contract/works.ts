@@ -10,7 +10,7 @@ import {
   sampleEvent,
   sampleMessage,
   storedAccount,
-} from '../samples.ts';
+} from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of what is written together, and what is read meanwhile: a part of `storageContract`. */

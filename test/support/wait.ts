@@ -1,0 +1,42 @@
+// A test waits for what it wants to see, and for no fixed time.
+
+const defaultPatienceMs = 15_000;
+
+/**
+ * Waits until a condition holds, looking after every turn of the event loop.
+ * @param patienceMs must be within the test's timeout, so that the message says what was waited for
+ * @throws Error when it has run out of patience
+ */
+export async function until(holds: () => boolean, patienceMs = defaultPatienceMs): Promise<void> {
+  const startedMs = performance.now();
+  for (let turn = 0; !holds(); turn++) {
+    if (performance.now() - startedMs > patienceMs) throw new Error(`It never came to hold: ${holds}`);
+    // After a while it pauses between looks, and leaves the processor to what it waits for.
+    await new Promise((resolve) => (turn < 1_000 ? setImmediate(resolve) : setTimeout(resolve, 1)));
+  }
+}
+
+/**
+ * Asks again and again until the answer is as expected.
+ * @throws Error when it has run out of patience
+ */
+export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): Promise<T> {
+  const startedMs = performance.now();
+  for (;;) {
+    const answer = await ask();
+    if (holds(answer)) return answer;
+    if (performance.now() - startedMs > defaultPatienceMs) {
+      throw new Error(`It never came to hold: ${holds} of ${JSON.stringify(answer)}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 4)); // leaves the processor to what it waits for
+  }
+}
+
+/** A promise that resolves when the test opens it. */
+export function gate(): { readonly opened: Promise<void>; open(): void } {
+  let open = (): void => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open: () => open() };
+}

@@ -3,7 +3,8 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
-// The arrows of the architecture: which room may know which, and which library stays in which room.
+// The arrows of the architecture: which room may know which, and which library stays in which room. And which tests
+// `npm run test:long` has to run.
 
 const source = fileURLToPath(new URL('../src/', import.meta.url));
 
@@ -104,4 +105,19 @@ test('no import goes in a circle', () => {
   };
   for (const file of files) visit(file, []);
   expect([...new Set(circles)]).toEqual([]);
+});
+
+test('every test that can be tried harder is run by `npm run test:long`', () => {
+  const root = fileURLToPath(new URL('../', import.meta.url));
+  const tests = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => /\.m?ts$/.test(file))
+    .map((file) => `test/${file}`);
+  const harder = tests.filter((file) => /from '[^']*support\/effort\.ts'/.test(readFileSync(join(root, file), 'utf8')));
+  const script: string = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).scripts['test:long'];
+  const words = script.replace(/^vitest run --mode long /, '').split(' ');
+  expect(harder.length).toBeGreaterThan(20);
+  expect(harder.filter((file) => !words.some((word) => file.includes(word)))).toEqual([]);
+  expect(words.filter((word) => !harder.some((file) => file.includes(word)))).toEqual([]);
+  // Vitest picks tests by their names: what a helper tries harder would run long only where its test is picked.
+  expect(harder.filter((file) => !file.endsWith('.test.ts'))).toEqual([]);
 });

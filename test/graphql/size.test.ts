@@ -1,11 +1,11 @@
 import { getIntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openApiDocument } from '../src/rest/openapi/document.ts';
-import { routes } from '../src/rest/routes.ts';
-import type { Json } from './support/client.ts';
-import { conversation, deliveryWithAttempts, message, webhook } from './support/selections.ts';
-import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
-import { RawSocket } from './support/subscribe.ts';
+import { openApiDocument } from '../../src/rest/openapi/document.ts';
+import { routes } from '../../src/rest/routes.ts';
+import type { Json } from '../support/client.ts';
+import { conversation, deliveryWithAttempts, message, webhook } from '../support/selections.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { RawSocket } from '../support/subscribe.ts';
 
 // The number of values that a response could contain is computed before anything runs, over every transport.
 

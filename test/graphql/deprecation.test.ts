@@ -10,12 +10,12 @@ import {
 } from 'graphql';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Deprecation, deprecated } from '../src/domain/deprecation.ts';
-import { operations } from '../src/domain/operations.ts';
-import { type Shapes, shownShapes } from '../src/graphql/deprecation.ts';
-import { schemaOf } from '../src/graphql/schema.ts';
-import { shapes } from '../src/graphql/shapes.ts';
-import type { Json } from './support/client.ts';
+import { type Deprecation, deprecated } from '../../src/domain/deprecation.ts';
+import { operations } from '../../src/domain/operations.ts';
+import { type Shapes, shownShapes } from '../../src/graphql/deprecation.ts';
+import { schemaOf } from '../../src/graphql/schema.ts';
+import { shapes } from '../../src/graphql/shapes.ts';
+import type { Json } from '../support/client.ts';
 
 // The service's schema with deprecations of this test only: of an operation, of every optional input, and of some fields
 // of resources. The note of each deprecation names what is deprecated.

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import type { Caller } from '../src/domain/caller.ts';
-import { createConversation } from '../src/domain/conversations.ts';
-import type { Json } from './support/client.ts';
-import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
-import { RawSocket } from './support/subscribe.ts';
-import { until } from './support/wait.ts';
+import type { Caller } from '../../src/domain/caller.ts';
+import { createConversation } from '../../src/domain/conversations.ts';
+import type { Json } from '../support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 let server: TestServer;
 let client: TestAccount;

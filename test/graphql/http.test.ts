@@ -3,9 +3,9 @@ import { getIntrospectionQuery } from 'graphql';
 import { serverAudits } from 'graphql-http';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openWire, requestText } from '../http/wire.ts';
 import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-import { openWire, requestText } from './wire.ts';
 
 let server: TestServer;
 let client: TestAccount;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 let server: TestServer;
 let client: TestAccount;

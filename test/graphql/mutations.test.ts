@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Json } from './support/client.ts';
-import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
-import { RawSocket } from './support/subscribe.ts';
-import { anywhere } from './support/webhook-policy.ts';
+import type { Json } from '../support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { anywhere } from '../support/webhook-policy.ts';
 
 // The mutations of a document run one after the other, and the result of each shows the state right after it.
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type ErrorCode, errorCodes } from '../../src/domain/errors.ts';
 import { routes } from '../../src/rest/routes.ts';
+import { openWire, requestText } from '../http/wire.ts';
 import { type Client, clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-import { openWire, requestText } from './wire.ts';
 
 let server: TestServer;
 let client: TestAccount;

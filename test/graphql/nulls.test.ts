@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Json } from './support/client.ts';
-import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
-import { RawSocket } from './support/subscribe.ts';
-import { until } from './support/wait.ts';
+import type { Json } from '../support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
 
 // A nullable variable may be used in a non-null position if a default replaces it when it is left out. An explicit null
 // is then a mistake of the client, which validation does not detect.

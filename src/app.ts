@@ -2,27 +2,27 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { Door } from './access/admit.ts';
 import { Origins } from './access/origins.ts';
-import { Responder } from './access/respond.ts';
 import { Sessions } from './access/sessions.ts';
-import { defaultTimings, type StreamTimings } from './access/timings.ts';
 import { Turnstile } from './access/turnstile.ts';
-import { UnsentAnswers } from './access/unsent.ts';
 import type { AddressPolicy } from './delivery/address-guard.ts';
 import { LiveLog } from './delivery/live-log.ts';
 import { ThreadedWebhookClient } from './delivery/threaded-webhook-client.ts';
 import { WebhookSender } from './delivery/webhook-sender.ts';
-import { lazily } from './domain/lazily.ts';
 import type { Clock, World } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
 import { answerQueries } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
+import { Responder } from './http/respond.ts';
+import { type ConnectionTimings, defaultTimings } from './http/timings.ts';
+import { UnsentAnswers } from './http/unsent.ts';
 import { createListener } from './listener.ts';
 import { Maintenance } from './maintenance.ts';
 import { answerRest } from './rest/answer.ts';
 import { problemReply } from './rest/problem.ts';
 import type { Route } from './rest/routes.ts';
+import { lazily } from './runtime/lazily.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
 import { createWorld } from './world.ts';
@@ -43,7 +43,7 @@ export interface AppOptions {
   /** Pass the instance that the storage reports to; the default sees no writer metrics. */
   readonly metrics?: Metrics;
   /** Overrides of the contract's timings, for tests. */
-  readonly timings?: Partial<StreamTimings & DeliveryTimings> | undefined;
+  readonly timings?: Partial<ConnectionTimings & DeliveryTimings> | undefined;
   /** Name servers that resolve webhook hosts instead of the system's, for tests. */
   readonly nameServers?: readonly string[] | undefined;
   /** REST routes instead of the service's own, for tests. */

@@ -1,10 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
-import { Exchange } from './access/exchange.ts';
 import { isPreflight, type Origins } from './access/origins.ts';
-import { pageReply } from './access/page.ts';
-import { protocolFault } from './access/protocol.ts';
-import type { Reply, Responder } from './access/respond.ts';
 import { DomainError, internal } from './domain/errors.ts';
 import { wantsPage, withoutWeights } from './graphql/accept.ts';
 import type { answerQueries } from './graphql/direct.ts';
@@ -12,6 +8,10 @@ import { refusalReply } from './graphql/errors.ts';
 import { graphiQLPage } from './graphql/graphiql.ts';
 import type { ServerContext } from './graphql/plugin.ts';
 import type { createGraphQLServer } from './graphql/yoga.ts';
+import { Exchange } from './http/exchange.ts';
+import { pageReply } from './http/page.ts';
+import { protocolFault } from './http/protocol.ts';
+import type { Reply, Responder } from './http/respond.ts';
 import type { answerRest } from './rest/answer.ts';
 import { problemReply } from './rest/problem.ts';
 

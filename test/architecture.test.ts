@@ -36,12 +36,14 @@ const rooms = new Set(files.map(roomOf));
 
 const mayKnow: Readonly<Record<string, readonly string[]>> = {
   domain: ['domain'],
-  access: ['access', 'domain'],
-  storage: ['storage', 'domain', 'layout.ts'],
+  runtime: ['runtime'],
+  access: ['access', 'domain', 'runtime'],
+  http: ['http', 'access', 'domain'],
+  storage: ['storage', 'domain', 'runtime', 'layout.ts'],
   delivery: ['delivery', 'domain', 'layout.ts'],
   telemetry: ['telemetry', 'domain'],
-  rest: ['rest', 'access', 'domain'],
-  graphql: ['graphql', 'access', 'domain', 'layout.ts'],
+  rest: ['rest', 'http', 'access', 'domain', 'runtime'],
+  graphql: ['graphql', 'http', 'access', 'domain', 'runtime', 'layout.ts'],
   'config.ts': ['config.ts'],
   'layout.ts': ['layout.ts'],
 };
@@ -74,7 +76,7 @@ test('the domain imports nothing but itself and zod', () => {
 
 test.each([
   { library: /^(drizzle-orm|better-sqlite3)(\/|$)/, stays: /^storage\/sqlite\// },
-  { library: /^(graphql|@pothos\/.*|dataloader)$/, stays: /^(graphql\/|app\.ts$)/ },
+  { library: /^(graphql|@pothos\/.*|dataloader)$/, stays: /^graphql\// },
   { library: /^zod$/, stays: /^(domain\/|config\.ts$|rest\/)/ },
   { library: /^commander$/, stays: /^cli\// },
   { library: /^jose$/, stays: /^access\/tokens\.ts$/ },

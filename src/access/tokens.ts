@@ -1,10 +1,10 @@
 import type { JWTPayload } from 'jose';
 import { type Scope, scopes } from '../domain/caller.ts';
-import { lazily } from '../domain/lazily.ts';
 import { type Sender, senders } from '../domain/messages.ts';
 import type { Clock, TokenSigner } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { maxTokenSeconds, type TokenGrant } from '../domain/tokens.ts';
+import { lazily } from '../runtime/lazily.ts';
 
 // Tokens are JWTs (RFC 7519) with the checks required by RFC 8725: one algorithm, and a specific type, issuer and
 // audience, so that no other JWT, whoever signed it, is accepted as a token.

@@ -1,6 +1,6 @@
 import { DomainError } from '../domain/errors.ts';
-import { Pace } from '../domain/pace.ts';
 import type { Storage } from '../domain/storage-port.ts';
+import { Pace } from '../runtime/pace.ts';
 
 /**
  * A read arriving this soon after the first arrival in a turn of the event loop is admitted at once, unless reads wait

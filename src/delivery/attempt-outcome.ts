@@ -1,6 +1,6 @@
-import type { StoredDelivery } from '../domain/delivery.ts';
+import type { StoredDelivery } from '../domain/delivery-record.ts';
 import { timestamp } from '../domain/time.ts';
-import { type StoredWebhook, withEnabled } from '../domain/webhook.ts';
+import { type StoredWebhook, withEnabled } from '../domain/webhook-record.ts';
 import { failingMs, waitMs } from './schedule.ts';
 import type { Outcome } from './webhook-request.ts';
 

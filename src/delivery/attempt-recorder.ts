@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
-import { type Attempt, leaseMs, type StoredDelivery } from '../domain/delivery.ts';
+import { type Attempt, leaseMs, type StoredDelivery } from '../domain/delivery-record.ts';
 import { erasedJson } from '../domain/events.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { ClaimedDelivery, ReleasedDelivery, Storage, Transaction } from '../domain/storage-port.ts';
-import type { StoredWebhook } from '../domain/webhook.ts';
+import type { StoredWebhook } from '../domain/webhook-record.ts';
 import type { Turn } from './lanes.ts';
 import { pause } from './pause.ts';
 

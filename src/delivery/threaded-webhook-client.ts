@@ -1,5 +1,5 @@
 import { type ResourceLimits, Worker } from 'node:worker_threads';
-import { maxResponseBytes } from '../domain/delivery.ts';
+import { maxResponseBytes } from '../domain/delivery-record.ts';
 import { threadModule } from '../layout.ts';
 import type { AddressPolicy } from './address-guard.ts';
 import type { FromThread, ToThread } from './webhook-client-thread.ts';

@@ -1,13 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type Attempt, leaseMs, type StoredDelivery } from '../domain/delivery.ts';
+import { type Attempt, leaseMs, type StoredDelivery } from '../domain/delivery-record.ts';
 import { LogEvent, type StoredEvent } from '../domain/events.ts';
 import type { Ids } from '../domain/ids.ts';
 import type { Clock, Telemetry } from '../domain/ports.ts';
 import type { ClaimedDelivery, Storage } from '../domain/storage-port.ts';
 import { timestamp } from '../domain/time.ts';
 import { childTraceparent, traceIdOf } from '../domain/trace.ts';
-import { signingSecrets } from '../domain/webhook.ts';
+import { signingSecrets } from '../domain/webhook-record.ts';
 import { applyOutcome, failedWithoutEvent, isSuccess, rescheduled } from './attempt-outcome.ts';
 import { AttemptRecorder, type AttemptResult } from './attempt-recorder.ts';
 import { Lanes, type Turn } from './lanes.ts';

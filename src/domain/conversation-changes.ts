@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { conversationView, type StoredConversation } from './conversation.ts';
+import { conversationView, type StoredConversation } from './conversation-record.ts';
 import { validationFailed } from './errors.ts';
 import type { NewEvent } from './events.ts';
 import type { Ids } from './ids.ts';

@@ -1,14 +1,6 @@
 import { z } from 'zod';
 import { maySee } from './caller.ts';
 import {
-  type Conversation,
-  conversationShape,
-  conversationView,
-  expectedVersionInput,
-  findConversation,
-  type StoredConversation,
-} from './conversation.ts';
-import {
   applyChanges,
   changeEvents,
   conversationChangesInput,
@@ -16,6 +8,14 @@ import {
   newConversationInput,
   startingEvents,
 } from './conversation-changes.ts';
+import {
+  type Conversation,
+  conversationShape,
+  conversationView,
+  expectedVersionInput,
+  findConversation,
+  type StoredConversation,
+} from './conversation-record.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { appendEvents } from './events.ts';

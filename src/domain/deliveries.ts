@@ -8,7 +8,7 @@ import {
   newDelivery,
   type StoredDelivery,
   startedAnew,
-} from './delivery.ts';
+} from './delivery-record.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor, isEventCursor, sequenceAt } from './event-cursor.ts';
 import { eventTypes } from './event-types.ts';
@@ -27,7 +27,7 @@ import {
 import { sampleEvent } from './sample-event.ts';
 import type { AttemptRange, Reads, Transaction } from './storage-port.ts';
 import { timeInput, timestamp } from './time.ts';
-import { findWebhook } from './webhook.ts';
+import { findWebhook } from './webhook-record.ts';
 
 /** A delivery with this many attempts cannot be repeated: REST returns all of them in one response. */
 const maxAttempts = 100;

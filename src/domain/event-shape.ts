@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { conversationShape } from './conversation.ts';
+import { conversationShape } from './conversation-record.ts';
 import { exampleEventCursor } from './event-cursor.ts';
 import { type EventType, eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';

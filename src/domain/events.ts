@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Caller } from './caller.ts';
 import { choices } from './choices.ts';
-import type { Conversation } from './conversation.ts';
-import { newDelivery } from './delivery.ts';
+import type { Conversation } from './conversation-record.ts';
+import { newDelivery } from './delivery-record.ts';
 import { notFound } from './errors.ts';
 import {
   currentEventCursor,

@@ -1,4 +1,4 @@
-import type { StoredConversation } from './conversation.ts';
+import type { StoredConversation } from './conversation-record.ts';
 import { type DurationTally, tallyOfAll } from './durations.ts';
 import type { Lead } from './leads.ts';
 import type { Message, Sender } from './messages.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { conversationView, findConversation, type StoredConversation } from './conversation.ts';
+import { conversationView, findConversation, type StoredConversation } from './conversation-record.ts';
 import { notFound } from './errors.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { countLead } from './happenings.ts';

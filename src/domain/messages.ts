@@ -8,7 +8,7 @@ import {
   maxContentBytes,
   maxMessages,
   type StoredConversation,
-} from './conversation.ts';
+} from './conversation-record.ts';
 import { DomainError } from './errors.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { countHappenings, happeningsOf } from './happenings.ts';

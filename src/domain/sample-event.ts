@@ -1,4 +1,4 @@
-import type { Conversation } from './conversation.ts';
+import type { Conversation } from './conversation-record.ts';
 import type { EventType } from './event-types.ts';
 import type { EventData, NewEvent } from './events.ts';
 import type { Ids } from './ids.ts';

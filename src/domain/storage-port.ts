@@ -1,9 +1,9 @@
 import type { Account, AccountTotals } from './accounts.ts';
 import type { ApiKey } from './api-keys.ts';
 import type { Awaitable } from './awaitable.ts';
-import type { StoredConversation } from './conversation.ts';
+import type { StoredConversation } from './conversation-record.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
-import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery.ts';
+import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery-record.ts';
 import type { EventFilter, NewEvent, StoredEvent } from './events.ts';
 import type { HappeningSums, Happenings, QuarterRange } from './happenings.ts';
 import type { KeptResult } from './idempotency.ts';
@@ -12,7 +12,7 @@ import type { Message, MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
 import type { RateWindow } from './rate-window.ts';
 import type { ClockReading } from './steady-clock.ts';
-import type { StoredWebhook } from './webhook.ts';
+import type { StoredWebhook } from './webhook-record.ts';
 
 /**
  * The persistent storage.

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { requireScope, type Scope, scopes } from './caller.ts';
 import { choices } from './choices.ts';
-import { findConversation } from './conversation.ts';
+import { findConversation } from './conversation-record.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { idInput, idShape } from './ids.ts';
 import { type Sender, senders } from './messages.ts';

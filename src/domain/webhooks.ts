@@ -17,7 +17,7 @@ import {
   type WebhookWithSecret,
   webhookView,
   withEnabled,
-} from './webhook.ts';
+} from './webhook-record.ts';
 
 const maxWebhooks = 20;
 /** How long a secret still signs after it was replaced. */

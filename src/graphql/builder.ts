@@ -1,9 +1,9 @@
 import SchemaBuilder, { type FieldMap } from '@pothos/core';
-import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { Timestamp } from '../domain/time.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
 import type { AnswerBudget } from './answer-budget.ts';
 import type { Loaders } from './loaders.ts';
 
@@ -11,7 +11,7 @@ import type { Loaders } from './loaders.ts';
 export interface GraphQLContext {
   readonly caller: Caller;
   readonly loaders: Loaders;
-  readonly timings: StreamTimings;
+  readonly timings: ConnectionTimings;
   /** Closes the connection of a subscriber that stops reading; unset on sockets, which detect that themselves. */
   readonly onSlowReader?: (() => void) | undefined;
   /** What the response may still contain; shared by the operations of a batch. */

@@ -1,14 +1,14 @@
-import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { codeOf, DomainError } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { CallCode, World } from '../domain/ports.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import { Loaders } from './loaders.ts';
 
 export interface ContextOptions {
-  readonly timings: StreamTimings;
+  readonly timings: ConnectionTimings;
   /** Called when a call of an operation has ended. */
   readonly onCall: (operation: string, code: CallCode, durationMs: number) => void;
   readonly onSlowReader?: (() => void) | undefined;
@@ -41,7 +41,7 @@ function causeOf(error: unknown): object {
  */
 export class OperationContext implements GraphQLContext {
   readonly caller: Caller;
-  readonly timings: StreamTimings;
+  readonly timings: ConnectionTimings;
   readonly onSlowReader: (() => void) | undefined;
   readonly closed: AbortSignal | undefined;
   readonly budget: AnswerBudget;

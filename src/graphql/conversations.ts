@@ -3,7 +3,7 @@ import {
   conversationShape,
   type Visitor,
   visitorShape,
-} from '../domain/conversation.ts';
+} from '../domain/conversation-record.ts';
 import {
   type ChangedConversation,
   deleteConversation,

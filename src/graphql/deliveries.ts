@@ -12,7 +12,7 @@ import {
   attemptShape,
   type Delivery as DeliveryShape,
   deliveryShape,
-} from '../domain/delivery.ts';
+} from '../domain/delivery-record.ts';
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';

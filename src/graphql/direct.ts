@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type GraphQLSchema, getVariableValues } from 'graphql';
 import type { Door } from '../access/admit.ts';
-import type { Exchange } from '../access/exchange.ts';
-import type { Reply } from '../access/respond.ts';
-import type { StreamTimings } from '../access/timings.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { Reply } from '../http/respond.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
@@ -27,7 +27,7 @@ export function answerQueries(
     schema: GraphQLSchema;
     documents: Documents;
     door: Door;
-    timings: StreamTimings;
+    timings: ConnectionTimings;
     telemetry: Telemetry;
   },
 ): (exchange: Exchange) => Promise<Reply | undefined> {

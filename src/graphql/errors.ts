@@ -1,7 +1,7 @@
 import { GraphQLError } from 'graphql';
-import type { Exchange } from '../access/exchange.ts';
-import { headersOfError, type Reply } from '../access/respond.ts';
 import { DomainError, type ErrorCode, type ErrorFacts, errorCodes, internal, isTrouble } from '../domain/errors.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { headersOfError, type Reply } from '../http/respond.ts';
 import { inGraphQLSpelling } from './wording.ts';
 
 /** The codes that refuse a whole request, and keep their HTTP status in GraphQL. */

@@ -1,5 +1,5 @@
-import { PullWatch } from '../access/timings.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
+import { PullWatch } from '../http/pull-watch.ts';
 import type { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 

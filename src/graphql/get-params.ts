@@ -1,6 +1,6 @@
 import type { GraphQLParams } from 'graphql-yoga';
-import { parametersOf } from '../access/query.ts';
 import { DomainError } from '../domain/errors.ts';
+import { parametersOf } from '../http/query.ts';
 
 /** The parameters of a GET request. */
 export function paramsOfQuery(query: string): GraphQLParams {

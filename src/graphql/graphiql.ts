@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
-import { html, type Page, page } from '../access/page.ts';
-import { lazily } from '../domain/lazily.ts';
+import { html, type Page, page } from '../http/page.ts';
 import { threadModule } from '../layout.ts';
+import { lazily } from '../runtime/lazily.ts';
 import type { MadePage } from './graphiql-page.ts';
 
 // The GraphiQL page, which needs no credential. It is a single file of nine megabytes, so it is rendered once, and all

@@ -1,6 +1,6 @@
 import type { Caller } from '../domain/caller.ts';
 import { operations } from '../domain/operations.ts';
-import { Recent, textWeight } from '../domain/recent.ts';
+import { textWeight, VersionedCache } from '../runtime/versioned-cache.ts';
 
 /** A response without errors, and the operations that were called for it. */
 export interface KeptAnswer {
@@ -23,7 +23,7 @@ const hangOnStorageAlone = new Set<string>(
  * storage.
  */
 export class KeptAnswers {
-  readonly #kept = new Recent<KeptAnswer>(maxKept);
+  readonly #kept = new VersionedCache<KeptAnswer>(maxKept);
 
   /**
    * @param question everything that the response depends on besides the caller and the storage

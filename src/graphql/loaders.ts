@@ -1,14 +1,14 @@
 import DataLoader from 'dataloader';
 import type { Caller } from '../domain/caller.ts';
-import type { Conversation } from '../domain/conversation.ts';
+import type { Conversation } from '../domain/conversation-record.ts';
 import { conversationsById } from '../domain/conversations.ts';
 import { attemptRanges, deliveriesById } from '../domain/deliveries.ts';
-import type { Attempt, Delivery } from '../domain/delivery.ts';
+import type { Attempt, Delivery } from '../domain/delivery-record.ts';
 import { type Lead, leadsById } from '../domain/leads.ts';
 import { listMessageRanges, type Message, type MessageRange, messagesById } from '../domain/messages.ts';
 import type { World } from '../domain/ports.ts';
 import type { AttemptRange } from '../domain/storage-port.ts';
-import type { Webhook } from '../domain/webhook.ts';
+import type { Webhook } from '../domain/webhook-record.ts';
 import { webhooksById } from '../domain/webhooks.ts';
 
 /**

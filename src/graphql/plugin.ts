@@ -3,13 +3,13 @@ import { type ExecutionArgs, type ExecutionResult, subscribe } from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
 import type { Logger } from 'pino';
 import type { Door } from '../access/admit.ts';
-import type { Exchange } from '../access/exchange.ts';
-import type { Responder } from '../access/respond.ts';
 import type { Sessions } from '../access/sessions.ts';
-import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError, type ErrorCode } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { Responder } from '../http/respond.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import { type ContextOptions, isUncounted, OperationContext } from './context.ts';
@@ -49,7 +49,7 @@ export interface GraphQLOptions {
   readonly door: Door;
   readonly responder: Responder;
   readonly sessions: Sessions;
-  readonly timings: StreamTimings;
+  readonly timings: ConnectionTimings;
   readonly log: Logger;
   readonly telemetry: Telemetry;
 }

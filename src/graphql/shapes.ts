@@ -3,11 +3,11 @@ import { analyticsShape } from '../domain/analytics-shape.ts';
 import { newApiKeyShape } from '../domain/api-keys.ts';
 import { conversationWithMessagesShape } from '../domain/conversations.ts';
 import { recoveryShape } from '../domain/deliveries.ts';
-import { deliveryWithAttemptsShape } from '../domain/delivery.ts';
+import { deliveryWithAttemptsShape } from '../domain/delivery-record.ts';
 import { flatEventShapes } from '../domain/event-shape.ts';
 import { leadShape } from '../domain/leads.ts';
 import { newTokenShape } from '../domain/tokens.ts';
-import { webhookWithSecretShape } from '../domain/webhook.ts';
+import { webhookWithSecretShape } from '../domain/webhook-record.ts';
 import type { Shapes } from './deprecation.ts';
 
 /** The shapes of the domain that types expose. The types nested in these are found from them. */

@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { GraphQLError, type GraphQLSchema, getOperationAST } from 'graphql';
 import type { SubscribePayload } from 'graphql-ws';
 import type { Door } from '../access/admit.ts';
-import type { StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
@@ -26,7 +26,7 @@ export interface AdmissionOptions {
   readonly schema: GraphQLSchema;
   readonly documents: Documents;
   readonly door: Door;
-  readonly timings: StreamTimings;
+  readonly timings: ConnectionTimings;
   readonly telemetry: Telemetry;
 }
 

@@ -1,8 +1,8 @@
 import type { GraphQLError, GraphQLFormattedError } from 'graphql';
 import type { Logger } from 'pino';
-import { requestIdOf } from '../access/exchange.ts';
 import type { DomainError } from '../domain/errors.ts';
 import type { Telemetry } from '../domain/ports.ts';
+import { requestIdOf } from '../http/exchange.ts';
 import { isUncounted } from './context.ts';
 import { presentError } from './errors.ts';
 import type { SocketState } from './socket-state.ts';

@@ -1,6 +1,6 @@
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
-import { type Webhook as WebhookShape, type WebhookWithSecret, webhookShape } from '../domain/webhook.ts';
+import { type Webhook as WebhookShape, type WebhookWithSecret, webhookShape } from '../domain/webhook-record.ts';
 import {
   type ChangedWebhook,
   createWebhook,

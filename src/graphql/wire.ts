@@ -1,8 +1,9 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import { PullWatch, type StreamTimings } from '../access/timings.ts';
-import type { UnsentAnswers } from '../access/unsent.ts';
 import { codePoints } from '../domain/text.ts';
+import { PullWatch } from '../http/pull-watch.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
+import type { UnsentAnswers } from '../http/unsent.ts';
 import { type Asked, Inbox, type Message, type MessageHandler } from './inbox.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
@@ -49,7 +50,7 @@ export class Wire {
   constructor(
     socket: WebSocket,
     connection: Duplex,
-    { pingMs, slowReaderMs }: StreamTimings,
+    { pingMs, slowReaderMs }: ConnectionTimings,
     unsentAnswers: UnsentAnswers,
   ) {
     this.#unsentAnswers = unsentAnswers;

@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import type { Sessions } from '../access/sessions.ts';
-import { PullWatch, type StreamTimings } from '../access/timings.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
+import { PullWatch } from '../http/pull-watch.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
 
 /** How long an EventSource waits before it reconnects. */
 export const retryMs = 1_000;
@@ -19,7 +20,7 @@ interface StreamOptions {
   readonly caller: Caller;
   readonly res: ServerResponse;
   readonly sessions: Sessions;
-  readonly timings: StreamTimings;
+  readonly timings: ConnectionTimings;
   /** Called when a stream fails. */
   readonly onError: (error: unknown) => void;
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { tagsOf } from '../access/entity-tags.ts';
 import { type Fault, pointer } from '../domain/errors.ts';
+import { tagsOf } from '../http/entity-tags.ts';
 import type { Route } from './routes.ts';
 
 /** Fields of operation inputs that REST takes from standard headers. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { parametersOf } from '../access/query.ts';
 import { DomainError, type Fault, maxFaults, pointer, validationFailed } from '../domain/errors.ts';
+import { parametersOf } from '../http/query.ts';
 import { fieldsInHeaders, headerOf } from './headers.ts';
 import type { Route } from './routes.ts';
 

@@ -1,4 +1,4 @@
-import { html, type Page, page } from '../access/page.ts';
+import { html, type Page, page } from '../http/page.ts';
 import { openApiDocument } from './openapi/document.ts';
 import { docsPage } from './openapi/page.ts';
 import type { Route } from './routes.ts';

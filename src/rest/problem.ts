@@ -1,7 +1,7 @@
-import type { WholeReply } from '../access/bare.ts';
-import { headersOfError } from '../access/respond.ts';
 import { withoutSecrets } from '../access/secrets.ts';
 import { type DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
+import type { WholeReply } from '../http/raw-reply.ts';
+import { headersOfError } from '../http/respond.ts';
 import type { Problem } from './shapes.ts';
 
 /** The stable URI of a code. It is an identifier, not a location. */

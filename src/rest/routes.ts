@@ -4,7 +4,7 @@ import { getAnalytics } from '../domain/analytics.ts';
 import { analyticsShape } from '../domain/analytics-shape.ts';
 import { apiKeyShape, createApiKey, listApiKeys, newApiKeyShape, revokeApiKey } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
-import { type Conversation, conversationShape } from '../domain/conversation.ts';
+import { type Conversation, conversationShape } from '../domain/conversation-record.ts';
 import {
   type ConversationWithMessages,
   conversationWithMessagesShape,
@@ -22,7 +22,7 @@ import {
   redeliver,
   testWebhook,
 } from '../domain/deliveries.ts';
-import { type Delivery, deliveryShape, deliveryWithAttemptsShape } from '../domain/delivery.ts';
+import { type Delivery, deliveryShape, deliveryWithAttemptsShape } from '../domain/delivery-record.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
 import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
@@ -30,7 +30,7 @@ import { listMessages, messageShape, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
 import { createToken, newTokenShape } from '../domain/tokens.ts';
-import { webhookShape, webhookWithSecretShape } from '../domain/webhook.ts';
+import { webhookShape, webhookWithSecretShape } from '../domain/webhook-record.ts';
 import {
   createWebhook,
   deleteWebhook,

@@ -1,6 +1,6 @@
-import type { Conversation } from '../domain/conversation.ts';
+import type { Conversation } from '../domain/conversation-record.ts';
 import type { ConversationWithMessages } from '../domain/conversations.ts';
-import { Recent, textWeight } from '../domain/recent.ts';
+import { textWeight, VersionedCache } from '../runtime/versioned-cache.ts';
 
 /** The size of each cache. */
 const maxCacheBytes = 8 * 1024 * 1024;
@@ -9,8 +9,8 @@ const maxLength = 64 * 1024;
 
 /** Serialises conversations. The JSON of a version is cached when it is requested a second time. */
 export class WrittenJson {
-  readonly #conversations = new Recent<string>(maxCacheBytes);
-  readonly #withMessages = new Recent<string>(maxCacheBytes);
+  readonly #conversations = new VersionedCache<string>(maxCacheBytes);
+  readonly #withMessages = new VersionedCache<string>(maxCacheBytes);
 
   conversation(conversation: Conversation): string {
     return serialise(conversation, this.#conversations);
@@ -21,7 +21,7 @@ export class WrittenJson {
   }
 }
 
-function serialise(conversation: Conversation, cache: Recent<string>): string {
+function serialise(conversation: Conversation, cache: VersionedCache<string>): string {
   const { id, version } = conversation;
   const cached = cache.get(id, version);
   if (cached !== undefined) return cached;

@@ -1,12 +1,12 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
-import { defaultTimings } from '../access/timings.ts';
 import { type App, type AppOptions, buildApp } from '../app.ts';
 import { listenError } from '../cli/errors.ts';
 import { openStorage } from '../cli/world.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
+import { defaultTimings } from '../http/timings.ts';
 import type { SqliteStorage } from '../storage/sqlite/storage.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { Connections } from './connections.ts';

@@ -1,10 +1,10 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { answerBare } from '../access/bare.ts';
-import { discard } from '../access/body.ts';
-import { requestIdOf } from '../access/exchange.ts';
 import { DomainError } from '../domain/errors.ts';
+import { discard } from '../http/body.ts';
+import { requestIdOf } from '../http/exchange.ts';
+import { writeRawReply } from '../http/raw-reply.ts';
 import { problemReply } from '../rest/problem.ts';
 import type { Connections } from './connections.ts';
 
@@ -46,7 +46,7 @@ export function refuseUnreadable(server: Server, connections: Connections, log: 
       return;
     }
     const requestId = requestIdOf(due[0]?.req.headers['x-request-id']);
-    answerBare(socket, requestId, problemReply(fault, { requestId }));
+    writeRawReply(socket, requestId, problemReply(fault, { requestId }));
     socket.removeAllListeners('data'); // otherwise Node would go on parsing and run the refused request
     if (!socket.readableEnded) discard(socket, socket);
     log.info({ requestId, status: fault.status, reason }, 'unreadable request refused');

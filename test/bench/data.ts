@@ -1,8 +1,8 @@
 import { randomFillSync } from 'node:crypto';
 import { secrets } from '../../src/access/secrets.ts';
 import { createAccount } from '../../src/domain/accounts.ts';
-import type { StoredConversation } from '../../src/domain/conversation.ts';
 import { newConversation } from '../../src/domain/conversation-changes.ts';
+import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import { addMessage } from '../../src/domain/messages.ts';
 import type { World } from '../../src/domain/ports.ts';

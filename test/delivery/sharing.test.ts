@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
-import { leaseMs } from '../../src/domain/delivery.ts';
+import { leaseMs } from '../../src/domain/delivery-record.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { createLog } from '../../src/server/log.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { Recent, textWeight } from '../../src/domain/recent.ts';
+import { textWeight, VersionedCache } from '../../src/runtime/versioned-cache.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sampleConversation, sampleMessage, storedAccount } from '../support/samples.ts';
@@ -77,7 +77,7 @@ test('cached reads show every change of this and of another process, and never o
 });
 
 test('a value is cached on its second read, in no older version, and the least recently used is evicted at the limit', () => {
-  const recent = new Recent<string>(10_000);
+  const recent = new VersionedCache<string>(10_000);
   const keep = (id: string, version: number, value: string, weight = 3_000): void => {
     recent.keep(id, version, value, weight);
     expect(recent.get(id, version)).toBeUndefined(); // what nobody comes back to is not kept
@@ -94,7 +94,7 @@ test('a value is cached on its second read, in no older version, and the least r
 });
 
 test('values that are read only once count towards the limit, too, however many they are', () => {
-  const recent = new Recent<string>(10_000);
+  const recent = new VersionedCache<string>(10_000);
   const noteWeight = 100; // a place in the map, an object and the id take more
   for (let again = 0; again < 2; again++) recent.keep('kept', 1, 'kept', 1_000);
   const once = Array.from({ length: 200 }, (_, index) => `once ${index}`);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
-import type { StoredConversation } from '../../src/domain/conversation.ts';
+import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { finishErasures } from '../../src/domain/conversations.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';

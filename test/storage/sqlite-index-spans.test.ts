@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { StoredConversation } from '../../src/domain/conversation.ts';
+import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
 import { statuses } from '../../src/domain/lifecycle.ts';
 import { timestamp } from '../../src/domain/time.ts';

@@ -1,8 +1,8 @@
 import { randomFillSync } from 'node:crypto';
 import type { Account } from '../../src/domain/accounts.ts';
 import type { ApiKey } from '../../src/domain/api-keys.ts';
-import { conversationView, type StoredConversation } from '../../src/domain/conversation.ts';
-import type { Attempt, StoredDelivery } from '../../src/domain/delivery.ts';
+import { conversationView, type StoredConversation } from '../../src/domain/conversation-record.ts';
+import type { Attempt, StoredDelivery } from '../../src/domain/delivery-record.ts';
 import type { EventType } from '../../src/domain/event-types.ts';
 import type { EventData, NewEvent, StoredEvent } from '../../src/domain/events.ts';
 import { createIds } from '../../src/domain/ids.ts';
@@ -10,7 +10,7 @@ import type { Lead } from '../../src/domain/leads.ts';
 import type { Message } from '../../src/domain/messages.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
-import type { StoredWebhook } from '../../src/domain/webhook.ts';
+import type { StoredWebhook } from '../../src/domain/webhook-record.ts';
 
 // Things to store: right in form, with just as much in them as a test does not care about.
 

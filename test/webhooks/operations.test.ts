@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { StoredDelivery } from '../../src/domain/delivery.ts';
+import type { StoredDelivery } from '../../src/domain/delivery-record.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import type { Json } from '../support/client.ts';
 import { dayMs, hourMs, minuteMs } from '../support/clock.ts';

@@ -1,4 +1,3 @@
-import type { StoredConversation } from '../../domain/conversation.ts';
 import {
   applyChanges,
   type ConversationChanges,
@@ -7,6 +6,7 @@ import {
   newConversation,
   startingEvents,
 } from '../../domain/conversation-changes.ts';
+import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { NewEvent } from '../../domain/events.ts';
 import { happeningsOf, quarterOf } from '../../domain/happenings.ts';
 import type { Ids } from '../../domain/ids.ts';

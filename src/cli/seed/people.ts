@@ -1,4 +1,4 @@
-import type { Visitor } from '../../domain/conversation.ts';
+import type { Visitor } from '../../domain/conversation-record.ts';
 import type { Author } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import { Random } from './random.ts';

@@ -1,5 +1,5 @@
 import { getTableColumns, type Table } from 'drizzle-orm';
-import type { StoredConversation } from '../../domain/conversation.ts';
+import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { NewEvent } from '../../domain/events.ts';
 import type { HappeningSums } from '../../domain/happenings.ts';
 import type { Lead } from '../../domain/leads.ts';

@@ -1,10 +1,9 @@
 import type { Account } from '../../domain/accounts.ts';
-import type { StoredConversation } from '../../domain/conversation.ts';
+import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { ConversationQuery } from '../../domain/conversations.ts';
 import type { Message } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import type { Slice } from '../../domain/paging.ts';
-import { Recent, textWeight } from '../../domain/recent.ts';
 import type {
   AccountReads,
   ApiKeyReads,
@@ -12,6 +11,7 @@ import type {
   FoundApiKey,
   MessageReads,
 } from '../../domain/storage-port.ts';
+import { textWeight, VersionedCache } from '../../runtime/versioned-cache.ts';
 import { accountReads } from './accounts.ts';
 import { apiKeyReads } from './api-keys.ts';
 import { CommitCache, type Commits } from './commit-cache.ts';
@@ -48,8 +48,8 @@ interface Whole {
 export function cachedConversationReads(db: Queries, commits: Commits): ConversationReads {
   const reads = conversationReads(db);
   const versions = versionReads(db);
-  const rows = new Recent<StoredConversation>(maxWeight);
-  const wholes = new Recent<Whole>(maxWeightOfWholes);
+  const rows = new VersionedCache<StoredConversation>(maxWeight);
+  const wholes = new VersionedCache<Whole>(maxWeightOfWholes);
   const current = new CommitCache<number | undefined>(commits, 4_000);
   const pages = new CommitCache<Slice<StoredConversation>>(commits, maxWeight, pageWeightOf);
   const totals = new CommitCache<number>(commits, 1_000);
@@ -107,7 +107,7 @@ export function cachedConversationReads(db: Queries, commits: Commits): Conversa
 
 export function cachedMessageReads(db: Queries): MessageReads {
   const reads = messageReads(db);
-  const pages = new Recent<readonly Message[]>(maxWeight);
+  const pages = new VersionedCache<readonly Message[]>(maxWeight);
   return {
     ...reads,
     ranges(accountId, asked) {

@@ -1,5 +1,5 @@
 import { and, eq, sql } from 'drizzle-orm';
-import type { StoredConversation } from '../../domain/conversation.ts';
+import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { conversationLists } from './conversation-lists.ts';

@@ -1,5 +1,5 @@
 import { and, count, eq, lte, type SQL, sql } from 'drizzle-orm';
-import { longestLeaseMs } from '../../domain/delivery.ts';
+import { longestLeaseMs } from '../../domain/delivery-record.ts';
 import type { DeliveryReads } from '../../domain/storage-port.ts';
 import { isHeld, isPending, isPresent, isTried, leaseLeftMs } from './delivery-rows.ts';
 import type { Queries } from './queries.ts';

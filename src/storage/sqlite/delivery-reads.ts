@@ -1,5 +1,5 @@
 import { and, asc, count, desc, eq, getTableColumns, gte, lt, min, sql } from 'drizzle-orm';
-import type { Attempt, DeliveryOfWebhook } from '../../domain/delivery.ts';
+import type { Attempt, DeliveryOfWebhook } from '../../domain/delivery-record.ts';
 import type { DeliveryReads } from '../../domain/storage-port.ts';
 import { deliveryBacklog } from './delivery-backlog.ts';
 import { type DeliveryRow, isPresent, isTried, toDelivery } from './delivery-rows.ts';

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import { longestLeaseMs, type StoredDelivery } from '../../domain/delivery.ts';
+import { longestLeaseMs, type StoredDelivery } from '../../domain/delivery-record.ts';
 import { toTimestamp } from './rows.ts';
 import { deliveries, webhooks } from './tables.ts';
 

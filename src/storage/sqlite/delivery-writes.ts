@@ -1,5 +1,5 @@
 import { eq, sql } from 'drizzle-orm';
-import type { StoredDelivery } from '../../domain/delivery.ts';
+import type { StoredDelivery } from '../../domain/delivery-record.ts';
 import type { DeliveryWrites } from '../../domain/storage-port.ts';
 import { deliveryClaims } from './delivery-claims.ts';
 import { deliveryPruning } from './delivery-pruning.ts';

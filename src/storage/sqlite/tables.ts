@@ -2,13 +2,13 @@ import { sql } from 'drizzle-orm';
 import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import type { Plan } from '../../domain/accounts.ts';
 import type { Scope } from '../../domain/caller.ts';
-import type { Visitor } from '../../domain/conversation.ts';
-import type { AttemptTrigger, StoredDelivery } from '../../domain/delivery.ts';
+import type { Visitor } from '../../domain/conversation-record.ts';
+import type { AttemptTrigger, StoredDelivery } from '../../domain/delivery-record.ts';
 import type { EventType } from '../../domain/event-types.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import type { Author, Sender } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';
-import type { DisabledReason, SigningSecret } from '../../domain/webhook.ts';
+import type { DisabledReason, SigningSecret } from '../../domain/webhook-record.ts';
 
 // Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
 // serves to find a row, to isolate accounts, and to list by creation.

@@ -1,6 +1,6 @@
 import { and, count, desc, eq, lt, sql } from 'drizzle-orm';
 import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
-import type { StoredWebhook } from '../../domain/webhook.ts';
+import type { StoredWebhook } from '../../domain/webhook-record.ts';
 import { firstId } from './index-spans.ts';
 import { bindings, inList, jsonList, type Queries } from './queries.ts';
 import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';

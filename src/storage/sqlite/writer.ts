@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Pace } from '../../domain/pace.ts';
+import { Pace } from '../../runtime/pace.ts';
 import { pause, retryDelayMs } from './busy-retry.ts';
 import { asDomainError, isBusy, unavailable } from './errors.ts';
 import type { Connection } from './open.ts';

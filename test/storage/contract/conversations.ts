@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { StoredConversation } from '../../../src/domain/conversation.ts';
+import type { StoredConversation } from '../../../src/domain/conversation-record.ts';
 import {
   type ConversationFilter,
   type ConversationQuery,

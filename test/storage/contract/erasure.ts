@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { StoredConversation } from '../../../src/domain/conversation.ts';
+import type { StoredConversation } from '../../../src/domain/conversation-record.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import {
   ids,

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Attempt, longestLeaseMs, type StoredDelivery } from '../../../src/domain/delivery.ts';
+import { type Attempt, longestLeaseMs, type StoredDelivery } from '../../../src/domain/delivery-record.ts';
 import { lowestIdAt } from '../../../src/domain/ids.ts';
 import type { PageQuery, Slice } from '../../../src/domain/paging.ts';
 import type {
@@ -13,7 +13,7 @@ import type {
   WantedDeliveries,
 } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
-import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook.ts';
+import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook-record.ts';
 import {
   awkwardText,
   ids,

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import type { StoredConversation } from '../../../src/domain/conversation.ts';
+import type { StoredConversation } from '../../../src/domain/conversation-record.ts';
 import { DomainError } from '../../../src/domain/errors.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import {

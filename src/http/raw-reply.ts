@@ -11,7 +11,7 @@ export interface WholeReply extends Reply {
  * Writes a response to a connection for which Node has no ServerResponse: after an upgrade, or when the request could
  * not be parsed. Ends the connection.
  */
-export function answerBare(socket: Duplex, requestId: string, { status, headers, body }: WholeReply): void {
+export function writeRawReply(socket: Duplex, requestId: string, { status, headers, body }: WholeReply): void {
   const lines = Object.entries({
     ...headers,
     Connection: 'close',

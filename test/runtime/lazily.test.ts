@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { lazily } from '../../src/domain/lazily.ts';
+import { lazily } from '../../src/runtime/lazily.ts';
 
 test('what is made when it is needed is made once, however many ask at once, and anew only after it has failed', async () => {
   let tries = 0;

@@ -1,5 +1,5 @@
 /** Timeouts and intervals of connections, in milliseconds. */
-export interface StreamTimings {
+export interface ConnectionTimings {
   /** From the first byte of a request, or from opening its connection, to the end of its headers. */
   readonly headMs: number;
   /** The same, to the end of its body. */
@@ -14,7 +14,7 @@ export interface StreamTimings {
   readonly initMs: number;
 }
 
-export const defaultTimings: StreamTimings = {
+export const defaultTimings: ConnectionTimings = {
   headMs: 10_000,
   requestMs: 30_000,
   heartbeatMs: 15_000,
@@ -22,30 +22,3 @@ export const defaultTimings: StreamTimings = {
   pingMs: 12_000,
   initMs: 3_000,
 };
-
-/**
- * Detects a stalled consumer of a pulled sequence: it has to return for more within a time limit. The generator cannot
- * measure this itself, since it is suspended while nothing is pulled.
- */
-export class PullWatch {
-  readonly #limitMs: number;
-  readonly #onStalled: () => void;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(limitMs: number, onStalled: () => void) {
-    this.#limitMs = limitMs;
-    this.#onStalled = onStalled;
-  }
-
-  /** An item was handed to the consumer. */
-  given(): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(this.#onStalled, this.#limitMs).unref();
-  }
-
-  /** The consumer returned for more, or has ended. */
-  taken(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-}

@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
+import type { Origins } from '../access/origins.ts';
+import { withoutSecrets } from '../access/secrets.ts';
 import type { Account } from '../domain/accounts.ts';
 import type { DomainError } from '../domain/errors.ts';
 import type { RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './body.ts';
 import type { Exchange } from './exchange.ts';
-import type { Origins } from './origins.ts';
-import { withoutSecrets } from './secrets.ts';
 import { ordinaryBytes, type UnsentAnswers } from './unsent.ts';
 
 /** The response to a request. */

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Arrival, Door } from '../access/admit.ts';
+import type { Admission } from '../access/rate-limit.ts';
 import type { Account } from '../domain/accounts.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
 import type { Caller } from '../domain/caller.ts';
@@ -7,9 +9,7 @@ import type { Deprecation } from '../domain/deprecation.ts';
 import { DomainError, type ErrorCode } from '../domain/errors.ts';
 import type { CallCode, Face, RateLimit, Telemetry } from '../domain/ports.ts';
 import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
-import type { Arrival, Door } from './admit.ts';
 import { readJson } from './body.ts';
-import type { Admission } from './rate-limit.ts';
 
 /** One HTTP request with what is learnt while it is processed; the source of its log line. */
 export class Exchange {

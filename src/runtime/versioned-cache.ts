@@ -22,7 +22,7 @@ interface Entry<T> {
  * The first `keep` of a version stores only a note, the second one the value: most resources read once have changed
  * before they are read again, and caching them would be work for the garbage collector.
  */
-export class Recent<T> {
+export class VersionedCache<T> {
   readonly #maxWeight: number;
   /** Least recently used first. */
   readonly #kept = new Map<string, Entry<T>>();

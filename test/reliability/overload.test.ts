@@ -94,7 +94,7 @@ test('at twice what it can take, it refuses early what it has no time for, serve
   const { code, stdout } = await server.ended;
   expect(code).toBe(0);
   expect(stdout.split('\n').filter((line) => /"level":"(error|fatal)"/.test(line))).toEqual([]);
-  expect(stdout).toContain('some was refused');
+  expect(stdout).toContain('overloaded: requests were refused');
 });
 
 /** Reads and writes on both faces, as many of each. */

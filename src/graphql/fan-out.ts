@@ -21,9 +21,9 @@ type Answer = { readonly json: string } | { readonly result: ExecutionResult };
 /** A connection, which several subscriptions may share. */
 export interface Outlet {
   /** Whether more responses may be sent. While not, events wait in the log. */
-  readonly hasRoom: boolean;
-  /** Resolves when `hasRoom` holds, or the connection has ended. */
-  room(): Promise<void>;
+  readonly isWritable: boolean;
+  /** Resolves when `isWritable` holds, or the connection has ended. */
+  drained(): Promise<void>;
 }
 
 export interface SubscriptionArgs extends ExecutionArgs {
@@ -170,9 +170,9 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
       }
       if (batch === undefined) this.#end();
       if (batch === undefined || this.#ended) break;
-      if (!this.#outlet.hasRoom) {
+      if (!this.#outlet.isWritable) {
         this.#events.giveBack(batch[0] as LogEvent);
-        await this.#outlet.room();
+        await this.#outlet.drained();
         continue;
       }
       const ready = this.#readyOf(batch);

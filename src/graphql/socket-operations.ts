@@ -48,13 +48,15 @@ export class SocketOperations {
     try {
       const turn = door.enter('others');
       if (turn !== undefined) await turn;
+      if (!state.wire.isWritable) await state.wire.drained();
+      refuseEnded(state);
       const caller = await this.#callerOf(state);
       if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= this.#world.clock.now()) {
         endSession(state.wire, 'credential');
         throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
       }
       await door.charge(caller);
-      if (!state.wire.hasRoom) await state.wire.room();
+      refuseEnded(state);
       return await this.#prepare(state, caller, id, payload);
     } catch (error) {
       return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
@@ -102,6 +104,11 @@ export class SocketOperations {
       }),
     };
   }
+}
+
+/** An operation does not begin after its socket has ended: its credential may have been revoked. */
+function refuseEnded({ wire }: SocketState): void {
+  if (wire.ended.aborted) throw new DomainError('UNAUTHENTICATED', 'The socket has ended.');
 }
 
 function noRoom(isSubscription: boolean): DomainError {

@@ -42,8 +42,9 @@ export class Wire {
   /** The account of the socket, once it is authenticated. */
   accountId: string | undefined;
   #unsent = 0;
-  /** Resolvers of the `room` promises. */
+  /** Resolvers of the `drained` promises. */
   #waiting: (() => void)[] = [];
+  #isReleasing = false;
   #answersPings = true;
 
   /** @param connection the stream under the socket */
@@ -116,13 +117,13 @@ export class Wire {
   }
 
   /** Whether the client has taken enough to be sent more. While not, events wait in the log and queries do not begin. */
-  get hasRoom(): boolean {
+  get isWritable(): boolean {
     return this.#unsent <= maxUnsentMessages && this.#socket.bufferedAmount <= maxUnsentBytes;
   }
 
-  /** Resolves when `hasRoom` holds, or the socket has ended. */
-  async room(): Promise<void> {
-    while (!this.hasRoom && !this.ended.aborted) {
+  /** Resolves when `isWritable` holds, or the socket has ended. */
+  async drained(): Promise<void> {
+    while (!this.isWritable && !this.ended.aborted) {
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve);
       });
@@ -154,20 +155,21 @@ export class Wire {
     if (this.#unsent === 0) this.#watch.taken();
     else this.#watch.given();
     this.#regulate();
-    this.#admit();
+    if (!this.#isReleasing) this.#release();
   }
 
-  /** Resolves one `room` promise per turn of the loop: what the first sends may leave no room for the next. */
-  #admit(): void {
-    if (this.#waiting.length === 0 || !this.hasRoom) return;
+  /** Resolves one `drained` promise per turn of the loop: what the first sends may leave no room for the next. */
+  #release(): void {
+    this.#isReleasing = this.#waiting.length > 0 && this.isWritable;
+    if (!this.#isReleasing) return;
     this.#waiting.shift()?.();
-    setImmediate(() => this.#admit());
+    setImmediate(() => this.#release());
   }
 
   #regulate(): void {
     const socket = this.#socket;
     if (this.ended.aborted) return;
-    if (!this.hasRoom || this.#inbox.holds) socket.pause();
+    if (!this.isWritable || this.#inbox.holds) socket.pause();
     else if (socket.isPaused) socket.resume();
   }
 

@@ -25,9 +25,19 @@ export class UnsentAnswers {
 
   /** To be called after something large was written for a client. */
   note(connection: Duplex, accountId: string | undefined): void {
-    if (connection.writableLength <= ordinaryBytes) return;
-    if (!this.#slow.has(connection)) this.#slow.set(connection, accountId);
+    if (connection.writableLength <= ordinaryBytes || connection.destroyed) return;
+    if (!this.#slow.has(connection)) this.#watch(connection, accountId);
     this.#makeRoom();
+  }
+
+  /** Counts a connection until its client has taken everything. */
+  #watch(connection: Duplex, accountId: string | undefined): void {
+    const forget = (): void => {
+      this.#slow.delete(connection);
+      connection.off('drain', forget).off('close', forget);
+    };
+    connection.on('drain', forget).on('close', forget);
+    this.#slow.set(connection, accountId);
   }
 
   #makeRoom(): void {
@@ -35,12 +45,8 @@ export class UnsentAnswers {
     const ofAccount = new Map<string | undefined, number>();
     for (const [connection, accountId] of this.#slow) {
       const bytes = connection.writableLength;
-      if (bytes <= ordinaryBytes || connection.destroyed) {
-        this.#slow.delete(connection);
-      } else {
-        total += bytes;
-        ofAccount.set(accountId, (ofAccount.get(accountId) ?? 0) + bytes);
-      }
+      total += bytes;
+      ofAccount.set(accountId, (ofAccount.get(accountId) ?? 0) + bytes);
     }
     while (total > maxBytes) {
       const [most] = [...ofAccount.keys()].sort((a, b) => (ofAccount.get(b) ?? 0) - (ofAccount.get(a) ?? 0));

@@ -6,7 +6,10 @@ const backlog = 511;
 /** How often a stopping server looks for idle connections. */
 const sweepMs = 50;
 
-/** The most unanswered requests that are read ahead on a connection (pipelining); then reading pauses. */
+/**
+ * With so many unanswered requests on a connection (pipelining), reading from it pauses. What Node has read by then, up to
+ * 64 KiB, is still parsed.
+ */
 const maxPipelined = 16;
 
 /** A request that has been read, and whose response is not complete yet. */
@@ -50,7 +53,12 @@ export class Connections {
     this.#handle = handle;
     server.on('connection', (socket: Socket) => {
       this.#accepted++;
-      this.#open.set(socket, { unanswered: [], doneBytes: 0 });
+      const connection: Connection = { unanswered: [], doneBytes: 0 };
+      this.#open.set(socket, connection);
+      // Node resumes reading at the end of each request.
+      socket.on('resume', () => {
+        if (connection.unanswered.length >= maxPipelined) socket.pause();
+      });
       socket.once('close', () => this.#open.delete(socket));
     });
     server.on('upgrade', (_, socket: Socket) => void this.#open.delete(socket));

@@ -16,7 +16,7 @@ import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
 import { Responder } from './http/respond.ts';
 import { type ConnectionTimings, defaultTimings } from './http/timings.ts';
-import { UnsentAnswers } from './http/unsent.ts';
+import { UnsentResponses } from './http/unsent-responses.ts';
 import { createListener } from './listener.ts';
 import { Maintenance } from './maintenance.ts';
 import { answerRest } from './rest/answer.ts';
@@ -121,7 +121,7 @@ export function buildApp(options: AppOptions): App {
     onError: (error) => log.warn({ err: error }, 'could not record the use of an API key'),
   });
   const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, turnstile });
-  const unsent = new UnsentAnswers(log);
+  const unsent = new UnsentResponses(log);
   const responder = new Responder({ log, origins, telemetry: metrics, unsent });
   const rest = answerRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes });
   const documents = new Documents(schema);

@@ -8,7 +8,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import { arrivalOf, requestIdOf } from '../http/exchange.ts';
 import { type WholeReply, writeRawReply } from '../http/raw-reply.ts';
-import type { UnsentAnswers } from '../http/unsent.ts';
+import type { UnsentResponses } from '../http/unsent-responses.ts';
 import { type ConnectionParams, type ProtocolOptions, protocolOptions } from './socket-protocol.ts';
 import type { SocketState } from './socket-state.ts';
 import { closeCodes, Wire } from './wire.ts';
@@ -20,7 +20,7 @@ const maxMessageBytes = 64 * 1024;
 
 export interface SocketOptions extends ProtocolOptions {
   readonly origins: Origins;
-  readonly unsent: UnsentAnswers;
+  readonly unsent: UnsentResponses;
   /** Makes the HTTP response to a refused upgrade. */
   readonly problemReply: (error: DomainError, occurrence: { path: string; requestId: string }) => WholeReply;
   readonly onError: (error: unknown) => void;
@@ -44,7 +44,7 @@ export function attachSocket(server: Server, world: World, options: SocketOption
       // Has to be answered: Node has handed the connection over, but waits for it to end.
       refuse(request, socket, new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 }));
     } else if (request.url?.split('?')[0] !== '/graphql') {
-      refuse(request, socket, new DomainError('NOT_FOUND', 'Sockets are opened at /graphql.'));
+      refuse(request, socket, new DomainError('NOT_FOUND', 'WebSockets are available at /graphql only.'));
     } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
       // Browsers send no preflight for a socket.
       refuse(request, socket, new DomainError('FORBIDDEN', 'Pages of this origin may not open sockets.'));

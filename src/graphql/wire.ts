@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws';
 import { codePoints } from '../domain/text.ts';
 import { PullWatch } from '../http/pull-watch.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
-import type { UnsentAnswers } from '../http/unsent.ts';
+import type { UnsentResponses } from '../http/unsent-responses.ts';
 import { type Asked, Inbox, type Message, type MessageHandler } from './inbox.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
@@ -38,7 +38,7 @@ export class Wire {
   readonly #pinging: NodeJS.Timeout;
   readonly #ended = new AbortController();
   readonly #inbox: Inbox;
-  readonly #unsentAnswers: UnsentAnswers;
+  readonly #unsentResponses: UnsentResponses;
   /** The account of the socket, once it is authenticated. */
   accountId: string | undefined;
   #unsent = 0;
@@ -52,9 +52,9 @@ export class Wire {
     socket: WebSocket,
     connection: Duplex,
     { pingMs, slowReaderMs }: ConnectionTimings,
-    unsentAnswers: UnsentAnswers,
+    unsentResponses: UnsentResponses,
   ) {
-    this.#unsentAnswers = unsentAnswers;
+    this.#unsentResponses = unsentResponses;
     this.#socket = socket;
     this.#connection = connection;
     this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
@@ -111,7 +111,7 @@ export class Wire {
         });
       }
       this.#connection.uncork();
-      this.#unsentAnswers.note(this.#connection, this.accountId);
+      this.#unsentResponses.note(this.#connection, this.accountId);
       this.#regulate();
     });
   }

@@ -8,7 +8,7 @@ import type { DomainError } from '../domain/errors.ts';
 import type { RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './body.ts';
 import type { Exchange } from './exchange.ts';
-import { ordinaryBytes, type UnsentAnswers } from './unsent.ts';
+import { ordinaryBytes, type UnsentResponses } from './unsent-responses.ts';
 
 /** The response to a request. */
 export interface Reply {
@@ -31,7 +31,7 @@ export interface ResponderOptions {
   readonly log: Logger;
   readonly origins: Origins;
   readonly telemetry: Telemetry;
-  readonly unsent: UnsentAnswers;
+  readonly unsent: UnsentResponses;
 }
 
 /**
@@ -42,7 +42,7 @@ export class Responder {
   readonly #log: Logger;
   readonly #origins: Origins;
   readonly #telemetry: Telemetry;
-  readonly #unsent: UnsentAnswers;
+  readonly #unsent: UnsentResponses;
 
   constructor({ log, origins, telemetry, unsent }: ResponderOptions) {
     this.#log = log;

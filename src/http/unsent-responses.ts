@@ -1,19 +1,19 @@
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 
-/** What a connection may have unsent without being counted, in bytes. */
+/** Bytes of responses that a connection may have unsent without being counted. */
 export const ordinaryBytes = 128 * 1024;
-/** What those above it may have unsent together, in bytes. */
+/** Bytes that the counted connections may have unsent together. */
 const maxBytes = 64 * 1024 * 1024;
 /** Cut-off readers are logged this often at most. */
 const logEveryMs = 10_000;
 
 /**
- * Bounds the memory of answers that were made and that their clients have not taken yet. Each has a bound of its own, but
- * a client can ask for many and read none of them. When all together are too large, the account that holds the most loses
- * the connection that has been slow for longest. Others notice nothing.
+ * Limits the memory of responses that their clients have not read yet. Each response has a limit of its own, but a client
+ * can send many requests and read none of the responses. When all together are too large, the connection that has been
+ * slow for longest, of the account with the most unsent bytes, is cut off. Other accounts are not affected.
  */
-export class UnsentAnswers {
+export class UnsentResponses {
   readonly #log: Logger;
   /** The accounts of connections that have more unsent than is ordinary, the longest slow first. */
   readonly #slow = new Map<Duplex, string | undefined>();
@@ -65,6 +65,6 @@ export class UnsentAnswers {
     const nowMs = performance.now();
     if (nowMs - this.#loggedMs < logEveryMs) return;
     this.#loggedMs = nowMs;
-    this.#log.warn({ accountId, bytes }, 'cut off a slow reader: too many answers wait to be read');
+    this.#log.warn({ accountId, bytes }, 'a slow reader was cut off: too many unread responses');
   }
 }

@@ -179,7 +179,7 @@ describe('a backup is there or it is not', () => {
 
   test.each([
     ['where there is no folder', (folder: string) => join(folder, 'no', 'b.db'), /^There is no folder \S+no\.$/],
-    ['to a folder', (folder: string) => folder, /^\S+ is no file\.$/],
+    ['to a folder', (folder: string) => folder, /^\S+ is not a file\.$/],
   ])('%s it is refused', async (_, target, expected) => {
     const folder = temporaryFolder();
     await expect(backUp(await madeDatabase(), target(folder))).rejects.toThrow(expected);
@@ -209,8 +209,12 @@ describe('a backup is there or it is not', () => {
 
   test.each([
     ['there is none', () => {}, /^There is no database \S+\.$/],
-    ['it is of another program', makeOther, /^\S+ is no database of this program\.$/],
-    ['it is no database', (path: string) => writeFileSync(path, 'x'.repeat(9_999)), /^\S+ is damaged: file is not a /],
+    ['it is of another program', makeOther, /^\S+ is not a database of this program\.$/],
+    [
+      'it is not a database',
+      (path: string) => writeFileSync(path, 'x'.repeat(9_999)),
+      /^\S+ is damaged: file is not a /,
+    ],
     ['it is damaged', damage, /^\S+ is damaged: /],
   ])('of a database it is refused where %s, and none is made', async (_, make, expected) => {
     const folder = temporaryFolder();

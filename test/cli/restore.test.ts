@@ -196,15 +196,15 @@ describe('restore is refused while anybody has the database open, and leaves it 
 describe('a file that is no sound backup is refused before anything is touched', () => {
   test.each([
     ['none', () => {}, /^There is no file \S+\.$/],
-    ['a folder', (file: string) => mkdirSync(file), /^\S+ is no file\.$/],
+    ['a folder', (file: string) => mkdirSync(file), /^\S+ is not a file\.$/],
     ['a text', (file: string) => writeFileSync(file, 'x'.repeat(9_999)), /^\S+ is damaged: file is not a database\.$/],
-    ['nothing at all', (file: string) => writeFileSync(file, ''), /^\S+ is no database of this program\.$/],
-    ['a database of another program', makeOther, /^\S+ is no database of this program\.$/],
+    ['nothing at all', (file: string) => writeFileSync(file, ''), /^\S+ is not a database of this program\.$/],
+    ['a database of another program', makeOther, /^\S+ is not a database of this program\.$/],
     ['a backup of a newer version', makeNewer, /^\S+ was made by a newer version of this program: restore it with /],
     ['a backup that was cut off', cutOff, /^\S+ is damaged: /],
     ['a backup with a page of rubbish', spoil, /^\S+ is damaged: /],
     ['a backup with a row that points at nothing', orphan, /^\S+ is damaged: a row of messages points at none of /],
-    ['a database that is in use', makeInUse, /^\S+ is no backup but a database in use: \S+-wal belongs to it\.$/],
+    ['a database that is in use', makeInUse, /^\S+ is not a backup but a database in use: \S+-wal belongs to it\.$/],
   ])('%s', async (_, make, expected) => {
     const path = await madeDatabase();
     const before = readFileSync(path);

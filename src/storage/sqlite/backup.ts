@@ -76,7 +76,7 @@ function requireTarget(databasePath: string, file: string, force: boolean): void
   }
   const there = statSync(file, { throwIfNoEntry: false });
   if (there === undefined) return;
-  if (!there.isFile()) throw new FileFault(`${file} is no file.`);
+  if (!there.isFile()) throw new FileFault(`${file} is not a file.`);
   if (!force) throw new FileFault(`${file} exists already; --force replaces it.`);
 }
 

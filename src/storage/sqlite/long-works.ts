@@ -88,7 +88,7 @@ function requireOurs(connection: Connection, name: string): void {
       .pluck()
       .get(),
   );
-  if (tables !== 3) throw new FileFault(`${name} is no database of this program.`);
+  if (tables !== 3) throw new FileFault(`${name} is not a database of this program.`);
 }
 
 /** Adds the name of the file to SQLite's errors about damage. */

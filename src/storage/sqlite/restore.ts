@@ -80,11 +80,11 @@ export async function restore(databasePath: string, backup: string, options: Res
 function requireBackup(databasePath: string, backup: string): void {
   const stats = statSync(backup, { throwIfNoEntry: false });
   if (stats === undefined) throw new FileFault(`There is no file ${backup}.`);
-  if (!stats.isFile()) throw new FileFault(`${backup} is no file.`);
+  if (!stats.isFile()) throw new FileFault(`${backup} is not a file.`);
   if (isSameFile(databasePath, backup)) throw new FileFault(`${backup} is the database itself.`);
   const log = statSync(`${backup}-wal`, { throwIfNoEntry: false });
   if (log !== undefined && log.size > 0) {
-    throw new FileFault(`${backup} is no backup but a database in use: ${backup}-wal belongs to it.`);
+    throw new FileFault(`${backup} is not a backup but a database in use: ${backup}-wal belongs to it.`);
   }
 }
 
@@ -102,7 +102,7 @@ interface Present {
 function holdPresent(path: string, force: boolean): Present | undefined {
   if (!existsSync(path)) return undefined;
   // SQLite would delete a log beside it, taking it for that of an empty database.
-  if (!beginsAsDatabase(path)) return unreadable(path, 'it is no database', force);
+  if (!beginsAsDatabase(path)) return unreadable(path, 'it is not a database', force);
   const connection = new Database(path, { fileMustExist: true, timeout: 0 });
   try {
     connection.pragma('locking_mode = EXCLUSIVE'); // locks taken from here on are kept
@@ -119,7 +119,7 @@ function holdPresent(path: string, force: boolean): Present | undefined {
 function unreadable(path: string, reason: string, force: boolean): Present {
   if (force) return { connection: undefined };
   throw new FileFault(
-    `${path} cannot be read (${reason}), so it cannot be told whether it is in use. Stop whatever may use it and repeat this with --force; it will be moved aside.`,
+    `${path} cannot be read (${reason}), so it cannot be determined whether it is in use. Stop whatever may use it and repeat this with --force; it will be moved aside.`,
   );
 }
 

@@ -55,7 +55,7 @@ interface Step {
   readonly detail: string;
 }
 
-/** Without the inner queries that bound values are: see compiled.ts. */
+/** Without the inner queries that bound values are: see compiled-queries.ts. */
 function withoutValues(steps: readonly Step[]): string[] {
   const values = new Set(steps.filter(({ detail }) => detail === 'SCAN CONSTANT ROW').map(({ parent }) => parent));
   return steps

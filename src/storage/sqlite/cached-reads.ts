@@ -22,9 +22,10 @@ import type { Queries } from './queries.ts';
 import { sliceOf } from './rows.ts';
 
 // Caches in front of the reads. They are never stale: an entry holds until the next commit (`CommitCache`), or for one
-// version of a conversation (`Recent`, which caches a value on its second read), and SQLite is first asked whether
-// anything was committed, after the caller's request has come in. Messages are immutable, and the caller has just read
-// the conversation that they are in. Only for read-only connections: the writing one sees what may be rolled back.
+// version of a conversation (`VersionedCache`, which caches a value on its second read), and SQLite is first asked
+// whether anything was committed, after the caller's request has come in. Messages are immutable, and the caller has
+// just read the conversation that they are in. Only for read-only connections: the writing one sees what may be rolled
+// back.
 
 // Limits of memory, in bytes.
 const maxWeight = 3 * 1024 * 1024;

@@ -320,8 +320,8 @@ describe('a key', () => {
       const inHeader = await client.rest('POST', path, { body, headers: { 'idempotency-key': 'k' } });
       expect(inHeader.body, path).toMatchObject({
         code: 'VALIDATION_FAILED',
-        detail: 'The header `Idempotency-Key` is not known here.',
-        errors: [{ pointer: '/idempotencyKey', header: 'Idempotency-Key', detail: 'is not known here' }],
+        detail: 'The header `Idempotency-Key` is not a header of this request.',
+        errors: [{ pointer: '/idempotencyKey', header: 'Idempotency-Key', detail: 'is not a header of this request' }],
       });
       const inBody = await client.rest('POST', path, { body: { ...body, idempotencyKey: 'k' } });
       expect(inBody.body, path).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ pointer: '/idempotencyKey' }] });

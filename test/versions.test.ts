@@ -231,7 +231,7 @@ describe('If-Match', () => {
         const answer = await client.rest(method, path, { ...(body && { body }), headers: { 'if-match': tag } });
         expect([answer.status, answer.body.code], `${method} ${path}`).toEqual([400, 'VALIDATION_FAILED']);
         expect(answer.body).toMatchObject({
-          detail: 'The header `If-Match` is not known here.',
+          detail: 'The header `If-Match` is not a header of this request.',
           errors: [{ pointer: '/expectedVersion', header: 'If-Match' }],
         });
       }

@@ -78,7 +78,7 @@ export const errorCodes = {
   UNAVAILABLE: {
     status: 503,
     title: 'Unavailable',
-    when: 'The storage is busy, or the service is overloaded or stopping; try again after `Retry-After`.',
+    when: 'The storage is busy or cannot be written, or the service is overloaded or stopping; try again after `Retry-After`.',
   },
 } as const satisfies Record<string, { status: number; title: string; when: string }>;
 
@@ -98,6 +98,9 @@ export interface Fault {
 
 /** Faults reported per request: a body of a megabyte could otherwise cause a response of forty, and take as long. */
 export const maxFaults = 100;
+
+/** The detail of the fault that a field is unknown. */
+export const unknownField = 'is not a known field';
 
 export interface ErrorFacts {
   /** The faults of the input, for `VALIDATION_FAILED`. */
@@ -167,7 +170,7 @@ function nameOf(fault: Fault): string {
 
 /** Wraps an unexpected error for the caller, who is not shown its cause. */
 export function internal(cause: unknown): DomainError {
-  return new DomainError('INTERNAL', 'Something went wrong on our side; the request id helps us to find it.', {
+  return new DomainError('INTERNAL', 'An unexpected error occurred; report it with the request id.', {
     cause,
   });
 }

@@ -1,7 +1,15 @@
 import type { z } from 'zod';
 import { type Caller, requireScope, type Scope } from './caller.ts';
 import { checkDeprecatedInput, checkDeprecation, type Deprecation } from './deprecation.ts';
-import { DomainError, type ErrorCode, type Fault, maxFaults, pointer, validationFailed } from './errors.ts';
+import {
+  DomainError,
+  type ErrorCode,
+  type Fault,
+  maxFaults,
+  pointer,
+  unknownField,
+  validationFailed,
+} from './errors.ts';
 import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
 import type { World } from './ports.ts';
 import type { Transaction } from './storage-port.ts';
@@ -63,7 +71,7 @@ export interface Operation<Input = unknown, Output = unknown> {
   authorise(caller: Caller): void;
   /**
    * @param others faults already found by REST or GraphQL, to be reported together
-   * @throws VALIDATION_FAILED with every fault of the input
+   * @throws VALIDATION_FAILED with all faults of the input, up to `maxFaults`
    */
   parse(input: unknown, others?: readonly Fault[]): Input;
   /**
@@ -183,7 +191,7 @@ function faultsOf(issue: z.core.$ZodIssue): Fault[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys
       .slice(0, maxFaults)
-      .map((key) => ({ pointer: pointer([...issue.path, key]), detail: 'is not known here' }));
+      .map((key) => ({ pointer: pointer([...issue.path, key]), detail: unknownField }));
   }
   return [{ pointer: pointer(issue.path), detail: detailOf(issue) }];
 }

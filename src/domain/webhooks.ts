@@ -160,7 +160,7 @@ export const updateWebhook = operation({
     enabled: z
       .boolean({ error: 'must be a boolean' })
       .optional()
-      .describe('Whether events are sent. While it is disabled, no new deliveries are created.'),
+      .describe('Whether events are sent. While it is disabled, no deliveries are created for new events.'),
   }),
   errors: ['NOT_FOUND'],
   async run(context, { id, ...changes }): Promise<ChangedWebhook> {

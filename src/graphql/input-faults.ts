@@ -18,7 +18,7 @@ import {
   type ValueNode,
   visit,
 } from 'graphql';
-import { DomainError, type Fault, maxFaults, pointer } from '../domain/errors.ts';
+import { DomainError, type Fault, maxFaults, pointer, unknownField } from '../domain/errors.ts';
 import { nullsOutOfPlace, variableUsages } from './nulls.ts';
 
 // Reports what graphql-js finds wrong with values as operations do: each fault with its own pointer into the input of
@@ -113,7 +113,7 @@ function* faultsOf(value: unknown, type: GraphQLInputType, path: Path): Generato
       given.delete(field.name);
       if (inner !== undefined || isRequiredInputField(field)) yield* faultsOf(inner, field.type, [...path, field.name]);
     }
-    for (const name of given.keys()) yield fault([...path, name], 'is not known here');
+    for (const name of given.keys()) yield fault([...path, name], unknownField);
   } else {
     const detail = leafFault(value, type);
     if (detail !== undefined) yield fault(path, detail);

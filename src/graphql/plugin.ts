@@ -62,7 +62,7 @@ export function useGraphQL(
   async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
     const body = await exchange.readJson();
     if (isRead(exchange) && body !== undefined) {
-      throw new DomainError('BAD_REQUEST', 'A GET has its parameters in the URL, and may have no body.');
+      throw new DomainError('BAD_REQUEST', 'A GET request takes its parameters from the URL and must not have a body.');
     }
     const params = isRead(exchange) ? paramsOfQuery(exchange.query) : body;
     if (params === undefined) {

@@ -107,7 +107,7 @@ const UpdateWebhookInput = builder.inputType('UpdateWebhookInput', {
     description: t.string({ description: 'What it is for: at most 200 characters, or null to remove it.' }),
     enabled: t.boolean({
       description:
-        'Whether events are sent. While it is disabled, no new deliveries are made. It cannot be null; leave it out to keep it.',
+        'Whether events are sent. While it is disabled, no deliveries are created for new events. It cannot be null; leave it out to keep it.',
     }),
   }),
 });

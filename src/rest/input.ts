@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DomainError, type Fault, maxFaults, pointer, validationFailed } from '../domain/errors.ts';
+import { DomainError, type Fault, maxFaults, pointer, unknownField, validationFailed } from '../domain/errors.ts';
 import { parametersOf } from '../http/query.ts';
 import { fieldsInHeaders, headerOf } from './headers.ts';
 import type { Route } from './routes.ts';
@@ -101,12 +101,12 @@ function readBody(
     if (!known.has(name) && ++unknown > maxFaults) continue;
     const value = (body as Record<string, unknown>)[name];
     if (Object.hasOwn(params, name)) {
-      faults.push({ pointer: pointer([name]), detail: 'is given by the path and not known in the body' });
+      faults.push({ pointer: pointer([name]), detail: 'is taken from the path and must not be in the body' });
     } else if (fieldsInHeaders.has(name)) {
       const detail = `is not known in the body; it is the header \`${fieldsInHeaders.get(name)}\``;
       faults.push({ pointer: pointer([name]), detail });
     } else if (route.body === 'none') {
-      faults.push({ pointer: pointer([name]), detail: 'is not known here' });
+      faults.push({ pointer: pointer([name]), detail: unknownField });
     } else {
       // Defined, not assigned: `__proto__` has to reach the schema and be refused as an unknown key.
       Object.defineProperty(input, name, { value, enumerable: true, configurable: true, writable: true });
@@ -130,7 +130,13 @@ export function namingSources(
       if (found.includes(fault)) return fault;
       const [name = ''] = fault.pointer.slice(1).split('/'); // the top-level field
       const header = headerOf(name, inHeaders);
-      if (header !== undefined) return { ...fault, header };
+      if (header !== undefined) {
+        return {
+          ...fault,
+          header,
+          detail: fault.detail === unknownField ? 'is not a header of this request' : fault.detail,
+        };
+      }
       return inQuery?.has(name) === true ? { ...fault, parameter: name } : fault;
     }),
   );

@@ -85,7 +85,7 @@ export const problemShape = z
       )
       .readonly()
       .optional()
-      .describe('For `VALIDATION_FAILED`: all faults of the input.'),
+      .describe('For `VALIDATION_FAILED`: the faults of the input, at most 100.'),
   })
   .meta({ id: 'Problem', description: 'Problem details (RFC 9457): why a request failed.' });
 

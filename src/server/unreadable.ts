@@ -10,14 +10,15 @@ import type { Connections } from './connections.ts';
 
 /** Node's parser error codes and the errors we answer; any other HPE_ code is one generic error. */
 const parserErrors: Readonly<Record<string, () => DomainError>> = {
-  HPE_HEADER_OVERFLOW: () => new DomainError('BAD_REQUEST', 'The head of the request is too large.', { status: 431 }),
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: () => new DomainError('PAYLOAD_TOO_LARGE', 'A chunk has too large extensions.'),
-  ERR_HTTP_REQUEST_TIMEOUT: () => new DomainError('BAD_REQUEST', 'The request took too long to come.', { status: 408 }),
+  HPE_HEADER_OVERFLOW: () => new DomainError('BAD_REQUEST', 'The request headers are too large.', { status: 431 }),
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: () => new DomainError('PAYLOAD_TOO_LARGE', 'The extensions of a chunk are too large.'),
+  ERR_HTTP_REQUEST_TIMEOUT: () =>
+    new DomainError('BAD_REQUEST', 'The request did not arrive in time.', { status: 408 }),
 };
 
 function faultOf(code: string): DomainError | undefined {
   if (parserErrors[code] !== undefined) return parserErrors[code]();
-  return code.startsWith('HPE_') ? new DomainError('BAD_REQUEST', 'This is not HTTP that can be read.') : undefined;
+  return code.startsWith('HPE_') ? new DomainError('BAD_REQUEST', 'The request is not valid HTTP.') : undefined;
 }
 
 /**

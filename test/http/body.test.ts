@@ -391,9 +391,9 @@ describe('where a request takes no body', () => {
     expect([unknown.status, unknown.body.code]).toEqual([400, 'VALIDATION_FAILED']);
     expect(unknown.body.errors).toEqual([
       expect.objectContaining({ parameter: 'force' }),
-      { pointer: '/id', detail: 'is given by the path and not known in the body' },
+      { pointer: '/id', detail: 'is taken from the path and must not be in the body' },
       { pointer: '/expectedVersion', detail: 'is not known in the body; it is the header `If-Match`' },
-      { pointer: '/dryRun', detail: 'is not known here' },
+      { pointer: '/dryRun', detail: 'is not a known field' },
     ]);
     const raw = (type: string, content: string) =>
       client.rest('DELETE', one, { headers: { 'content-type': type }, body: content });
@@ -427,7 +427,7 @@ describe('where a request takes no body', () => {
     const { status, body } = await client.rest('GET', path, { body: filters });
     expect([status, body.code]).toEqual([400, 'VALIDATION_FAILED']);
     expect(body.errors).toEqual(
-      Object.keys(filters).map((name) => ({ pointer: `/${name}`, detail: 'is not known here' })),
+      Object.keys(filters).map((name) => ({ pointer: `/${name}`, detail: 'is not a known field' })),
     );
     const raw = (type: string, content: string) =>
       client.rest('GET', path, { headers: { 'content-type': type }, body: content });

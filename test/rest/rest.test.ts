@@ -152,7 +152,7 @@ describe('every error is a problem of RFC 9457', () => {
       send: () => client.rest('POST', '/conversations', { body: { 'sub/ject~': 1, message: { sender: 'agent' } } }),
       errors: [
         { pointer: '/message/content', detail: 'is required' },
-        { pointer: '/sub~1ject~0', detail: 'is not known here' },
+        { pointer: '/sub~1ject~0', detail: 'is not a known field' },
       ],
     },
     {
@@ -229,7 +229,7 @@ describe('every error is a problem of RFC 9457', () => {
     const names = ['constructor', 'toString', '__proto__', 'hasOwnProperty'];
     const body = `{${names.map((name) => `"${name}":1`).join()}}`;
     const { body: problem } = await client.rest('POST', '/conversations', { body });
-    const expected = names.map((name) => ({ pointer: `/${name}`, detail: 'is not known here' }));
+    const expected = names.map((name) => ({ pointer: `/${name}`, detail: 'is not a known field' }));
     expect(problem.errors).toEqual(expected);
   });
 

@@ -27,7 +27,7 @@ Errors are problem details (RFC 9457) with a \`code\` for programs. An unknown p
 
 Lists are paginated: get the next page with \`after\` and the \`nextCursor\` of the last one, or by the URL in the \`Link\` header. HEAD works wherever GET does, except for streams.
 
-Every response has the state of the account’s rate limit. \`/v1\` only grows: ignore fields and values that you do not know. Deprecations are announced at least twelve months before removal.`;
+Every response to an authenticated request has the state of the account’s rate limit. \`/v1\` only grows: ignore fields and values that you do not know. Deprecations are announced at least twelve months before removal.`;
 
 /** Descriptions of the tags; a tag is the first segment of a path. */
 const tagDescriptions: Readonly<Record<string, string>> = {

@@ -39,7 +39,7 @@ const AnalyticsPeriod = builder.objectRef<AnalyticsShape['period']>('AnalyticsPe
 const openDescriptions = descriptionsOf(openNowShape);
 
 const OpenConversations = builder.objectRef<AnalyticsShape['openNow']>('OpenConversations').implement({
-  description: 'The number of conversations that are not closed, by status.',
+  description: 'Number of conversations that are not closed, by status.',
   fields: (t) => ({
     active: t.exposeInt('active', { description: openDescriptions.active }),
     pending: t.exposeInt('pending', { description: openDescriptions.pending }),

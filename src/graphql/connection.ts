@@ -71,7 +71,7 @@ export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>)
         },
       }),
       totalCount: t.int({
-        description: 'The exact number of items on all pages. Counted only if it is selected.',
+        description: 'Exact number of items on all pages. Counted only if it is selected.',
         resolve: ({ total }) => total(),
       }),
     }),
@@ -93,13 +93,13 @@ export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
 
 /** The arguments of a list that is paged forwards. */
 export const pageArgs = builder.args((t) => ({
-  first: t.int({ description: 'The number of items to return: 1 to 100, by default 20.' }),
+  first: t.int({ description: 'Number of items to return: 1 to 100, by default 20.' }),
   after: t.string({
     description: 'Continue after this cursor, from an edge or the `pageInfo` of a list with the same sort.',
   }),
   offset: t.int({
     description:
-      'The number of items to skip; not together with `after`. Its cost grows with its size, unlike that of a cursor.',
+      'Number of items to skip; not together with `after`. Its cost grows with its size, unlike that of a cursor.',
   }),
 }));
 

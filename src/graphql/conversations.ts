@@ -41,7 +41,7 @@ const visitorDescriptions = descriptionsOf(visitorShape);
 
 const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
   description:
-    'The visitor of a conversation, as the client described it. Not an entity: its `id` is the client’s own, so a cache must not merge visitors by it.',
+    'The visitor of a conversation, as the client described it. Not an entity: its `id` is that of the client’s system, so a cache must not merge visitors by it.',
   fields: (t) => ({
     id: t.exposeString('id', { nullable: true, description: visitorDescriptions.id }),
     name: t.exposeString('name', { nullable: true, description: visitorDescriptions.name }),
@@ -110,10 +110,10 @@ builder.queryFields((t) => ({
     args: {
       ...pageArgs,
       sort: t.arg({ type: ConversationSort, description: 'The order of the list. Defaults to newest first.' }),
-      status: t.arg({ type: ConversationStatus, description: 'Return only conversations with this status.' }),
-      externalId: t.arg.string({ description: 'Return only the conversation with this external id.' }),
-      createdAfter: t.arg({ type: 'DateTime', description: 'Return only conversations created after this time.' }),
-      createdBefore: t.arg({ type: 'DateTime', description: 'Return only conversations created before this time.' }),
+      status: t.arg({ type: ConversationStatus, description: 'Only conversations with this status.' }),
+      externalId: t.arg.string({ description: 'Only the conversation with this `externalId`.' }),
+      createdAfter: t.arg({ type: 'DateTime', description: 'Only conversations created after this time.' }),
+      createdBefore: t.arg({ type: 'DateTime', description: 'Only conversations created before this time.' }),
     },
     resolve: async (_, args, context) => {
       const list = await context.call(listConversations, listInput(args));
@@ -138,7 +138,7 @@ builder.queryFields((t) => ({
 export const VisitorInput = builder.inputType('VisitorInput', {
   description: 'The visitor of a conversation.',
   fields: (t) => ({
-    id: t.string({ description: 'The client’s own id for the visitor: at most 128 characters.' }),
+    id: t.string({ description: 'The visitor’s id in the client’s system: at most 128 characters.' }),
     name: t.string({ description: 'The visitor’s name: at most 200 characters.' }),
     email: t.string({ description: 'The visitor’s email address: at most 320 characters.' }),
   }),
@@ -152,14 +152,15 @@ const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
       type: ConversationStatus,
       description: 'The new status. It cannot be null; leave it out to keep the current one.',
     }),
-    subject: t.string({ description: 'The subject: at most 200 characters, or null to remove it.' }),
-    visitor: t.field({ type: VisitorInput, description: 'The visitor, who is replaced as a whole.' }),
+    subject: t.string({ description: 'Its topic: at most 200 characters, or null to remove it.' }),
+    visitor: t.field({ type: VisitorInput, description: 'The visitor; replaced as a whole.' }),
     externalId: t.string({
-      description: 'The client’s own id for the conversation: at most 128 characters, or null to remove it.',
+      description: 'Its id in the client’s system: at most 128 characters, or null to remove it.',
     }),
     metadata: t.field({
       type: 'Metadata',
-      description: 'Merged into the current metadata: a null value removes its key, and null removes all keys.',
+      description:
+        'Merged into the existing metadata: a null value removes its key, and null in place of the object removes all keys.',
     }),
     expectedVersion: t.int({ description: expectedVersionDescription }),
   }),

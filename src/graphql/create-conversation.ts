@@ -9,7 +9,7 @@ import { FirstMessageInput } from './messages.ts';
 const CreateConversationInput = builder.inputType('CreateConversationInput', {
   description: 'A new conversation; every field is optional.',
   fields: (t) => ({
-    subject: t.string({ description: 'The subject: at most 200 characters.' }),
+    subject: t.string({ description: 'Its topic: at most 200 characters.' }),
     status: t.field({
       type: ConversationStatus,
       description:
@@ -17,9 +17,12 @@ const CreateConversationInput = builder.inputType('CreateConversationInput', {
     }),
     visitor: t.field({ type: VisitorInput, description: 'The visitor.' }),
     externalId: t.string({
-      description: 'The client’s own id for the conversation, unique in the account: at most 128 characters.',
+      description: 'Its id in the client’s system, unique in the account: at most 128 characters.',
     }),
-    metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+    metadata: t.field({
+      type: 'Metadata',
+      description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',
+    }),
     message: t.field({ type: FirstMessageInput, description: 'The first message.' }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),

@@ -31,7 +31,7 @@ const DeliveryStatus = builder.enumType('DeliveryStatus', {
     SUCCEEDED: { value: 'succeeded', description: 'The receiver answered with a 2xx status.' },
     FAILED: {
       value: 'failed',
-      description: 'It failed for good; `redeliver` and `recoverWebhook` repeat it.',
+      description: 'Finally failed; `redeliver` and `recoverWebhook` repeat it.',
     },
     PAUSED: {
       value: 'paused',
@@ -185,7 +185,7 @@ const RecoverWebhookInput = builder.inputType('RecoverWebhookInput', {
     since: t.string({
       required: true,
       description:
-        'An RFC 3339 time: deliveries that have failed for good since then are repeated, whenever their event happened. Or a cursor of the event log: failed deliveries of the events after it are repeated.',
+        'An RFC 3339 time: deliveries that have finally failed since then are repeated, whenever their event happened. Or a cursor of the event log: failed deliveries of the events after it are repeated.',
     }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
@@ -204,7 +204,7 @@ const TestWebhookPayload = changedDeliveryPayload('testWebhook');
 const RedeliverPayload = changedDeliveryPayload('redeliver');
 
 const RecoverWebhookPayload = payloadType<ResultOf<typeof recoverWebhook>>('recoverWebhook', (t) => ({
-  count: t.exposeInt('count', { description: 'The number of deliveries that are repeated.' }),
+  count: t.exposeInt('count', { description: 'Number of deliveries being repeated.' }),
 }));
 
 builder.mutationFields((t) => ({

@@ -16,7 +16,7 @@ import { Node } from './node.ts';
 const described = descriptionsOf(leadShape);
 
 export const Lead = builder.objectRef<LeadShape>('Lead').implement({
-  description: 'Contact information that a visitor left. It never changes.',
+  description: 'Contact details left by a visitor. A lead never changes.',
   interfaces: [Node],
   fields: (t) => ({
     conversationId: t.exposeID('conversationId', {
@@ -37,7 +37,7 @@ export const Lead = builder.objectRef<LeadShape>('Lead').implement({
       type: Conversation,
       nullable: true,
       description:
-        'The current state of the conversation that the lead was captured in. Needs the scope `conversations:read`.',
+        'The current state of the conversation in which it was captured. Needs the scope `conversations:read`.',
       resolve: async ({ conversationId }, _, { loaders }) =>
         conversationId === null ? null : ((await loaders.conversation.load(conversationId)) ?? null),
     }),
@@ -71,12 +71,15 @@ builder.queryFields((t) => ({
 const CaptureLeadInput = builder.inputType('CaptureLeadInput', {
   description: 'A lead: an email address or a phone number, and further details.',
   fields: (t) => ({
-    conversationId: t.id({ description: 'The id of the conversation that the lead was captured in.' }),
+    conversationId: t.id({ description: 'The conversation in which it was captured.' }),
     name: t.string({ description: 'The visitor’s name: at most 200 characters.' }),
-    email: t.string({ description: 'An email address; this or `phone` is required.' }),
-    phone: t.string({ description: 'A phone number; this or `email` is required.' }),
+    email: t.string({ description: 'An email address; this or a phone number is required.' }),
+    phone: t.string({ description: 'A phone number; this or an email address is required.' }),
     company: t.string({ description: 'The visitor’s company: at most 200 characters.' }),
-    metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+    metadata: t.field({
+      type: 'Metadata',
+      description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',
+    }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
 });

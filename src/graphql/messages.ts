@@ -42,7 +42,7 @@ const authorDescriptions = descriptionsOf(authorShape);
 
 const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
   description:
-    'The agent or bot that wrote a message. Not an entity: its `id` is the client’s own, so a cache must not merge authors by it.',
+    'The agent or bot that wrote a message. Not an entity: its `id` is that of the client’s system, so a cache must not merge authors by it.',
   fields: (t) => ({
     id: t.exposeString('id', { nullable: true, description: authorDescriptions.id }),
     name: t.exposeString('name', { nullable: true, description: authorDescriptions.name }),
@@ -50,7 +50,7 @@ const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
 });
 
 export const MessageType = builder.objectRef<Message>('Message').implement({
-  description: 'A message in a conversation. It never changes.',
+  description: 'A message in a conversation. Messages never change.',
   interfaces: [Node],
   fields: (t) => ({
     conversationId: t.exposeID('conversationId', { description: described.conversationId }),
@@ -150,12 +150,12 @@ builder.objectField(Conversation, 'messages', (t) =>
       first: pageArgs.first,
       after: t.arg.string({ description: 'Continue after this cursor.' }),
       last: t.arg.int({
-        description: 'The number of items to return from the end: 1 to 100; not together with `first`.',
+        description: 'Number of items to return from the end: 1 to 100; not together with `first`.',
       }),
       before: t.arg.string({ description: 'Stop before this cursor.' }),
       offset: t.arg.int({
         description:
-          'The number of items to skip, with `last` from the end; not together with `after`. Its cost does not grow with its size.',
+          'Number of items to skip, with `last` from the end; not together with `after`. Its cost does not grow with its size.',
       }),
     },
     resolve: (conversation, args, context) =>
@@ -166,8 +166,8 @@ builder.objectField(Conversation, 'messages', (t) =>
 const AuthorInput = builder.inputType('MessageAuthorInput', {
   description: 'The agent or bot that wrote a message.',
   fields: (t) => ({
-    id: t.string({ description: 'The client’s own id for the author: at most 128 characters.' }),
-    name: t.string({ description: 'The display name: at most 128 characters.' }),
+    id: t.string({ description: 'The author’s id in the client’s system: at most 128 characters.' }),
+    name: t.string({ description: 'Display name: at most 128 characters.' }),
   }),
 });
 
@@ -175,9 +175,16 @@ export const FirstMessageInput = builder.inputType('MessageInput', {
   description: 'The first message of a new conversation.',
   fields: (t) => ({
     content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
-    sender: t.field({ type: Sender, required: true, description: 'The role of the sender.' }),
-    author: t.field({ type: AuthorInput, description: 'The author of the message.' }),
-    metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+    sender: t.field({
+      type: Sender,
+      required: true,
+      description: 'Role of the sender. Use VISITOR to pass on what a visitor wrote.',
+    }),
+    author: t.field({ type: AuthorInput, description: 'The agent or bot that wrote it.' }),
+    metadata: t.field({
+      type: 'Metadata',
+      description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',
+    }),
   }),
 });
 
@@ -186,9 +193,16 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
   fields: (t) => ({
     conversationId: t.id({ required: true, description: 'The id of the conversation.' }),
     content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
-    sender: t.field({ type: Sender, required: true, description: 'The role of the sender.' }),
-    author: t.field({ type: AuthorInput, description: 'The author of the message.' }),
-    metadata: t.field({ type: 'Metadata', description: 'The client’s own data.' }),
+    sender: t.field({
+      type: Sender,
+      required: true,
+      description: 'Role of the sender. Use VISITOR to pass on what a visitor wrote.',
+    }),
+    author: t.field({ type: AuthorInput, description: 'The agent or bot that wrote it.' }),
+    metadata: t.field({
+      type: 'Metadata',
+      description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',
+    }),
     expectedVersion: t.int({ description: expectedVersionDescription }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),

@@ -19,7 +19,7 @@ builder.scalarType('DateTime', {
 });
 
 builder.scalarType('Metadata', {
-  description: 'The client’s own data: a flat object of strings, numbers and booleans, with at most 50 keys and 8 KiB.',
+  description: 'Arbitrary client data: a flat object of strings, numbers and booleans, with at most 50 keys and 8 KiB.',
   serialize: (value) => value,
   parseValue: (value) => value as MetadataPatch,
   parseLiteral: (ast, variables) => {

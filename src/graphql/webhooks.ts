@@ -85,8 +85,11 @@ builder.queryFields((t) => ({
 const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
   description: 'A new webhook.',
   fields: (t) => ({
-    url: t.string({ required: true, description: 'The `https` URL, on the public internet, to send events to.' }),
-    events: t.field({ type: [EventTypeEnum], description: 'The types of event to send. Defaults to all.' }),
+    url: t.string({
+      required: true,
+      description: 'The URL to send events to: `https`, and reachable from the internet.',
+    }),
+    events: t.field({ type: [EventTypeEnum], description: 'The event types to send; by default all.' }),
     description: t.string({ description: 'What it is for: at most 200 characters.' }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),
@@ -98,11 +101,11 @@ const UpdateWebhookInput = builder.inputType('UpdateWebhookInput', {
     id: t.id({ required: true, description: 'The id of the webhook.' }),
     url: t.string({
       description:
-        'The `https` URL, on the public internet, to send events to. It cannot be null; leave it out to keep it.',
+        'The URL to send events to: `https`, and reachable from the internet. It cannot be null; leave it out to keep it.',
     }),
     events: t.field({
       type: [EventTypeEnum],
-      description: 'The types of event to send. It cannot be null; leave it out to keep them.',
+      description: 'The event types to send. It cannot be null; leave it out to keep them.',
     }),
     description: t.string({ description: 'What it is for: at most 200 characters, or null to remove it.' }),
     enabled: t.boolean({

@@ -12,7 +12,7 @@ const paginationShape = z
       .min(1)
       .describe('The requested page size.')
       .meta({ examples: [20] }),
-    offset: z.int().min(0).describe('The number of items skipped.'),
+    offset: z.int().min(0).describe('Number of items skipped.'),
     total: z
       .int()
       .min(0)

@@ -15,7 +15,7 @@ const titles: Readonly<Record<string, string>> = {
   post: 'plain undici loop',
 };
 
-/** How many times a peer's throughput ours is, as bars beside a line at 1: an SVG that reads on light and on dark. */
+/** Our throughput relative to each peer's, as bars beside a line at 1: an SVG that reads on light and on dark. */
 export function plot(results: readonly WorkResult[], machine: string): string {
   const parts: string[] = [];
   let y = 30;
@@ -36,9 +36,9 @@ export function plot(results: readonly WorkResult[], machine: string): string {
     y += 10;
   }
   const line = `<line x1="${left + unit}" x2="${left + unit}" y1="20" y2="${y}" stroke="#718096"/>`;
-  const caption = text(0, y + 14, `Throughput of ours to the peer’s; red: what is aimed at. ${machine}`);
+  const caption = text(0, y + 14, `Throughput relative to the other program; red: target. ${machine}`);
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y + 26}" font-family="sans-serif" font-size="13" fill="#718096">
-<title>Throughput beside others</title>
+<title>Throughput relative to other programs</title>
 ${text(left + unit - 12, 14, '1.0')}
 ${line}
 ${parts.join('\n')}

@@ -111,7 +111,7 @@ function print({ name, unit, median, ratios }: WorkResult): void {
     const verdict =
       compared === undefined
         ? ''
-        : `ours is ${compared.ratio.toFixed(2)} of it, aimed at ${compared.aim}${compared.ratio < compared.aim ? '  ✗' : ''}`;
+        : `ours is ${compared.ratio.toFixed(2)} of it, target ${compared.aim}${compared.ratio < compared.aim ? '  ✗' : ''}`;
     console.log(`  ${contestant.padEnd(10)} ${String(value).padStart(7)} ${unit}  ${verdict}`);
   }
 }

@@ -6,7 +6,7 @@ import { type Contestant, measure, ours, peer, remove, serve } from './processes
 interface Work {
   readonly name: string;
   readonly peers: readonly string[];
-  /** The ratio of ours to each peer that is aimed at. */
+  /** The target for the ratio of ours to each peer. */
   readonly aims: Readonly<Record<string, number>>;
   requests(data: BenchData): readonly object[];
 }
@@ -78,7 +78,7 @@ export interface WorkResult {
   readonly raw: Readonly<Record<string, number[]>>;
   readonly median: Readonly<Record<string, number>>;
   readonly bytesPerRequest?: Readonly<Record<string, number>>;
-  /** Ours to the peer, of the medians, and what is aimed at. */
+  /** Ours to the peer, of the medians, and the target. */
   readonly ratios: Readonly<Record<string, { readonly ratio: number; readonly aim: number }>>;
 }
 

@@ -208,7 +208,7 @@ describe('from the first transaction on', () => {
       ({ attemptCount }) => attemptCount === 1,
     );
     expect(tried.attempts[0].responseBody).toContain(marker);
-    await until(() => slow.letters.length === 1);
+    await until(() => slow.deliveries.length === 1);
     await begin(id);
 
     answer.open();
@@ -224,8 +224,8 @@ describe('from the first transaction on', () => {
     });
     expect(redelivered.status).toBe(202);
     expect(JSON.stringify(redelivered.body)).not.toContain(marker);
-    await until(() => echo.letters.length === 2);
-    expect(echo.letters[1]?.event.data).toEqual({ erased: true });
+    await until(() => echo.deliveries.length === 2);
+    expect(echo.deliveries[1]?.event.data).toEqual({ erased: true });
     await eventually(
       () => deliveryOf(echoId),
       ({ attemptCount }) => attemptCount === 2,

@@ -280,7 +280,7 @@ describe('webhooks', () => {
     }
   }
 
-  /** Registers a webhook to a receiver, which verifies every letter. */
+  /** Registers a webhook to a receiver, which verifies every delivery. */
   async function listen(replies: Replies, events: string[]) {
     const receiver = await Receiver.open(server.clock, replies);
     const { body } = await client.rest('POST', '/webhooks', { body: { url: `${receiver.url}/`, events } });
@@ -312,20 +312,20 @@ describe('webhooks', () => {
 
     // What is pending is tried again, with nothing in it.
     status = 200;
-    receiver.letters.length = 0;
+    receiver.deliveries.length = 0;
     server.clock.advance(10_000);
     await server.app.webhooks.look();
     const done = await settled(webhookId, (all) => all.every((delivery) => delivery.status === 'succeeded'));
-    expect(receiver.letters).toHaveLength(6);
-    for (const { event } of receiver.letters) expect(event).toEqual(events.find((one) => one.id === event.id));
-    expect(receiver.letters.filter(({ event }) => event.data.erased)).toHaveLength(3);
+    expect(receiver.deliveries).toHaveLength(6);
+    for (const { event } of receiver.deliveries) expect(event).toEqual(events.find((one) => one.id === event.id));
+    expect(receiver.deliveries.filter(({ event }) => event.data.erased)).toHaveLength(3);
 
     // So it is when somebody repeats one.
-    receiver.letters.length = 0;
+    receiver.deliveries.length = 0;
     const one = done.find(({ eventId }) => erased.has(eventId));
     await client.rest('POST', `/webhooks/${webhookId}/deliveries/${one.id}/redeliver`);
     await settled(webhookId, (all) => all.every((delivery) => delivery.status === 'succeeded'));
-    expect(receiver.letters.map(({ event }) => event.data)).toEqual([{ erased: true }]);
+    expect(receiver.deliveries.map(({ event }) => event.data)).toEqual([{ erased: true }]);
     expect(JSON.stringify(await eventsNow(`&conversationId=${other.id}`))).toContain('another');
   });
 
@@ -336,8 +336,8 @@ describe('webhooks', () => {
       ['conversation.started'],
     );
     const { id } = await tell(marker);
-    await until(() => receiver.letters.length === 1);
-    expect(receiver.letters[0]?.body).toContain(marker);
+    await until(() => receiver.deliveries.length === 1);
+    expect(receiver.deliveries[0]?.body).toContain(marker);
     await erase.REST(id);
     answer.open();
     const [delivery] = await settled(webhookId, (all) => all.every(({ status }) => status === 'succeeded'));
@@ -390,7 +390,7 @@ describe('the file', () => {
       });
       await client.rest('PATCH', `/conversations/${id}`, { body: { metadata: null } });
     }
-    await until(() => receiver.letters.length === 10);
+    await until(() => receiver.deliveries.length === 10);
     expect(placesOf(marker).length).toBeGreaterThan(50);
     await erase.REST(id);
     // An answer that was on its way is not kept, either.

@@ -43,14 +43,14 @@ describe('the trace of a request', () => {
       expect((await client.graphql(mutation, { input }, traced)).errors).toBeUndefined();
     }
     await attempted(id, 1);
-    const sent = receiver.letters.map(({ headers }) => headers['traceparent']);
+    const sent = receiver.deliveries.map(({ headers }) => headers['traceparent']);
     expect(sent.length).toBeGreaterThan(0);
     for (const header of sent) expect(header).toMatch(new RegExp(`^00-${traceId}-[0-9a-f]{16}-01$`));
     expect(new Set([...sent, `00-${traceId}-${spanId}-01`]).size, 'each from a span of its own').toBe(sent.length + 1);
     // The event itself is what it always is.
-    expect(receiver.letters[0]?.body).not.toContain(traceId);
+    expect(receiver.deliveries[0]?.body).not.toContain(traceId);
     const [event] = (await client.rest('GET', '/events')).body.data;
-    expect(receiver.letters[0]?.event).toEqual(event);
+    expect(receiver.deliveries[0]?.event).toEqual(event);
     expect(server.logLines).toContainEqual(expect.objectContaining({ msg: 'request', traceId }));
   });
 
@@ -66,7 +66,7 @@ describe('the trace of a request', () => {
     await advance(10_000);
     const { attemptCount } = await attempted(id, 2);
     expect(attemptCount).toBe(2);
-    const spans = receiver.letters.map(({ headers }) => /^00-(\w+)-(\w+)-01$/.exec(headers['traceparent'] ?? ''));
+    const spans = receiver.deliveries.map(({ headers }) => /^00-(\w+)-(\w+)-01$/.exec(headers['traceparent'] ?? ''));
     expect(spans.map((match) => match?.[1])).toEqual([traceId, traceId]);
     expect(new Set(spans.map((match) => match?.[2])).size).toBe(2);
     // What failed is in the log, where it can be found by its trace.
@@ -83,7 +83,7 @@ describe('the trace of a request', () => {
     const other = { headers: { traceparent: `00-${'1'.repeat(32)}-${spanId}-01` } };
     await client.rest('POST', `/webhooks/${id}/deliveries/${delivery.id}/redeliver`, other);
     await attempted(id, 2);
-    expect(receiver.letters.map(({ headers }) => headers['traceparent'])).toEqual([
+    expect(receiver.deliveries.map(({ headers }) => headers['traceparent'])).toEqual([
       expect.stringContaining(traceId),
       expect.stringContaining(traceId),
     ]);
@@ -94,7 +94,7 @@ describe('the trace of a request', () => {
     const { id } = await webhook();
     await client.rest('POST', `/webhooks/${id}/test`, traced);
     await attempted(id, 1);
-    expect(receiver.letters[0]?.headers['traceparent']).toContain(traceId);
+    expect(receiver.deliveries[0]?.headers['traceparent']).toContain(traceId);
   });
 
   test('is not made up where there was none', async () => {
@@ -102,6 +102,6 @@ describe('the trace of a request', () => {
     const { id } = await webhook();
     await startConversation(client);
     await attempted(id, 1);
-    expect(receiver.letters[0]?.headers).not.toHaveProperty('traceparent');
+    expect(receiver.deliveries[0]?.headers).not.toHaveProperty('traceparent');
   });
 });

@@ -360,8 +360,8 @@ test('a delivery that was outstanding in the backup is sent again, with the id t
   await first.close();
   await restored(path, file);
   await start(path, { config: { webhookPolicy: anywhere } });
-  await until(() => scene.receiver.letters.length >= 3);
-  expect(new Set(scene.receiver.letters.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+  await until(() => scene.receiver.deliveries.length >= 3);
+  expect(new Set(scene.receiver.deliveries.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
 });
 
 function makeOther(file: string): void {

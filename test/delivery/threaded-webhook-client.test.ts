@@ -79,7 +79,7 @@ test('a request not yet passed to a dying thread is sent by the next one, and no
   }
   const arrived: string[] = [];
   for (const { id, outcome } of sent) if ((await outcome).status === 204) arrived.push(id);
-  expect(receiver.letters.map(({ headers }) => headers['webhook-id']).sort()).toEqual(arrived.sort());
+  expect(receiver.deliveries.map(({ headers }) => headers['webhook-id']).sort()).toEqual(arrived.sort());
   expect(arrived.length).toBeGreaterThan(1); // the one that was waiting when the old thread ended, and the one after it
 });
 

@@ -8,15 +8,15 @@ import { clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
-import { type Letter, Receiver } from '../support/receiver.ts';
+import { type ReceivedWebhook, Receiver } from '../support/receiver.ts';
 import { seed, told } from '../support/seed.ts';
 import { startTestServer } from '../support/server.ts';
 import { eventually, until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
 import { Audit } from './audit.ts';
+import { expectDelivered } from './expect-delivered.ts';
 import { follow } from './followers.ts';
 import { Ledger } from './ledger.ts';
-import { expectDelivered } from './letters.ts';
 import { MixedLoad } from './mixed-load.ts';
 import { Whereabouts } from './whereabouts.ts';
 
@@ -55,12 +55,12 @@ async function setTheStage() {
   /** What the clock of the last server is ahead of the wall's. */
   const time = { aheadMs: 0 };
   const chance = new Random(seed, 1_000_000);
-  const refused = new Set<Letter>();
+  const refused = new Set<ReceivedWebhook>();
   // Not `Date.now`, which the receiver puts another in the place of while it verifies.
   const now = () => performance.timeOrigin + performance.now() + time.aheadMs;
-  const receiver = await Receiver.open({ now }, (letter) => {
+  const receiver = await Receiver.open({ now }, (delivery) => {
     if (time.aheadMs > 0 || !chance.chance(0.03)) return {};
-    refused.add(letter);
+    refused.add(delivery);
     return { status: 500 };
   });
   const server = await startTestServer({ databasePath, config: { webhookPolicy: anywhere } });
@@ -171,7 +171,7 @@ async function end({
 
   const client = clientOf(url, secret);
   const log = await readLog(client);
-  const accepted = receiver.letters.filter((letter) => !refused.has(letter));
+  const accepted = receiver.deliveries.filter((delivery) => !refused.has(delivery));
   expectDelivered(log, accepted);
   const { totals, previous, openNow } = (await client.rest('GET', '/analytics')).body;
   ledger.annals.check(totals);

@@ -21,7 +21,7 @@ test('a clock that jumps leaves the log in order and without a gap, for everybod
       made.push(id);
     }
     // At once, and each once: none waits for the clock to come by again.
-    await until(() => receiver.letters.length >= 2 * made.length);
+    await until(() => receiver.deliveries.length >= 2 * made.length);
   }
   const count = 2 * made.length;
   const sequences = Array.from({ length: count }, (_, index) => index + 1);
@@ -33,7 +33,7 @@ test('a clock that jumps leaves the log in order and without a gap, for everybod
   expect(new Set(log.map(({ id }: Json) => id)).size).toBe(count);
 
   await server.app.webhooks.look();
-  expect(receiver.letters.map(({ event }) => event.sequence).toSorted((a, b) => a - b)).toEqual(sequences);
+  expect(receiver.deliveries.map(({ event }) => event.sequence).toSorted((a, b) => a - b)).toEqual(sequences);
 
   // However they are sorted, page by page each comes once.
   for (const sort of ['createdAt', '-createdAt', 'lastActivityAt', '-lastActivityAt']) {
@@ -121,7 +121,7 @@ test('an attempt that failed is repeated by the clock, once, when it is set forw
   );
   expect(both.map(({ status }) => status)).toEqual(['pending', 'pending']);
   await set(2 * hourMs);
-  await until(() => receiver.letters.length === 4);
+  await until(() => receiver.deliveries.length === 4);
   await set(-hourMs);
   await set(2 * hourMs + minuteMs);
   const done = await eventually(
@@ -129,7 +129,7 @@ test('an attempt that failed is repeated by the clock, once, when it is set forw
     (list) => list.every(({ status }) => status === 'succeeded'),
   );
   expect(done.map(({ attemptCount }) => attemptCount)).toEqual([2, 2]);
-  expect(receiver.letters).toHaveLength(4);
+  expect(receiver.deliveries).toHaveLength(4);
 });
 
 test('an address whose attempts have failed is not held up for longer than a minute', async () => {

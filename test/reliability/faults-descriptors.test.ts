@@ -91,7 +91,7 @@ async function connectMany(url: string, count: number): Promise<Socket[]> {
   return await Promise.all(settled);
 }
 
-/** Answers every letter, and keeps no connection. */
+/** Answers every delivery, and keeps no connection. */
 async function countingReceiver(): Promise<{ url: string; readonly count: number }> {
   let count = 0;
   const server = createServer((request, response) => {

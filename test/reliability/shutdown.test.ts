@@ -223,7 +223,7 @@ test('clients that never come to an end, and a receiver that never answers, hold
   ]);
   await Promise.all([openUnending(patient.url, account), openUnending(hasty.url, account)]);
   await clientOf(patient.url, account.secret).rest('POST', '/conversations', { body: {} });
-  await until(() => receiver.letters.length > 0);
+  await until(() => receiver.deliveries.length > 0);
 
   const askedMs = performance.now();
   patient.signal('SIGTERM');

@@ -16,9 +16,9 @@ import { RawSocket } from '../support/subscribe.ts';
 import { eventually, gate, until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
 import { Audit } from './audit.ts';
+import { expectDelivered } from './expect-delivered.ts';
 import { follow } from './followers.ts';
 import { Ledger } from './ledger.ts';
-import { expectDelivered } from './letters.ts';
 import { MixedLoad } from './mixed-load.ts';
 import { Whereabouts } from './whereabouts.ts';
 
@@ -73,7 +73,7 @@ async function setTheStage() {
   const load = new MixedLoad({ where, secret, ledger, seed, clients: 5 });
   const followers = follow({ where: onlySteady, secret, after: eventCursor });
   // The lease of the one that stays tells what the others held.
-  await until(() => receiver.letters.length > 0);
+  await until(() => receiver.deliveries.length > 0);
   const steadyLease = audit.leased()[0]?.lease;
   first.open();
   return {
@@ -179,8 +179,8 @@ async function end(stage: Stage): Promise<void> {
   audit.checkWhole();
   expect(await spendAll(clientOf(last.url, stage.spender.secret)), 'nothing is left for another one').toBe(0);
   const log = await readLog(clientOf(last.url, stage.secret));
-  expectDelivered(log, receiver.letters);
-  const ids = receiver.letters.map(({ event }) => event.id);
+  expectDelivered(log, receiver.deliveries);
+  const ids = receiver.deliveries.map(({ event }) => event.id);
   const doubled = ids.filter((id, index) => ids.indexOf(id) < index);
   expect(
     doubled.filter((id) => !inFlight.has(id)),

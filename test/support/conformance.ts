@@ -8,7 +8,7 @@ import type {
   OpenApiResponse,
 } from '../../src/rest/openapi/types.ts';
 import { routes } from '../../src/rest/routes.ts';
-import type { Letter } from './receiver.ts';
+import type { ReceivedWebhook } from './receiver.ts';
 
 /** What went over the wire, as a client saw it. */
 export interface Seen {
@@ -29,7 +29,7 @@ const passedOver = new Set([
   ...['access-control-allow-origin', 'access-control-expose-headers'],
 ]);
 
-const passedOverInLetters = new Set(['connection', 'content-length', 'content-type', 'host', 'user-agent']);
+const passedOverInDeliveries = new Set(['connection', 'content-length', 'content-type', 'host', 'user-agent']);
 
 /** What is answered to a request that no operation is for, or before it is known which one. */
 const errorsOfNoOperation = [401, 403, 404, 405, 429, 500, 503];
@@ -91,8 +91,8 @@ export class Conformance {
     if (faults.length > 0) throw new Error(`An event is not as openapi.json says:\n${faults.join('\n')}`);
   }
 
-  /** What of a letter to a webhook is not as documented. */
-  faultsOfDelivery({ headers, event }: Pick<Letter, 'headers' | 'event'>): string[] {
+  /** What of a delivery to a webhook is not as documented. */
+  faultsOfDelivery({ headers, event }: Pick<ReceivedWebhook, 'headers' | 'event'>): string[] {
     const at = ['webhooks', 'event', 'post'];
     const parameters = (this.#document.webhooks['event']?.post.parameters ?? []) as readonly OpenApiParameter[];
     const ofHeaders = parameters.flatMap(({ name, required, schema }) => {
@@ -104,7 +104,7 @@ export class Conformance {
     return [
       ...ofHeaders,
       ...Object.keys(headers).flatMap((name) =>
-        known.has(name) || passedOverInLetters.has(name) ? [] : [`the header ${name} is not documented`],
+        known.has(name) || passedOverInDeliveries.has(name) ? [] : [`the header ${name} is not documented`],
       ),
       ...(headers['content-type'] === 'application/json' ? [] : ['it is no JSON']),
       ...this.#faults([...at, 'requestBody', 'content', 'application/json', 'schema'], event),

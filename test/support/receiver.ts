@@ -9,7 +9,7 @@ import type { Json } from './client.ts';
 type Time = Pick<Clock, 'now'>;
 
 /** A request to a receiver. */
-export interface Letter {
+export interface ReceivedWebhook {
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -18,11 +18,11 @@ export interface Letter {
   readonly event: Json;
   /** Those of the secrets known for its path that verify it. */
   readonly verifiedBy: readonly string[];
-  /** Its place among the letters to its path, from 1. */
+  /** Its place among the deliveries to its path, from 1. */
   readonly number: number;
 }
 
-/** How a letter is answered; without anything by an empty 204. */
+/** How a delivery is answered; without anything by an empty 204. */
 export interface Reply {
   readonly status?: number;
   readonly headers?: Record<string, string | string[]>;
@@ -36,12 +36,12 @@ export interface Reply {
   readonly instead?: 'hang' | 'close' | 'cut' | 'endless' | 'stall';
 }
 
-export type Replies = (letter: Letter) => Reply;
+export type Replies = (delivery: ReceivedWebhook) => Reply;
 
-/** A server that webhooks are sent to. It verifies each letter as a user would, and answers by a script. */
+/** A server that webhooks are sent to. It verifies each delivery as a user would, and answers by a script. */
 export class Receiver {
-  readonly letters: Letter[] = [];
-  /** How many letters are being answered, and the most that ever were. */
+  readonly deliveries: ReceivedWebhook[] = [];
+  /** How many deliveries are being answered, and the most that ever were. */
   open = 0;
   mostOpen = 0;
   /** How many connections there were in all. */
@@ -52,7 +52,7 @@ export class Receiver {
   url = '';
   readonly #clock: Time;
   readonly #secrets = new Map<string, string[]>();
-  readonly #byPath = new Map<string, Letter[]>();
+  readonly #byPath = new Map<string, ReceivedWebhook[]>();
   readonly #server = createServer((req, res) => void this.#receive(req, res));
   readonly #sockets = new Set<Socket>();
 
@@ -78,12 +78,12 @@ export class Receiver {
     return receiver;
   }
 
-  /** Starts one that is closed when the test has finished. Every letter must have been verified by then. */
+  /** Starts one that is closed when the test has finished. Every delivery must have been verified by then. */
   static async open(clock: Time, replies?: Replies): Promise<Receiver> {
     const receiver = await Receiver.start(clock, replies);
     onTestFinished(() => {
       receiver.close();
-      expect(receiver.letters.filter(({ verifiedBy }) => verifiedBy.length === 0)).toEqual([]);
+      expect(receiver.deliveries.filter(({ verifiedBy }) => verifiedBy.length === 0)).toEqual([]);
     });
     return receiver;
   }
@@ -92,12 +92,12 @@ export class Receiver {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Makes a secret known, by which letters to a path are verified. */
+  /** Makes a secret known, by which deliveries to a path are verified. */
   trust(path: string, secret: string): void {
     this.#secrets.set(path, [...(this.#secrets.get(path) ?? []), secret]);
   }
 
-  to(path: string): readonly Letter[] {
+  to(path: string): readonly ReceivedWebhook[] {
     return this.#byPath.get(path) ?? [];
   }
 
@@ -118,12 +118,12 @@ export class Receiver {
     const headers = req.headers as Record<string, string>;
     const verifiedBy = (this.#secrets.get(path) ?? []).filter((secret) => this.#verifies(secret, body, headers));
     const number = this.to(path).length + 1;
-    const letter = { method: req.method ?? '', path, headers, body, event: JSON.parse(body), verifiedBy, number };
-    this.letters.push(letter);
+    const delivery = { method: req.method ?? '', path, headers, body, event: JSON.parse(body), verifiedBy, number };
+    this.deliveries.push(delivery);
     const toPath = this.#byPath.get(path);
-    if (toPath === undefined) this.#byPath.set(path, [letter]);
-    else toPath.push(letter);
-    await this.#answer(res, this.replies(letter));
+    if (toPath === undefined) this.#byPath.set(path, [delivery]);
+    else toPath.push(delivery);
+    await this.#answer(res, this.replies(delivery));
   }
 
   /** By the package that receivers use. It looks at the system's clock, which for this moment is the sender's. */

@@ -189,7 +189,7 @@ async function guarded(options: TestServerOptions = {}) {
     ...options,
   });
   const scene = await sceneOf(server, await server.account());
-  // What listens on IPv6, too; it takes letters to 127.0.0.1 as well, on its own port.
+  // What listens on IPv6, too; it takes deliveries to 127.0.0.1 as well, on its own port.
   let connections = 0;
   const both = createServer((socket) => {
     connections++;
@@ -321,7 +321,7 @@ describe('a connection', () => {
     receiver.trust('/hooks', secrets.get(id) ?? '');
     await startConversation(client);
     expect((await attempted(id, 1)).attempts[0].responseStatus).toBe(299);
-    expect(receiver.letters[0]?.headers['host']).toBe(`rebind.example.com:${receiver.port}`);
+    expect(receiver.deliveries[0]?.headers['host']).toBe(`rebind.example.com:${receiver.port}`);
     await close();
   });
 });

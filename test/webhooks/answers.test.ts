@@ -183,6 +183,6 @@ describe('a receiver', () => {
   test('that does not speak TLS is reported as such', async () => {
     const plain = await Receiver.open(server.clock);
     expect((await attemptAt(plain.url.replace('http:', 'https:'))).error).toBe('The host does not speak TLS.');
-    expect(plain.letters).toEqual([]);
+    expect(plain.deliveries).toEqual([]);
   });
 });

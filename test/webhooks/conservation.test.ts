@@ -6,7 +6,7 @@ import type { Reply } from '../support/receiver.ts';
 import { eventually } from '../support/wait.ts';
 import { openScene, type Scene, startConversation } from '../support/webhooks.ts';
 
-// Whatever its receivers answer and whatever is asked of it in between, no event is lost, and every letter
+// Whatever its receivers answer and whatever is asked of it in between, no event is lost, and every delivery
 // that was sent is an attempt that is shown.
 
 const paths = ['/a', '/b'] as const;
@@ -129,7 +129,7 @@ test('no event is lost, and every request received is an attempt', async () => {
       await scene.advance(2 * dayMs);
       await quiet(scene, ids);
       for (const [index, id] of ids.entries()) {
-        const letters = scene.receiver.to(paths[index] ?? '').map(({ headers }) => headers['webhook-id']);
+        const deliveries = scene.receiver.to(paths[index] ?? '').map(({ headers }) => headers['webhook-id']);
         const shown: string[] = [];
         for (const { id: deliveryId, test: isTest, eventId, status } of await scene.deliveries(id)) {
           expect(status === 'succeeded' || (isTest && status === 'failed')).toBe(true);
@@ -137,7 +137,7 @@ test('no event is lost, and every request received is an attempt', async () => {
           expect(attempts).toHaveLength(attemptCount);
           shown.push(...attempts.map(() => eventId));
         }
-        expect(letters.toSorted()).toEqual(shown.toSorted());
+        expect(deliveries.toSorted()).toEqual(shown.toSorted());
       }
     }),
     { numRuns: 5 },

@@ -3,12 +3,12 @@ import { expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { hourMs, minuteMs } from '../support/clock.ts';
 import { serviceConformance } from '../support/conformance.ts';
-import type { Letter } from '../support/receiver.ts';
+import type { ReceivedWebhook } from '../support/receiver.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
 import { eventually, until } from '../support/wait.ts';
 import { openScene, startConversation } from '../support/webhooks.ts';
 
-// What is sent to a webhook: which events, how often, in which form, signed by what. Each letter is verified
+// What is sent to a webhook: which events, how often, in which form, signed by what. Each delivery is verified
 // by the package that receivers use; see `Receiver`.
 
 /** The answer of `GET /v1/events` as it came over the wire. */
@@ -31,13 +31,13 @@ async function makeOneOfEach(client: TestAccount): Promise<Json> {
   return id;
 }
 
-const typesOf = (letters: readonly Json[]): string[] => letters.map(({ event }) => event.type).sort();
+const typesOf = (deliveries: readonly Json[]): string[] => deliveries.map(({ event }) => event.type).sort();
 
 test('every event is sent once, with the same bytes as in the log', async () => {
   const { server, client, receiver, webhook, deliveries } = await openScene();
   const { id } = await webhook();
   await makeOneOfEach(client);
-  await until(() => receiver.letters.length === 4);
+  await until(() => receiver.deliveries.length === 4);
   const done = await eventually(
     () => deliveries(id),
     (list) => list.every(({ status }) => status === 'succeeded'),
@@ -45,30 +45,30 @@ test('every event is sent once, with the same bytes as in the log', async () => 
   expect(done).toHaveLength(4);
 
   const text = await eventsText(server, client);
-  for (const { body } of receiver.letters) expect(text).toContain(body);
+  for (const { body } of receiver.deliveries) expect(text).toContain(body);
   const { data } = JSON.parse(text);
-  expect([...receiver.letters].sort((a, b) => a.event.sequence - b.event.sequence).map(({ event }) => event)).toEqual(
-    data,
-  );
+  expect(
+    [...receiver.deliveries].sort((a, b) => a.event.sequence - b.event.sequence).map(({ event }) => event),
+  ).toEqual(data);
   // Looking again sends nothing again.
   await server.app.webhooks.look();
   await startConversation(client);
-  await until(() => receiver.letters.length === 5);
-  expect(new Set(receiver.letters.map(({ headers }) => headers['webhook-id'])).size).toBe(5);
+  await until(() => receiver.deliveries.length === 5);
+  expect(new Set(receiver.deliveries.map(({ headers }) => headers['webhook-id'])).size).toBe(5);
 });
 
 test('a request is a POST of JSON with the headers of Standard Webhooks and the id of the event', async () => {
   const { clock, client, receiver, webhook } = await openScene();
   await webhook();
   await startConversation(client);
-  await until(() => receiver.letters.length === 1);
-  const [letter] = receiver.letters;
-  expect(letter?.method).toBe('POST');
-  expect(letter?.headers).toMatchObject({
+  await until(() => receiver.deliveries.length === 1);
+  const [delivery] = receiver.deliveries;
+  expect(delivery?.method).toBe('POST');
+  expect(delivery?.headers).toMatchObject({
     'content-type': 'application/json',
-    'content-length': String(Buffer.byteLength(letter?.body ?? '')),
+    'content-length': String(Buffer.byteLength(delivery?.body ?? '')),
     'user-agent': expect.stringContaining('webhooks'),
-    'webhook-id': letter?.event.id,
+    'webhook-id': delivery?.event.id,
     'webhook-timestamp': String(Math.floor(clock.nowMs / 1_000)),
     'webhook-signature': expect.stringMatching(/^v1,[A-Za-z0-9+/]{43}=$/),
   });
@@ -90,14 +90,14 @@ test('requests match openapi.json: events, an erased one, samples, with a trace 
   await client.rest('POST', `/webhooks/${id}/rotate-secret`);
   await client.rest('DELETE', `/conversations/${conversationId}`);
   await client.rest('POST', `/webhooks/${id}/deliveries/${sent.at(-1)?.id}/redeliver`);
-  await until(() => receiver.letters.length === 10);
+  await until(() => receiver.deliveries.length === 10);
 
-  const last = receiver.letters.at(-1) as Letter;
+  const last = receiver.deliveries.at(-1) as ReceivedWebhook;
   expect([last.event.data, last.headers['webhook-signature']?.split(' ').length]).toEqual([{ erased: true }, 2]);
-  expect(receiver.letters.filter((letter) => 'traceparent' in letter.headers)).toHaveLength(1);
-  expect(receiver.letters.flatMap((letter) => serviceConformance().faultsOfDelivery(letter))).toEqual([]);
+  expect(receiver.deliveries.filter((delivery) => 'traceparent' in delivery.headers)).toHaveLength(1);
+  expect(receiver.deliveries.flatMap((delivery) => serviceConformance().faultsOfDelivery(delivery))).toEqual([]);
 
-  const wrong: Partial<Letter>[] = [
+  const wrong: Partial<ReceivedWebhook>[] = [
     { event: { ...last.event, extra: 1 } },
     { event: { ...last.event, sequence: 0 } },
     { headers: { ...last.headers, 'webhook-signature': 'v1,none' } },
@@ -118,7 +118,7 @@ test('each webhook gets the events that it subscribes to, and no others', async 
   await client.rest('PATCH', `/webhooks/${changed.id}`, { body: { events: ['conversation.started'] } });
 
   await makeOneOfEach(client);
-  await until(() => receiver.letters.length === 7);
+  await until(() => receiver.deliveries.length === 7);
   expect(typesOf(receiver.to('/all'))).toEqual([
     'conversation.closed',
     'conversation.started',
@@ -142,8 +142,8 @@ test('nothing is sent for a write that failed', async () => {
   ];
   expect(refusals.map(({ status }) => status)).toEqual([409, 409, 400, 404]);
   await startConversation(client, { subject: 'the last' });
-  await until(() => receiver.letters.length === 2);
-  expect(receiver.letters.map(({ event }) => event.data.conversation.subject)).toEqual([null, 'the last']);
+  await until(() => receiver.deliveries.length === 2);
+  expect(receiver.deliveries.map(({ event }) => event.data.conversation.subject)).toEqual([null, 'the last']);
   expect(await deliveries(id)).toHaveLength(2);
 });
 
@@ -152,8 +152,8 @@ test('an event from before the creation of the webhook is not sent', async () =>
   await startConversation(client, { subject: 'before' });
   await webhook();
   await startConversation(client, { subject: 'after' });
-  await until(() => receiver.letters.length === 1);
-  expect(receiver.letters[0]?.event.data.conversation.subject).toBe('after');
+  await until(() => receiver.deliveries.length === 1);
+  expect(receiver.deliveries[0]?.event.data.conversation.subject).toBe('after');
 });
 
 test.each(['conversation.started', 'message.received', 'conversation.closed', 'lead.captured'])(
@@ -167,7 +167,7 @@ test.each(['conversation.started', 'message.received', 'conversation.closed', 'l
     expect(answer.body).toMatchObject({ eventType, test: true, status: 'pending', attemptCount: 0, attempts: [] });
     expect(await attempted(id, 1)).toMatchObject({ id: answer.body.id, status: 'succeeded', test: true });
 
-    const sample = receiver.letters.find(({ event }) => event.test)?.event;
+    const sample = receiver.deliveries.find(({ event }) => event.test)?.event;
     const { data } = (await client.rest('GET', '/events')).body;
     const real = data.find(({ type }: Json) => type === eventType);
     expect(Object.keys(sample)).toEqual([...Object.keys(real), 'test']);
@@ -202,8 +202,8 @@ test('the secret from the creation signs, and is never shown again', async () =>
     (await client.graphql('{ webhooks { nodes { id url secret } } }')).data,
   ];
   expect(JSON.stringify(answers)).not.toMatch(/whsec_|"secret":"/);
-  await until(() => receiver.letters.length === 1);
-  expect(receiver.letters[0]?.verifiedBy).toEqual([secret]);
+  await until(() => receiver.deliveries.length === 1);
+  expect(receiver.deliveries[0]?.verifiedBy).toEqual([secret]);
 });
 
 test('after a rotation the new secret signs at once, and the old one as well for 24 hours', async () => {
@@ -211,9 +211,9 @@ test('after a rotation the new secret signs at once, and the old one as well for
   const { id, secret: old } = await webhook();
   const send = async () => {
     await startConversation(client);
-    const count = receiver.letters.length;
-    await until(() => receiver.letters.length > count);
-    return receiver.letters.at(-1);
+    const count = receiver.deliveries.length;
+    await until(() => receiver.deliveries.length > count);
+    return receiver.deliveries.at(-1);
   };
   const rotated = await client.rest('POST', `/webhooks/${id}/rotate-secret`);
   expect(rotated.status).toBe(200);
@@ -243,8 +243,8 @@ test('several rotations in a day leave each secret its 24 hours', async () => {
   }
   for (let gone = 0; gone < 4; gone++) {
     await startConversation(client);
-    await until(() => receiver.letters.length === gone + 1);
-    expect(receiver.letters[gone]?.verifiedBy).toEqual(secrets.slice(gone));
+    await until(() => receiver.deliveries.length === gone + 1);
+    expect(receiver.deliveries[gone]?.verifiedBy).toEqual(secrets.slice(gone));
     clock.advance(gone === 0 ? 22 * hourMs : hourMs); // the first rotation was two hours before the last
   }
 });
@@ -262,13 +262,13 @@ test('each attempt of a failing delivery has a new signature and timestamp, and 
   await attempted(id, 2);
   await advance(6 * minuteMs);
   expect(await attempted(id, 3)).toMatchObject({ status: 'succeeded', attemptCount: 3, nextAttemptAt: null });
-  const headers = receiver.letters.map((letter) => letter.headers);
+  const headers = receiver.deliveries.map((delivery) => delivery.headers);
   expect(new Set(headers.map((each) => each['webhook-id'])).size).toBe(1);
   expect(headers.map((each) => Number(each['webhook-timestamp']) - Number(headers[0]?.['webhook-timestamp']))).toEqual([
     0, 6, 366,
   ]);
-  expect(receiver.letters.map(({ verifiedBy }) => verifiedBy.length)).toEqual([1, 2, 2]);
-  expect(new Set(receiver.letters.map(({ body: sent }) => sent)).size).toBe(1);
+  expect(receiver.deliveries.map(({ verifiedBy }) => verifiedBy.length)).toEqual([1, 2, 2]);
+  expect(new Set(receiver.deliveries.map(({ body: sent }) => sent)).size).toBe(1);
 });
 
 test('a failed delivery is sent again on request', async () => {
@@ -285,7 +285,7 @@ test('a failed delivery is sent again on request', async () => {
   const done = await attempted(id, 2);
   expect(done).toMatchObject({ id: failed.id, status: 'succeeded', attemptCount: 2 });
   expect(done.attempts.map(({ trigger }: Json) => trigger)).toEqual(['schedule', 'manual']);
-  expect(receiver.letters.map(({ headers }) => headers['webhook-id'])).toEqual([failed.eventId, failed.eventId]);
+  expect(receiver.deliveries.map(({ headers }) => headers['webhook-id'])).toEqual([failed.eventId, failed.eventId]);
   // One that succeeded can be had once more, too.
   await client.rest('POST', `/webhooks/${id}/deliveries/${failed.id}/redeliver`);
   expect((await attempted(id, 3)).attempts[2]).toMatchObject({ trigger: 'manual', responseStatus: 200 });

@@ -4,7 +4,7 @@ import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { createWebhook } from '../../src/domain/webhooks.ts';
 import { TestClock } from '../support/clock.ts';
-import type { Letter, Reply } from '../support/receiver.ts';
+import type { ReceivedWebhook, Reply } from '../support/receiver.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
 import { gate, until } from '../support/wait.ts';
 import { openScene, type Scene } from '../support/webhooks.ts';
@@ -65,7 +65,7 @@ class Hold {
 
 test('while one webhook hangs and another is slow, a healthy one gets everything', async () => {
   const slow = gate();
-  const replies = ({ path }: Letter): Reply =>
+  const replies = ({ path }: ReceivedWebhook): Reply =>
     path === '/hangs' ? { instead: 'hang' } : path === '/slow' ? { after: slow.opened } : healthy;
   const scene = await openScene({ replies, timings: { webhookTotalMs } });
   const { server, client, receiver } = scene;
@@ -80,7 +80,7 @@ test('while one webhook hangs and another is slow, a healthy one gets everything
 });
 
 test('while forty webhooks hang, the healthy ones get everything', async () => {
-  const replies = ({ path }: Letter): Reply => (path.startsWith('/hangs') ? { instead: 'hang' } : healthy);
+  const replies = ({ path }: ReceivedWebhook): Reply => (path.startsWith('/hangs') ? { instead: 'hang' } : healthy);
   const scene = await openScene({ replies, timings: { webhookTotalMs } });
   const { server, client, receiver } = scene;
   const [second, third] = [await server.account(), await server.account()];
@@ -103,7 +103,7 @@ test('a webhook is sent four requests at a time, up to 32 when they succeed, and
   await makeEvents(server, client, 120);
   await until(() => hold.count === 4);
   await settled(scene);
-  expect(receiver.letters).toHaveLength(4);
+  expect(receiver.deliveries).toHaveLength(4);
   hold.release();
   // Answers that come one by one leave up to a quarter of the places free: so many are claimed together at least.
   await until(() => hold.count > 24);
@@ -124,7 +124,7 @@ test('slow webhooks at their limit of requests in flight do not hold up others',
   const hold = new Hold();
   let holds = true;
   // Each has shown first that it can take many.
-  const replies = ({ path, number }: Letter): Reply =>
+  const replies = ({ path, number }: ReceivedWebhook): Reply =>
     holds && path.startsWith('/slow') && number > 4 ? hold.reply() : healthy;
   const scene = await openScene({ replies, timings: { webhookTotalMs } });
   const { server, client, receiver } = scene;
@@ -143,7 +143,7 @@ test('slow webhooks at their limit of requests in flight do not hold up others',
   await until(() => healthyPaths.every((path) => receiver.to(path).length === 5));
   holds = false;
   hold.release();
-  await until(() => receiver.letters.length === 12 * 28 + 100);
+  await until(() => receiver.deliveries.length === 12 * 28 + 100);
   expect(receiver.mostOpen).toBeLessThanOrEqual(256);
 });
 

@@ -211,7 +211,7 @@ describe('recover', () => {
 
   test('repeats failed deliveries of events after a cursor, and sends them', async () => {
     const { client, receiver, id, cursors, deliveries } = await failed();
-    const before = receiver.letters.length;
+    const before = receiver.deliveries.length;
     receiver.replies = () => ({});
     const answer = await client.rest('POST', `/webhooks/${id}/recover`, { body: { since: cursors[0] } });
     expect([answer.status, answer.body]).toEqual([202, { count: 3 }]);
@@ -221,7 +221,7 @@ describe('recover', () => {
       (found) => found.filter(({ status }) => status === 'succeeded').length === 3,
     );
     expect(list.map(({ status }) => status)).toEqual(['failed', 'succeeded', 'succeeded', 'succeeded', 'failed']);
-    expect(receiver.letters).toHaveLength(before + 3);
+    expect(receiver.deliveries).toHaveLength(before + 3);
     const { data } = await client.graphql('{ eventCursor }');
     expect((await client.rest('POST', `/webhooks/${id}/recover`, { body: { since: data.eventCursor } })).body).toEqual({
       count: 0,
@@ -243,7 +243,7 @@ describe('redeliver', () => {
     expect(answer.body).toMatchObject({ status: 'pending', nextAttemptAt: null, attempts: [] });
     held.open();
     expect(await scene.attempted(id, 1)).toMatchObject({ status: 'succeeded', attemptCount: 1 });
-    expect(scene.receiver.letters).toHaveLength(1);
+    expect(scene.receiver.deliveries).toHaveLength(1);
   });
 
   test('replayed under an idempotency key shows the attempts of the first time, whose responses are stored once', async () => {

@@ -54,7 +54,7 @@ test('a delivery paused for that long is gone when its webhook is enabled again'
   await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: true } });
   await startConversation(client);
   await attempted(id, 1);
-  expect(receiver.letters).toHaveLength(2);
+  expect(receiver.deliveries).toHaveLength(2);
   expect(await deliveries(id)).toHaveLength(1);
 });
 
@@ -80,7 +80,7 @@ test('an attempt whose delivery is removed meanwhile ends without a trace', asyn
   });
   const { id } = await webhook();
   await startConversation(client);
-  await until(() => receiver.letters.length === 1);
+  await until(() => receiver.deliveries.length === 1);
   clock.advance(2 * dayMs);
   await server.app.tick();
   held.open();
@@ -99,7 +99,7 @@ test('an attempt on a webhook that is deleted meanwhile ends without a trace', a
   const { server, client, receiver, webhook } = await openScene({ replies: () => ({ after: held.opened }) });
   const { id } = await webhook();
   await startConversation(client);
-  await until(() => receiver.letters.length === 1);
+  await until(() => receiver.deliveries.length === 1);
   await client.rest('DELETE', `/webhooks/${id}`);
   await server.app.tick();
   held.open();

@@ -65,7 +65,7 @@ describe('a delivery that never succeeds', () => {
     expect(new Set(delivery.attempts.map((attempt: Json) => attempt.id)).size).toBe(10);
     await scene.advance(30 * dayMs);
     await settled(scene);
-    expect(receiver.letters).toHaveLength(10);
+    expect(receiver.deliveries).toHaveLength(10);
   });
 
   test('is attempted by the whole schedule again after redeliver', async () => {
@@ -149,7 +149,7 @@ describe('a webhook', () => {
     await startConversation(client);
     await scene.advance(dayMs);
     await settled(scene);
-    expect(receiver.letters).toHaveLength(2);
+    expect(receiver.deliveries).toHaveLength(2);
     expect(await scene.deliveries(id)).toHaveLength(2);
 
     // Enabled again, it goes on with what was paused.
@@ -161,7 +161,7 @@ describe('a webhook', () => {
       () => scene.deliveries(id),
       (found) => found.every((one) => one.status === 'succeeded' && one.attemptCount === 2),
     );
-    expect(receiver.letters).toHaveLength(4);
+    expect(receiver.deliveries).toHaveLength(4);
   });
 
   test('disabled by its owner pauses pending deliveries, which continue by the schedule when it is enabled', async () => {
@@ -180,7 +180,7 @@ describe('a webhook', () => {
     expect(repeated.body).toMatchObject({ status: 'paused', nextAttemptAt: null });
     await scene.advance(hourMs);
     await settled(scene);
-    expect(receiver.letters).toHaveLength(1);
+    expect(receiver.deliveries).toHaveLength(1);
     await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: true } });
     await eventually(
       () => scene.deliveries(id),
@@ -190,7 +190,7 @@ describe('a webhook', () => {
       () => scene.delivery(id, first.id),
       ({ attemptCount }) => attemptCount === 2,
     );
-    expect(receiver.letters).toHaveLength(3);
+    expect(receiver.deliveries).toHaveLength(3);
   });
 
   test('without a success for five days is disabled, and starts afresh when it is enabled', async () => {
@@ -264,12 +264,12 @@ describe('a webhook', () => {
     const scene = await failing();
     const { id, client, receiver, first } = scene;
     const { body } = await client.rest('PATCH', `/webhooks/${id}`, { body: { url: `${receiver.url}/moved` } });
-    const [secret] = receiver.letters[0]?.verifiedBy ?? [];
+    const [secret] = receiver.deliveries[0]?.verifiedBy ?? [];
     receiver.trust('/moved', String(secret));
     expect(body.url).toBe(`${receiver.url}/moved`);
     await scene.advanceTo(first.nextAttemptAt);
     await scene.attempted(id, 2);
-    expect(receiver.letters.map(({ path }) => path)).toEqual(['/hooks', '/moved']);
+    expect(receiver.deliveries.map(({ path }) => path)).toEqual(['/hooks', '/moved']);
   });
 
   test('that is deleted is sent nothing more, and its deliveries are gone', async () => {
@@ -279,7 +279,7 @@ describe('a webhook', () => {
     await startConversation(client);
     await scene.advance(10 * dayMs);
     await settled(scene);
-    expect(receiver.letters).toHaveLength(1);
+    expect(receiver.deliveries).toHaveLength(1);
     for (const path of ['', '/deliveries', `/deliveries/${first.id}`]) {
       expect((await client.rest('GET', `/webhooks/${id}${path}`)).body.code).toBe('NOT_FOUND');
     }

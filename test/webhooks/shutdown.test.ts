@@ -9,7 +9,7 @@ import { eventually, gate, until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
 import { sceneOf, startConversation } from '../support/webhooks.ts';
 
-// What becomes of letters in flight when the server is closed, and how the next one goes on with them.
+// What becomes of deliveries in flight when the server is closed, and how the next one goes on with them.
 
 const webhookTotalMs = 60_000; // longer than any test
 
@@ -29,7 +29,7 @@ test('attempts in flight at a shutdown may finish, and count', async () => {
   const scene = await sceneOf(server, await server.account(), () => ({ after: held.opened }));
   const { id } = await scene.webhook();
   await startConversation(scene.client);
-  await until(() => scene.receiver.letters.length === 1);
+  await until(() => scene.receiver.deliveries.length === 1);
   const closed = server.close();
   held.open();
   await closed;
@@ -38,7 +38,7 @@ test('attempts in flight at a shutdown may finish, and count', async () => {
   const [delivery] = (await next.clientFor(scene.client.secret).rest('GET', `/webhooks/${id}/deliveries`)).body.data;
   expect(delivery).toMatchObject({ status: 'succeeded', attemptCount: 1 });
   await next.close();
-  expect(scene.receiver.letters).toHaveLength(1);
+  expect(scene.receiver.deliveries).toHaveLength(1);
 });
 
 test('attempts that outlast the grace period are given up, and sent at once by the next server', async () => {
@@ -47,18 +47,18 @@ test('attempts that outlast the grace period are given up, and sent at once by t
   const scene = await sceneOf(server, await server.account(), ({ number }) => (number <= 5 ? { instead: 'hang' } : {}));
   const { id } = await scene.webhook();
   for (let count = 0; count < 5; count++) await startConversation(scene.client);
-  await until(() => scene.receiver.letters.length === 4);
+  await until(() => scene.receiver.deliveries.length === 4);
   const startedMs = performance.now();
   await server.close();
   expect(performance.now() - startedMs).toBeLessThan(5_000);
-  const interrupted = scene.receiver.letters.map(({ headers }) => headers['webhook-id']);
+  const interrupted = scene.receiver.deliveries.map(({ headers }) => headers['webhook-id']);
 
   const next = await start(databasePath, clock, 50);
   const client = next.clientFor(scene.client.secret);
-  await until(() => scene.receiver.letters.length >= 9);
-  const repeated = scene.receiver.letters.slice(4).map(({ headers }) => headers['webhook-id']);
+  await until(() => scene.receiver.deliveries.length >= 9);
+  const repeated = scene.receiver.deliveries.slice(4).map(({ headers }) => headers['webhook-id']);
   expect(repeated).toEqual(expect.arrayContaining(interrupted));
-  // The fifth letter hangs again; an attempt that was given up is no attempt.
+  // The fifth delivery hangs again; an attempt that was given up is no attempt.
   const list = await eventually(
     async () => (await client.rest('GET', `/webhooks/${id}/deliveries`)).body.data,
     (all) => all.filter(({ status }: { status: string }) => status === 'succeeded').length === 4,
@@ -77,7 +77,7 @@ test('a redelivery during an attempt restarts the schedule, even if that attempt
   await startConversation(scene.client);
   const delivery = await scene.attempted(id, 1);
   await scene.advanceTo(delivery.nextAttemptAt);
-  await until(() => scene.receiver.letters.length === 2);
+  await until(() => scene.receiver.deliveries.length === 2);
   await scene.client.rest('POST', `/webhooks/${id}/deliveries/${delivery.id}/redeliver`);
   await server.close();
 
@@ -107,10 +107,10 @@ test('an attempt about to start at the end of the grace period does not delay th
   await stopped;
   expect(performance.now() - startedMs).toBeLessThan(5_000);
   await server.close();
-  expect(receiver.letters).toEqual([]);
+  expect(receiver.deliveries).toEqual([]);
 
   const next = await start(databasePath, clock, 0);
-  await until(() => receiver.letters.length === 1);
+  await until(() => receiver.deliveries.length === 1);
   await next.close();
 });
 

@@ -36,9 +36,9 @@ export function plot(results: readonly WorkResult[], machine: string): string {
     y += 10;
   }
   const line = `<line x1="${left + unit}" x2="${left + unit}" y1="20" y2="${y}" stroke="#718096"/>`;
-  const caption = text(0, y + 14, `Throughput relative to the other program; red: target. ${machine}`);
+  const caption = text(0, y + 14, `Throughput relative to the other server; red: target. ${machine}`);
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y + 26}" font-family="sans-serif" font-size="13" fill="#718096">
-<title>Throughput relative to other programs</title>
+<title>Throughput relative to other servers</title>
 ${text(left + unit - 12, 14, '1.0')}
 ${line}
 ${parts.join('\n')}

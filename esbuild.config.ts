@@ -14,7 +14,7 @@ const { metafile } = await build({
     'src/delivery/webhook-client-thread.ts',
     'src/graphql/graphiql-page.ts',
     'src/storage/sqlite/checkpoint.ts',
-    'src/storage/sqlite/long-works.ts',
+    'src/storage/sqlite/long-tasks.ts',
     'src/cli/seed/worker.ts',
   ],
   outdir,

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { createAccount, limitOf, plans, updateAccount } from '../domain/accounts.ts';
 import { keyNotice, print, table } from './output.ts';
-import { withWorld } from './world.ts';
+import { withWorld } from './with-world.ts';
 
 interface AccountOptions {
   readonly name?: string;

@@ -5,7 +5,7 @@ import { readConfig, setTemporaryFolder } from '../config.ts';
 import { finishErasures } from '../domain/conversations.ts';
 import { OperatorError } from './errors.ts';
 import { formatBytes, print } from './output.ts';
-import { openStorage } from './world.ts';
+import { openStorage } from './with-world.ts';
 
 export function addCompact(program: Command): void {
   program

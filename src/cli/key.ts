@@ -4,7 +4,7 @@ import { type Caller, scopes } from '../domain/caller.ts';
 import { maxPageSize, nextCursor } from '../domain/paging.ts';
 import type { World } from '../domain/ports.ts';
 import { keyNotice, print, table } from './output.ts';
-import { asAccount } from './world.ts';
+import { asAccount } from './with-world.ts';
 
 interface KeyOptions {
   readonly account: string;

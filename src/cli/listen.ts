@@ -7,7 +7,7 @@ import { type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from '../server/clock.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { askingFiles, OperatorError } from './errors.ts';
-import { asAccount } from './world.ts';
+import { asAccount } from './with-world.ts';
 
 interface ListenOptions {
   readonly account?: string;

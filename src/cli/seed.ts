@@ -14,7 +14,7 @@ import { Progress } from './seed/progress.ts';
 import { Random } from './seed/random.ts';
 import type { Commission } from './seed/worker.ts';
 import { nothing, type Written, withMore } from './seed/written.ts';
-import { withWorld } from './world.ts';
+import { withWorld } from './with-world.ts';
 
 interface SeedOptions {
   readonly account?: string;

@@ -1,6 +1,6 @@
 import { html, type Page, page } from '../http/page.ts';
 import { openApiDocument } from './openapi/document.ts';
-import { docsPage } from './openapi/page.ts';
+import { docsPage } from './openapi/html.ts';
 import type { Route } from './routes.ts';
 import { welcomePage } from './welcome.ts';
 

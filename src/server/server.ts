@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import { type App, type AppOptions, buildApp } from '../app.ts';
 import { listenError } from '../cli/errors.ts';
-import { openStorage } from '../cli/world.ts';
+import { openStorage } from '../cli/with-world.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
 import { defaultTimings } from '../http/timings.ts';

@@ -62,7 +62,7 @@ export class Draft {
   }
 
   /**
-   * The rows of the stories told so far.
+   * The rows of the stories added so far.
    * @param due the events and counts to write with them, which may be of earlier drafts
    */
   rows(due: Pick<BulkRows, 'events' | 'happenings'>): BulkRows {
@@ -76,7 +76,7 @@ export class Draft {
     };
   }
 
-  tell(steps: Iterable<Step>): void {
+  addStory(steps: Iterable<Step>): void {
     let underway: Underway | undefined;
     for (const { atMs, action } of steps) {
       const moment = { ids: this.#options.ids, now: atMs };

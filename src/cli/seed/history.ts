@@ -50,7 +50,7 @@ export class History {
         this.#ended = true;
         break;
       }
-      draft.tell(story.steps);
+      draft.addStory(story.steps);
       dueMs = story.startMs;
     }
     if (this.#ended) dueMs = Number.POSITIVE_INFINITY;
@@ -61,7 +61,7 @@ export class History {
 
   /** Takes a bounded number, since in the end only events are left. */
   #eventsBefore(dueMs: number): Rows {
-    // The sort is stable: events of the same millisecond keep the order in which they were told.
+    // The sort is stable: events of the same millisecond keep the order in which they were added.
     this.#waiting.sort((one, other) => one.atMs - other.atMs);
     const later = this.#waiting.findIndex(({ atMs }) => atMs >= dueMs);
     const ready = Math.max(later === -1 ? this.#waiting.length : later, this.#waiting.length - maxWaiting);

@@ -1,10 +1,10 @@
 import { Worker } from 'node:worker_threads';
 import { threadModule } from '../../layout.ts';
 import { FileFault } from './files.ts';
-import type { Message, Task } from './long-works.ts';
+import type { Message, Task } from './long-tasks.ts';
 import type { MigrationReport } from './open.ts';
 
-const program = threadModule('storage/sqlite/long-works');
+const program = threadModule('storage/sqlite/long-tasks');
 
 /**
  * Performs one of the long tasks in a thread.

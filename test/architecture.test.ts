@@ -3,8 +3,8 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
-// The arrows of the architecture: which room may know which, and which library stays in which room. And which tests
-// `npm run test:long` has to run.
+// Which folders may import which, and which library is imported in which folder only. And which tests `npm run test:long`
+// has to run.
 
 const source = fileURLToPath(new URL('../src/', import.meta.url));
 
@@ -27,14 +27,14 @@ const imports: Import[] = files.flatMap((file) => {
   });
 });
 
-/** The room that a file or an import lies in: a folder of src, a file at its top, or a library. */
-function roomOf(path: string): string {
+/** The top of the path of a file or an import: a folder of src, a file at its top, or a library. */
+function topOf(path: string): string {
   return path.split('/')[0] ?? path;
 }
 
-const rooms = new Set(files.map(roomOf));
+const folders = new Set(files.map(topOf));
 
-const mayKnow: Readonly<Record<string, readonly string[]>> = {
+const mayImport: Readonly<Record<string, readonly string[]>> = {
   domain: ['domain'],
   runtime: ['runtime'],
   access: ['access', 'domain', 'runtime'],
@@ -47,7 +47,7 @@ const mayKnow: Readonly<Record<string, readonly string[]>> = {
   'config.ts': ['config.ts'],
   'layout.ts': ['layout.ts'],
 };
-const mayKnowAll = ['app.ts', 'cli', 'listener.ts', 'maintenance.ts', 'server', 'world.ts'];
+const mayImportAll = ['app.ts', 'cli', 'listener.ts', 'maintenance.ts', 'server', 'world.ts'];
 
 test('the test reads the imports', () => {
   expect(imports.length).toBeGreaterThan(200);
@@ -55,21 +55,21 @@ test('the test reads the imports', () => {
   expect(imports).toContainEqual({ file: 'graphql/yoga.ts', from: 'graphql-yoga' });
 });
 
-test('of each room it is said which rooms it may know', () => {
-  expect([...rooms].sort()).toEqual([...Object.keys(mayKnow), ...mayKnowAll].sort());
+test('the imports allowed are listed for each folder', () => {
+  expect([...folders].sort()).toEqual([...Object.keys(mayImport), ...mayImportAll].sort());
 });
 
-test('a room knows only the rooms that its arrows lead to', () => {
+test('a folder imports only from the folders allowed', () => {
   const wrong = imports.filter(({ file, from }) => {
-    const allowed = mayKnow[roomOf(file)];
-    return allowed !== undefined && rooms.has(roomOf(from)) && from.endsWith('.ts') && !allowed.includes(roomOf(from));
+    const allowed = mayImport[topOf(file)];
+    return allowed !== undefined && folders.has(topOf(from)) && from.endsWith('.ts') && !allowed.includes(topOf(from));
   });
   expect(wrong).toEqual([]);
 });
 
 test('the domain imports nothing but itself and zod', () => {
   const wrong = imports.filter(
-    ({ file, from }) => roomOf(file) === 'domain' && roomOf(from) !== 'domain' && from !== 'zod',
+    ({ file, from }) => topOf(file) === 'domain' && topOf(from) !== 'domain' && from !== 'zod',
   );
   expect(wrong).toEqual([]);
 });
@@ -89,7 +89,7 @@ test('the environment is read in config.ts alone', () => {
   expect(readers).toEqual(['config.ts']);
 });
 
-test('no import goes in a circle', () => {
+test('no imports are circular', () => {
   const next = new Map<string, string[]>();
   for (const file of files) {
     const text = readFileSync(join(source, file), 'utf8');

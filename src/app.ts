@@ -82,7 +82,7 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** Wires up the service: both faces behind one listener. It never listens itself; `server/server.ts` does. */
+/** Wires up the service: REST and GraphQL behind one listener. It never listens itself; `server/server.ts` does. */
 export function buildApp(options: AppOptions): App {
   const {
     storage,

@@ -26,7 +26,7 @@ interface ListenerOptions {
 }
 
 /**
- * Routes requests to the faces. Yoga turns each request into one of the Fetch standard, so it gets only what
+ * Routes requests to REST and GraphQL. Yoga turns each request into one of the Fetch standard, so it gets only what
  * nothing else answers.
  */
 export function createListener({ log, origins, responder, rest, queries, yoga }: ListenerOptions) {

@@ -67,7 +67,7 @@ export function deprecatedFields(object: z.ZodType): ReadonlyMap<string, Depreca
 }
 
 /**
- * Makes sure that the deprecations in an operation's input can be shown on both faces, and that clients can heed them.
+ * Makes sure that the deprecations in an operation's input can be shown in both APIs, and that clients can heed them.
  * @throws Error for a required field, and for a nested one: the headers of REST cover only top-level fields
  */
 export function checkDeprecatedInput(input: z.ZodType): void {

@@ -7,8 +7,8 @@ import { leadShape } from './leads.ts';
 import { messageShape } from './messages.ts';
 import { timeShape } from './time.ts';
 
-// The form of events on every face. Not in events.ts, which the resources import to write to the log: these shapes
-// import the resources.
+// The form of events in both APIs, in streams and in deliveries. Not in events.ts, which the resources import to write
+// to the log: these shapes import the resources.
 
 const erasedShape = z
   .object({ erased: z.literal(true).describe('Always true: the data was erased.') })

@@ -202,7 +202,7 @@ export interface EventPage {
   readonly items: readonly LogEvent[];
   readonly limit: number;
   readonly hasMore: boolean;
-  /** Whether the log holds anything before the place where it starts. */
+  /** Whether the log holds anything before the position where it starts. */
   readonly hasEarlier: boolean;
   readonly nextCursor: string;
 }

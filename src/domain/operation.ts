@@ -86,7 +86,7 @@ export interface Operation<Input = unknown, Output = unknown> {
 /** The key was used for another request, or the stored result was erased. */
 const errorsOfRepeats: readonly ErrorCode[] = ['IDEMPOTENCY_KEY_REUSED', 'NOT_FOUND'];
 
-/** @throws Error for a deprecation that leaves clients too little time, or could not be shown on both faces */
+/** @throws Error for a deprecation that leaves clients too little time, or could not be shown in both APIs */
 export function operation<Schema extends z.ZodType, Output>(
   definition: Definition<Schema, Output>,
 ): Operation<z.output<Schema>, Output> {

@@ -23,18 +23,18 @@ const offsetInput = z
   .describe('Number of items to skip. The cost grows with it; that of a cursor does not.')
   .meta({ examples: [40] });
 
-/** @param place the contents of the example cursor */
-export function cursorInput(...place: Parameters<typeof encodeCursor>) {
+/** @param position the contents of the example cursor */
+export function cursorInput(...position: Parameters<typeof encodeCursor>) {
   return z
     .string({ error: 'must be a string' })
     .optional()
     .describe('Continue after this cursor: a `nextCursor` or an edge’s `cursor` from a list with the same sort.')
-    .meta({ examples: [encodeCursor(...place)] });
+    .meta({ examples: [encodeCursor(...position)] });
 }
 
 /** The paging input of every list. */
-export function pageInput(...place: Parameters<typeof encodeCursor>) {
-  return { limit: limitInput, offset: offsetInput, after: cursorInput(...place) };
+export function pageInput(...position: Parameters<typeof encodeCursor>) {
+  return { limit: limitInput, offset: offsetInput, after: cursorInput(...position) };
 }
 
 /** One page of a list, and how to continue from it. */

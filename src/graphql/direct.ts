@@ -39,7 +39,7 @@ export function answerQueries(
     if (mediaType === undefined) return undefined;
     const budget = new AnswerBudget();
     const calls: Parameters<ContextOptions['onCall']>[] = [];
-    const tell = (): void => {
+    const reportCalls = (): void => {
       for (const call of calls) exchange.called(telemetry, ...call);
     };
     try {
@@ -69,13 +69,13 @@ export function answerQueries(
         isSubscription: false,
       });
       const data = await compiled(context, variableValues);
-      tell(); // the calls of a request that is left to Yoga are reported there
+      reportCalls(); // the calls of a request that is left to Yoga are reported there
       const body = JSON.stringify({ data });
       answers.keep(caller, question, state, { body, calls: calls.map(([name]) => name) });
       return { status: 200, headers, body };
     } catch (error) {
       if (budget.overspent.aborted) {
-        tell();
+        reportCalls();
         return failureReply(budget.overspent.reason as DomainError, exchange, mediaType);
       }
       // Yoga runs into the same error and reports it; except under overload, when nothing should run a second time.
@@ -90,14 +90,14 @@ function validOperation(prepared: PreparedDocument, name: string | null) {
   return prepared.errors.length === 0 ? prepared.operation(name) : undefined;
 }
 
-interface Asked {
+interface RequestParams {
   readonly query: string;
   readonly variables: Readonly<Record<string, unknown>>;
   readonly operationName: string | null;
 }
 
 /** The parameters of a single request; undefined if the body has anything else or they are invalid. */
-function readParams(body: unknown): Asked | undefined {
+function readParams(body: unknown): RequestParams | undefined {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
   const { query, variables = null, operationName = null, ...others } = body as Record<string, unknown>;
   if (typeof query !== 'string' || query === '' || Object.keys(others).length > 0) return undefined;
@@ -110,7 +110,7 @@ function readParams(body: unknown): Asked | undefined {
  * The request as one text, to cache its response by. Undefined for a variable that is too large a number: JSON would
  * make it null, which is a different request.
  */
-function questionOf({ query, variables, operationName }: Asked): string | undefined {
+function questionOf({ query, variables, operationName }: RequestParams): string | undefined {
   const given = JSON.stringify(variables);
   if (given.includes('null') && !isDeepStrictEqual(JSON.parse(given), variables)) return undefined;
   return `${operationName ?? ''} ${given} ${query}`;

@@ -1,5 +1,5 @@
 /** The kind of an operation: a subscription, which lasts until it is ended, or one that is answered once. */
-export type Asked = 'subscription' | 'answer';
+export type OperationKind = 'subscription' | 'answer';
 
 /** How many of each a socket can have at once. */
 export const maxAtOnce = 100;
@@ -23,7 +23,7 @@ interface Running {
   readonly handled: Promise<void>;
   isCompleted: boolean;
   /** Set once the operation has been admitted. */
-  asked: Asked | undefined;
+  kind: OperationKind | undefined;
 }
 
 /**
@@ -64,7 +64,7 @@ export class Inbox {
     if (running !== undefined) {
       if (type === 'complete') running.isCompleted = true;
     } else if (type === 'subscribe') {
-      const begun: Running = { id, handled, isCompleted: false, asked: undefined };
+      const begun: Running = { id, handled, isCompleted: false, kind: undefined };
       this.#running = [...this.#running, begun];
       void handled.finally(() => {
         this.#running = this.#running.filter((each) => each !== begun);
@@ -72,13 +72,13 @@ export class Inbox {
     }
   }
 
-  makeRoom(id: string, asked: Asked): boolean {
+  makeRoom(id: string, kind: OperationKind): boolean {
     // A query or mutation continues to run when its client no longer waits for it.
-    const counts = ({ isCompleted }: Running): boolean => asked === 'answer' || !isCompleted;
-    const alike = this.#running.filter((each) => each.asked === asked && counts(each));
+    const counts = ({ isCompleted }: Running): boolean => kind === 'answer' || !isCompleted;
+    const alike = this.#running.filter((each) => each.kind === kind && counts(each));
     if (alike.length >= maxAtOnce) return false;
     const running = this.#running.findLast((each) => each.id === id);
-    if (running !== undefined) running.asked = asked;
+    if (running !== undefined) running.kind = kind;
     return true;
   }
 

@@ -6,7 +6,7 @@ import { closeCodes, type Wire } from './wire.ts';
 /** One socket as the hooks of graphql-ws see it. There may be ten thousand, open for days, so it holds little. */
 export interface SocketState {
   readonly wire: Wire;
-  /** What the door checks; dropped once it has. */
+  /** What admission checks; dropped once it has. */
   arrival?: Arrival | undefined;
   /** The header `X-Request-Id` of the upgrade request. */
   readonly givenRequestId: string | string[] | undefined;

@@ -4,7 +4,7 @@ import { codePoints } from '../domain/text.ts';
 import { PullWatch } from '../http/pull-watch.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
 import type { UnsentResponses } from '../http/unsent-responses.ts';
-import { type Asked, Inbox, type Message, type MessageHandler } from './inbox.ts';
+import { Inbox, type Message, type MessageHandler, type OperationKind } from './inbox.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
 export const closeCodes = {
@@ -90,8 +90,8 @@ export class Wire {
    * Whether there is room for one more operation. It then counts until it has ended, or, if it is a subscription, until
    * its client has completed it.
    */
-  makeRoom(id: string, asked: Asked): boolean {
-    return this.#inbox.makeRoom(id, asked);
+  makeRoom(id: string, kind: OperationKind): boolean {
+    return this.#inbox.makeRoom(id, kind);
   }
 
   /** Resolves once the messages are with the operating system, or the socket is no longer open. */

@@ -1,5 +1,5 @@
 /**
- * The page at `/`: what the service is, with links to its faces and its documentation.
+ * The page at `/`: what the service is, with links to both APIs and the documentation.
  * @param base the public path of the service, without a trailing slash
  */
 export const welcomePage = (base: string): string => `<!doctype html>

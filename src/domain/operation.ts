@@ -165,7 +165,7 @@ export function parseInput<Schema extends z.ZodType>(
   if (!result.success) {
     throw validationFailed([...others, ...result.error.issues.flatMap(faultsOf)].slice(0, maxFaults));
   }
-  if (others.length > 0) throw validationFailed(others);
+  if (others.length > 0) throw validationFailed(others.slice(0, maxFaults));
   return result.data;
 }
 

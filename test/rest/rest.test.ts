@@ -164,6 +164,14 @@ describe('every error is a problem of RFC 9457', () => {
       ],
     },
     {
+      code: 'VALIDATION_FAILED',
+      send: () => client.rest('GET', `/conversations?${Array.from({ length: 150 }, (_, n) => `x${n}=`).join('&')}`),
+      errors: Array.from({ length: 100 }, (_, n) => ({
+        parameter: `x${n}`,
+        detail: 'is not a parameter of this request',
+      })),
+    },
+    {
       code: 'UNSUPPORTED_MEDIA_TYPE',
       send: () => client.rest('POST', '/conversations', { body: '{}', headers: { 'content-type': 'text/plain' } }),
     },

@@ -80,6 +80,7 @@ test('of requests sent at once on a connection one is answered after the other, 
 test('behind a response that does not end, no more requests are read from a connection than a bound', async () => {
   const { hostname, port } = new URL(server.url);
   const socket = connect({ host: hostname, port: Number(port) });
+  socket.on('error', () => {});
   onTestFinished(() => void socket.destroy());
   const headers = { Authorization: `Bearer ${client.secret}` };
   socket.write(requestText('GET', '/v1/events/stream', { headers }));

@@ -1,11 +1,11 @@
 import { DueQueue } from './due-queue.ts';
 
 /** The most attempts in flight, of all webhooks. */
-const maxInFlight = 256;
+const maxInFlight = 384;
 /** Reserved of these for webhooks with nothing in flight, so that slow receivers cannot take all. */
 const reserved = 64;
 /** The most attempts in flight of one webhook, which its window reaches after successes. */
-const maxWindow = 32;
+const maxWindow = 40;
 /** The window of a webhook without recent attempts. */
 const initialWindow = 4;
 

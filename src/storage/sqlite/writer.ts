@@ -68,7 +68,7 @@ export class Writer<Tx> {
     transactionFor: (scope: WorkScope) => Tx,
     {
       busyTimeoutMs = 5_000,
-      maxGroupMs = 2,
+      maxGroupMs = 4,
       maxSliceMs = 0.5,
       onBegin = () => {},
       onCommit = () => {},

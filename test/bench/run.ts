@@ -97,10 +97,10 @@ if (options.plot !== undefined) {
   writeFileSync(options.plot, plot(results, `Node ${machine.node}, ${machine.cores} cores (${machine.cpu}).`));
 }
 
-function printCost({ name, unit, value, atMost, peers = {} }: CostResult): void {
-  const beside = Object.entries(peers).map(([peer, itsValue]) => `; ${peer}: ${itsValue}`);
+function printCost({ name, unit, value, atMost, beside = {} }: CostResult): void {
+  const others = Object.entries(beside).map(([other, itsValue]) => `; ${other}: ${itsValue}`);
   console.log(
-    `  ${name.padEnd(52)} ${String(value).padStart(8)} ${unit}, at most ${atMost}${value > atMost ? '  ✗' : ''}${beside.join('')}`,
+    `  ${name.padEnd(52)} ${String(value).padStart(8)} ${unit}, at most ${atMost}${value > atMost ? '  ✗' : ''}${others.join('')}`,
   );
 }
 

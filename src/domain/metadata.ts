@@ -7,10 +7,13 @@ export type Metadata = Readonly<Record<string, string | number | boolean>>;
 /** A change to metadata: a null value removes its key. */
 export type MetadataPatch = Readonly<Record<string, string | number | boolean | null>>;
 
+/** What clients should know about numbers in metadata. */
+export const numbersAreDoubles = 'Numbers are doubles: pass identifiers of more than 15 digits as strings.';
+
 /** Metadata in a response. */
 export const metadataShape = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).meta({
   id: 'Metadata',
-  description: 'Arbitrary client data: a flat object, never null.',
+  description: `Arbitrary client data: a flat object, never null. ${numbersAreDoubles}`,
   examples: [{ orderId: 1042 }],
 });
 

@@ -1,5 +1,5 @@
 import { GraphQLError, Kind, valueFromASTUntyped, visit } from 'graphql';
-import type { MetadataPatch } from '../domain/metadata.ts';
+import { type MetadataPatch, numbersAreDoubles } from '../domain/metadata.ts';
 import { builder } from './builder.ts';
 
 // Scalars check only the type of a value. Its further rules are those of the operation, as in REST.
@@ -19,7 +19,7 @@ builder.scalarType('DateTime', {
 });
 
 builder.scalarType('Metadata', {
-  description: 'Arbitrary client data: a flat object of strings, numbers and booleans, with at most 50 keys and 8 KiB.',
+  description: `Arbitrary client data: a flat object of strings, numbers and booleans, with at most 50 keys and 8 KiB. ${numbersAreDoubles}`,
   serialize: (value) => value,
   parseValue: (value) => value as MetadataPatch,
   parseLiteral: (ast, variables) => {

@@ -107,8 +107,10 @@ interface ListCursor {
 
 /** Decodes the form of a cursor; whether its parts fit a list is for `cursorFault` to check. */
 function parseListCursor(cursor: string): ListCursor | undefined {
+  const bytes = Buffer.from(cursor, 'base64url');
+  if (bytes.toString('base64url') !== cursor) return undefined; // decoding passes over what is not base64url
   try {
-    const value: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+    const value: unknown = JSON.parse(bytes.toString());
     const [sort, ...parts]: unknown[] = Array.isArray(value) ? value : [];
     return typeof sort === 'string' && /^-?[A-Za-z]{1,32}$/.test(sort) ? { sort, parts } : undefined;
   } catch {

@@ -51,7 +51,9 @@ function inputRounded(to: 'down' | 'up') {
     .transform((text, { issues }) => {
       const time = text.toUpperCase();
       const epochMs = rfc3339.test(time) ? Date.parse(time) : Number.NaN;
-      if (epochMs >= firstMs && epochMs <= lastMs) return to === 'up' && finer.test(time) ? epochMs + 1 : epochMs;
+      if (epochMs >= firstMs && epochMs <= lastMs) {
+        return to === 'up' && finer.test(time) ? Math.min(epochMs + 1, lastMs) : epochMs;
+      }
       const message = Number.isNaN(epochMs)
         ? 'must be an RFC 3339 time such as 2026-11-21T06:12:00.000Z'
         : 'must be in the years 0000 to 9999 of UTC';

@@ -161,7 +161,9 @@ function pointingError({ message: full, nodes }: GraphQLError, { byStart }: Plac
     return new GraphQLError(tooMuch, { originalError: new DomainError('QUERY_TOO_COMPLEX', tooMuch) });
   }
   const message = shorten(full);
-  const place = nodes?.map(({ loc }) => loc && byStart.get(loc.start)).find((path) => path !== undefined);
+  const unknown = /^Unknown argument "(\w+)"/.exec(full)?.[1];
+  const places = nodes?.map(({ loc }) => loc && byStart.get(loc.start));
+  const place = unknown === undefined ? places?.find((path) => path !== undefined) : [unknown];
   const missing = /required field "(\w+)"/.exec(full)?.[1];
   const detail = missing === undefined ? message.replace(/\.$/, '') : 'is required';
   const faults = place && [fault(missing === undefined ? place : [...place, missing], detail)];

@@ -76,10 +76,10 @@ export function discard(socket: Socket, source: Readable): void {
 
 function requireJson({ headers }: IncomingMessage): void {
   const type = headers['content-type'];
-  if (type === undefined || !/^application\/json *(;.*)?$/i.test(type)) {
+  if (type === undefined || !/^application\/json[ \t]*(;.*)?$/i.test(type)) {
     throw new DomainError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as `Content-Type: application/json`.');
   }
-  const charset = /; *charset *= *"?([^";]*)/i.exec(type)?.[1];
+  const charset = /;[ \t]*charset *= *"?([^";]*)/i.exec(type)?.[1];
   if (charset !== undefined && !/^utf-?8 *$/i.test(charset)) {
     throw new DomainError('UNSUPPORTED_MEDIA_TYPE', 'Send the body in UTF-8.');
   }

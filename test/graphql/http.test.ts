@@ -732,6 +732,11 @@ describe('error messages use the names of the schema, for', () => {
     expect(await messagesFor(messages)).toEqual([`\`last\` ${detail}.`, detail]);
   });
 
+  test('an argument that the field does not have', async () => {
+    const { errors } = (await send('{ leads(last: 5) { totalCount } }')).body;
+    expect(errors).toMatchObject([{ extensions: { code: 'VALIDATION_FAILED', errors: [{ pointer: '/last' }] } }]);
+  });
+
   test('the size of a page in a variable', async () => {
     const query = 'query ($size: Int) { conversations(first: $size) { totalCount } }';
     const { errors } = (await client.post({ query, variables: { size: 'ten' } })).body;

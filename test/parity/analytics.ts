@@ -99,6 +99,11 @@ export const analyticsCases: readonly Case[] = [
     { expected: 'VALIDATION_FAILED', pointers: ['/to'] },
   ),
   reporting(
+    'of a period that ends in the last millisecond of the year 9999 is refused',
+    { from: '9999-12-01T00:00:00Z', to: '9999-12-31T23:59:59.9999Z', interval: 'month' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/to'] },
+  ),
+  reporting(
     'of a period that ends where it begins is refused',
     { from: '2026-11-01T00:00:00Z', to: '2026-11-01T00:00:00Z' },
     { expected: 'VALIDATION_FAILED', pointers: ['/to'] },

@@ -560,6 +560,11 @@ export const conversationsCases: readonly Case[] = [
     { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
   ),
   listing(
+    'from a cursor with something behind it is refused',
+    { after: `${encodeCursor('-createdAt', [unknownConversation])}=` },
+    { expected: 'VALIDATION_FAILED', pointers: ['/after'] },
+  ),
+  listing(
     'from a cursor and an offset is refused',
     { after: encodeCursor('-createdAt', [unknownConversation]), offset: 1 },
     { expected: 'VALIDATION_FAILED', pointers: ['/after'] },

@@ -41,8 +41,9 @@ export function explain(error: unknown): string {
   if (error instanceof OperatorError) return error.message;
   if (error instanceof ConfigError) return `The configuration is not valid:\n${error.message.replace(/^/gm, '  ')}`;
   if (error instanceof DomainError) {
-    const { faults = [] } = error.facts;
-    return faults.length === 0 ? error.message : faults.map(({ pointer, detail }) => fault(pointer, detail)).join('\n');
+    const { faults = [], oldestCursor } = error.facts;
+    if (faults.length > 0) return faults.map(({ pointer, detail }) => fault(pointer, detail)).join('\n');
+    return oldestCursor === undefined ? error.message : `${error.message}\noldestCursor: ${oldestCursor}`;
   }
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -15,21 +15,30 @@ export function isSuccess({ status }: Outcome): boolean {
   return status !== null && status >= 200 && status < 300;
 }
 
+interface AttemptContext {
+  /** Where it was sent to. */
+  readonly url: string;
+  readonly now: number;
+  /** From 0 to 1, for the jitter. */
+  readonly random: number;
+}
+
 /**
- * Applies the outcome of an attempt to its delivery and its webhook.
- * @param random from 0 to 1, for the jitter
+ * Applies the outcome of an attempt to its delivery and its webhook. If the webhook has a new URL by now, the outcome
+ * says nothing about its receiver: an old address may well respond with 410.
  */
 export function applyOutcome(
   { delivery, webhook }: Attempted,
   outcome: Outcome,
-  { now, random }: { now: number; random: number },
+  { url, now, random }: AttemptContext,
 ): Attempted {
+  const isOfReceiver = url === webhook.url;
   const at = timestamp(now);
   const attempted = { ...delivery, attemptCount: delivery.attemptCount + 1 };
   if (isSuccess(outcome)) {
     return {
       delivery: { ...attempted, status: 'succeeded', dueAt: null, completedAt: at },
-      webhook: webhook.failingSince === null ? webhook : { ...webhook, failingSince: null },
+      webhook: webhook.failingSince === null || !isOfReceiver ? webhook : { ...webhook, failingSince: null },
     };
   }
   const step = delivery.step + 1;
@@ -39,7 +48,7 @@ export function applyOutcome(
     wait === undefined
       ? { ...attempted, step, status: 'failed', dueAt: null, completedAt: at }
       : { ...attempted, step, trigger: 'schedule', dueAt: timestamp(now + wait) };
-  return { delivery: failed, webhook: afterFailure(webhook, delivery, outcome, now) };
+  return { delivery: failed, webhook: isOfReceiver ? afterFailure(webhook, delivery, outcome, now) : webhook };
 }
 
 function afterFailure(webhook: StoredWebhook, delivery: StoredDelivery, outcome: Outcome, now: number): StoredWebhook {

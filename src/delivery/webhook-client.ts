@@ -146,7 +146,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#onOutcome({
       status,
       body: decode(Buffer.concat(this.#chunks).subarray(0, this.#limits.maxResponseBytes)),
-      error: error ?? (status >= 300 && status < 400 ? 'Redirects are not followed.' : null),
+      error: error ?? (redirects.has(status) ? 'Redirects are not followed.' : null),
       durationMs,
       retryAfterMs: retryAfterMs(this.#retryAfter, this.#sentMs),
     });
@@ -154,6 +154,9 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
 }
 
 const cutOff = 'The response was cut off.';
+
+/** The statuses whose `Location` a client would follow. */
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /** Decodes arbitrary bytes to text that can be stored and shown, without a character that was cut in two at the end. */
 function decode(bytes: Buffer): string {

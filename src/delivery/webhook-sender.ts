@@ -241,8 +241,12 @@ export class WebhookSender {
       { webhookId: webhook.id, deliveryId: delivery.id, traceId, spanId, status, error, durationMs },
       'webhook attempt',
     );
+    const { url } = webhook;
     const random = Math.random();
-    return { succeeded, change: (now, current) => ({ ...applyOutcome(current, outcome, { now, random }), attempt }) };
+    return {
+      succeeded,
+      change: (now, current) => ({ ...applyOutcome(current, outcome, { url, now, random }), attempt }),
+    };
   }
 
   #setClaimTimer(): void {

@@ -162,7 +162,8 @@ export const testWebhook = operation({
 
 export const redeliver = operation({
   name: 'redeliver',
-  summary: 'Repeats a delivery: at once, and if that fails on the whole retry schedule.',
+  summary:
+    'Repeats a delivery: at once, and if that fails on the whole retry schedule. An attempt in progress counts as the repeat.',
   scope: 'webhooks:manage',
   input: z.strictObject(oneDelivery),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],

@@ -161,6 +161,7 @@ test.each([
   [['--url', 'http://127.0.0.1:1', '--secret', 'short'], '--secret must be'],
   [['--types', 'nonsense'], 'Allowed choices are conversation.started'],
   [['--after', 'nonsense'], '--after is not a cursor of the event log.'],
+  [['--after', Buffer.from('5e0c1a7f.1').toString('base64url')], '\noldestCursor: '],
   [['--account', 'acct_01m7yzcf3tfz1aan3df712nas7'], 'There is no such account.'],
 ])('listen %j says what is wrong', async (args, words) => {
   const { environment } = await serverWithAccount();

@@ -54,7 +54,7 @@ describe('a response', () => {
     const { delivery, attempt } = await answered({ status, ...(status === 304 ? {} : { body: 'no' }) });
     expect(delivery).toMatchObject({ status: 'pending', attemptCount: 1, completedAt: null });
     expect(Date.parse(delivery.nextAttemptAt)).toBeGreaterThan(server.clock.nowMs);
-    expect(attempt).toMatchObject({ responseStatus: status, responseBody: status === 304 ? '' : 'no' });
+    expect(attempt).toMatchObject({ responseStatus: status, responseBody: status === 304 ? '' : 'no', error: null });
   });
 
   test.each([301, 302, 303, 307, 308])('%d is not followed, which is reported', async (status) => {

@@ -68,7 +68,7 @@ describe('the wait for the next attempt', () => {
 });
 
 type Step =
-  | { kind: 'attempt'; status: number | null; random: number; retryAfterMs: number | undefined }
+  | { kind: 'attempt'; status: number | null; random: number; retryAfterMs: number | undefined; hasMoved: boolean }
   | { kind: 'redeliver' }
   | { kind: 'switch'; enabled: boolean };
 
@@ -77,6 +77,7 @@ const attempt = fc.record({
   status: fc.option(fc.constantFrom(200, 204, 299, 301, 400, 410, 429, 500, 500, 500), { nil: null }),
   random,
   retryAfterMs: fc.option(fc.nat(2 * dayMs), { nil: undefined }),
+  hasMoved: fc.boolean(),
 });
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 10, arbitrary: attempt },
@@ -141,19 +142,26 @@ test('a delivery and its webhook follow the contract, whatever the receiver resp
             failingSinceMs = null;
           }
         } else if (expected === 'pending' && reason === null) {
-          const { status, retryAfterMs } = one;
+          const { status, retryAfterMs, hasMoved } = one;
           const outcome = { status, body: null, error: null, durationMs: 1, retryAfterMs };
-          const after = applyOutcome({ delivery, webhook }, outcome, { now, random: one.random });
+          const after = applyOutcome({ delivery, webhook }, outcome, {
+            url: hasMoved ? 'https://old.example.com' : webhook.url,
+            now,
+            random: one.random,
+          });
           attempts++;
           if (one.status !== null && one.status >= 200 && one.status < 300) {
-            [expected, failingSinceMs] = ['succeeded', null];
+            expected = 'succeeded';
+            if (!hasMoved) failingSinceMs = null;
           } else {
             failures++;
             if (failures === 10) expected = 'failed';
-            if (!manual) failingSinceMs ??= now;
-            if (failingSinceMs !== null && now - failingSinceMs >= 5 * dayMs) reason = 'failing';
-            if (one.status === 410) reason = 'gone';
-            if (reason !== null) failingSinceMs = null;
+            if (!hasMoved) {
+              if (!manual) failingSinceMs ??= now;
+              if (failingSinceMs !== null && now - failingSinceMs >= 5 * dayMs) reason = 'failing';
+              if (one.status === 410) reason = 'gone';
+              if (reason !== null) failingSinceMs = null;
+            }
             const wait = waitsMs[failures - 1] ?? 0;
             const waits = Date.parse(after.delivery.dueAt ?? timestamp(now)) - now;
             const asked = failures === 10 ? 0 : Math.min(one.retryAfterMs ?? 0, dayMs);

@@ -94,7 +94,7 @@ test('while forty webhooks hang, the healthy ones get everything', async () => {
   expect(receiver.open).toBeLessThanOrEqual(160);
 });
 
-test('a webhook is sent four requests at a time, up to 32 when they succeed, and one when they fail', async () => {
+test('a webhook is sent four requests at a time, up to 40 when they succeed, and one when they fail', async () => {
   const hold = new Hold();
   let status = 204;
   const scene = await openScene({ replies: () => ({ ...hold.reply(), status }), timings: { webhookTotalMs } });
@@ -106,18 +106,18 @@ test('a webhook is sent four requests at a time, up to 32 when they succeed, and
   expect(receiver.deliveries).toHaveLength(4);
   hold.release();
   // Answers that come one by one leave up to a quarter of the places free: so many are claimed together at least.
-  await until(() => hold.count > 24);
+  await until(() => hold.count > 30);
   await settled(scene);
-  expect(receiver.open).toBeGreaterThan(24);
+  expect(receiver.open).toBeGreaterThan(30);
   status = 500;
   hold.release(); // these were asked for as successes
-  await until(() => hold.count > 24);
+  await until(() => hold.count > 30);
   await settled(scene);
   hold.release();
   await until(() => hold.count === 1);
   await settled(scene);
   expect(receiver.open).toBe(1);
-  expect(receiver.mostOpen).toBeLessThanOrEqual(32);
+  expect(receiver.mostOpen).toBeLessThanOrEqual(40);
 });
 
 test('slow webhooks at their limit of requests in flight do not hold up others', async () => {
@@ -131,10 +131,10 @@ test('slow webhooks at their limit of requests in flight do not hold up others',
   const other = await server.account();
   const slow = paths('slow', 12);
   await webhooks(scene, client, slow);
-  await makeEvents(server, client, 28);
-  await until(() => hold.count >= 192);
+  await makeEvents(server, client, 34);
+  await until(() => hold.count >= 320);
   await settled(scene);
-  expect(receiver.open).toBeLessThanOrEqual(256);
+  expect(receiver.open).toBeLessThanOrEqual(384);
   expect(Math.min(...slow.map((path) => receiver.to(path).length))).toBeGreaterThan(4);
 
   const healthyPaths = paths('healthy', 20);
@@ -143,11 +143,11 @@ test('slow webhooks at their limit of requests in flight do not hold up others',
   await until(() => healthyPaths.every((path) => receiver.to(path).length === 5));
   holds = false;
   hold.release();
-  await until(() => receiver.deliveries.length === 12 * 28 + 100);
-  expect(receiver.mostOpen).toBeLessThanOrEqual(256);
+  await until(() => receiver.deliveries.length === 12 * 34 + 100);
+  expect(receiver.mostOpen).toBeLessThanOrEqual(384);
 });
 
-test('at most 256 requests are in flight, and waiting for a free place does not poll', async () => {
+test('at most 384 requests are in flight, and waiting for a free place does not poll', async () => {
   let asked = 0;
   class CountingClock extends TestClock {
     override now(): number {
@@ -158,15 +158,15 @@ test('at most 256 requests are in flight, and waiting for a free place does not 
   const clock = new CountingClock();
   const scene = await openScene({ clock, replies: () => ({ instead: 'hang' }), timings: { webhookTotalMs } });
   const { server, receiver } = scene;
-  for (let account = 0; account < 13; account++) {
+  for (let account = 0; account < 20; account++) {
     const client = await server.account();
     await webhooks(scene, client, paths(String(account), 20));
     await makeEvents(server, client, 2);
   }
-  await until(() => receiver.open === 256);
+  await until(() => receiver.open === 384);
   await settled(scene);
   asked = 0;
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(asked).toBeLessThan(10);
-  expect(receiver.mostOpen).toBe(256);
+  expect(receiver.mostOpen).toBe(384);
 });

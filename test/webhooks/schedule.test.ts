@@ -164,6 +164,29 @@ describe('a webhook', () => {
     expect(receiver.deliveries).toHaveLength(4);
   });
 
+  test('with a new URL stays enabled when its old receiver responds with 410 at last', async () => {
+    const moved = Promise.withResolvers<void>();
+    const scene = await openScene({
+      replies: ({ path }) => (path === '/old' ? { status: 410, after: moved.promise } : {}),
+    });
+    const { client, receiver } = scene;
+    const { id, secret } = await scene.webhook('/old');
+    receiver.trust('/new', secret);
+    await startConversation(client);
+    await eventually(
+      async () => receiver.to('/old').length,
+      (count) => count === 1,
+    );
+    await client.rest('PATCH', `/webhooks/${id}`, { body: { url: `${receiver.url}/new` } });
+    moved.resolve();
+    const gone = await scene.attempted(id, 1);
+    expect(gone.attempts).toMatchObject([{ responseStatus: 410 }]);
+    expect((await client.rest('GET', `/webhooks/${id}`)).body).toMatchObject({ enabled: true, disabledReason: null });
+    await scene.advanceTo(gone.nextAttemptAt);
+    expect(await scene.attempted(id, 2)).toMatchObject({ status: 'succeeded' });
+    expect(receiver.to('/new')).toHaveLength(1);
+  });
+
   test('disabled by its owner pauses pending deliveries, which continue by the schedule when it is enabled', async () => {
     const scene = await failing();
     const { id, client, receiver, first } = scene;

@@ -40,7 +40,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   access: ['access', 'domain', 'runtime'],
   http: ['http', 'access', 'domain'],
   storage: ['storage', 'domain', 'runtime', 'layout.ts'],
-  delivery: ['delivery', 'domain', 'layout.ts'],
+  delivery: ['delivery', 'domain', 'runtime', 'layout.ts'],
   telemetry: ['telemetry', 'domain'],
   rest: ['rest', 'http', 'access', 'domain', 'runtime'],
   graphql: ['graphql', 'http', 'access', 'domain', 'runtime', 'layout.ts'],

@@ -3,8 +3,8 @@ import { cursorExpired, eventCursor } from '../domain/event-cursor.ts';
 import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
+import type { ReadTurns } from '../runtime/read-turns.ts';
 import { batchSize, firstBatch } from './batch.ts';
-import type { ReadTurns } from './read-turns.ts';
 import type { Tail } from './tail.ts';
 
 /** The most sequences that one read of the storage scans for events that match the filter. */

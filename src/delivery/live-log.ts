@@ -1,8 +1,8 @@
 import type { EventFilter } from '../domain/events.ts';
 import type { EventFollower, LiveEvents } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
+import { ReadTurns } from '../runtime/read-turns.ts';
 import { Follower } from './follower.ts';
-import { ReadTurns } from './read-turns.ts';
 import { Tail } from './tail.ts';
 import { TailBudget } from './tail-budget.ts';
 

@@ -2,6 +2,7 @@ import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
+import { ReadTurns } from '../runtime/read-turns.ts';
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
@@ -154,6 +155,9 @@ const readerDescriptions = {
   conversationId: 'Return only events of this conversation.',
 };
 
+/** A page whose filter matches little scans thousands of events, and one query can ask for a hundred of them. */
+const turns = new ReadTurns();
+
 builder.queryFields((t) => ({
   events: t.field({
     type: EventConnection,
@@ -166,7 +170,10 @@ builder.queryFields((t) => ({
       types: t.arg({ type: [EventTypeEnum], description: readerDescriptions.types }),
       conversationId: t.arg.id({ description: readerDescriptions.conversationId }),
     },
-    resolve: (_, args, context) => context.call(listEvents, listInput(args)),
+    resolve: async (_, args, context) => {
+      await turns.next();
+      return await context.call(listEvents, listInput(args));
+    },
   }),
   eventCursor: t.string({
     nullable: true,

@@ -728,3 +728,20 @@ describe('a lead', () => {
     expect(edge.data.lead.conversation).toEqual({ id: conversation.body.id, status: 'ACTIVE' });
   });
 });
+
+test('a query for a hundred pages, each of which scans thousands of events, blocks nobody', async () => {
+  const client = await server.account();
+  const started = Array.from({ length: 10_000 }, () => sampleEvent(sampleConversation()));
+  await server.storage.write(async (tx) => tx.events.append(client.account.id, started));
+  const pages = Array.from({ length: 100 }, (_, index) => `p${index}: events(types: [LEAD_CAPTURED]) { nodes { id } }`);
+  let turns = 0;
+  let next = setImmediate(function count() {
+    turns++;
+    next = setImmediate(count);
+  });
+  const startedMs = performance.now();
+  const { errors } = await client.graphql(`{ ${pages.join(' ')} }`);
+  clearImmediate(next);
+  expect(errors).toBeUndefined();
+  expect(turns, 'a turn takes a few milliseconds').toBeGreaterThan((performance.now() - startedMs) / 20);
+});

@@ -131,6 +131,30 @@ test('a page and its count are right and block nobody, however much of an accoun
   }
 });
 
+test('walks of a hundred that ask together block nobody', async () => {
+  const { read } = storage;
+  const sort = '-createdAt';
+  const walks = [
+    () => read.conversations.page(accountId, { filter: { status: 'closed' }, sort, limit: 1, offset: span }),
+    () => read.conversations.count(accountId, { createdAfter: startMs }),
+    () => read.leads.page(accountId, { limit: 1, offset: span }),
+    () =>
+      read.conversations.page(accountId, {
+        filter: { createdAfter: startMs },
+        sort: 'lastActivityAt',
+        limit: 1,
+        offset: 10,
+      }),
+  ];
+  for (const walk of walks) {
+    const together = () => Promise.all(Array.from({ length: 100 }, async () => await walk()));
+    const startedMs = performance.now();
+    const { turns } = await turning(together);
+    const inAllMs = performance.now() - startedMs;
+    expect(turns, 'a turn takes a few milliseconds').toBeGreaterThan(inAllMs / 10);
+  }
+});
+
 test('pages by cursor, each of which skips many entries, list every match once', async () => {
   const filter = { createdAfter: startMs + 5_000 * minuteMs, createdBefore: startMs + 5_060 * minuteMs };
   for (const sort of ['lastActivityAt', '-lastActivityAt'] as const) {

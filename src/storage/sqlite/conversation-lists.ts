@@ -2,7 +2,7 @@ import { and, asc, count, desc, eq, gt, lt, max, type SQL, sql } from 'drizzle-o
 import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
-import { countInSpans, nextTurn, skip, span } from './index-spans.ts';
+import { countInSpans, few, firstTurn, laterTurn, skip, span } from './index-spans.ts';
 import { columnsOf, type Queries } from './queries.ts';
 import { accountTotals, conversations } from './tables.ts';
 
@@ -101,9 +101,9 @@ function testsEntries(query: ConversationQuery): boolean {
   return isByActivity(query) && externalId === undefined && (createdAfter ?? createdBefore) !== undefined;
 }
 
-/** Whether a page may have to skip more entries than are read at once. */
+/** Whether a page may have to skip so many entries that it has to wait for its turn. */
 export function maySkipMany(query: ConversationQuery): boolean {
-  return query.offset > span || testsEntries(query);
+  return query.offset > few || testsEntries(query);
 }
 
 const columns = columnsOf(conversations);
@@ -191,14 +191,14 @@ export function versionReads(db: Queries) {
   };
 }
 
-/** Counts the first entries of a range, a span at most, and finds the last of them. */
+/** Counts the first entries of a range, up to a limit, and finds the last of them. */
 function prepareCount(db: Queries, range: Range) {
   const some = db
     .select({ id: columns.id.as('id') })
     .from(indexed(range, false))
     .where(and(...conditionsOf(range)))
     .orderBy(asc(conversations.id))
-    .limit(span)
+    .limit(sql.placeholder('limit'))
     .as('some');
   return db
     .select({ count: count(), lastId: max(some.id) })
@@ -232,7 +232,8 @@ export function conversationLists(db: Queries) {
   async function bySpans(accountId: string, query: ConversationQuery): Promise<Row[]> {
     const all = { ...query, filter: { status: query.filter.status } };
     const rows: Row[] = [];
-    for (let { after, offset } = query; ; await nextTurn()) {
+    await firstTurn();
+    for (let { after, offset } = query; ; await laterTurn()) {
       const until = edge(accountId, { ...all, after }, span);
       const part = { ...query, after, until, offset, limit: query.limit - rows.length };
       const found = rowsOf(accountId, part);
@@ -245,11 +246,11 @@ export function conversationLists(db: Queries) {
     }
   }
 
-  function countSome(accountId: string, range: Range): { count: number; lastId: string | null } {
+  function countSome(accountId: string, range: Range, limit: number): { count: number; lastId: string | null } {
     const shape = shapeOf(range);
     const statement = counts.get(shape) ?? prepareCount(db, range);
     counts.set(shape, statement);
-    return statement.get({ ...range, accountId }) ?? { count: 0, lastId: null };
+    return statement.get({ ...range, accountId, limit }) ?? { count: 0, lastId: null };
   }
 
   return {
@@ -262,8 +263,8 @@ export function conversationLists(db: Queries) {
     counters: (accountId: string) => totals.get({ accountId }) ?? { active: 0, pending: 0, closed: 0 },
     count: (accountId: string, filter: ConversationFilter): number | Promise<number> => {
       const range = rangeOf({ filter, sort: '-createdAt' });
-      return countInSpans((afterId) =>
-        countSome(accountId, afterId === undefined ? range : { ...range, aboveId: afterId }),
+      return countInSpans((limit, afterId) =>
+        countSome(accountId, afterId === undefined ? range : { ...range, aboveId: afterId }, limit),
       );
     },
   };

@@ -3,7 +3,7 @@ import type { Attempt, DeliveryOfWebhook } from '../../domain/delivery-record.ts
 import type { DeliveryReads } from '../../domain/storage-port.ts';
 import { deliveryBacklog } from './delivery-backlog.ts';
 import { type DeliveryRow, isPresent, isTried, toDelivery } from './delivery-rows.ts';
-import { countInSpans, firstId, pageFrom, span } from './index-spans.ts';
+import { countInSpans, firstId, pageFrom } from './index-spans.ts';
 import { inList, isBeingErased, jsonList, type Queries } from './queries.ts';
 import { alignToIds, sliceOf, toTimestamp } from './rows.ts';
 import { attempts, deliveries, webhooks } from './tables.ts';
@@ -87,7 +87,7 @@ export function deliveryReads(db: Queries): DeliveryReads {
     .crossJoin(deliveries)
     .where(and(ofWebhook, lt(deliveries.id, sql.placeholder('before'))))
     .orderBy(desc(deliveries.id))
-    .limit(span)
+    .limit(sql.placeholder('limit'))
     .as('some');
   const countSome = db
     .select({ count: count(), lastId: min(some.id) })
@@ -137,7 +137,10 @@ export function deliveryReads(db: Queries): DeliveryReads {
         (after = firstId, entries) => place.get({ accountId, webhookId, before: after, offset: entries - 1 })?.id,
       ),
     count: (accountId, webhookId) =>
-      countInSpans((before = firstId) => countSome.get({ accountId, webhookId, before }) ?? { count: 0, lastId: null }),
+      countInSpans(
+        (limit, before = firstId) =>
+          countSome.get({ accountId, webhookId, before, limit }) ?? { count: 0, lastId: null },
+      ),
     attempts: (accountId, asked) => {
       const lists: Attempt[][] = asked.map(() => []);
       const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));

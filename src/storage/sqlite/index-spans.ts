@@ -1,13 +1,27 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { PageQuery } from '../../domain/paging.ts';
-
-export { nextTurn };
+import { ReadTurns } from '../../runtime/read-turns.ts';
 
 /**
  * How many entries of an index are walked at once, which takes a millisecond or two. Then the event loop turns, so that
  * other requests are answered: however much an account has, a request for a small part of it holds up nobody.
  */
 export const span = 5_000;
+
+/** Up to so many entries are skipped or counted without waiting for a turn. */
+export const few = 500;
+
+/** Shared by all walks: one query can ask for a hundred, which must not all walk a span in the same turn. */
+const turns = new ReadTurns();
+
+/** Resolves when the first span may be walked. */
+export const firstTurn = (): Promise<void> => turns.next();
+
+/** Resolves when another span may be walked, in a later turn of the event loop. */
+export async function laterTurn(): Promise<void> {
+  await nextTurn();
+  await turns.next();
+}
 
 /** Where a list begins that has the newest entries first: every id sorts below a tilde. */
 export const firstId = '~';
@@ -23,12 +37,13 @@ export async function skip<Place>(
   offset: number,
   edge: (after: Place | undefined, entries: number) => Place | undefined,
 ): Promise<{ after: Place | undefined; offset: number }> {
+  await firstTurn();
   while (offset > span) {
     const next = edge(after, span);
     if (next === undefined) break; // fewer than that are left, so the page is empty
     after = next;
     offset -= span;
-    await nextTurn();
+    await laterTurn();
   }
   return { after, offset };
 }
@@ -39,29 +54,25 @@ export function pageFrom<T>(
   read: (query: PageQuery) => T,
   edge: (after: string | undefined, entries: number) => string | undefined,
 ): T | Promise<T> {
-  if (query.offset <= span) return read(query);
+  if (query.offset <= few) return read(query);
   return skip(query.after, query.offset, edge).then((rest) => read({ ...query, ...rest }));
 }
 
+type CountSome = (limit: number, afterId?: string) => { readonly count: number; readonly lastId: string | null };
+
 /**
- * Counts entries span by span, and yields to the event loop in between.
- * @param countSome counts the entries after an id, or from the beginning: a span at most; and gives the last of them
+ * Counts entries: a few at once, more of them span by span, and yields to the event loop in between.
+ * @param countSome counts the entries after an id, or from the beginning, up to a limit; and gives the last of them
  */
-export function countInSpans(
-  countSome: (afterId?: string) => { count: number; lastId: string | null },
-): number | Promise<number> {
-  const { count, lastId } = countSome();
-  return count < span || lastId === null ? count : countFurther(count, lastId, countSome);
+export function countInSpans(countSome: CountSome): number | Promise<number> {
+  const { count, lastId } = countSome(few);
+  return count < few || lastId === null ? count : countFurther(count, lastId, countSome);
 }
 
-async function countFurther(
-  first: number,
-  lastId: string,
-  countSome: (afterId: string) => { count: number; lastId: string | null },
-): Promise<number> {
-  for (let total = first, afterId = lastId; ; ) {
-    await nextTurn();
-    const next = countSome(afterId);
+async function countFurther(first: number, lastId: string, countSome: CountSome): Promise<number> {
+  await firstTurn();
+  for (let total = first, afterId = lastId; ; await laterTurn()) {
+    const next = countSome(span, afterId);
     total += next.count;
     if (next.count < span || next.lastId === null) return total;
     afterId = next.lastId;

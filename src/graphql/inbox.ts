@@ -3,6 +3,8 @@ export type OperationKind = 'subscription' | 'answer';
 
 /** How many of each a socket can have at once. */
 export const maxAtOnce = 100;
+/** With so many that are not admitted yet, reading pauses: until then none of them counts. */
+const maxUnadmitted = 100;
 
 /**
  * Gets the parsed message reduced to protocol fields (it is kept for the operation's lifetime), or the raw text if it
@@ -33,19 +35,21 @@ interface Running {
  * subscription when the old one finishes, and could never end it. So such a message, and all behind it, waits for that.
  */
 export class Inbox {
-  readonly #onHold: () => void;
+  readonly #onPause: () => void;
   /** The operations that have not ended. Most sockets have only one. */
   #running: readonly Running[] = [];
   #waiting: (() => void)[] = [];
   #holds = false;
+  #unadmitted = 0;
 
-  /** @param onHold called when it starts and when it stops holding messages back */
-  constructor(onHold: () => void) {
-    this.#onHold = onHold;
+  /** @param onPause called when `pauses` changes */
+  constructor(onPause: () => void) {
+    this.#onPause = onPause;
   }
 
-  get holds(): boolean {
-    return this.#holds;
+  /** Whether no more should be read for now. */
+  get pauses(): boolean {
+    return this.#holds || this.#unadmitted >= maxUnadmitted;
   }
 
   take(message: Message, handler: MessageHandler): void {
@@ -66,8 +70,10 @@ export class Inbox {
     } else if (type === 'subscribe') {
       const begun: Running = { id, handled, isCompleted: false, kind: undefined };
       this.#running = [...this.#running, begun];
+      this.#countUnadmitted(1);
       void handled.finally(() => {
         this.#running = this.#running.filter((each) => each !== begun);
+        if (begun.kind === undefined) this.#countUnadmitted(-1);
       });
     }
   }
@@ -78,7 +84,10 @@ export class Inbox {
     const alike = this.#running.filter((each) => each.kind === kind && counts(each));
     if (alike.length >= maxAtOnce) return false;
     const running = this.#running.findLast((each) => each.id === id);
-    if (running !== undefined) running.kind = kind;
+    if (running !== undefined) {
+      if (running.kind === undefined) this.#countUnadmitted(-1);
+      running.kind = kind;
+    }
     return true;
   }
 
@@ -86,13 +95,18 @@ export class Inbox {
     this.#waiting = [];
   }
 
+  #countUnadmitted(change: 1 | -1): void {
+    this.#unadmitted += change;
+    this.#onPause();
+  }
+
   #hold(until: Promise<void>): void {
     this.#holds = true;
-    this.#onHold();
+    this.#onPause();
     void until.finally(() => {
       this.#holds = false;
       for (const take of this.#waiting.splice(0)) take();
-      this.#onHold();
+      this.#onPause();
     });
   }
 }

@@ -169,7 +169,7 @@ export class Wire {
   #regulate(): void {
     const socket = this.#socket;
     if (this.ended.aborted) return;
-    if (!this.isWritable || this.#inbox.holds) socket.pause();
+    if (!this.isWritable || this.#inbox.pauses) socket.pause();
     else if (socket.isPaused) socket.resume();
   }
 

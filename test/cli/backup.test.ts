@@ -193,6 +193,17 @@ describe('a backup is there or it is not', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
+  test('over a database in use it is refused, whatever is asked for', async () => {
+    const [path, other] = [await madeDatabase(), await madeDatabase()];
+    const using = openSqliteStorage(other);
+    onTestFinished(() => using.close());
+    const added = await storedAccount(using);
+    await expect(backUp(path, other, { force: true })).rejects.toThrow(
+      `${other} is a database in use: ${other}-wal belongs to it.`,
+    );
+    expect(await using.read.accounts.list()).toContainEqual(added);
+  });
+
   test.each(['-wal', '-shm', '-journal', '-lock'])(
     'over what belongs to the database, as its %s, it is refused, whatever is asked for',
     async (suffix) => {

@@ -2,6 +2,7 @@ import { closeSync, existsSync, openSync, realpathSync, statSync } from 'node:fs
 import { basename, dirname, join } from 'node:path';
 import {
   FileFault,
+  hasLog,
   isSameFile,
   publish,
   removeWithSideFiles,
@@ -78,6 +79,7 @@ function requireTarget(databasePath: string, file: string, force: boolean): void
   if (there === undefined) return;
   if (!there.isFile()) throw new FileFault(`${file} is not a file.`);
   if (!force) throw new FileFault(`${file} exists already; --force replaces it.`);
+  if (hasLog(file)) throw new FileFault(`${file} is a database in use: ${file}-wal belongs to it.`);
 }
 
 /** Copying reports no progress, so the size of the file that it writes is polled. */

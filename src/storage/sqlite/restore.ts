@@ -8,6 +8,7 @@ import { isBusy } from './errors.ts';
 import {
   FileFault,
   giveToOwnerOf,
+  hasLog,
   isSameFile,
   keepAs,
   publish,
@@ -82,8 +83,7 @@ function requireBackup(databasePath: string, backup: string): void {
   if (stats === undefined) throw new FileFault(`There is no file ${backup}.`);
   if (!stats.isFile()) throw new FileFault(`${backup} is not a file.`);
   if (isSameFile(databasePath, backup)) throw new FileFault(`${backup} is the database itself.`);
-  const log = statSync(`${backup}-wal`, { throwIfNoEntry: false });
-  if (log !== undefined && log.size > 0) {
+  if (hasLog(backup)) {
     throw new FileFault(`${backup} is not a backup but a database in use: ${backup}-wal belongs to it.`);
   }
 }

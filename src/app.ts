@@ -62,7 +62,7 @@ const publicOnly: AddressPolicy = { allowHttp: false, allowPrivate: false };
 
 export interface App {
   readonly world: World;
-  /** The request listener for a Node HTTP server: everything over HTTP; Yoga only for what `graphql/direct.ts` leaves. */
+  /** Answers every HTTP request. Yoga gets only those that `graphql/direct.ts` does not answer. */
   listener(req: IncomingMessage, res: ServerResponse): Promise<void>;
   readonly sessions: Sessions;
   readonly liveLog: LiveLog;

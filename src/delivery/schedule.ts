@@ -35,7 +35,7 @@ export function waitMs(step: number, random: number, retryAfterMs = 0): number |
 }
 
 /** Parses a `Retry-After` header (RFC 9110, section 10.2.3): seconds or a date. */
-export function retryAfterMs(header: string | undefined, nowMs: number): number | undefined {
+export function parseRetryAfter(header: string | undefined, nowMs: number): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,10}$/.test(header)) return Number(header) * 1_000;
   const at = Date.parse(header);

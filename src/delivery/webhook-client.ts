@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, type Dispatcher, errors } from 'undici';
 import { AddressRefused } from './address-guard.ts';
 import type { guardedConnector } from './connector.ts';
-import { retryAfterMs } from './schedule.ts';
+import { parseRetryAfter } from './schedule.ts';
 import { sign } from './signature.ts';
 import type { Outcome, WebhookRequest } from './webhook-request.ts';
 
@@ -148,7 +148,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
       body: decode(Buffer.concat(this.#chunks).subarray(0, this.#limits.maxResponseBytes)),
       error: error ?? (redirects.has(status) ? 'Redirects are not followed.' : null),
       durationMs,
-      retryAfterMs: retryAfterMs(this.#retryAfter, this.#sentMs),
+      retryAfterMs: parseRetryAfter(this.#retryAfter, this.#sentMs),
     });
   }
 }

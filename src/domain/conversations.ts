@@ -48,7 +48,7 @@ export const getConversation = operation({
   summary: 'Returns a conversation with all its messages.',
   scope: 'conversations:read',
   openToBound: true,
-  hangsOnStorageAlone: true,
+  isCacheable: true,
   input: z.strictObject({ id: idInput('conversation').describe('The conversation’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }): Promise<ConversationWithMessages> {
@@ -110,7 +110,7 @@ export const listConversations = operation({
   name: 'listConversations',
   summary: 'Lists the account’s conversations, newest first, without their messages.',
   scope: 'conversations:read',
-  hangsOnStorageAlone: true,
+  isCacheable: true,
   input: z
     .strictObject({
       ...pageInput('-createdAt', [exampleId('conversation')]),

@@ -133,7 +133,7 @@ export const listLeads = operation({
   name: 'listLeads',
   summary: 'Lists the account’s leads, newest first.',
   scope: 'leads:read',
-  hangsOnStorageAlone: true,
+  isCacheable: true,
   input: newestFirstInput('lead'),
   errors: [],
   run: ({ caller, storage }, input): Promise<List<Lead>> =>
@@ -144,7 +144,7 @@ export const getLead = operation({
   name: 'getLead',
   summary: 'Returns a lead.',
   scope: 'leads:read',
-  hangsOnStorageAlone: true,
+  isCacheable: true,
   input: z.strictObject({ id: idInput('lead').describe('The lead’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }): Promise<Lead> {

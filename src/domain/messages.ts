@@ -251,7 +251,7 @@ export const listMessages = operation({
   summary: 'Lists the messages of a conversation in the order of their sequence.',
   scope: 'conversations:read',
   openToBound: true,
-  hangsOnStorageAlone: true,
+  isCacheable: true,
   input: z
     .strictObject({
       conversationId: idInput('conversation').describe('The conversation’s id.'),

@@ -45,7 +45,7 @@ interface Definition<Schema extends z.ZodType, Output> {
   readonly repeatable?: Repeatable<z.output<Schema>, Output>;
   readonly deprecated?: Deprecation;
   /** The result depends on input, caller and storage only (no clock, no limiter), so responses can be cached. */
-  readonly hangsOnStorageAlone?: boolean;
+  readonly isCacheable?: boolean;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -64,7 +64,7 @@ export interface Operation<Input = unknown, Output = unknown> {
   /** Whether its input holds an `idempotencyKey`. */
   readonly repeatable: boolean;
   /** Whether its result can be cached until the next write. */
-  readonly hangsOnStorageAlone: boolean;
+  readonly isCacheable: boolean;
   /** Set when clients should stop calling it. */
   readonly deprecated: Deprecation | undefined;
   /** @throws FORBIDDEN naming what the credential lacks */
@@ -103,7 +103,7 @@ export function operation<Schema extends z.ZodType, Output>(
     input: schema as z.ZodType<z.output<Schema>>,
     errors: repeatable === undefined ? definition.errors : [...new Set([...definition.errors, ...errorsOfRepeats])],
     repeatable: repeatable !== undefined,
-    hangsOnStorageAlone: definition.hangsOnStorageAlone ?? false,
+    isCacheable: definition.isCacheable ?? false,
     deprecated: definition.deprecated,
     authorise(caller) {
       if (caller.conversationId !== undefined && !self.openToBound) {

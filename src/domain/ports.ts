@@ -6,7 +6,7 @@ import type { Ids } from './ids.ts';
 import type { Storage } from './storage-port.ts';
 import type { TokenGrant } from './tokens.ts';
 
-/** Everything outside the domain that operations depend on. `app.ts` wires it. */
+/** Everything outside the domain that operations depend on. `world.ts` wires it. */
 export interface World {
   readonly storage: Storage;
   readonly clock: Clock;

@@ -161,8 +161,7 @@ export interface ConversationWrites {
   eraseMore(accountId: string, id: string): Awaitable<boolean>;
   insert(accountId: string, conversation: StoredConversation): Awaitable<void>;
   /**
-   * Replaces `previous` by `next`, and updates the account's counters. If another writer has changed the conversation
-   * since `previous` was read, the whole work is repeated.
+   * Replaces `previous`, which was read in this transaction, by `next`, and updates the account's counters.
    */
   update(accountId: string, previous: StoredConversation, next: StoredConversation): Awaitable<void>;
   /**

@@ -14,7 +14,7 @@ const maxKept = 4 * 1024 * 1024;
 const maxLength = 64 * 1024;
 
 const hangOnStorageAlone = new Set<string>(
-  Object.values(operations).flatMap((operation) => (operation.hangsOnStorageAlone ? [operation.name] : [])),
+  Object.values(operations).flatMap((operation) => (operation.isCacheable ? [operation.name] : [])),
 );
 
 /**

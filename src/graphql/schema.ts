@@ -1,5 +1,5 @@
 import type { GraphQLSchema } from 'graphql';
-import { operations } from '../domain/operations.ts';
+import { graphqlOnlyOperations, operations } from '../domain/operations.ts';
 import { builder } from './builder.ts';
 import { type Deprecable, type Shapes, withDeprecations } from './deprecation.ts';
 import { withErrors } from './error-descriptions.ts';
@@ -21,7 +21,7 @@ import './tokens.ts';
 
 /** Builds the schema. Tests pass operations and shapes of their own, to see what is deprecated. */
 export function schemaOf(
-  deprecable: readonly Deprecable[] = Object.values(operations),
+  deprecable: readonly Deprecable[] = Object.values({ ...operations, ...graphqlOnlyOperations }),
   exposed: Shapes = shapes,
 ): GraphQLSchema {
   const built = withErrors(withFreshMutations(builder.toSchema()), Object.values(operations));

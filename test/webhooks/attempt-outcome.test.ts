@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { applyOutcome } from '../../src/delivery/attempt-outcome.ts';
-import { retryAfterMs, waitMs } from '../../src/delivery/schedule.ts';
+import { parseRetryAfter, waitMs } from '../../src/delivery/schedule.ts';
 import { deliveryView, type StoredDelivery, startedAnew } from '../../src/domain/delivery-record.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../src/domain/webhook-record.ts';
@@ -52,18 +52,18 @@ describe('the wait for the next attempt', () => {
     const text = fc.oneof(fc.string(), fc.date({ noInvalidDate: true }).map(String), fc.integer().map(String));
     fc.assert(
       fc.property(text, fc.nat(), (header, nowMs) => {
-        const wait = retryAfterMs(header, nowMs);
+        const wait = parseRetryAfter(header, nowMs);
         expect(wait === undefined || wait >= 0).toBe(true);
       }),
     );
     fc.assert(
       fc.property(fc.nat(4_000_000_000), (seconds) => {
-        expect(retryAfterMs(String(seconds), 0)).toBe(seconds * 1_000);
-        expect(retryAfterMs(new Date(seconds * 1_000).toUTCString(), 0)).toBe(seconds * 1_000);
-        expect(retryAfterMs(new Date(seconds * 1_000).toUTCString(), (seconds + 1) * 1_000)).toBe(0);
+        expect(parseRetryAfter(String(seconds), 0)).toBe(seconds * 1_000);
+        expect(parseRetryAfter(new Date(seconds * 1_000).toUTCString(), 0)).toBe(seconds * 1_000);
+        expect(parseRetryAfter(new Date(seconds * 1_000).toUTCString(), (seconds + 1) * 1_000)).toBe(0);
       }),
     );
-    expect(retryAfterMs(undefined, 0)).toBeUndefined();
+    expect(parseRetryAfter(undefined, 0)).toBeUndefined();
   });
 });
 

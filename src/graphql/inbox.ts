@@ -42,7 +42,7 @@ export class Inbox {
   #holds = false;
   #unadmitted = 0;
 
-  /** @param onPause called when `pauses` changes */
+  /** @param onPause called when `pauses` may have changed */
   constructor(onPause: () => void) {
     this.#onPause = onPause;
   }

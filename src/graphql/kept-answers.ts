@@ -13,7 +13,7 @@ const maxKept = 4 * 1024 * 1024;
 /** The most characters of one request and its response. */
 const maxLength = 64 * 1024;
 
-const hangOnStorageAlone = new Set<string>(
+const cacheable = new Set<string>(
   Object.values(operations).flatMap((operation) => (operation.isCacheable ? [operation.name] : [])),
 );
 
@@ -36,7 +36,7 @@ export class KeptAnswers {
   /** @param state of the storage before the response was made */
   keep({ keyId, credential }: Caller, question: string, state: number, answer: KeptAnswer): void {
     // The tokens of a key see less than the key, each something else.
-    if (credential !== 'key' || !answer.calls.every((name) => hangOnStorageAlone.has(name))) return;
+    if (credential !== 'key' || !answer.calls.every((name) => cacheable.has(name))) return;
     if (question.length + answer.body.length > maxLength) return;
     this.#kept.keep(`${keyId} ${question}`, state, answer, textWeight(answer.body));
   }

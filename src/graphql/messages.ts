@@ -171,38 +171,33 @@ const AuthorInput = builder.inputType('MessageAuthorInput', {
   }),
 });
 
+type InputFields = Parameters<Parameters<typeof builder.inputType>[1]['fields']>[0];
+
+/** What a client says of a message, in whichever conversation. */
+const messageFields = (t: InputFields) => ({
+  content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
+  sender: t.field({
+    type: Sender,
+    required: true,
+    description: 'Role of the sender. Use VISITOR to pass on what a visitor wrote.',
+  }),
+  author: t.field({ type: AuthorInput, description: 'The agent or bot that wrote it.' }),
+  metadata: t.field({
+    type: 'Metadata',
+    description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',
+  }),
+});
+
 export const FirstMessageInput = builder.inputType('MessageInput', {
   description: 'The first message of a new conversation.',
-  fields: (t) => ({
-    content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
-    sender: t.field({
-      type: Sender,
-      required: true,
-      description: 'Role of the sender. Use VISITOR to pass on what a visitor wrote.',
-    }),
-    author: t.field({ type: AuthorInput, description: 'The agent or bot that wrote it.' }),
-    metadata: t.field({
-      type: 'Metadata',
-      description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',
-    }),
-  }),
+  fields: messageFields,
 });
 
 const SendMessageInput = builder.inputType('SendMessageInput', {
   description: 'A message and the conversation to send it to.',
   fields: (t) => ({
     conversationId: t.id({ required: true, description: 'The id of the conversation.' }),
-    content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
-    sender: t.field({
-      type: Sender,
-      required: true,
-      description: 'Role of the sender. Use VISITOR to pass on what a visitor wrote.',
-    }),
-    author: t.field({ type: AuthorInput, description: 'The agent or bot that wrote it.' }),
-    metadata: t.field({
-      type: 'Metadata',
-      description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',
-    }),
+    ...messageFields(t),
     expectedVersion: t.int({ description: expectedVersionDescription }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),

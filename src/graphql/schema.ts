@@ -19,12 +19,11 @@ import './account.ts';
 import './api-keys.ts';
 import './tokens.ts';
 
+const all = Object.values({ ...operations, ...graphqlOnlyOperations });
+
 /** Builds the schema. Tests pass operations and shapes of their own, to see what is deprecated. */
-export function schemaOf(
-  deprecable: readonly Deprecable[] = Object.values({ ...operations, ...graphqlOnlyOperations }),
-  exposed: Shapes = shapes,
-): GraphQLSchema {
-  const built = withErrors(withFreshMutations(builder.toSchema()), Object.values(operations));
+export function schemaOf(deprecable: readonly Deprecable[] = all, exposed: Shapes = shapes): GraphQLSchema {
+  const built = withErrors(withFreshMutations(builder.toSchema()), all);
   return withDeprecations(built, deprecable, exposed);
 }
 

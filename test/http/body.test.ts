@@ -58,6 +58,7 @@ describe.each(faces)('on $face', ({ face, path, body, created }) => {
     ['application/json', {}],
     ['APPLICATION/JSON', {}],
     ['application/json; charset=utf-8', {}],
+    ['application/json\t;\tcharset=utf-8', {}],
     ['application/json;charset="UTF-8"', {}],
     ['application/json ; boundary=x', {}],
     ['application/json', { 'content-encoding': 'identity' }],

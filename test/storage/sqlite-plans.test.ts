@@ -275,7 +275,7 @@ const writes: Calls<Writes> = {
 async function callAll<Sections extends object>(calls: Calls<Sections>, sections: Sections): Promise<void> {
   for (const name of Object.keys(calls) as (keyof Sections)[]) {
     for (const call of Object.values<(section: Sections[typeof name]) => unknown>(calls[name])) {
-      await call(sections[name]);
+      await Promise.all([call(sections[name])].flat()); // a method may be called in several ways
     }
   }
 }

@@ -15,7 +15,6 @@ const { metafile } = await build({
     'src/graphql/graphiql-page.ts',
     'src/storage/sqlite/checkpoint.ts',
     'src/storage/sqlite/long-tasks.ts',
-    'src/cli/seed/worker.ts',
   ],
   outdir,
   outbase: 'src',

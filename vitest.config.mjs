@@ -6,7 +6,7 @@ const conditions = ['node', 'module-sync'];
 
 /** Those that take minutes come first, and last the one that measures how much can be asked, with the least beside it. */
 const others = '…';
-const order = ['soak', 'reliability/crash', 'reliability/hostile', 'storm', others, 'overload'];
+const order = ['soak', 'reliability/crash', 'reliability/hostile', 'storm', 'worst-document', others, 'overload'];
 
 class LongRun extends BaseSequencer {
   async sort(files) {

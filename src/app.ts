@@ -1,28 +1,30 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
+import { createYoga } from 'graphql-yoga';
 import type { Logger } from 'pino';
-import { Door } from './access/admit.ts';
+import { Admission } from './access/admission.ts';
+import { LoadShedder } from './access/load-shedder.ts';
 import { Origins } from './access/origins.ts';
 import { Sessions } from './access/sessions.ts';
-import { Turnstile } from './access/turnstile.ts';
 import type { AddressPolicy } from './delivery/address-guard.ts';
 import { LiveLog } from './delivery/live-log.ts';
 import { ThreadedWebhookClient } from './delivery/threaded-webhook-client.ts';
 import { WebhookSender } from './delivery/webhook-sender.ts';
 import type { Clock, World } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
-import { answerQueries } from './graphql/direct.ts';
 import { Documents } from './graphql/documents.ts';
+import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket.ts';
+import { RequestOfNode } from './http/node-request.ts';
+import { type ServerContext, useRequestContext } from './http/plugin.ts';
+import { RequestLog } from './http/request-log.ts';
 import { Responder } from './http/respond.ts';
 import { type ConnectionTimings, defaultTimings } from './http/timings.ts';
 import { UnsentResponses } from './http/unsent-responses.ts';
-import { createListener } from './listener.ts';
 import { Maintenance } from './maintenance.ts';
-import { answerRest } from './rest/answer.ts';
+import { useRest } from './rest/plugin.ts';
 import { problemReply } from './rest/problem.ts';
 import type { Route } from './rest/routes.ts';
-import { lazily } from './runtime/lazily.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
 import { createWorld } from './world.ts';
@@ -42,6 +44,8 @@ export interface AppOptions {
   readonly webhookPolicy?: AddressPolicy;
   /** Pass the instance that the storage reports to; the default sees no writer metrics. */
   readonly metrics?: Metrics;
+  /** How many writes wait in a queue of the storage's own; by default it has none. */
+  readonly waitingWrites?: () => number;
   /** Overrides of the contract's timings, for tests. */
   readonly timings?: Partial<ConnectionTimings & DeliveryTimings> | undefined;
   /** Name servers that resolve webhook hosts instead of the system's, for tests. */
@@ -62,8 +66,9 @@ const publicOnly: AddressPolicy = { allowHttp: false, allowPrivate: false };
 
 export interface App {
   readonly world: World;
-  /** Answers every HTTP request. Yoga gets only those that `graphql/direct.ts` does not answer. */
-  listener(req: IncomingMessage, res: ServerResponse): Promise<void>;
+  readonly requestLog: RequestLog;
+  /** Answers every HTTP request: Yoga, with REST, GraphQL, pages and probes as its plugins. */
+  readonly listener: RequestListener;
   readonly sessions: Sessions;
   readonly liveLog: LiveLog;
   /** Sends webhooks once it is started. */
@@ -82,7 +87,7 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** Wires up the service: REST and GraphQL behind one listener. It never listens itself; `server/server.ts` does. */
+/** Wires up the service: one Yoga server with its plugins, and the socket. It never listens itself; `server/server.ts` does. */
 export function buildApp(options: AppOptions): App {
   const {
     storage,
@@ -93,6 +98,7 @@ export function buildApp(options: AppOptions): App {
     trustedProxies = 0,
     eventRetentionMs = 30 * 24 * 3_600_000,
     metrics = new Metrics(),
+    waitingWrites = () => 0,
     webhookPolicy = publicOnly,
   } = options;
   const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
@@ -109,34 +115,50 @@ export function buildApp(options: AppOptions): App {
   });
   const webhooks = new WebhookSender({ storage, clock, ids: world.ids, client, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
-  const turnstile = new Turnstile({
+  const loadShedder = new LoadShedder({
     storage,
+    waitingWrites,
     onRefusal: (refused) => log.warn({ refused }, 'overloaded: requests were refused'),
   });
-  const door = new Door(world, limiter, {
-    turnstile,
+  const admission = new Admission(world, limiter, {
+    loadShedder,
     tokens,
     origins,
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not record the use of an API key'),
   });
-  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, turnstile });
+  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, loadShedder });
   const unsent = new UnsentResponses(log);
-  const responder = new Responder({ log, origins, telemetry: metrics, unsent });
-  const rest = answerRest(world, { door, sessions, timings, log, probes, publicUrl, routes: options.routes });
+  const requestLog = new RequestLog(log);
+  const responder = new Responder({ log, requestLog, origins, telemetry: metrics, unsent });
   const documents = new Documents(schema);
-  const queries = answerQueries(world, { schema, documents, door, timings, telemetry: metrics });
-  const graphQLOptions = { documents, door, responder, sessions, timings, log, telemetry: metrics };
-  // Loading Yoga takes a third as long as loading everything else, and not every request needs it.
-  const yoga = lazily(async () => {
-    const { createGraphQLServer } = await import('./graphql/yoga.ts');
-    return createGraphQLServer(world, graphQLOptions);
+  const common = { admission, sessions, timings, requestLog, responder };
+  const yoga = createYoga<ServerContext>({
+    schema,
+    plugins: [
+      useRequestContext(origins, responder),
+      useRest(world, { ...common, log, probes, publicUrl, routes: options.routes }),
+      useGraphQL(world, { ...common, documents, telemetry: metrics }),
+    ],
+    fetchAPI: { Request: RequestOfNode },
+    batching: true,
+    parserAndValidationCache: false, // `documents` caches them, for sockets too
+    graphiql: false, // graphql/graphiql.ts serves the page
+    healthCheckEndpoint: ' ', // Yoga answers any URL that ends in it, and none ends in a space
+    // The service does these itself, in the same way for REST and GraphQL.
+    cors: false,
+    logging: false,
+    maskedErrors: false,
+    landingPage: false,
+    multipart: false,
+    maxRequestBodySize: false,
   });
   const maintenance = new Maintenance({ storage, clock, log, limiter, eventRetentionMs });
 
   return {
     world,
-    listener: createListener({ log, origins, responder, rest, queries, yoga }),
+    requestLog,
+    listener: (req, res) => void yoga(req, res),
     sessions,
     liveLog,
     webhooks,
@@ -144,7 +166,7 @@ export function buildApp(options: AppOptions): App {
       attachSocket(server, world, {
         schema,
         documents,
-        door,
+        admission,
         origins,
         sessions,
         timings,
@@ -152,10 +174,11 @@ export function buildApp(options: AppOptions): App {
         unsent,
         problemReply,
         log,
+        requestLog,
         onError,
       }),
     async preload() {
-      await Promise.all([yoga(), tokens.load()]);
+      await tokens.load();
     },
     drain: () => probes.drain(),
     tick: () => maintenance.tick(),
@@ -166,6 +189,7 @@ export function buildApp(options: AppOptions): App {
       await limiter.handBack({ all: true }).catch((error: unknown) => {
         log.warn({ err: error }, 'could not return rate-limit reservations');
       });
+      requestLog.flush();
     },
   };
 }

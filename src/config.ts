@@ -53,14 +53,41 @@ const originList = z.string().transform((text, context) => {
   return origins;
 });
 
+/** A file as a URL (RFC 8089), whose path may be relative. */
+const databaseUrl = z.string().check(({ value, issues }) => {
+  const fault = urlFault(value);
+  if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
+});
+
+/** The decoded path of a `file:` URL, or undefined. */
+function pathOf(url: string): string | undefined {
+  if (!/^file:[^?#]+$/.test(url)) return undefined;
+  try {
+    return decodeURIComponent(url.slice('file:'.length).replace(/^\/\/(localhost)?(?=\/)/, ''));
+  } catch {
+    return undefined;
+  }
+}
+
+/** What is wrong with the URL of a database, or undefined. */
+function urlFault(url: string): string | undefined {
+  const path = pathOf(url);
+  if (/^postgres(ql)?:/.test(url)) return 'is a PostgreSQL database, which this version cannot use yet; use file:PATH';
+  if (!/^file:./.test(url)) return 'must be a file, such as file:data/conversations.db';
+  if (/[?#]/.test(url)) return 'must be file:PATH without parameters; in a path, write ? as %3F and # as %23';
+  if (path === undefined) return 'holds a % that begins no escape; in a path, write % as %25';
+  if (path.startsWith('//')) return 'must not name a host; write file:/PATH or file:PATH';
+  if (path === ':memory:') return 'must be a file: nothing would be kept in memory';
+  // SQLite's driver would trim the path, and take an empty one for a temporary database.
+  if (path !== path.trim() || path.includes('\0') || path.endsWith('/')) return 'must hold the path of a file';
+  return undefined;
+}
+
 /** All environment variables that configure the service. */
 export const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
   PORT: integer(0, 65_535).default(4000),
-  DATABASE_URL: z
-    .string()
-    .regex(/^file:.+/, { error: 'must be a file, such as file:data/conversations.db' })
-    .default('file:data/conversations.db'),
+  DATABASE_URL: databaseUrl.default('file:data/conversations.db'),
   PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).optional(),
   CORS_ORIGINS: originList.optional(),
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
@@ -92,7 +119,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return Object.freeze({
     host: data.HOST,
     port: data.PORT,
-    databasePath: data.DATABASE_URL.slice('file:'.length).replace(/^\/\/(?=\/)/, ''),
+    databasePath: pathOf(data.DATABASE_URL) ?? '',
     publicUrl: data.PUBLIC_URL,
     corsOrigins: data.CORS_ORIGINS ?? [],
     logLevel: data.LOG_LEVEL,

@@ -1,4 +1,5 @@
 import { randomFillSync } from 'node:crypto';
+import { cursorSealOf } from './access/cursor-seal.ts';
 import { RateLimiter } from './access/rate-limit.ts';
 import { secrets } from './access/secrets.ts';
 import { Tokens } from './access/tokens.ts';
@@ -24,6 +25,7 @@ export function createWorld({ storage, clock, webhookPolicy, liveLog }: WorldOpt
     ids: createIds((target) => randomFillSync(target)),
     secrets,
     tokens: new Tokens({ storage, clock }),
+    cursorSeal: cursorSealOf(storage),
     limiter: new RateLimiter({ storage, clock }),
     liveEvents: liveLog,
     webhookTargets: webhookTargets(webhookPolicy),

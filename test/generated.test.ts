@@ -130,7 +130,7 @@ test.each(Object.values(allOperations))('the fields that call $name name its err
 });
 
 test('the schema says what each code means, and what an error has beside it', () => {
-  const told = ['requestId', 'errors', 'oldestCursor', 'retryAfterSeconds', ...Object.keys(errorCodes)];
+  const told = ['requestId', 'errors', 'oldestCursor', 'retryAfterSeconds', 'limit', ...Object.keys(errorCodes)];
   expect(told.filter((name) => !schema.description?.includes(`\`${name}\``))).toEqual([]);
 });
 

@@ -12,7 +12,7 @@ afterAll(() => server.close());
 /** Fills a conversation without the way through HTTP, which is not what is tested here. */
 async function fill(client: TestAccount, messages: readonly string[]): Promise<string> {
   const { body } = await client.rest('POST', '/conversations');
-  const caller: Caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+  const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
   await Promise.all(
     messages.map((content) =>
       sendMessage.execute(server.app.world, caller, { conversationId: body.id, content, sender: 'agent' }),

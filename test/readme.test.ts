@@ -236,7 +236,7 @@ test('the README lists every configuration variable with its default', () => {
 test('the GUIDE explains every code with which a socket can be closed', () => {
   const explained = [...guide.matchAll(/^\| `(\d{4})` +\|/gm)].map(([, code]) => Number(code));
   // Besides the service's own, those of graphql-transport-ws and of RFC 6455.
-  const codes = [...Object.values(closeCodes), 4401, 4406, 4409, 1009];
+  const codes = [...Object.values(closeCodes), 4401, 4406, 4409, 1008, 1009];
   expect(explained.sort()).toEqual(codes.sort());
 });
 

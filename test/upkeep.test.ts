@@ -51,7 +51,7 @@ test('what is old is removed a little at a time, however large it is: others com
   await server.storage.write(async (tx) => {
     for (let count = 0; count < 100; count++) {
       const delivery = sampleDelivery(id, { status: 'failed', attemptCount: 10, dueAt: null });
-      await tx.deliveries.insert(delivery);
+      await tx.deliveries.insert(client.account.id, delivery);
       for (let number = 1; number <= delivery.attemptCount; number++) {
         await tx.deliveries.insertAttempt(delivery.id, number, sampleAttempt({ responseBody: 'x'.repeat(16_384) }));
       }
@@ -89,4 +89,24 @@ test('what is old is removed by one removal at a time, however long it takes and
   expect(most).toBe(1);
   const { first, last } = await server.storage.read.events.bounds(client.account.id);
   expect(first).toBe(last + 1);
+});
+
+test('a key is listed for 30 days after it has expired, and a revoked one as long as it is among the last', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const client = await server.account();
+  const make = async (name: string, input: object = {}): Promise<string> =>
+    (await client.rest('POST', '/api-keys', { body: { name, ...input } })).body.id;
+  const names = async (): Promise<string[]> =>
+    (await client.rest('GET', '/api-keys')).body.data.map(({ name }: { name: string }) => name).toSorted();
+  await make('expiring', { expiresAt: new Date(server.clock.now() + minuteMs).toISOString() });
+  const revoked = await make('revoked');
+  expect((await client.rest('DELETE', `/api-keys/${revoked}`)).status).toBe(204);
+  server.clock.advance(minuteMs + 30 * dayMs);
+  await server.app.tick();
+  expect(await names()).toEqual(['expiring', 'first key', 'revoked']);
+  server.clock.advance(1);
+  await server.app.tick();
+  expect(await names()).toEqual(['first key', 'revoked']);
+  expect((await client.rest('DELETE', `/api-keys/${revoked}`)).status).toBe(204);
 });

@@ -1,5 +1,6 @@
+import Database from 'better-sqlite3';
 import { request } from 'undici';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
@@ -14,6 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
+const hello = { content: 'Hello', sender: 'visitor' };
 const unknownConversation = 'conv_01m7yzcf3tfz1aan3df712nas7';
 
 async function create(body: object = {}): Promise<Json> {
@@ -343,3 +345,40 @@ test('of any two that write for one version, whichever is sent first, one is don
     expect((await read(id)).body.version).toBe(isDeleted ? undefined : version + 1);
   }
 });
+
+test.each([
+  ['REST', async (by: Client, id: string) => (await by.rest('GET', `/conversations/${id}`)).body],
+  [
+    'GraphQL',
+    async (by: Client, id: string) => {
+      const query =
+        'query ($id: ID!) { conversation(id: $id) { version messageCount messages { nodes { sequence } } } }';
+      const { messages, ...conversation } = (await by.graphql(query, { id })).data.conversation;
+      return { ...conversation, messages: messages.nodes };
+    },
+  ],
+] as const)(
+  '%s shows a version with its own messages, even if another process writes between two statements',
+  async (_, readBy) => {
+    let onStatement = (_sql: string): void => {};
+    const own = await startTestServer({ onStatement: (sql) => onStatement(sql) });
+    onTestFinished(() => own.close());
+    const owner = await own.account();
+    const { id, version } = (await owner.rest('POST', '/conversations', { body: { message: hello } })).body;
+    const beside = new Database(own.databasePath);
+    onTestFinished(() => void beside.close());
+    let written = false;
+    onStatement = (sql) => {
+      if (written || !/^SELECT .*\bFROM json_each.*\bmessages\b/s.test(sql)) return;
+      written = true;
+      beside.exec(`
+      INSERT INTO messages SELECT conversation_key, 2, 'msg_01m7yzcf3tfz1aan3df712nas7', sender, content, author, metadata, created_at FROM messages;
+      UPDATE conversations SET message_count = 2, version = version + 1;
+    `);
+    };
+    const shown = { version, messageCount: 1, messages: [{ sequence: 1 }] };
+    expect(await readBy(owner, id)).toMatchObject(shown);
+    expect(written).toBe(true);
+    expect((await readBy(owner, id)).messages).toHaveLength(2);
+  },
+);

@@ -1,18 +1,12 @@
-import type { ApiKey } from '../domain/api-keys.ts';
-import type { Caller } from '../domain/caller.ts';
+import { isValid } from '../domain/api-keys.ts';
+import { type Caller, unauthenticated } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Clock, World } from '../domain/ports.ts';
-import type { FoundApiKey } from '../domain/storage-port.ts';
+import type { World } from '../domain/ports.ts';
 import { apiKeyPattern } from './secrets.ts';
 import type { Tokens } from './tokens.ts';
 
 /** A bearer credential in the `Authorization` header (RFC 6750); the scheme is case-insensitive. */
 const bearer = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i;
-
-/** The same for unknown, expired and revoked credentials, so that it does not reveal which of them exist. */
-function unauthenticated(): DomainError {
-  return new DomainError('UNAUTHENTICATED', 'The credential is unknown, expired or revoked.');
-}
 
 interface Identified {
   readonly caller: Caller;
@@ -44,21 +38,10 @@ export async function authenticate(stores: CredentialStores, authorization: stri
   return identified;
 }
 
-/** Cached callers, valid as long as the storage returns the same object. */
-const known = new WeakMap<FoundApiKey, Identified>();
-
 async function byKey({ storage, secrets, clock }: CredentialStores, secret: string): Promise<Identified | undefined> {
   const found = await storage.read.apiKeys.findBySecret(secrets.hash(secret));
-  if (found === undefined || !isValid(found.key, clock)) return undefined;
-  let identified = known.get(found);
-  if (identified === undefined) {
-    identified = identify(found);
-    known.set(found, identified);
-  }
-  return identified;
-}
-
-function identify({ key, account }: FoundApiKey): Identified {
+  if (found === undefined || !isValid(found.key, clock.now())) return undefined;
+  const { key, account } = found;
   return {
     caller: {
       account,
@@ -74,10 +57,10 @@ function identify({ key, account }: FoundApiKey): Identified {
 async function byToken({ storage, tokens, clock }: CredentialStores, token: string): Promise<Identified | undefined> {
   const grant = await tokens.verify(token);
   if (grant === undefined) return undefined;
-  const { accountId, keyId, scopes, conversationId, sender, expiresAtSeconds } = grant;
-  const key = await storage.read.apiKeys.find(accountId, keyId);
-  const account = await storage.read.accounts.find(accountId);
-  if (key === undefined || account === undefined || !isValid(key, clock)) return undefined;
+  const { accountId, keyId, scopes, conversationId, requestsPerHour, sender, expiresAtSeconds } = grant;
+  const found = await storage.read.apiKeys.findWithAccount(accountId, keyId);
+  if (found === undefined || !isValid(found.key, clock.now())) return undefined;
+  const { key, account } = found;
   const expiresAtMs = expiresAtSeconds * 1_000;
   return {
     caller: {
@@ -87,12 +70,9 @@ async function byToken({ storage, tokens, clock }: CredentialStores, token: stri
       scopes: new Set(scopes).intersection(new Set(key.scopes)),
       expiresAtMs: key.expiresAt === null ? expiresAtMs : Math.min(expiresAtMs, Date.parse(key.expiresAt)),
       ...(conversationId === null ? {} : { conversationId }),
+      ...(requestsPerHour === null ? {} : { requestsPerHour }),
       ...(sender === null ? {} : { sender }),
     },
     lastUsedAt: key.lastUsedAt,
   };
-}
-
-function isValid({ expiresAt, revokedAt }: ApiKey, clock: Clock): boolean {
-  return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > clock.now());
 }

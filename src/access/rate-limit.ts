@@ -10,7 +10,9 @@ import {
   minutesBefore,
   type ReservedBlock,
   remainingOf,
+  spareOf,
   takenOf,
+  type Wanted,
   withFewer,
 } from '../domain/rate-window.ts';
 import { leadsTo, SteadyClock } from '../domain/steady-clock.ts';
@@ -24,15 +26,19 @@ const blockShare = 64;
 const refusalMs = 1_000;
 
 /** The budget after an admission, with what a refund of it needs. */
-export interface Admission extends RateLimit {
+export interface Charge extends RateLimit {
   /** The minute in which it is counted. */
   readonly minute: number;
 }
 
-interface Waiting {
+interface AdmitOptions {
+  /** Whether to leave a fifth of the budget to others. */
+  readonly sparing?: boolean;
+}
+
+interface Waiting extends Wanted {
   readonly account: Account;
-  readonly units: number;
-  readonly resolve: (admission: Admission) => void;
+  readonly resolve: (charged: Charge) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -64,16 +70,46 @@ export class RateLimiter implements Limiter {
    * Spends units of the account's budget, all or none.
    * @throws RATE_LIMITED, with the seconds until the units are free; UNAVAILABLE
    */
-  admit(account: Account, units = 1): Awaitable<Admission> {
+  admit(account: Account, units = 1, { sparing = false }: AdmitOptions = {}): Awaitable<Charge> {
+    if (sparing) return this.#admitSparing(account, units);
     const entry = this.#entry(account.id);
     const { block } = entry;
     const now = this.#clock.now();
     if (block !== undefined && entry.waiting.length === 0 && isUsable(block, limitOf(account), now)) {
       if (block.left >= units) return this.#spend(block, units, now);
       const believed = now - block.readAtMs < refusalMs;
-      if (believed && remainingOf(block) < units) throw this.#refusal(block, units, now);
+      if (believed && remainingOf(block) < units) throw this.#refusal(block, { units, spare: 0 }, now);
     }
-    return this.#reserveFor(account, entry, units);
+    return this.#reserveFor(account, entry, { units, spare: 0 });
+  }
+
+  /** What other processes have reserved by now counts as spent, so the storage is asked each time. */
+  async #admitSparing(account: Account, units: number): Promise<Charge> {
+    const limit = limitOf(account);
+    const wanted = { units, spare: spareOf(limit) };
+    const entry = this.#entry(account.id);
+    const windows = await this.#storage.read.rateWindows.since(account.id, this.#firstMinute());
+    const { block } = entry;
+    const now = this.#clock.now();
+    if (block === undefined || entry.waiting.length > 0 || !isUsable(block, limit, now)) {
+      return await this.#reserveFor(account, entry, wanted);
+    }
+    const current = { ...block, windows };
+    if (!isFree(current, wanted)) throw this.#refusal(current, wanted, now);
+    return block.left >= units ? this.#spend(block, units, now) : await this.#reserveFor(account, entry, wanted);
+  }
+
+  /** The seconds until units are free if nothing else is sent; undefined if that never happens. */
+  async secondsUntil(
+    account: Account,
+    units: number,
+    { sparing = false }: AdmitOptions = {},
+  ): Promise<number | undefined> {
+    const limit = limitOf(account);
+    const total = units + (sparing ? spareOf(limit) : 0);
+    if (total > limit) return undefined;
+    const { block, now } = await this.#read(account);
+    return Math.ceil((freeAtMs(block, total, now) - now) / 1_000);
   }
 
   /**
@@ -81,8 +117,8 @@ export class RateLimiter implements Limiter {
    * counted: credited to a later minute, they would leave the window later than the admission they undo.
    * @throws UNAVAILABLE
    */
-  async refund(account: Account, admission: Admission, units: number): Promise<void> {
-    const { minute } = admission;
+  async refund(account: Account, charged: Charge, units: number): Promise<void> {
+    const { minute } = charged;
     if (!this.#counts(minute)) return;
     const entry = this.#entries.get(account.id);
     if (entry?.block?.minute === minute && entry.waiting.length === 0) {
@@ -145,9 +181,9 @@ export class RateLimiter implements Limiter {
     return entry;
   }
 
-  #reserveFor(account: Account, entry: Entry, units: number): Promise<Admission> {
+  #reserveFor(account: Account, entry: Entry, wanted: Wanted): Promise<Charge> {
     return new Promise((resolve, reject) => {
-      entry.waiting.push({ account, units, resolve, reject });
+      entry.waiting.push({ account, ...wanted, resolve, reject });
       if (entry.waiting.length === 1) void this.#serve(entry);
     });
   }
@@ -227,56 +263,81 @@ export class RateLimiter implements Limiter {
   }
 
   #counts(minute: number): boolean {
-    return minute >= minuteOf(this.#clock.now()) - minutesBefore;
+    return minute >= this.#firstMinute();
   }
 
-  /** The state without a block of this minute. What is left of an earlier block counts as handed back. */
+  #firstMinute(): number {
+    return minuteOf(this.#clock.now()) - minutesBefore;
+  }
+
+  /** The state without a block of this minute. */
   async #readState(account: Account): Promise<RateLimit> {
+    const { block, now } = await this.#read(account);
+    return this.#stateOf(block, now);
+  }
+
+  /** The budget as it is stored. What is left of an own block counts as handed back. */
+  async #read(account: Account): Promise<{ block: ReservedBlock; now: number }> {
     const { atMs: now } = this.#clock.goOnFrom(await this.#storage.read.rateWindows.clock());
     const minute = minuteOf(now);
     const all = await this.#storage.read.rateWindows.since(account.id, minute - minutesBefore);
     const own = this.#entries.get(account.id)?.block;
     const windows = own === undefined ? all : withFewer(all, own.minute, own.left);
-    return this.#stateOf({ minute, limit: limitOf(account), left: 0, windows, readAtMs: now }, now);
+    return { block: { minute, limit: limitOf(account), left: 0, windows, readAtMs: now }, now };
   }
 
-  #settle({ units, resolve, reject }: Waiting, block: ReservedBlock, nowMs: number): void {
-    if (block.left >= units) resolve(this.#spend(block, units, nowMs));
-    else reject(this.#refusal(block, units, nowMs));
+  #settle({ resolve, reject, ...wanted }: Waiting, block: ReservedBlock, nowMs: number): void {
+    if (block.left >= wanted.units && isFree(block, wanted)) resolve(this.#spend(block, wanted.units, nowMs));
+    else reject(this.#refusal(block, wanted, nowMs));
   }
 
-  #spend(block: ReservedBlock, units: number, nowMs: number): Admission {
+  #spend(block: ReservedBlock, units: number, nowMs: number): Charge {
     block.left -= units;
     return { ...this.#stateOf(block, nowMs), minute: block.minute };
   }
 
-  #stateOf(block: ReservedBlock, nowMs: number): RateLimit {
-    const remaining = remainingOf(block);
-    const freeAt = freeAtMs(block, Math.min(remaining + 1, block.limit), nowMs);
+  /** @param units when at least this many are left is told; by default one more than now */
+  #stateOf(block: ReservedBlock, nowMs: number, units = remainingOf(block) + 1): RateLimit {
+    const freeAt = freeAtMs(block, Math.min(units, block.limit), nowMs);
     return {
       limit: block.limit,
-      remaining,
+      remaining: remainingOf(block),
       resetAtMs: this.#clock.toEpochMs(freeAt, nowMs),
       resetAfterSeconds: Math.ceil((freeAt - nowMs) / 1_000),
     };
   }
 
-  #refusal(block: ReservedBlock, units: number, nowMs: number): DomainError {
-    const rateLimit = this.#stateOf(block, nowMs);
-    if (units > block.limit) {
+  /** The state that comes with a refusal says when these units are free, like the time to wait. */
+  #refusal(block: ReservedBlock, { units, spare }: Wanted, nowMs: number): DomainError {
+    if (units + spare > block.limit) {
       // No wait would be long enough, so there is no `retryAfterSeconds`.
       const detail = `The account may send ${block.limit} requests per hour: ${units} are never admitted together; send them in parts.`;
-      return new DomainError('RATE_LIMITED', detail, { rateLimit });
+      return new DomainError('RATE_LIMITED', detail, { limit: 'account', rateLimit: this.#stateOf(block, nowMs) });
     }
-    const retryAfterSeconds = Math.max(1, Math.ceil((freeAtMs(block, units, nowMs) - nowMs) / 1_000));
+    const rateLimit = this.#stateOf(block, nowMs, units + spare);
     const detail =
-      rateLimit.remaining === 0
-        ? `The account has used its ${block.limit} requests per hour.`
-        : `The account has fewer of its ${block.limit} requests per hour left than this needs.`;
-    return new DomainError('RATE_LIMITED', detail, { retryAfterSeconds, rateLimit });
+      spare > 0
+        ? 'The account keeps the rest of its requests per hour for its own programs.'
+        : rateLimit.remaining === 0
+          ? `The account has used its ${block.limit} requests per hour.`
+          : `The account has fewer of its ${block.limit} requests per hour left than this needs.`;
+    return new DomainError('RATE_LIMITED', detail, {
+      limit: 'account',
+      retryAfterSeconds: rateLimit.resetAfterSeconds,
+      rateLimit,
+    });
   }
 }
 
 function mayTake(waiting: Waiting | undefined, block: ReservedBlock): boolean {
-  return waiting !== undefined && limitOf(waiting.account) === block.limit && waiting.units <= block.left;
+  return (
+    waiting !== undefined &&
+    limitOf(waiting.account) === block.limit &&
+    waiting.units <= block.left &&
+    isFree(block, waiting)
+  );
+}
+
+function isFree(block: ReservedBlock, { units, spare }: Wanted): boolean {
+  return remainingOf(block) >= units + spare;
 }

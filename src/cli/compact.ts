@@ -3,9 +3,9 @@ import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig, setTemporaryFolder } from '../config.ts';
 import { finishErasures } from '../domain/conversations.ts';
-import { OperatorError } from './errors.ts';
+import { OperatorError } from '../server/operator-error.ts';
+import { openStorage } from '../server/storage.ts';
 import { formatBytes, print } from './output.ts';
-import { openStorage } from './with-world.ts';
 
 export function addCompact(program: Command): void {
   program

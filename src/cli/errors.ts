@@ -1,14 +1,6 @@
 import { ConfigError } from '../config.ts';
 import { DomainError } from '../domain/errors.ts';
-
-/** A failure that the operator can fix: reported as its message alone, without a stack. */
-export class OperatorError extends Error {
-  override readonly name = 'OperatorError';
-
-  constructor(message: string, cause?: unknown) {
-    super(message, { cause });
-  }
-}
+import { OperatorError } from '../server/operator-error.ts';
 
 /**
  * Runs work on files, and turns its file and disk errors into OperatorErrors.
@@ -52,24 +44,4 @@ export function explain(error: unknown): string {
 function fault(pointer: string, detail: string): string {
   const [name = ''] = pointer.slice(1).split('/');
   return `--${name.replace(/[A-Z]/g, (capital) => `-${capital.toLowerCase()}`)} ${detail}.`;
-}
-
-/**
- * Explains why the server could not listen.
- * @returns the error itself if the operator cannot fix it
- */
-export function listenError(error: Error, { host, port }: { host: string; port: number }): Error {
-  const code = 'code' in error ? error.code : undefined;
-  switch (code) {
-    case 'EADDRINUSE':
-      return new OperatorError(`Port ${port} is already in use; set PORT to another one.`, error);
-    case 'EACCES':
-      return new OperatorError(`This user may not listen on port ${port}; set PORT to another one.`, error);
-    case 'EADDRNOTAVAIL':
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return new OperatorError(`HOST is ${host}, which is not an address of this machine.`, error);
-    default:
-      return error;
-  }
 }

@@ -5,8 +5,9 @@ import { ThreadedWebhookClient } from '../delivery/threaded-webhook-client.ts';
 import { eventTypes } from '../domain/event-types.ts';
 import { type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from '../server/clock.ts';
+import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
-import { askingFiles, OperatorError } from './errors.ts';
+import { askingFiles } from './errors.ts';
 import { asAccount } from './with-world.ts';
 
 interface ListenOptions {

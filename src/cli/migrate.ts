@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
+import { openStorage } from '../server/storage.ts';
 import { print } from './output.ts';
-import { openStorage } from './with-world.ts';
 
 export function addMigrate(program: Command): void {
   program

@@ -1,20 +1,21 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { readConfig } from '../config.ts';
 import { type Account, createAccount } from '../domain/accounts.ts';
 import type { NewApiKey } from '../domain/api-keys.ts';
 import { addMonths } from '../domain/calendar.ts';
-import { notFound } from '../domain/errors.ts';
+import { createConversation } from '../domain/conversations.ts';
+import { codeOf, notFound } from '../domain/errors.ts';
+import type { Ids } from '../domain/ids.ts';
+import { captureLead } from '../domain/leads.ts';
+import { sendMessage } from '../domain/messages.ts';
 import type { World } from '../domain/ports.ts';
+import type { Storage } from '../domain/storage-port.ts';
 import { untilAskedToStop } from '../server/stop.ts';
-import type { BulkRows } from '../storage/sqlite/bulk-rows.ts';
 import { keyNotice, print } from './output.ts';
-import { Historian } from './seed/historian.ts';
-import { shopName } from './seed/people.ts';
-import { Progress } from './seed/progress.ts';
-import { Random } from './seed/random.ts';
-import type { Commission } from './seed/worker.ts';
-import { nothing, type Written, withMore } from './seed/written.ts';
-import { withWorld } from './with-world.ts';
+import { inOrder, type Shop, type Step, shopName } from './seed-story.ts';
+import { TerminalLine } from './terminal-line.ts';
+import { operatorOf, withWorld } from './with-world.ts';
 
 interface SeedOptions {
   readonly account?: string;
@@ -25,14 +26,8 @@ interface SeedOptions {
   readonly json?: boolean;
 }
 
-/** A filled account, and its key if the account is new. */
-interface Seeded {
-  readonly account: Account;
-  readonly apiKey: NewApiKey | null;
-}
-
-/** Longer than a request waits: a busy server leaves few gaps between its transactions. */
-const busyTimeoutMs = 60_000;
+/** Larger transactions than a server's, since nobody waits for each; and longer patience, since a server leaves few gaps. */
+const writing = { maxGroupMs: 50, busyTimeoutMs: 60_000 };
 
 export function addSeed(program: Command): void {
   program
@@ -42,7 +37,7 @@ export function addSeed(program: Command): void {
     )
     .addOption(new Option('--account <id>', 'add to this account (default: a new one)').conflicts('accounts'))
     .addOption(count('--accounts <number>', 'how many accounts to create', 1, 1_000))
-    .addOption(count('--conversations <number>', 'how many conversations per account', 2_000, 100_000_000))
+    .addOption(count('--conversations <number>', 'how many conversations per account', 2_000, 1_000_000))
     .addOption(count('--months <number>', 'the length of the history in months', 3, 120))
     .addOption(
       count('--random-seed <number>', 'the same number gives the same people, words and times', 1, 2 ** 32 - 1, 0),
@@ -51,9 +46,9 @@ export function addSeed(program: Command): void {
     .addHelpText(
       'after',
       `
-It can run while a server has the database open. Ctrl-C stops it early: it starts no further conversations, and writes
-the outstanding events of those already written. Events younger than EVENT_RETENTION_DAYS are in the account's log, and
-are sent to its subscribers but not to webhooks.`,
+It can run while a server has the database open. Ctrl-C stops it early: the history then ends sooner. Its events are in
+the account's log and are sent to its subscribers, but not to webhooks. Those older than EVENT_RETENTION_DAYS are removed
+by the server, like all others.`,
     )
     .action(seed);
 }
@@ -68,45 +63,44 @@ function count(flags: string, description: string, fallback: number, most: numbe
 }
 
 async function seed(options: SeedOptions): Promise<void> {
-  const config = readConfig();
   const stop = new AbortController();
-  void untilAskedToStop(config).then(() => stop.abort());
+  void untilAskedToStop(readConfig()).then(() => stop.abort());
   const mayCreate = options.account === undefined;
-  const work = async (world: World): Promise<void> => {
-    const historian = new Historian();
-    await fill(world, options, { ...config, historian, signal: stop.signal }).finally(() => historian.close());
-  };
-  await withWorld(work, { mayCreate });
+  await withWorld((world) => fill(world, options, stop.signal), { mayCreate, ...writing });
 }
 
-interface Resources {
-  readonly databasePath: string;
-  readonly eventRetentionMs: number;
-  readonly historian: Historian;
-  readonly signal: AbortSignal;
-}
-
-async function fill(world: World, options: SeedOptions, resources: Resources): Promise<void> {
+async function fill(world: World, options: SeedOptions, signal: AbortSignal): Promise<void> {
   const { conversations, months, randomSeed, json = false } = options;
+  const accountCount = options.account === undefined ? options.accounts : 1;
   const toMs = world.clock.now();
   const fromMs = addMonths(toMs, -months);
-  const eventsFromMs = toMs - resources.eventRetentionMs;
   const startedMs = performance.now();
-  const accounts: Seeded[] = [];
-  const accountCount = options.account === undefined ? options.accounts : 1;
-  const progress = json ? undefined : new Progress(process.stderr, conversations * accountCount);
-  let written = nothing;
+  const written = { conversations: 0, messages: 0, leads: 0, events: 0 };
+  const progress = json ? undefined : new TerminalLine(process.stderr);
+  const accounts: { account: Account; apiKey: NewApiKey | null }[] = [];
   const result = () => ({ ...written, seconds: Math.round(performance.now() - startedMs) / 1_000 });
   try {
-    for (let index = 0; index < accountCount && !resources.signal.aborted; index++) {
-      const seed = (randomSeed + index) >>> 0;
-      const seeded = await accountFor(world, options.account, seed, fromMs);
+    for (let index = 0; index < accountCount && !signal.aborted; index++) {
+      const shop = { conversations, fromMs, toMs, seed: randomSeed + index };
+      const seeded = await accountFor(world, options.account, shop);
       accounts.push(seeded);
-      if (!json && seeded.apiKey !== null) showKey(seeded.account, seeded.apiKey);
-      const accountId = seeded.account.id;
-      for await (const rows of write({ accountId, conversations, fromMs, toMs, seed, eventsFromMs }, resources)) {
-        written = withMore(written, rows);
-        progress?.update(written);
+      // Printed first, so that the key is not lost if the rest fails.
+      if (!json && seeded.apiKey !== null) {
+        console.log(`${seeded.account.id}  ${seeded.account.name}\n\n${keyNotice(seeded.apiKey.secret)}`);
+      }
+      for (const steps of inOrder(shop, world.ids)) {
+        if (signal.aborted) break;
+        const batchMs = performance.now();
+        const done = await takeAll(steps, world, seeded.account, (events) => (written.events += events));
+        for (const { operation, input } of steps.filter((_, at) => done[at])) {
+          if (operation === createConversation) written.conversations++;
+          if (operation === captureLead) written.leads++;
+          if (operation === sendMessage || 'message' in input) written.messages++;
+        }
+        const share = written.conversations / (conversations * accountCount);
+        progress?.show(`Writing conversations: ${number.format(written.conversations)}`, share);
+        // A server with the same database gets its turn.
+        await sleep((performance.now() - batchMs) / 4);
       }
     }
   } catch (error) {
@@ -115,53 +109,98 @@ async function fill(world: World, options: SeedOptions, resources: Resources): P
     throw error;
   }
   progress?.end();
-  if (resources.signal.aborted) {
+  if (signal.aborted) {
     process.exitCode = 130; // as of a program that Ctrl-C ended
     console.error('Stopped early.');
   }
   print({ accounts, ...result() }, { json }, () => summary(result()));
 }
 
-/** Writes a history, and yields each batch of rows once it is written. */
-async function* write(
-  commission: Commission,
-  { databasePath, historian, signal }: Resources,
-): AsyncGenerator<BulkRows> {
-  const { BulkWriter } = await import('../storage/sqlite/bulk.ts'); // loaded only here: `--help` does not need it
-  const writer = new BulkWriter(databasePath, { busyTimeoutMs });
-  try {
-    for await (const rows of historian.rowsOf(commission, signal)) {
-      await writer.write(rows);
-      yield rows;
-    }
-  } finally {
-    await writer.close();
+const number = new Intl.NumberFormat('en');
+
+function summary(written: { conversations: number; messages: number; leads: number; events: number; seconds: number }) {
+  const [c, m, l, e] = [written.conversations, written.messages, written.leads, written.events].map(number.format);
+  return `Wrote ${c} conversations with ${m} messages, ${l} leads and ${e} events in ${written.seconds.toFixed(1)} s.`;
+}
+
+/**
+ * Takes steps. Their transactions are queued in this order, so that the later ones of a conversation come after the
+ * earlier ones without waiting for them.
+ */
+async function takeAll(
+  steps: readonly Step[],
+  world: World,
+  account: Account,
+  count: (events: number) => void,
+): Promise<boolean[]> {
+  const all: Promise<boolean>[] = [];
+  for (const step of steps) {
+    await new Promise<void>((resolve) => {
+      const storage = withoutWebhooks(world.storage, count, resolve);
+      const taken = take(step, { ...world, storage }, account);
+      all.push(taken);
+      taken.then(() => resolve()).catch(() => resolve());
+    });
   }
+  return await Promise.all(all);
+}
+
+/** The storage, with events that are logged and counted, but not delivered to webhooks. */
+function withoutWebhooks(storage: Storage, count: (events: number) => void, onQueued: () => void): Storage {
+  return {
+    ...storage,
+    write: (work) => {
+      const written = storage.write((tx) => {
+        const append: typeof tx.events.append = (accountId, events) => {
+          count(events.length);
+          return tx.events.append(accountId, events);
+        };
+        const events = Object.create(tx.events, { append: { value: append } });
+        const webhooks = Object.create(tx.webhooks, { enabled: { value: () => [] } });
+        return work({ ...tx, events, webhooks });
+      });
+      onQueued();
+      return written;
+    },
+  };
 }
 
 /**
  * The account to fill. A new one is dated to the start of its history.
  * @throws NOT_FOUND
  */
-async function accountFor(world: World, id: string | undefined, seed: number, fromMs: number): Promise<Seeded> {
+async function accountFor(
+  world: World,
+  id: string | undefined,
+  { seed, fromMs }: Shop,
+): Promise<{ account: Account; apiKey: NewApiKey | null }> {
   if (id !== undefined) {
     const account = await world.storage.read.accounts.find(id);
     if (account === undefined) throw notFound('account');
     return { account, apiKey: null };
   }
   const then = { ...world, clock: { ...world.clock, now: () => fromMs } };
-  return await createAccount(then, { name: shopName(new Random(seed, -3)), plan: 'business' });
+  return await createAccount(then, { name: shopName(seed), plan: 'business' });
 }
 
-/** Printed before the account is filled, so that the key is not lost if that fails. */
-function showKey({ id, name }: Account, { secret }: NewApiKey): void {
-  console.log(`${id}  ${name}\n\n${keyNotice(secret)}`);
-}
-
-const number = new Intl.NumberFormat('en');
-
-function summary({ conversations, messages, leads, events, seconds }: Written & { seconds: number }): string {
-  const [c, m, l, e] = [conversations, messages, leads, events].map((each) => number.format(each));
-  const rate = number.format(Math.round(messages / Math.max(seconds, 0.001)));
-  return `Wrote ${c} conversations with ${m} messages, ${l} leads and ${e} events in ${seconds.toFixed(1)} s (${rate} messages a second).`;
+/**
+ * Does a step at its time.
+ * @returns false if it has become impossible: somebody else has deleted the conversation, or closed it
+ */
+async function take(
+  { atMs, operation, input, conversationId }: Step,
+  world: World,
+  account: Account,
+): Promise<boolean> {
+  const clock = { ...world.clock, now: () => atMs };
+  // Later steps of a conversation need not wait until it is stored, since its id was made before.
+  const next: Ids['next'] = (kind, ...time) =>
+    kind === 'conversation' ? conversationId : world.ids.next(kind, ...time);
+  try {
+    await operation.execute({ ...world, clock, ids: { next } }, operatorOf(account), input);
+    return true;
+  } catch (error) {
+    if (['NOT_FOUND', 'CONVERSATION_CLOSED', 'INVALID_TRANSITION'].includes(codeOf(error))) return false;
+    throw error;
+  }
 }

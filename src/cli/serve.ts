@@ -15,7 +15,7 @@ export function addServe(program: Command): void {
     .description('Serve REST under /v1 and GraphQL at /graphql (the same as `npm start`)')
     .action(async () => {
       const config = readConfig();
-      const log = createLog(config.logLevel);
+      const log = createLog({ level: config.logLevel, clock: systemClock });
       const { startServer } = await import('../server/server.ts'); // loaded only here: no other command needs it
       const server = await startServer({ config, log, clock: systemClock });
       const stopping = untilAskedToStop(config);

@@ -14,17 +14,10 @@ export class TerminalLine {
     this.#output = output;
   }
 
-  get isTerminal(): boolean {
-    return this.#output.isTTY === true;
-  }
-
   /** @param share how much of the step is done, from 0 to 1, if known */
   show(step: string, share?: number): void {
-    this.draw(share === undefined ? `${step} …` : `${step} … ${Math.floor(share * 100)} %`);
-  }
-
-  draw(text: string): void {
-    if (!this.isTerminal) return;
+    if (this.#output.isTTY !== true) return;
+    const text = share === undefined ? `${step} …` : `${step} … ${Math.floor(share * 100)} %`;
     // The last column stays free: some terminals wrap the line there.
     this.#output.write(`\r${text.slice(0, (this.#output.columns ?? 80) - 1)}\u001b[K`);
     this.#drawn = true;

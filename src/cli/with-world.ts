@@ -6,19 +6,27 @@ import { type Caller, scopes } from '../domain/caller.ts';
 import { notFound } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
 import { systemClock } from '../server/clock.ts';
-import type { SqliteOptions, SqliteStorage } from '../storage/sqlite/storage.ts';
+import { OperatorError } from '../server/operator-error.ts';
+import { openStorage } from '../server/storage.ts';
+import type { SqliteOptions } from '../storage/sqlite/storage.ts';
 import { createWorld } from '../world.ts';
-import { OperatorError } from './errors.ts';
+
+interface WorldOptions extends Pick<SqliteOptions, 'busyTimeoutMs' | 'maxGroupMs'> {
+  /** Whether the command creates the database if there is none yet. */
+  readonly mayCreate?: boolean;
+}
 
 /**
  * Opens the configured storage for one command, whether or not a server is running, and closes it afterwards.
- * @param mayCreate whether the command creates the database if there is none yet
  * @throws OperatorError
  */
-export async function withWorld<T>(work: (world: World) => Promise<T>, { mayCreate = false } = {}): Promise<T> {
+export async function withWorld<T>(
+  work: (world: World) => Promise<T>,
+  { mayCreate = false, ...options }: WorldOptions = {},
+): Promise<T> {
   const { databasePath, webhookPolicy } = readConfig();
   if (!mayCreate && !existsSync(databasePath)) throw new OperatorError(`There is no database ${databasePath}.`);
-  const storage = await openStorage(databasePath);
+  const storage = await openStorage(databasePath, options);
   try {
     const liveLog = new LiveLog(storage);
     return await work(createWorld({ storage, clock: systemClock, webhookPolicy, liveLog }));
@@ -39,8 +47,12 @@ export async function asAccount<T>(
   return await withWorld(async (world) => {
     const account = await (accountId === undefined ? onlyAccount(world) : world.storage.read.accounts.find(accountId));
     if (account === undefined) throw notFound('account');
-    return await work(world, { account, keyId: 'operator', credential: 'key', scopes: new Set(scopes) });
+    return await work(world, operatorOf(account));
   });
+}
+
+export function operatorOf(account: Account): Caller {
+  return { account, keyId: 'operator', credential: 'operator', scopes: new Set(scopes) };
 }
 
 /** @throws OperatorError */
@@ -50,22 +62,4 @@ async function onlyAccount({ storage }: World): Promise<Account | undefined> {
   throw new OperatorError(
     accounts.length === 0 ? 'There is no account yet.' : 'There are several accounts: choose one with --account.',
   );
-}
-
-/** @throws OperatorError if the file cannot be opened as a database of this program */
-export async function openStorage(path: string, options: SqliteOptions = {}): Promise<SqliteStorage> {
-  // Loaded only here, so that `--help` and a mistyped option respond at once.
-  const { openSqliteStorage } = await import('../storage/sqlite/storage.ts');
-  try {
-    return openSqliteStorage(path, options);
-  } catch (error) {
-    if (!(error instanceof Error) || isBug(error)) throw error;
-    throw new OperatorError(`The database ${path} cannot be opened: ${error.message.replace(/\.$/, '')}.`, error);
-  }
-}
-
-/** A programming error, such as SQL that SQLite rejects, which the operator cannot fix. */
-function isBug(error: Error): boolean {
-  const code = 'code' in error ? error.code : undefined;
-  return error instanceof TypeError || code === 'SQLITE_ERROR' || code === 'SQLITE_MISUSE';
 }

@@ -133,7 +133,7 @@ async function recordAttempts(
       const stored = isErased ? { ...attempt, responseBody: null } : attempt;
       await tx.deliveries.insertAttempt(delivery.id, delivery.attemptCount, stored);
     }
-    await tx.deliveries.update(delivery);
+    await tx.deliveries.update(current.accountId, delivery);
     if (webhook === before) continue;
     await tx.webhooks.update(current.accountId, webhook);
     webhooks.set(webhook.id, webhook);

@@ -3,7 +3,7 @@ import { cursorExpired, eventCursor } from '../domain/event-cursor.ts';
 import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
-import type { ReadTurns } from '../runtime/read-turns.ts';
+import { turns } from '../runtime/turns.ts';
 import { batchSize, firstBatch } from './batch.ts';
 import type { Tail } from './tail.ts';
 
@@ -20,8 +20,6 @@ export interface FollowOptions {
 
 interface Sources {
   readonly storage: Storage;
-  /** Paces reads of the storage. */
-  readonly turns: ReadTurns;
   /** Adds a follower to the tail of its account. */
   readonly join: (wake: () => void) => { tail: Tail; leave: () => void };
 }
@@ -50,7 +48,7 @@ export class Follower implements EventFollower {
   }
 
   giveBack(from: LogEvent): void {
-    this.position = from.sequence - 1;
+    this.position = from.position - 1;
   }
 
   end(): void {
@@ -79,7 +77,7 @@ export class Follower implements EventFollower {
           this.position = scannedTo;
           yield rest;
           if (this.#isEnded) return;
-          rest = this.position < scannedTo ? rest.filter(({ sequence }) => sequence > this.position) : [];
+          rest = this.position < scannedTo ? rest.filter(({ position }) => position > this.position) : [];
         }
         if (events.length === 0) this.position = scannedTo;
         // A consumer whose socket has gone takes batches at once: without yielding, this would block the event loop.
@@ -96,7 +94,7 @@ export class Follower implements EventFollower {
     return (
       events && {
         events: events.filter((event) => event.matches(this.#options.filter)),
-        scannedTo: events.at(-1)?.sequence ?? this.position,
+        scannedTo: events.at(-1)?.position ?? this.position,
       }
     );
   }
@@ -104,9 +102,9 @@ export class Follower implements EventFollower {
   /** @throws CURSOR_EXPIRED when events after the position were pruned */
   async #readStorage(): Promise<Batch> {
     const { accountId, filter } = this.#options;
-    const { storage, turns } = this.#sources;
+    const { storage } = this.#sources;
     const { events: log } = storage.read;
-    await turns.next();
+    await turns.next(accountId);
     const epoch = await log.epoch();
     const { events, scannedTo } = await log.after(accountId, this.position, { filter, limit: this.#readSize, span });
     const { first } = await log.bounds(accountId);
@@ -115,7 +113,7 @@ export class Follower implements EventFollower {
     this.#readSize = batch.length < events.length ? batch.length : Math.min(2 * this.#readSize, batchSize);
     return {
       events: batch,
-      scannedTo: batch.length < events.length ? (batch.at(-1)?.sequence ?? scannedTo) : scannedTo,
+      scannedTo: batch.length < events.length ? (batch.at(-1)?.position ?? scannedTo) : scannedTo,
     };
   }
 }

@@ -1,7 +1,6 @@
 import type { EventFilter } from '../domain/events.ts';
 import type { EventFollower, LiveEvents } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
-import { ReadTurns } from '../runtime/read-turns.ts';
 import { Follower } from './follower.ts';
 import { Tail } from './tail.ts';
 import { TailBudget } from './tail-budget.ts';
@@ -18,7 +17,6 @@ export class LiveLog implements LiveEvents {
   readonly #onError: (error: unknown) => void;
   readonly #tails = new Map<string, Tail>();
   readonly #budget = new TailBudget();
-  readonly #turns = new ReadTurns();
   #erasures = -1;
   #stopWatching: (() => void) | undefined;
 
@@ -35,7 +33,7 @@ export class LiveLog implements LiveEvents {
 
   follow(accountId: string, after: number, filter: EventFilter): EventFollower {
     const join = (wake: () => void) => this.#join(accountId, wake);
-    return new Follower({ storage: this.#storage, turns: this.#turns, join }, { accountId, after, filter });
+    return new Follower({ storage: this.#storage, join }, { accountId, after, filter });
   }
 
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {

@@ -34,10 +34,16 @@ export function waitMs(step: number, random: number, retryAfterMs = 0): number |
   return Math.max(Math.round(wait * (1 - jitter + 2 * jitter * random)), Math.min(retryAfterMs, maxRetryAfterMs));
 }
 
-/** Parses a `Retry-After` header (RFC 9110, section 10.2.3): seconds or a date. */
+/** `Date.parse` alone takes nearly anything for a date, `-5` and `Foo 2099` too. */
+const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*, \d\d[ -][A-Z][a-z][a-z][ -]\d\d(?:\d\d)? \d\d:\d\d:\d\d GMT$/;
+
+/**
+ * Parses a `Retry-After` header (RFC 9110, section 10.2.3): seconds or a date.
+ * @returns milliseconds, however many; undefined for anything else
+ */
 export function parseRetryAfter(header: string | undefined, nowMs: number): number | undefined {
   if (header === undefined) return undefined;
-  if (/^\d{1,10}$/.test(header)) return Number(header) * 1_000;
-  const at = Date.parse(header);
+  if (/^\d+$/.test(header)) return Number(header) * 1_000;
+  const at = httpDate.test(header) ? Date.parse(header) : Number.NaN;
   return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
 }

@@ -83,7 +83,7 @@ export class Tail {
 
   /** The next batch of events after a sequence, or undefined if the cache does not reach back that far. */
   after(sequence: number): readonly LogEvent[] | undefined {
-    const first = this.#events[0]?.sequence;
+    const first = this.#events[0]?.position;
     if (first === undefined || sequence < first - 1) return undefined;
     const index = sequence - first + 1;
     return firstBatch(this.#events.slice(index, index + batchSize));

@@ -6,6 +6,8 @@ import { parseRetryAfter } from './schedule.ts';
 import { sign } from './signature.ts';
 import type { Outcome, WebhookRequest } from './webhook-request.ts';
 
+/** How long an idle connection is kept at most, so that their number follows that of the attempts in flight. */
+const keepAliveMaxTimeout = 10_000;
 const userAgent = 'conversation-service-webhooks/1';
 
 export interface ResponseLimits {
@@ -25,7 +27,13 @@ export class WebhookClient {
   constructor(connect: ReturnType<typeof guardedConnector>, limits: ResponseLimits) {
     const { totalMs } = limits;
     this.#limits = limits;
-    this.#agent = new Agent({ connect, headersTimeout: totalMs, bodyTimeout: totalMs, maxHeaderSize: 16 * 1024 });
+    this.#agent = new Agent({
+      connect,
+      headersTimeout: totalMs,
+      bodyTimeout: totalMs,
+      maxHeaderSize: 16 * 1024,
+      keepAliveMaxTimeout, // receivers may ask for ten minutes
+    });
   }
 
   /** @param onOutcome called exactly once */
@@ -77,7 +85,8 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   readonly #limits: ResponseLimits;
   readonly #onOutcome: (outcome: Outcome) => void;
   readonly #startedMs = performance.now();
-  readonly #chunks: Buffer[] = [];
+  /** The beginning of the body, in one buffer: a receiver can send it in thousands of pieces. */
+  #body = nothing;
   #size = 0;
   #status: number | null = null;
   #retryAfter: string | undefined;
@@ -110,9 +119,15 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#size += chunk.length;
-    if (this.#size <= this.#limits.maxResponseBytes) return;
+    const { maxResponseBytes } = this.#limits;
+    const arrived = this.#size + chunk.length;
+    if (arrived > this.#body.length) {
+      const larger = Buffer.allocUnsafe(Math.min(2 * arrived, maxResponseBytes));
+      this.#body.copy(larger, 0, 0, this.#size);
+      this.#body = larger;
+    }
+    this.#size += chunk.copy(this.#body, this.#size);
+    if (arrived <= maxResponseBytes) return;
     this.#end(null);
     this.#abort();
   }
@@ -145,7 +160,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     }
     this.#onOutcome({
       status,
-      body: decode(Buffer.concat(this.#chunks).subarray(0, this.#limits.maxResponseBytes)),
+      body: decode(this.#body.subarray(0, this.#size)),
       error: error ?? (redirects.has(status) ? 'Redirects are not followed.' : null),
       durationMs,
       retryAfterMs: parseRetryAfter(this.#retryAfter, this.#sentMs),
@@ -153,6 +168,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 }
 
+const nothing = Buffer.alloc(0);
 const cutOff = 'The response was cut off.';
 
 /** The statuses whose `Location` a client would follow. */

@@ -12,6 +12,7 @@ import { applyOutcome, failedWithoutEvent, isSuccess, rescheduled } from './atte
 import { AttemptRecorder, type AttemptResult } from './attempt-recorder.ts';
 import { Lanes, type Turn } from './lanes.ts';
 import { pause } from './pause.ts';
+import { ResponseBudget } from './response-budget.ts';
 import type { ThreadedWebhookClient } from './threaded-webhook-client.ts';
 import type { WebhookRequest } from './webhook-request.ts';
 
@@ -53,6 +54,7 @@ export class WebhookSender {
   /** Identifies this sender's claims. */
   readonly #lease = randomUUID();
   readonly #lanes = new Lanes();
+  readonly #responses = new ResponseBudget();
   readonly #recorder: AttemptRecorder;
   /** The ids of deliveries with an attempt in progress. */
   readonly #inProgress = new Set<string>();
@@ -89,7 +91,7 @@ export class WebhookSender {
     this.#started = true;
     this.#unwatch = this.#options.storage.watch((touched) => {
       if (touched === undefined) this.#lookSoon();
-      else if (touched.webhookIds.size > 0) this.#wake(touched.webhookIds);
+      else if (touched.webhooks.size > 0) this.#wake(touched.webhooks);
     });
     this.#lookSoon();
   }
@@ -102,8 +104,8 @@ export class WebhookSender {
     const startedMs = performance.now();
     try {
       const { storage, clock } = this.#options;
-      for (const { webhookId, dueAtMs } of await storage.read.deliveries.due(clock.now())) {
-        this.#lanes.plan(webhookId, dueAtMs);
+      for (const { accountId, webhookId, dueAtMs } of await storage.read.deliveries.due(clock.now())) {
+        this.#lanes.plan(accountId, webhookId, dueAtMs);
       }
     } catch (error) {
       this.#options.log.warn({ err: error }, 'could not look for due deliveries');
@@ -140,8 +142,8 @@ export class WebhookSender {
     this.#lookTimer = setTimeout(() => void this.look(), waitMs).unref();
   }
 
-  #wake(webhookIds: Iterable<string>): void {
-    for (const webhookId of webhookIds) this.#lanes.plan(webhookId, 0);
+  #wake(webhooks: ReadonlyMap<string, string>): void {
+    for (const [webhookId, accountId] of webhooks) this.#lanes.plan(accountId, webhookId, 0);
     this.#pump();
   }
 
@@ -201,7 +203,7 @@ export class WebhookSender {
   }
 
   /** Never rejects. */
-  async #attempt({ claimed: { delivery, webhook }, body }: StartedAttempt): Promise<AttemptResult> {
+  async #attempt({ claimed: { delivery, webhook, accountId }, body }: StartedAttempt): Promise<AttemptResult> {
     if (body === undefined) {
       return { change: (now, current) => ({ delivery: failedWithoutEvent(current.delivery, now) }) };
     }
@@ -233,7 +235,7 @@ export class WebhookSender {
       durationMs,
       trigger: delivery.trigger,
       responseStatus: status,
-      responseBody: outcome.body,
+      responseBody: this.#responses.cut(accountId, outcome.body, startedMs),
       error,
     };
     const { traceId, spanId } = trace ?? {};

@@ -1,9 +1,9 @@
 import { z } from 'zod';
+import { type AnalyticsSums, type QuarterRange, quarterMs, quarterOf, sumsOfAll } from './analytics-delta.ts';
 import type { Analytics, AnalyticsFigures } from './analytics-shape.ts';
 import { Calendar, intervals, isTimeZone } from './calendar.ts';
 import { durationFigures } from './durations.ts';
 import { validationFailed } from './errors.ts';
-import { type HappeningSums, type QuarterRange, quarterMs, quarterOf, sumsOfAll } from './happenings.ts';
 import { evenWithOtherFaults, operation } from './operation.ts';
 import { timeInputRoundedUp, timestamp } from './time.ts';
 
@@ -67,8 +67,8 @@ export const getAnalytics = operation({
       period: { from: timestamp(fromMs), to: timestamp(toMs), interval, timezone },
       openNow: { active, pending },
       totals: figuresOf(rangeOf(fromMs, toMs), sumsOfAll(parts)),
-      previous: figuresOf(previous, before as HappeningSums),
-      series: points.map((range, index) => figuresOf(range, parts[index] as HappeningSums)),
+      previous: figuresOf(previous, before as AnalyticsSums),
+      series: points.map((range, index) => figuresOf(range, parts[index] as AnalyticsSums)),
     };
   },
 });
@@ -77,7 +77,7 @@ function rangeOf(fromMs: number, toMs: number): QuarterRange {
   return { from: quarterOf(fromMs), to: quarterOf(toMs) };
 }
 
-function figuresOf({ from, to }: QuarterRange, sums: HappeningSums): AnalyticsFigures {
+function figuresOf({ from, to }: QuarterRange, sums: AnalyticsSums): AnalyticsFigures {
   const { conversationsStarted, conversationsConverted } = sums;
   return {
     from: timestamp(from * quarterMs),

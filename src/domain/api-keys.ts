@@ -1,17 +1,26 @@
 import { z } from 'zod';
-import { type Caller, requireScope, type Scope, scopes } from './caller.ts';
+import { type Caller, requireScope, type Scope, scopes, unauthenticated } from './caller.ts';
 import { choices } from './choices.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { type Ids, idInput, idShape } from './ids.ts';
-import { operation } from './operation.ts';
+import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
 import type { Secrets } from './ports.ts';
-import type { Transaction } from './storage-port.ts';
+import type { Reads, Transaction } from './storage-port.ts';
 import { line } from './text.ts';
 import { timeInput, timeShape, timestamp } from './time.ts';
 
 const maxLiveKeys = 100;
+/**
+ * Of the keys that were revoked or have expired an account keeps this many, the latest: enough to look up what happened
+ * to a key, and for a restored backup to revoke again what was revoked since.
+ */
+const maxEndedKeys = 1_000;
+/** How many more are removed with each new key, so that an account that has far too many comes down to that. */
+const removedAtOnce = 10;
+/** How long a key is listed after it has expired. */
+export const expiredKeyMs = 30 * 24 * 3_600_000;
 
 export const apiKeyShape = z
   .object({
@@ -54,6 +63,27 @@ export const newApiKeyShape = apiKeyShape
 
 export type NewApiKey = Readonly<z.output<typeof newApiKeyShape>>;
 
+/** Whether a key has neither expired nor been revoked. */
+export function isValid({ expiresAt, revokedAt }: ApiKey, nowMs: number): boolean {
+  return revokedAt === null && (expiresAt === null || Date.parse(expiresAt) > nowMs);
+}
+
+/**
+ * Makes sure that the caller's credential has not ended since the request was admitted. What gives out credentials or
+ * secrets asks in its transaction, so that a key that is revoked meanwhile leaves nothing behind that outlives it.
+ * @throws UNAUTHENTICATED
+ */
+export async function refuseEnded(
+  { apiKeys }: Pick<Reads, 'apiKeys'>,
+  { caller, clock }: Pick<Context, 'caller' | 'clock'>,
+): Promise<void> {
+  if (caller.credential === 'operator') return;
+  const now = clock.now();
+  const key = await apiKeys.find(caller.account.id, caller.keyId);
+  const hasExpired = caller.expiresAtMs !== undefined && caller.expiresAtMs <= now;
+  if (hasExpired || key === undefined || !isValid(key, now)) throw unauthenticated();
+}
+
 interface PreparedApiKey {
   readonly key: ApiKey;
   readonly secret: string;
@@ -82,12 +112,14 @@ export function prepareApiKey(
 
 /** @throws QUOTA_EXCEEDED when the account already has a hundred valid keys */
 export async function storeApiKey(tx: Transaction, accountId: string, prepared: PreparedApiKey): Promise<NewApiKey> {
-  if ((await tx.apiKeys.countLive(accountId, Date.parse(prepared.key.createdAt))) >= maxLiveKeys) {
+  const now = Date.parse(prepared.key.createdAt);
+  if ((await tx.apiKeys.countLive(accountId, now)) >= maxLiveKeys) {
     throw new DomainError(
       'QUOTA_EXCEEDED',
       `An account can have ${maxLiveKeys} API keys; revoke one that is not used.`,
     );
   }
+  await tx.apiKeys.removeEnded(accountId, now, { kept: maxEndedKeys, limit: removedAtOnce });
   await tx.apiKeys.insert(accountId, prepared.key, prepared.secretHash);
   return { ...prepared.key, secret: prepared.secret };
 }
@@ -109,7 +141,8 @@ export const createApiKey = operation({
       .describe('When it expires: not after the calling credential, and by default when that does, if ever.'),
   }),
   errors: ['QUOTA_EXCEEDED'],
-  async run({ caller, storage, ids, secrets, now }, input) {
+  async run(context, input) {
+    const { caller, storage, ids, secrets, now } = context;
     const prepared = prepareApiKey(
       { ids, secrets, now },
       {
@@ -118,10 +151,13 @@ export const createApiKey = operation({
         expiresAtMs: expiryWithin(caller, input.expiresAt, now),
       },
     );
-    return await storage.write(async (tx) => ({
-      apiKey: await storeApiKey(tx, caller.account.id, prepared),
-      eventCursor: await currentEventCursor(tx, caller.account.id),
-    }));
+    return await storage.write(async (tx) => {
+      await refuseEnded(tx, context);
+      return {
+        apiKey: await storeApiKey(tx, caller.account.id, prepared),
+        eventCursor: await currentEventCursor(tx, caller.account.id),
+      };
+    });
   },
 });
 
@@ -168,7 +204,8 @@ function expiryFault(detail: string): DomainError {
 
 export const listApiKeys = operation({
   name: 'listApiKeys',
-  summary: 'Lists the account’s API keys, newest first, including revoked ones.',
+  summary:
+    'Lists the account’s API keys, newest first, including the last 1,000 that were revoked, or expired within 30 days.',
   scope: 'keys:manage',
   input: newestFirstInput('apiKey'),
   errors: [],
@@ -182,8 +219,10 @@ export const revokeApiKey = operation({
   scope: 'keys:manage',
   input: z.strictObject({ id: idInput('apiKey').describe('The key’s id.') }),
   errors: ['NOT_FOUND'],
-  async run({ caller, storage, now }, { id }) {
+  async run(context, { id }) {
+    const { caller, storage, now } = context;
     return await storage.write(async (tx) => {
+      await refuseEnded(tx, context);
       const key = await tx.apiKeys.find(caller.account.id, id);
       if (key === undefined) throw notFound('API key');
       if (key.revokedAt === null) await tx.apiKeys.update({ ...key, revokedAt: timestamp(now) });

@@ -1,6 +1,7 @@
 import type { Account } from './accounts.ts';
 import { DomainError } from './errors.ts';
 import type { Sender } from './messages.ts';
+import type { Metadata } from './metadata.ts';
 
 export const scopes = [
   'conversations:read',
@@ -19,16 +20,24 @@ export interface Caller {
   readonly account: Account;
   /** The API key that was sent, or that created the token that was sent. */
   readonly keyId: string;
-  readonly credential: 'key' | 'token';
+  /** The operator of the machine calls without a credential, from the command line. */
+  readonly credential: 'key' | 'token' | 'operator';
   readonly scopes: ReadonlySet<Scope>;
   /** When the credential expires, in epoch milliseconds, if it does. */
   readonly expiresAtMs?: number | undefined;
   /** The only conversation that the caller may see, if it is bound to one. */
   readonly conversationId?: string;
+  /** How many requests in any 60 minutes its token asks for, of the conversation's share: see `shareOf`. */
+  readonly requestsPerHour?: number;
   /** The only sender that the caller may send as, if it is bound to one. */
   readonly sender?: Sender;
   /** The trace of the request, as a `traceparent`: the webhooks that it causes propagate it. */
   readonly traceparent?: string | undefined;
+}
+
+/** The same for unknown, expired and revoked credentials, so that it does not reveal which of them exist. */
+export function unauthenticated(): DomainError {
+  return new DomainError('UNAUTHENTICATED', 'The credential is unknown, expired or revoked.');
 }
 
 /** @throws FORBIDDEN naming the missing scope */
@@ -36,6 +45,18 @@ export function requireScope(caller: Caller, scope: Scope): void {
   if (!caller.scopes.has(scope)) {
     throw new DomainError('FORBIDDEN', `This needs the scope \`${scope}\`, which the credential does not have.`);
   }
+}
+
+/**
+ * A conversation or a message as the caller may see it. One who is bound to the conversation sees what its visitor may:
+ * no metadata, and no id of the client's own system.
+ */
+export function shownTo<T extends { readonly metadata: Metadata; readonly externalId?: string | null }>(
+  caller: Caller | undefined,
+  resource: T,
+): T {
+  if (caller?.conversationId === undefined) return resource;
+  return { ...resource, metadata: {}, ...('externalId' in resource && { externalId: null }) };
 }
 
 /** Whether the caller may see this conversation. One that it may not see must look as if it did not exist. */

@@ -9,8 +9,7 @@ import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } f
 import { line } from './text.ts';
 import { timestamp } from './time.ts';
 
-// How a conversation begins and changes, as pure functions, and which events that produces. The operations and the
-// seed share them.
+// How a conversation begins and changes, as pure functions, and which events that produces.
 
 const visitorInput = z
   .strictObject({
@@ -43,7 +42,7 @@ export const newConversationInput = z.strictObject({
   message: z.strictObject(messageInput).nullish().describe('The first message.'),
 });
 
-export type ConversationInput = z.output<typeof newConversationInput>;
+type ConversationInput = z.output<typeof newConversationInput>;
 
 /** The fields of a conversation that a client can change. */
 export const conversationChangesInput = {
@@ -59,7 +58,7 @@ export const conversationChangesInput = {
     ),
 };
 
-export type ConversationChanges = z.output<z.ZodObject<typeof conversationChangesInput>>;
+type ConversationChanges = z.output<z.ZodObject<typeof conversationChangesInput>>;
 
 /**
  * A new conversation, with its first message if one is given.

@@ -1,13 +1,15 @@
 import { z } from 'zod';
-import { type Caller, maySee } from './caller.ts';
+import { type Caller, maySee, shownTo } from './caller.ts';
 import { DomainError, notFound } from './errors.ts';
 import { idShape } from './ids.ts';
 import { statuses } from './lifecycle.ts';
 import { metadataShape } from './metadata.ts';
+import type { Context } from './operation.ts';
 import type { Reads } from './storage-port.ts';
 import { type Timestamp, timeShape } from './time.ts';
 
-// These bound the response that holds a conversation with all its messages.
+// These bound the response that holds a conversation with all its messages. A message's sequence has to fit into its id
+// (see `Ids`).
 export const maxMessages = 10_000;
 export const maxContentBytes = 8 * 1024 * 1024;
 
@@ -46,7 +48,9 @@ export const conversationShape = z
     externalId: z
       .string()
       .nullable()
-      .describe('Its id in the client’s system, unique in the account.')
+      .describe(
+        'Its id in the client’s system, unique in the account. Null when read with a token bound to a conversation.',
+      )
       .meta({ examples: ['ticket-1042'] }),
     metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
     messageCount: z
@@ -85,15 +89,15 @@ export interface StoredConversation extends Conversation {
   readonly contentBytes: number;
 }
 
-/** The conversation as the caller may see it: a caller bound to it sees no metadata. */
+/** The conversation as the caller may see it, without its internal fields. */
 export function conversationView(stored: StoredConversation, caller?: Caller): Conversation {
-  return {
+  return shownTo(caller, {
     id: stored.id,
     status: stored.status,
     subject: stored.subject,
     visitor: stored.visitor,
     externalId: stored.externalId,
-    metadata: caller?.conversationId === undefined ? stored.metadata : {},
+    metadata: stored.metadata,
     messageCount: stored.messageCount,
     lastActivityAt: stored.lastActivityAt,
     firstResponseAt: stored.firstResponseAt,
@@ -101,7 +105,7 @@ export function conversationView(stored: StoredConversation, caller?: Caller): C
     version: stored.version,
     createdAt: stored.createdAt,
     updatedAt: stored.updatedAt,
-  };
+  });
 }
 
 /** For optimistic concurrency control. REST can name several versions (`If-Match`), of which one has to match. */
@@ -131,4 +135,15 @@ export async function findConversation(
     );
   }
   return conversation;
+}
+
+/**
+ * The context for a change within its transaction, with the time there: that of the call may be earlier than changes
+ * which were committed since. It is not before the conversation's last change either, which may have been made by a
+ * clock that is ahead.
+ */
+export function momentAfter(context: Context, previous: StoredConversation | null = null): Context {
+  const { clock } = context;
+  const lastMs = previous === null ? 0 : Math.max(Date.parse(previous.updatedAt), Date.parse(previous.lastActivityAt));
+  return { ...context, now: Math.max(clock.now(), lastMs) };
 }

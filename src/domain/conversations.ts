@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { maySee } from './caller.ts';
+import { addToAnalytics, deltaOf } from './analytics-delta.ts';
+import { maySee, shownTo } from './caller.ts';
 import {
   applyChanges,
   changeEvents,
@@ -14,15 +15,15 @@ import {
   conversationView,
   expectedVersionInput,
   findConversation,
+  momentAfter,
   type StoredConversation,
 } from './conversation-record.ts';
 import { DomainError, notFound } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { appendEvents } from './events.ts';
-import { countHappenings, happeningsOf } from './happenings.ts';
 import { exampleId, idInput } from './ids.ts';
 import { type Status, statuses } from './lifecycle.ts';
-import { messageShape, messageView, requireSender } from './messages.ts';
+import { type Message, messageShape, requireSender } from './messages.ts';
 import { type Context, operation } from './operation.ts';
 import {
   type CursorPart,
@@ -43,22 +44,42 @@ export const conversationWithMessagesShape = conversationShape
 
 export type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
 
+/** A conversation whose messages are read as they are needed: there can be 10,000, and 8 MiB of them. */
+export interface OpenConversation {
+  readonly conversation: Conversation;
+  /** Whether all its messages at once would take too long. */
+  readonly isLarge: boolean;
+  /**
+   * Some of its `messageCount` messages: they never change.
+   * @param from the first one's sequence, and `to` the last one's
+   * @throws NOT_FOUND when the conversation has been deleted meanwhile
+   */
+  messages(from: number, to: number): Promise<readonly Message[]>;
+}
+
+const largeMessageCount = 100;
+const largeContentBytes = 256 * 1024;
+
 export const getConversation = operation({
   name: 'getConversation',
   summary: 'Returns a conversation with all its messages.',
   scope: 'conversations:read',
   openToBound: true,
-  isCacheable: true,
   input: z.strictObject({ id: idInput('conversation').describe('The conversation’s id.') }),
   errors: ['NOT_FOUND'],
-  async run({ caller, storage }, { id }): Promise<ConversationWithMessages> {
-    const found = maySee(caller, id)
-      ? await storage.read.conversations.findWithMessages(caller.account.id, id)
-      : undefined;
+  async run({ caller, storage }, { id }): Promise<OpenConversation> {
+    const accountId = caller.account.id;
+    const [found] = maySee(caller, id) ? await storage.read.conversations.findMany(accountId, [id]) : [];
     if (found === undefined) throw notFound('conversation');
     return {
-      ...conversationView(found.conversation, caller),
-      messages: found.messages.map((message) => messageView(caller, message)),
+      conversation: conversationView(found, caller),
+      isLarge: found.messageCount > largeMessageCount || found.contentBytes > largeContentBytes,
+      async messages(from, to) {
+        if (to < from) return [];
+        const [page = []] = await storage.read.messages.ranges(accountId, [{ conversationId: id, from, to }]);
+        if (page.length <= to - from) throw notFound('conversation');
+        return page.map((message) => shownTo(caller, message));
+      },
     };
   },
 });
@@ -110,7 +131,6 @@ export const listConversations = operation({
   name: 'listConversations',
   summary: 'Lists the account’s conversations, newest first, without their messages.',
   scope: 'conversations:read',
-  isCacheable: true,
   input: z
     .strictObject({
       ...pageInput('-createdAt', [exampleId('conversation')]),
@@ -180,16 +200,17 @@ export const createConversation = operation({
     const { caller } = context;
     if (input.message != null) requireSender(caller, input.message.sender);
     const accountId = caller.account.id;
-    const { conversation, message } = newConversation(input, context);
-    const events = startingEvents(conversation, message, context);
     return await context.once(async (tx) => {
+      const moment = momentAfter(context);
+      const { conversation, message } = newConversation(input, moment);
+      const events = startingEvents(conversation, message, moment);
       await refuseTakenExternalId(tx, accountId, conversation);
       await tx.conversations.insert(accountId, conversation);
       if (message !== undefined) await tx.messages.insert(accountId, message);
-      await countHappenings(tx, accountId, conversation.createdAt, happeningsOf(undefined, conversation, message));
+      await addToAnalytics(tx, accountId, conversation.createdAt, deltaOf(undefined, conversation, message));
       return {
         conversation: { ...conversationView(conversation), messages: message === undefined ? [] : [message] },
-        eventCursor: await appendEvents(tx, context, events),
+        eventCursor: await appendEvents(tx, moment, events),
       };
     });
   },
@@ -210,15 +231,16 @@ export const updateConversation = operation({
     const accountId = caller.account.id;
     return await storage.write(async (tx) => {
       const previous = await findConversation(tx, caller, id, expectedVersion);
-      const next = applyChanges(previous, changes, context.now);
+      const moment = momentAfter(context, previous);
+      const next = applyChanges(previous, changes, moment.now);
       if (next !== previous) {
         if (next.externalId !== previous.externalId) await refuseTakenExternalId(tx, accountId, next);
         await tx.conversations.update(accountId, previous, next);
-        await countHappenings(tx, accountId, next.updatedAt, happeningsOf(previous, next));
+        await addToAnalytics(tx, accountId, next.updatedAt, deltaOf(previous, next));
       }
       return {
         conversation: conversationView(next, caller),
-        eventCursor: await appendEvents(tx, context, changeEvents(previous, next, context)),
+        eventCursor: await appendEvents(tx, moment, changeEvents(previous, next, moment)),
       };
     });
   },

@@ -24,6 +24,7 @@ import {
   newestFirst,
   newestFirstInput,
 } from './paging.ts';
+import { Portion } from './portion.ts';
 import { sampleEvent } from './sample-event.ts';
 import type { AttemptRange, Reads, Transaction } from './storage-port.ts';
 import { timeInput, timestamp } from './time.ts';
@@ -153,7 +154,7 @@ export const testWebhook = operation({
       const { data, conversationId: _, ...head } = event;
       const sample = JSON.stringify({ ...head, sequence: 0, cursor, apiVersion: 'v1', accountId, data, test: true });
       const delivery = newDelivery({ caller, ids, now }, id, { ...event, eventSequence: null, sample });
-      await tx.deliveries.insert(delivery);
+      await tx.deliveries.insert(accountId, delivery);
       const view = deliveryView({ ...delivery, webhookEnabled: webhook.enabled, isTried: false });
       return { delivery: { ...view, attempts: [] }, eventCursor: cursor };
     });
@@ -177,7 +178,7 @@ export const redeliver = operation({
         throw new DomainError('QUOTA_EXCEEDED', `A delivery can be repeated until it has ${maxAttempts} attempts.`);
       }
       const next = startedAnew(previous, timestamp(now));
-      await tx.deliveries.update(next);
+      await tx.deliveries.update(accountId, next);
       return { delivery: deliveryView(next), eventCursor: await currentEventCursor(tx, accountId) };
     });
     // Only a replayed result can belong to another webhook than the given one.
@@ -214,8 +215,8 @@ interface FailedRange {
   readonly failedFromMs?: number;
 }
 
-/** Failed deliveries per transaction: other writes can run in between. */
-const recoverStep = 200;
+/** How many failed deliveries are read at once. */
+const recoverStep = 64;
 
 export const recoverWebhook = operation({
   name: 'recoverWebhook',
@@ -268,11 +269,18 @@ async function recoverSome(
   range: FailedRange,
   now: number,
 ): Promise<{ count: number; next: FailedRange | undefined }> {
+  const portion = new Portion(); // other writes can run between two of them
   const failed = await tx.deliveries.failed(accountId, webhookId, { fromId: range.fromId, limit: recoverStep });
-  const repeated = failed.filter((delivery) => isInRange(delivery, range) && delivery.attemptCount < maxAttempts);
-  for (const delivery of repeated) await tx.deliveries.update(startedAnew(delivery, timestamp(now)));
-  const last = failed.length < recoverStep ? undefined : failed.at(-1);
-  return { count: repeated.length, next: last && { ...range, fromId: `${last.id}~` } };
+  let count = 0;
+  for (const [index, delivery] of failed.entries()) {
+    if (isInRange(delivery, range) && delivery.attemptCount < maxAttempts) {
+      await tx.deliveries.update(accountId, startedAnew(delivery, timestamp(now)));
+      count++;
+    }
+    const isLast = index === recoverStep - 1;
+    if (isLast || portion.isFullWith(1)) return { count, next: { ...range, fromId: `${delivery.id}~` } };
+  }
+  return { count, next: undefined };
 }
 
 /** Excludes samples: whoever requested one has seen its result by now. */

@@ -56,7 +56,7 @@ export const attemptShape = z
       .string()
       .nullable()
       .describe(
-        'The first 16 KiB of the response body, as text; null if there was no response or its conversation was deleted.',
+        'The first 16 KiB of the response body, as text, or 256 characters once an account has kept 8 MiB within an hour; null if there was no response or its conversation was deleted.',
       )
       .meta({ examples: ['try again later'] }),
     error: z

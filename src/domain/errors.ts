@@ -107,14 +107,18 @@ export interface ErrorFacts {
   readonly faults?: readonly Fault[];
   /** Whole seconds after which a retry can succeed. */
   readonly retryAfterSeconds?: number;
+  /** Which budget is exhausted, for `RATE_LIMITED`: the account's, or a bound token's share of it. */
+  readonly limit?: 'account' | 'share';
   /** The exhausted budget, for `RATE_LIMITED` of an account. */
   readonly rateLimit?: RateLimit;
   /** The oldest cursor that can be read from, for `CURSOR_EXPIRED`. */
   readonly oldestCursor?: string;
+  /** The position of the event that could not be delivered, to continue after. */
+  readonly cursor?: string;
   /** The methods that the path supports, for `METHOD_NOT_ALLOWED`. */
   readonly allow?: readonly string[];
-  /** Whether an aggregate log line covers it, so that it needs none of its own. */
-  readonly isLoggedInAggregate?: boolean;
+  /** Whether it is UNAVAILABLE only for want of time, which is no fault to look into. */
+  readonly isOverload?: boolean;
   /** Overrides the code's HTTP status, where HTTP has a more specific one. */
   readonly status?: number;
   /** Logged, and never shown to the caller. */
@@ -141,7 +145,7 @@ export class DomainError extends Error {
 
 /** Whether the operator should look into an error. */
 export function isTrouble({ code, facts }: DomainError): boolean {
-  return code === 'INTERNAL' || (code === 'UNAVAILABLE' && facts.isLoggedInAggregate !== true);
+  return code === 'INTERNAL' || (code === 'UNAVAILABLE' && facts.isOverload !== true);
 }
 
 export function codeOf(error: unknown): ErrorCode {

@@ -1,4 +1,6 @@
-import { DomainError } from './errors.ts';
+import type { Caller } from './caller.ts';
+import { DomainError, validationFailed } from './errors.ts';
+import type { World } from './ports.ts';
 import type { Reads } from './storage-port.ts';
 
 /**
@@ -20,7 +22,7 @@ export interface LogPosition {
 }
 
 /** A position in no log, in place of one that cannot be parsed: no log has an empty epoch. */
-export const nowhere: LogPosition = { epoch: '', sequence: 0 };
+const nowhere: LogPosition = { epoch: '', sequence: 0 };
 
 /** @returns undefined for anything but a cursor made by `eventCursor` */
 export function parseEventCursor(cursor: string): LogPosition | undefined {
@@ -29,6 +31,44 @@ export function parseEventCursor(cursor: string): LogPosition | undefined {
   const position = { epoch: match[1], sequence: Number(match[2]) };
   // The decoder skips characters outside base64url, so only an exact round trip proves a cursor of this service.
   return eventCursor(position.epoch, position.sequence) === cursor ? position : undefined;
+}
+
+/** The form in which a caller is given cursors, and gives them back. */
+export interface CursorForm {
+  show(cursor: string): string;
+  /** @throws VALIDATION_FAILED for text that is not a cursor in this form */
+  read(given: string): LogPosition;
+}
+
+const plainForm: CursorForm = { show: (cursor) => cursor, read: (given) => parseEventCursor(given) ?? refuse() };
+
+/** A caller bound to a conversation is given encrypted cursors, which are good for all tokens of that conversation. */
+export async function cursorFormOf({
+  caller: { account, conversationId },
+  cursorSeal,
+}: Pick<World, 'cursorSeal'> & { readonly caller: Caller }): Promise<CursorForm> {
+  if (conversationId === undefined) return plainForm;
+  const seal = await cursorSeal();
+  const binding = `${account.id} ${conversationId}`;
+  return {
+    show: (cursor) => seal.seal(cursor, binding),
+    read: (given) => parseEventCursor(seal.open(given, binding) ?? '') ?? refuse(),
+  };
+}
+
+/** What is wrong with a text that is no cursor. */
+export const notACursor = 'is not a cursor of the event log';
+
+/** Encrypted cursors are longer than others. */
+const encryptedForm = /^[\w-]{80,200}$/;
+
+/** Whether a text could be a cursor in either form. Only with its caller is it known whether it is one. */
+export function mayBeCursor(text: string): boolean {
+  return isEventCursor(text) || encryptedForm.test(text);
+}
+
+function refuse(): never {
+  throw validationFailed([{ pointer: '/after', detail: notACursor }]);
 }
 
 /** Whether a text is a cursor of an event log, of this one or any other. */
@@ -55,9 +95,13 @@ export async function sequenceAt(
  * @throws CURSOR_EXPIRED, with the oldest usable cursor, when the position lies before the log's first event, beyond
  * its last one or in another log
  */
-export function refuseExpired(position: LogPosition, log: { epoch: string; first: number; last: number }): void {
+export function refuseExpired(
+  position: LogPosition,
+  log: { epoch: string; first: number; last: number },
+  { show }: Pick<CursorForm, 'show'> = plainForm,
+): void {
   if (position.epoch === log.epoch && position.sequence >= log.first - 1 && position.sequence <= log.last) return;
-  throw cursorExpired(eventCursor(log.epoch, log.first - 1));
+  throw cursorExpired(show(eventCursor(log.epoch, log.first - 1)));
 }
 
 export function cursorExpired(oldestCursor: string): DomainError {

@@ -24,7 +24,13 @@ function eventOf<Type extends EventType, Data extends z.ZodType>(
       id: idShape('event').describe('Its id, the same in every delivery.'),
       type: z.literal(type).describe('Type of the event.'),
       timestamp: timeShape.describe('When it happened.'),
-      sequence: z.int().min(1).describe('Position in the account’s log: 1, 2, 3 … without gaps.'),
+      sequence: z
+        .int()
+        .min(1)
+        .nullable()
+        .describe(
+          'Position in the account’s log: 1, 2, 3 … without gaps. Null when read with a token bound to a conversation.',
+        ),
       cursor: z
         .string()
         .describe('Position just after this event: pass it as `after` to continue from there.')

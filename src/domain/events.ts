@@ -1,16 +1,18 @@
 import { z } from 'zod';
-import type { Caller } from './caller.ts';
+import { type Caller, shownTo } from './caller.ts';
 import { choices } from './choices.ts';
 import type { Conversation } from './conversation-record.ts';
 import { newDelivery } from './delivery-record.ts';
-import { notFound } from './errors.ts';
+import { DomainError, notFound } from './errors.ts';
 import {
+  type CursorForm,
   currentEventCursor,
+  cursorExpired,
+  cursorFormOf,
   eventCursor,
   exampleEventCursor,
-  type LogPosition,
-  nowhere,
-  parseEventCursor,
+  mayBeCursor,
+  notACursor,
   refuseExpired,
 } from './event-cursor.ts';
 import { type EventType, eventTypes } from './event-types.ts';
@@ -20,7 +22,7 @@ import type { Message } from './messages.ts';
 import { type Context, operation } from './operation.ts';
 import { limitInput } from './paging.ts';
 import type { EventFollower } from './ports.ts';
-import type { Transaction } from './storage-port.ts';
+import type { EventReads, Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 
 /** Snapshots taken after the change, without `messages`. */
@@ -69,8 +71,10 @@ export class LogEvent {
   readonly id: string;
   readonly type: EventType;
   readonly timestamp: Timestamp;
-  /** 1, 2, 3 … in its account, without gaps and in commit order. */
-  readonly sequence: number;
+  /** Its position in the log: 1, 2, 3 … in its account, without gaps and in commit order. */
+  readonly position: number;
+  /** The same, as it is shown: null to a caller bound to a conversation, who must not learn how busy the account is. */
+  readonly sequence: number | null;
   /** The position in the log just after it. */
   readonly cursor: string;
   readonly apiVersion = 'v1';
@@ -79,14 +83,16 @@ export class LogEvent {
   readonly #dataJson: string;
   #data: EventData | ErasedData | undefined;
   #json: string | undefined;
-  #withoutMetadata: LogEvent | undefined;
+  #boundView: LogEvent | undefined;
 
-  constructor(accountId: string, epoch: string, stored: StoredEvent) {
+  /** @param sealedCursor given for the view of a caller bound to a conversation */
+  constructor(accountId: string, epoch: string, stored: StoredEvent, sealedCursor?: string) {
     this.id = stored.id;
     this.type = stored.type;
     this.timestamp = stored.timestamp;
-    this.sequence = stored.sequence;
-    this.cursor = eventCursor(epoch, stored.sequence);
+    this.position = stored.sequence;
+    this.sequence = sealedCursor === undefined ? stored.sequence : null;
+    this.cursor = sealedCursor ?? eventCursor(epoch, stored.sequence);
     this.accountId = accountId;
     this.conversationId = stored.conversationId;
     this.#dataJson = stored.dataJson;
@@ -120,19 +126,22 @@ export class LogEvent {
     );
   }
 
-  /** The event as the caller may see it: a caller bound to a conversation sees no metadata. */
-  viewFor(caller: Caller): LogEvent {
+  /** The event as the caller may see it. All who are bound to its conversation share one view. */
+  viewFor(caller: Caller, { show }: Pick<CursorForm, 'show'>): LogEvent {
     if (caller.conversationId === undefined) return this;
-    this.#withoutMetadata ??= this.#makeWithoutMetadata();
-    return this.#withoutMetadata;
+    this.#boundView ??= this.#makeBoundView(caller, show(this.cursor));
+    return this.#boundView;
   }
 
-  /** The event itself if it holds no metadata, so that most events exist only once in memory. */
-  #makeWithoutMetadata(): LogEvent {
-    const dataJson = JSON.stringify(this.data, (key, value: unknown) => (key === 'metadata' ? {} : value));
-    if (dataJson === this.#dataJson) return this;
-    const epoch = parseEventCursor(this.cursor)?.epoch ?? '';
-    return new LogEvent(this.accountId, epoch, { ...this, dataJson });
+  #makeBoundView(caller: Caller, sealedCursor: string): LogEvent {
+    const { conversation, message } = this.data;
+    const data = {
+      ...this.data,
+      ...(message != null && { message: shownTo(caller, message) }),
+      ...(conversation != null && { conversation: shownTo(caller, conversation) }),
+    };
+    const stored = { ...this, sequence: this.position, dataJson: JSON.stringify(data) };
+    return new LogEvent(this.accountId, '', stored, sealedCursor);
   }
 
   #jsonWith(data: string): string {
@@ -158,7 +167,7 @@ export async function appendEvents(
     for (const [index, event] of events.entries()) {
       if (!webhook.events.includes(event.type)) continue;
       const eventSequence = last - events.length + 1 + index;
-      await tx.deliveries.insert(newDelivery({ caller, ids, now }, webhook.id, { ...event, eventSequence }));
+      await tx.deliveries.insert(accountId, newDelivery({ caller, ids, now }, webhook.id, { ...event, eventSequence }));
     }
   }
   return eventCursor(await tx.events.epoch(), last);
@@ -168,13 +177,7 @@ const readerInput = {
   after: z
     .string({ error: 'must be a string' })
     .meta({ examples: [exampleEventCursor] })
-    .transform((cursor, { issues }): LogPosition => {
-      const position = parseEventCursor(cursor);
-      if (position === undefined) {
-        issues.push({ code: 'custom', input: cursor, message: 'is not a cursor of the event log' });
-      }
-      return position ?? nowhere;
-    })
+    .refine(mayBeCursor, { error: notACursor })
     .optional()
     .describe('Start after this position: an event’s `cursor`, or an `eventCursor`.'),
   types: choices(eventTypes)
@@ -184,6 +187,9 @@ const readerInput = {
   conversationId: idInput('conversation').optional().describe('Only events of this conversation.'),
 };
 
+/** What callers bound to a conversation see of its events: leads are not the visitor's. */
+const boundTypes = eventTypes.filter((type) => !type.startsWith('lead.'));
+
 /**
  * Narrows the filter to what the caller may read: a caller bound to a conversation reads only its events.
  * @throws NOT_FOUND
@@ -191,11 +197,16 @@ const readerInput = {
 function filterFor(caller: Caller, { types, conversationId }: EventFilter): EventFilter {
   if (caller.conversationId === undefined) return { types, conversationId };
   if (conversationId !== undefined && conversationId !== caller.conversationId) throw notFound('conversation');
-  return { types, conversationId: caller.conversationId };
+  return {
+    types: types === undefined ? boundTypes : types.filter((type) => boundTypes.includes(type)),
+    conversationId: caller.conversationId,
+  };
 }
 
 /** Sequences scanned per request: a filter that matches nothing must not read the whole log. */
 const maxSpan = 10_000;
+/** The events of one conversation are found by an index, however large the log is. */
+const wholeLog = Number.MAX_SAFE_INTEGER;
 
 /** A page of the log. Its cursor advances even when the filter matches nothing. */
 export interface EventPage {
@@ -214,25 +225,41 @@ export const listEvents = operation({
   openToBound: true,
   input: z.strictObject({ limit: limitInput, ...readerInput }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
-  async run({ caller, storage }, { limit, after: position, ...asked }): Promise<EventPage> {
+  async run(context, { limit, after, ...asked }): Promise<EventPage> {
+    const { caller, storage } = context;
     const accountId = caller.account.id;
+    const isBound = caller.conversationId !== undefined;
+    const cursors = await cursorFormOf(context);
+    const position = after === undefined ? undefined : cursors.read(after);
     const filter = filterFor(caller, asked);
     const { events: log } = storage.read;
     const epoch = await log.epoch();
     const start = position?.sequence ?? (await log.bounds(accountId)).first - 1;
-    const { events, scannedTo } = await log.after(accountId, start, { filter, limit, span: maxSpan });
+    // To a bound caller the log has its own events only. One more of them tells whether the page is the last.
+    const wanted = isBound ? { limit: limit + 1, span: wholeLog } : { limit, span: maxSpan };
+    const { events, scannedTo } = await log.after(accountId, start, { filter, ...wanted });
     // Checked after reading: events pruned just before it would leave an unnoticed gap.
     const { first, last } = await log.bounds(accountId);
-    if (position !== undefined) refuseExpired(position, { epoch, first, last });
+    if (position !== undefined) refuseExpired(position, { epoch, first, last }, cursors);
+    const items = events.slice(0, limit).map((event) => new LogEvent(accountId, epoch, event));
+    const isFull = events.length > limit;
     return {
-      items: events.map((event) => new LogEvent(accountId, epoch, event).viewFor(caller)),
+      items: items.map((event) => event.viewFor(caller, cursors)),
       limit,
-      hasMore: scannedTo < last,
-      hasEarlier: start >= first,
-      nextCursor: eventCursor(epoch, scannedTo),
+      hasMore: isBound ? isFull : scannedTo < last,
+      hasEarlier: isBound ? await hasUpTo(log, accountId, filter, start) : start >= first,
+      nextCursor: cursors.show(eventCursor(epoch, isFull ? (items.at(-1)?.position ?? start) : scannedTo)),
     };
   },
 });
+
+/** Whether the log holds a matching event up to a sequence. */
+async function hasUpTo(log: EventReads, accountId: string, filter: EventFilter, sequence: number): Promise<boolean> {
+  const { first } = await log.bounds(accountId);
+  if (sequence < first) return false;
+  const { events } = await log.after(accountId, first - 1, { filter, limit: 1, span: sequence - first + 1 });
+  return events.length > 0;
+}
 
 /** An endless stream of events. */
 export interface EventStream extends AsyncIterable<readonly LogEvent[]> {
@@ -254,15 +281,17 @@ class FollowedLog implements EventStream {
   readonly #follower: EventFollower;
   readonly #epoch: string;
   readonly #caller: Caller;
+  readonly #cursors: CursorForm;
 
-  constructor(follower: EventFollower, epoch: string, caller: Caller) {
+  constructor(follower: EventFollower, epoch: string, caller: Caller, cursors: CursorForm) {
     this.#follower = follower;
     this.#epoch = epoch;
     this.#caller = caller;
+    this.#cursors = cursors;
   }
 
   get cursor(): string {
-    return eventCursor(this.#epoch, this.#follower.position);
+    return this.#cursors.show(eventCursor(this.#epoch, this.#follower.position));
   }
 
   giveBack(from: LogEvent): void {
@@ -275,7 +304,7 @@ class FollowedLog implements EventStream {
 
   [Symbol.asyncIterator](): AsyncIterator<readonly LogEvent[]> {
     const isBound = this.#caller.conversationId !== undefined;
-    return isBound ? views(this.#follower, this.#caller) : this.#follower[Symbol.asyncIterator]();
+    return isBound ? views(this.#follower, this.#caller, this.#cursors) : this.#follower[Symbol.asyncIterator]();
   }
 }
 
@@ -286,15 +315,18 @@ export const streamEvents = operation({
   openToBound: true,
   input: z.strictObject(readerInput),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED', 'QUOTA_EXCEEDED'],
-  async run({ caller, storage, liveEvents }, { after: position, ...asked }): Promise<EventSubscription> {
+  async run(context, { after, ...asked }): Promise<EventSubscription> {
+    const { caller, storage, liveEvents } = context;
+    const cursors = await cursorFormOf(context);
+    const position = after === undefined ? undefined : cursors.read(after);
     const accountId = caller.account.id;
     const filter = filterFor(caller, asked);
     const epoch = await storage.read.events.epoch();
     const bounds = await storage.read.events.bounds(accountId);
-    if (position !== undefined) refuseExpired(position, { epoch, ...bounds });
+    if (position !== undefined) refuseExpired(position, { epoch, ...bounds }, cursors);
     const start = position?.sequence ?? bounds.last;
     return {
-      follow: () => new FollowedLog(liveEvents.follow(accountId, start, filter), epoch, caller),
+      follow: () => new FollowedLog(liveEvents.follow(accountId, start, filter), epoch, caller, cursors),
     };
   },
 });
@@ -307,13 +339,23 @@ export const getEventCursor = operation({
   openToBound: true,
   input: z.strictObject({}),
   errors: [],
-  async run({ caller, storage }): Promise<string> {
+  async run(context): Promise<string> {
+    const { caller, storage } = context;
     const { last } = await storage.read.events.bounds(caller.account.id);
-    return eventCursor(await storage.read.events.epoch(), last);
+    return (await cursorFormOf(context)).show(eventCursor(await storage.read.events.epoch(), last));
   },
 });
 
 /** The batches as a caller bound to a conversation sees them. */
-async function* views(follower: EventFollower, caller: Caller): AsyncGenerator<readonly LogEvent[], void> {
-  for await (const batch of follower) yield batch.map((event) => event.viewFor(caller));
+async function* views(
+  follower: EventFollower,
+  caller: Caller,
+  cursors: CursorForm,
+): AsyncGenerator<readonly LogEvent[], void> {
+  try {
+    for await (const batch of follower) yield batch.map((event) => event.viewFor(caller, cursors));
+  } catch (error) {
+    const oldest = error instanceof DomainError ? error.facts.oldestCursor : undefined;
+    throw oldest === undefined ? error : cursorExpired(cursors.show(oldest));
+  }
 }

@@ -30,7 +30,7 @@ export interface Repeatable<Input, Output> {
 }
 
 /** A result as stored under an idempotency key. */
-export interface KeptResult {
+export interface IdempotencyRecord {
   /** A hash of the request and of the conversation that the caller is bound to. */
   readonly fingerprint: Uint8Array;
   /** JSON; null when it was erased with its conversation. */
@@ -64,14 +64,16 @@ interface Outcome<Output> {
 export class Once<Output> {
   readonly #request: Request<Output>;
   readonly #fingerprint: Uint8Array;
+  /** Callers bound to a conversation have their own keys, so that they neither learn of others nor take them. */
+  readonly #storedKey: string;
   /** Whether this request has done part of the work itself, so that its result is no replay. */
   #hasWorked = false;
 
   constructor(request: Request<Output>) {
-    const { secrets, operation, asked, caller } = request;
+    const { secrets, operation, asked, caller, key } = request;
     this.#request = request;
-    // A caller bound to a conversation sees less, so results are not shared with other callers.
     this.#fingerprint = secrets.hash(canonicalJson([operation, asked, caller.conversationId ?? null]));
+    this.#storedKey = caller.conversationId === undefined ? key : `${caller.conversationId} ${key}`;
   }
 
   /**
@@ -87,11 +89,11 @@ export class Once<Output> {
   }
 
   async #workOrReplay(tx: Transaction, work: Work<Output>): Promise<Outcome<Output>> {
-    const { caller, key, now, repeatable } = this.#request;
+    const { caller, now, repeatable } = this.#request;
     const before = await this.#find(tx);
     if (before !== undefined && repeatable.isPartial?.(before) !== true) return { output: before, isReplay: true };
     const output = await work(tx, before);
-    await tx.keptResults.put(caller.account.id, key, {
+    await tx.idempotencyRecords.put(caller.account.id, this.#storedKey, {
       fingerprint: this.#fingerprint,
       result: JSON.stringify(repeatable.kept?.(output) ?? output),
       conversationId: repeatable.conversationIdOf?.(output) ?? null,
@@ -101,9 +103,9 @@ export class Once<Output> {
   }
 
   /** The stored result of the same request, if any. */
-  async #find({ keptResults }: Pick<Reads, 'keptResults'>): Promise<Output | undefined> {
-    const { caller, key, now } = this.#request;
-    const kept = await keptResults.find(caller.account.id, key);
+  async #find({ idempotencyRecords }: Pick<Reads, 'idempotencyRecords'>): Promise<Output | undefined> {
+    const { caller, now } = this.#request;
+    const kept = await idempotencyRecords.find(caller.account.id, this.#storedKey);
     if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
     if (!sameBytes(kept.fingerprint, this.#fingerprint)) throw keyReused();
     if (kept.result === null) throw new DomainError('NOT_FOUND', 'The result of this request has since been deleted.');

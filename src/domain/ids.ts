@@ -16,10 +16,14 @@ const idPrefixes = {
 } as const;
 export type IdKind = keyof typeof idPrefixes;
 
-/** Generates ids. Those of one process sort in the order of generation unless the clock goes back. */
+/** Generates ids. Those of one process without a rank sort in the order of generation unless the clock goes back. */
 export interface Ids {
-  /** @param epochMs the time encoded in the id */
-  next(kind: IdKind, epochMs: number): string;
+  /**
+   * @param epochMs the time encoded in the id
+   * @param rank below 2^14: ids of the same millisecond sort by it, whichever process makes them (RFC 9562, section 6.2,
+   * method 1)
+   */
+  next(kind: IdKind, epochMs: number, rank?: number): string;
 }
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
@@ -65,7 +69,12 @@ export function createIds(fillRandom: (target: Uint16Array<ArrayBuffer>) => void
   let d = 0;
   let time = '';
   return {
-    next(kind, epochMs) {
+    next(kind, epochMs, rank) {
+      if (rank !== undefined) {
+        const first = 0x70008 | ((rank >>> 2) << 4) | (rank & 3); // around the two bits of the variant
+        const random = base32(first, random20()) + base32(random20(), random20());
+        return `${idPrefixes[kind]}_${timePart(epochMs)}${random}`;
+      }
       if (epochMs === lastMs) {
         // Within a millisecond the last 60 bits grow by a random step.
         d += 1 + (random20() & 0xff);

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { conversationView, findConversation, type StoredConversation } from './conversation-record.ts';
+import { countLead } from './analytics-delta.ts';
+import { conversationView, findConversation, momentAfter, type StoredConversation } from './conversation-record.ts';
 import { notFound } from './errors.ts';
 import { appendEvents, type NewEvent } from './events.ts';
-import { countLead } from './happenings.ts';
 import { type Ids, idInput, idShape } from './ids.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
 import { type Context, evenWithOtherFaults, operation } from './operation.ts';
@@ -88,20 +88,21 @@ export const captureLead = operation({
   async run(context, input): Promise<CapturedLead> {
     const { caller } = context;
     const accountId = caller.account.id;
-    const lead = newLead(input, context);
     return await context.once(async (tx) => {
       const conversation =
-        lead.conversationId === null ? null : await findConversation(tx, caller, lead.conversationId);
+        input.conversationId === null ? null : await findConversation(tx, caller, input.conversationId);
+      const moment = momentAfter(context, conversation);
+      const lead = newLead(input, moment);
       await tx.leads.insert(accountId, lead);
       await countLead(tx, accountId, lead, conversation);
-      return { lead, eventCursor: await appendEvents(tx, context, [leadEvent(lead, conversation, context)]) };
+      return { lead, eventCursor: await appendEvents(tx, moment, [leadEvent(lead, conversation, moment)]) };
     });
   },
 });
 
-export type LeadInput = Omit<ReturnType<(typeof captureLead)['parse']>, 'idempotencyKey'>;
+type LeadInput = Omit<ReturnType<(typeof captureLead)['parse']>, 'idempotencyKey'>;
 
-export function newLead(input: LeadInput, { ids, now }: { ids: Ids; now: number }): Lead {
+function newLead(input: LeadInput, { ids, now }: { ids: Ids; now: number }): Lead {
   return {
     id: ids.next('lead', now),
     conversationId: input.conversationId,
@@ -115,7 +116,7 @@ export function newLead(input: LeadInput, { ids, now }: { ids: Ids; now: number 
 }
 
 /** @param conversation the one in which it was captured, if any */
-export function leadEvent(
+function leadEvent(
   lead: Lead,
   conversation: StoredConversation | null,
   { ids, now }: { ids: Ids; now: number },
@@ -133,7 +134,6 @@ export const listLeads = operation({
   name: 'listLeads',
   summary: 'Lists the account’s leads, newest first.',
   scope: 'leads:read',
-  isCacheable: true,
   input: newestFirstInput('lead'),
   errors: [],
   run: ({ caller, storage }, input): Promise<List<Lead>> =>
@@ -144,7 +144,6 @@ export const getLead = operation({
   name: 'getLead',
   summary: 'Returns a lead.',
   scope: 'leads:read',
-  isCacheable: true,
   input: z.strictObject({ id: idInput('lead').describe('The lead’s id.') }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id }): Promise<Lead> {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { type Caller, maySee } from './caller.ts';
+import { addToAnalytics, deltaOf } from './analytics-delta.ts';
+import { type Caller, maySee, shownTo } from './caller.ts';
 import {
   type Conversation,
   conversationView,
@@ -7,11 +8,12 @@ import {
   findConversation,
   maxContentBytes,
   maxMessages,
+  momentAfter,
   type StoredConversation,
 } from './conversation-record.ts';
 import { DomainError } from './errors.ts';
+import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
-import { countHappenings, happeningsOf } from './happenings.ts';
 import { type Ids, idInput, idShape } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
@@ -96,12 +98,7 @@ export const messageInput = {
   metadata: metadataInput.default({}).describe('Arbitrary client data: a flat object of at most 50 keys and 8 KiB.'),
 };
 
-export type MessageDraft = z.output<z.ZodObject<typeof messageInput>>;
-
-/** The message as the caller may see it: a caller bound to a conversation sees no metadata. */
-export function messageView(caller: Caller, message: Message): Message {
-  return caller.conversationId === undefined ? message : { ...message, metadata: {} };
-}
+type MessageDraft = z.output<z.ZodObject<typeof messageInput>>;
 
 /** @throws FORBIDDEN when the caller is bound to another sender */
 export function requireSender(caller: Caller, sender: Sender): void {
@@ -130,10 +127,11 @@ export function addMessage(
     );
   }
   const at = timestamp(now);
+  const sequence = conversation.messageCount + 1;
   const message: Message = {
-    id: ids.next('message', now),
+    id: ids.next('message', now, sequence),
     conversationId: conversation.id,
-    sequence: conversation.messageCount + 1,
+    sequence,
     sender: draft.sender,
     content: draft.content,
     author: draft.author,
@@ -206,19 +204,22 @@ export const sendMessage = operation({
   async run(context, { conversationId, expectedVersion, ...draft }): Promise<SentMessage> {
     const { caller } = context;
     requireSender(caller, draft.sender);
-    return await context.once(async (tx) => {
+    const { show } = await cursorFormOf(context);
+    const sent = await context.once(async (tx) => {
       const previous = await findConversation(tx, caller, conversationId, expectedVersion);
-      const { message, conversation } = addMessage(previous, draft, context);
+      const moment = momentAfter(context, previous);
+      const { message, conversation } = addMessage(previous, draft, moment);
       const next = { ...conversation, version: previous.version + 1 };
       await tx.messages.insert(caller.account.id, message);
       await tx.conversations.update(caller.account.id, previous, next);
-      await countHappenings(tx, caller.account.id, message.createdAt, happeningsOf(previous, next, message));
+      await addToAnalytics(tx, caller.account.id, message.createdAt, deltaOf(previous, next, message));
       return {
-        message: messageView(caller, message),
+        message: shownTo(caller, message),
         conversation: conversationView(next, caller),
-        eventCursor: await appendEvents(tx, context, messageEvents(message, next, context)),
+        eventCursor: await appendEvents(tx, moment, messageEvents(message, next, moment)),
       };
     });
+    return { ...sent, eventCursor: show(sent.eventCursor) };
   },
 });
 
@@ -251,7 +252,6 @@ export const listMessages = operation({
   summary: 'Lists the messages of a conversation in the order of their sequence.',
   scope: 'conversations:read',
   openToBound: true,
-  isCacheable: true,
   input: z
     .strictObject({
       conversationId: idInput('conversation').describe('The conversation’s id.'),
@@ -284,7 +284,7 @@ async function readRange(
   range: MessageRange,
 ): Promise<readonly Message[]> {
   const [items = []] = await read.messages.ranges(caller.account.id, [range]);
-  return items.map((message) => messageView(caller, message));
+  return items.map((message) => shownTo(caller, message));
 }
 
 export function messageCursor(message: Message, sort: MessageSort = 'sequence'): string {
@@ -312,7 +312,7 @@ export async function listMessageRanges(
 ): Promise<readonly (readonly Message[])[]> {
   listMessages.authorise(caller);
   const pages = await storage.read.messages.ranges(caller.account.id, ranges);
-  return pages.map((page) => page.map((message) => messageView(caller, message)));
+  return pages.map((page) => page.map((message) => shownTo(caller, message)));
 }
 
 /**
@@ -326,6 +326,6 @@ export async function messagesById(
   listMessages.authorise(caller);
   const messages = await storage.read.messages.findMany(caller.account.id, ids);
   return messages.map((message) =>
-    message !== undefined && maySee(caller, message.conversationId) ? messageView(caller, message) : undefined,
+    message !== undefined && maySee(caller, message.conversationId) ? shownTo(caller, message) : undefined,
   );
 }

@@ -8,7 +8,8 @@ export type Metadata = Readonly<Record<string, string | number | boolean>>;
 export type MetadataPatch = Readonly<Record<string, string | number | boolean | null>>;
 
 /** What clients should know about numbers in metadata. */
-export const numbersAreDoubles = 'Numbers are doubles: pass identifiers of more than 15 digits as strings.';
+export const numbersAreDoubles =
+  'Numbers are doubles; one that no double holds exactly is refused: pass identifiers of more than 15 digits as strings.';
 
 /** Metadata in a response. */
 export const metadataShape = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).meta({
@@ -41,6 +42,9 @@ function entryFaults(input: unknown, nullable: boolean): EntryFault[] {
       if (fault !== undefined) faults.push({ path: [key], message: fault });
     } else if (typeof value === 'number') {
       if (!Number.isFinite(value)) faults.push({ path: [key], message: 'must be a finite number' });
+    } else if (typeof value === 'symbol') {
+      // An inexact number: see `numberFrom`.
+      faults.push({ path: [key], message: 'is a number that a double cannot hold exactly; pass it as a string' });
     } else if (typeof value !== 'boolean' && !(nullable && value === null)) {
       faults.push({
         path: [key],

@@ -44,8 +44,6 @@ interface Definition<Schema extends z.ZodType, Output> {
   /** Set if it accepts an idempotency key, which is then part of its input. */
   readonly repeatable?: Repeatable<z.output<Schema>, Output>;
   readonly deprecated?: Deprecation;
-  /** The result depends on input, caller and storage only (no clock, no limiter), so responses can be cached. */
-  readonly isCacheable?: boolean;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -63,8 +61,6 @@ export interface Operation<Input = unknown, Output = unknown> {
   readonly errors: readonly ErrorCode[];
   /** Whether its input holds an `idempotencyKey`. */
   readonly repeatable: boolean;
-  /** Whether its result can be cached until the next write. */
-  readonly isCacheable: boolean;
   /** Set when clients should stop calling it. */
   readonly deprecated: Deprecation | undefined;
   /** @throws FORBIDDEN naming what the credential lacks */
@@ -103,13 +99,12 @@ export function operation<Schema extends z.ZodType, Output>(
     input: schema as z.ZodType<z.output<Schema>>,
     errors: repeatable === undefined ? definition.errors : [...new Set([...definition.errors, ...errorsOfRepeats])],
     repeatable: repeatable !== undefined,
-    isCacheable: definition.isCacheable ?? false,
     deprecated: definition.deprecated,
     authorise(caller) {
       if (caller.conversationId !== undefined && !self.openToBound) {
         throw new DomainError('FORBIDDEN', `A token bound to one conversation cannot call ${name}.`);
       }
-      if (caller.credential !== 'key' && self.keysOnly) {
+      if (caller.credential === 'token' && self.keysOnly) {
         throw new DomainError('FORBIDDEN', `Only an API key can call ${name}, not a token.`);
       }
       if (self.scope !== 'any') requireScope(caller, self.scope);

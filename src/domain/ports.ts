@@ -13,6 +13,8 @@ export interface World {
   readonly ids: Ids;
   readonly secrets: Secrets;
   readonly tokens: TokenSigner;
+  /** Loads what encrypts the event cursors of bound tokens. */
+  readonly cursorSeal: () => Promise<CursorSeal>;
   readonly limiter: Limiter;
   readonly liveEvents: LiveEvents;
   readonly webhookTargets: WebhookTargets;
@@ -41,6 +43,17 @@ export interface TokenSigner {
   sign(grant: TokenGrant): Promise<string>;
 }
 
+/**
+ * Encrypts event cursors for callers who must not learn from them how busy the account is: one and the same cursor
+ * looks different each time.
+ */
+export interface CursorSeal {
+  /** @param binding what the caller is bound to: only with the same can the cursor be opened */
+  seal(cursor: string, binding: string): string;
+  /** The cursor; undefined for anything but one that was sealed for this binding. */
+  open(sealed: string, binding: string): string | undefined;
+}
+
 /** What an account has left of its hourly budget. */
 export interface RateLimit {
   /** Requests in any 60 minutes. */
@@ -50,6 +63,8 @@ export interface RateLimit {
   readonly resetAtMs: number;
   /** Time until then, independent of changes to the machine's clock. */
   readonly resetAfterSeconds: number;
+  /** Set if it is not the budget of the account, but the share of it that a bound token may spend. */
+  readonly policy?: 'share';
 }
 
 export interface Limiter {

@@ -47,9 +47,23 @@ export function withFewer(windows: readonly RateWindow[], minute: number, units:
     .filter(({ count }) => count > 0);
 }
 
+/**
+ * What a sparing request leaves to others. It is admitted only while a fifth of the budget is left, the last of its
+ * units included.
+ */
+export function spareOf(limit: number): number {
+  return Math.ceil(limit / 5) - 1;
+}
+
+/** Units that are admitted together or not at all, and how many have to be left after them. */
+export interface Wanted {
+  readonly units: number;
+  readonly spare: number;
+}
+
 /** How many of the remaining units go to the waiting requests in their order, each admitted whole or not at all. */
-export function takenOf(remaining: number, waiting: readonly { readonly units: number }[]): number {
-  return waiting.reduce((taken, { units }) => (taken + units <= remaining ? taken + units : taken), 0);
+export function takenOf(remaining: number, waiting: readonly Wanted[]): number {
+  return waiting.reduce((taken, { units, spare }) => (taken + units + spare <= remaining ? taken + units : taken), 0);
 }
 
 function usedOf(block: ReservedBlock): number {

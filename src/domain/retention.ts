@@ -1,9 +1,10 @@
+import { expiredKeyMs } from './api-keys.ts';
 import { idempotencyMs } from './idempotency.ts';
 import { Portion } from './portion.ts';
 import type { Storage, Transaction } from './storage-port.ts';
 
 /** Rows removed between two checks of the time: a delivery is removed with its responses, which can be megabytes. */
-const batchSizes = { deliveries: 1, events: 32, keptResults: 1 } as const;
+const batchSizes = { deliveries: 1, events: 32, idempotencyRecords: 1, apiKeys: 32 } as const;
 type Kind = keyof typeof batchSizes;
 
 /**
@@ -15,7 +16,8 @@ export async function removeOld(storage: Storage, nowMs: number, eventRetentionM
   // Deliveries before events: a delivery must not outlive its event.
   await removeKind(storage, 'deliveries', beforeMs);
   await removeKind(storage, 'events', beforeMs);
-  await removeKind(storage, 'keptResults', nowMs - idempotencyMs);
+  await removeKind(storage, 'idempotencyRecords', nowMs - idempotencyMs);
+  await removeKind(storage, 'apiKeys', nowMs - expiredKeyMs);
 }
 
 async function removeKind({ write }: Storage, kind: Kind, beforeMs: number): Promise<void> {

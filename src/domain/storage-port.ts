@@ -1,12 +1,12 @@
 import type { Account, AccountTotals } from './accounts.ts';
+import type { AnalyticsDelta, AnalyticsSums, QuarterRange } from './analytics-delta.ts';
 import type { ApiKey } from './api-keys.ts';
 import type { Awaitable } from './awaitable.ts';
 import type { StoredConversation } from './conversation-record.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery-record.ts';
 import type { EventFilter, NewEvent, StoredEvent } from './events.ts';
-import type { HappeningSums, Happenings, QuarterRange } from './happenings.ts';
-import type { KeptResult } from './idempotency.ts';
+import type { IdempotencyRecord } from './idempotency.ts';
 import type { Lead } from './leads.ts';
 import type { Message, MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
@@ -22,14 +22,6 @@ import type { StoredWebhook } from './webhook-record.ts';
  */
 export interface Storage {
   readonly read: Reads;
-  /**
-   * While held, reads may all see the same committed state, which makes them cheaper. Hold only within one turn of the
-   * event loop, for requests that had already arrived.
-   * @returns ends the hold
-   */
-  holdReads(): () => void;
-  /** A number that stays the same until the next commit by any process: what was read since is still current. */
-  state(): Awaitable<number>;
   /**
    * Runs work in a transaction.
    *
@@ -47,13 +39,11 @@ export interface Storage {
    */
   watch(listener: (touched?: Touched) => void): () => void;
   /**
-   * Reads something, bypassing caches.
+   * Reads something.
    * @throws UNAVAILABLE when the storage cannot be read
    */
   check(): Awaitable<void>;
-  /** Number of writes waiting for their transaction. */
-  readonly waitingWrites: number;
-  /** Expected time to process them, based on recent writes. Locks held by other processes are not foreseen. */
+  /** Expected time to process the waiting writes, based on recent ones. Locks held by others are not foreseen. */
   readonly writeBacklogMs: number;
   /** Completes the waiting writes, then closes the files. */
   close(): Promise<void>;
@@ -63,8 +53,8 @@ export interface Storage {
 export interface Touched {
   /** Accounts whose logs have grown. */
   readonly accountIds: ReadonlySet<string>;
-  /** Webhooks with a delivery that may be due. */
-  readonly webhookIds: ReadonlySet<string>;
+  /** Webhooks with a delivery that may be due, and the account of each. */
+  readonly webhooks: ReadonlyMap<string, string>;
 }
 
 export interface Reads {
@@ -76,7 +66,7 @@ export interface Reads {
   readonly leads: LeadReads;
   readonly webhooks: WebhookReads;
   readonly deliveries: DeliveryReads;
-  readonly keptResults: KeptResultReads;
+  readonly idempotencyRecords: IdempotencyRecordReads;
   readonly analytics: AnalyticsReads;
   readonly rateWindows: RateWindowReads;
 }
@@ -90,8 +80,8 @@ export interface Transaction {
   readonly leads: LeadReads & LeadWrites;
   readonly webhooks: WebhookReads & WebhookWrites;
   readonly deliveries: DeliveryReads & DeliveryWrites;
-  readonly keptResults: KeptResultReads & KeptResultWrites;
-  readonly analytics: AnalyticsReads & AnalyticsWrites;
+  readonly idempotencyRecords: IdempotencyRecordReads & IdempotencyRecordWrites;
+  readonly analytics: AnalyticsWrites;
   readonly rateWindows: RateWindowReads & RateWindowWrites;
 }
 
@@ -117,11 +107,13 @@ export interface ApiKeyReads extends NewestFirstReads<ApiKey> {
   /** The key with this secret and its account, whether it is still valid or not. */
   findBySecret(secretHash: Uint8Array): Awaitable<FoundApiKey | undefined>;
   find(accountId: string, id: string): Awaitable<ApiKey | undefined>;
+  /** Like `find`, with the account. */
+  findWithAccount(accountId: string, id: string): Awaitable<FoundApiKey | undefined>;
   /** A number that grows with every revocation in any account: while it is unchanged, no key was revoked. */
   revocations(): Awaitable<number>;
   /** The key that signs tokens: 256 bits that never change, shared by all processes on the database. */
   tokenKey(): Awaitable<Uint8Array>;
-  /** Number of keys that are neither revoked nor expired. */
+  /** Number of keys that are neither revoked nor expired. The cost depends on it only, not on how many have ended. */
   countLive(accountId: string, nowMs: number): Awaitable<number>;
 }
 
@@ -129,17 +121,22 @@ export interface ApiKeyWrites {
   insert(accountId: string, key: ApiKey, secretHash: Uint8Array): Awaitable<void>;
   /** Stores `revokedAt` and `lastUsedAt`. */
   update(key: ApiKey): Awaitable<void>;
+  /**
+   * Removes keys of an account that were revoked or have expired, all but the `kept` that did so last; `limit` of them
+   * at most. The cost depends on these two numbers only.
+   */
+  removeEnded(accountId: string, nowMs: number, options: { kept: number; limit: number }): Awaitable<void>;
+  /**
+   * Removes the keys of any account that expired first, before a time, and were not revoked.
+   * @returns the number removed; fewer than `limit` when none are left
+   */
+  prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
 export interface ConversationReads {
   find(accountId: string, id: string): Awaitable<StoredConversation | undefined>;
   /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredConversation | undefined)[]>;
-  /** A consistent snapshot of a conversation and all its messages, oldest first. */
-  findWithMessages(
-    accountId: string,
-    id: string,
-  ): Awaitable<{ conversation: StoredConversation; messages: readonly Message[] } | undefined>;
   idByExternalId(accountId: string, externalId: string): Awaitable<string | undefined>;
   page(accountId: string, query: ConversationQuery): Awaitable<Slice<StoredConversation>>;
   count(accountId: string, filter: ConversationFilter): Awaitable<number>;
@@ -265,7 +262,7 @@ export interface DeliveryReads {
     range: { fromId: string; limit: number },
   ): Awaitable<readonly StoredDelivery[]>;
   /** For each enabled webhook of any account with pending deliveries, when the first can be claimed. */
-  due(nowMs: number): Awaitable<readonly { webhookId: string; dueAtMs: number }[]>;
+  due(nowMs: number): Awaitable<readonly { accountId: string; webhookId: string; dueAtMs: number }[]>;
   /**
    * The backlog of enabled webhooks of all accounts.
    * @param countedTo counting stops here, to bound the cost
@@ -320,8 +317,8 @@ export interface Claim {
 }
 
 export interface DeliveryWrites {
-  insert(delivery: StoredDelivery): Awaitable<void>;
-  update(delivery: StoredDelivery): Awaitable<void>;
+  insert(accountId: string, delivery: StoredDelivery): Awaitable<void>;
+  update(accountId: string, delivery: StoredDelivery): Awaitable<void>;
   /**
    * Claims due deliveries of enabled webhooks, the longest due first. No other claim gets them before the lease ends,
    * unless the clock is set back so far that the lease would last for more than `longestLeaseMs` from then on.
@@ -345,13 +342,13 @@ export interface DeliveryWrites {
 }
 
 /** Results of requests, stored under their idempotency keys. */
-export interface KeptResultReads {
-  find(accountId: string, key: string): Awaitable<KeptResult | undefined>;
+export interface IdempotencyRecordReads {
+  find(accountId: string, key: string): Awaitable<IdempotencyRecord | undefined>;
 }
 
-export interface KeptResultWrites {
+export interface IdempotencyRecordWrites {
   /** Stores a result, replacing an earlier one of the key. */
-  put(accountId: string, key: string, kept: KeptResult): Awaitable<void>;
+  put(accountId: string, key: string, kept: IdempotencyRecord): Awaitable<void>;
   /**
    * Removes the oldest results of any account from before a time.
    * @returns the number removed; fewer than `limit` when none are left
@@ -361,14 +358,15 @@ export interface KeptResultWrites {
 
 export interface AnalyticsReads {
   /**
-   * Consistent sums over each of these ranges. The cost depends on the length of the ranges, not on how much happened.
+   * Sums over each of these ranges. The cost depends on the length of the ranges, not on how much happened. Long ones
+   * are read in several steps, by turns with other accounts; in each sum the tallies agree with the counts.
    */
-  sums(accountId: string, ranges: readonly QuarterRange[]): Awaitable<readonly HappeningSums[]>;
+  sums(accountId: string, ranges: readonly QuarterRange[]): Awaitable<readonly AnalyticsSums[]>;
 }
 
 export interface AnalyticsWrites {
   /** Adds to the counts of a quarter hour, past or present. */
-  add(accountId: string, quarter: number, happenings: Happenings): Awaitable<void>;
+  add(accountId: string, quarter: number, delta: AnalyticsDelta): Awaitable<void>;
 }
 
 export interface RateWindowReads {

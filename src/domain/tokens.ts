@@ -1,16 +1,27 @@
 import { z } from 'zod';
+import { type Account, limitOf } from './accounts.ts';
+import { refuseEnded } from './api-keys.ts';
 import { requireScope, type Scope, scopes } from './caller.ts';
 import { choices } from './choices.ts';
 import { findConversation } from './conversation-record.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { idInput, idShape } from './ids.ts';
 import { type Sender, senders } from './messages.ts';
-import { operation } from './operation.ts';
+import { evenWithOtherFaults, operation } from './operation.ts';
 import { timeShape, timestamp } from './time.ts';
 
 /** Maximum lifetime of a token. */
 export const maxTokenSeconds = 3_600;
 const defaultTokenSeconds = 900;
+
+/**
+ * How many requests in any 60 minutes the tokens bound to one conversation may send: as many as the token says or, by
+ * default, 60 or a fiftieth of the account's limit, whichever is more; and never more than half of that limit.
+ */
+export function shareOf(account: Account, requestsPerHour: number | null | undefined): number {
+  const limit = limitOf(account);
+  return Math.min(requestsPerHour ?? Math.max(60, Math.floor(limit / 50)), Math.max(1, Math.floor(limit / 2)));
+}
 
 /** The claims of a token. */
 export interface TokenGrant {
@@ -20,6 +31,8 @@ export interface TokenGrant {
   readonly scopes: readonly Scope[];
   /** The only conversation it gives access to, or null. */
   readonly conversationId: string | null;
+  /** The share of the account's requests that it asks for, if it is bound to a conversation and asks for any. */
+  readonly requestsPerHour: number | null;
   /** The only sender it can send messages as, or null. */
   readonly sender: Sender | null;
   /** Epoch seconds. */
@@ -40,6 +53,14 @@ export const newTokenShape = z
       .nullable()
       .describe('The only conversation it gives access to; null for all.'),
     sender: z.enum(senders).nullable().describe('The only sender it can send messages as; null for any.'),
+    requestsPerHour: z
+      .int()
+      .min(1)
+      .nullable()
+      .describe(
+        'How many requests it may send in any 60 minutes, together with other tokens of its conversation; null if it is bound to none.',
+      )
+      .meta({ examples: [60] }),
   })
   .meta({ id: 'NewToken', description: 'A new token. It is not stored and cannot be shown again.' });
 
@@ -52,28 +73,44 @@ export const createToken = operation({
   summary: 'Creates a short-lived token for a browser page, where an API key must never be used.',
   scope: 'any',
   keysOnly: true,
-  input: z.strictObject({
-    scopes: choices(scopes).describe('Its scopes, each of which the calling API key must have.'),
-    conversationId: idInput('conversation')
-      .nullable()
-      .default(null)
-      .describe('Restricts the token to reading this conversation, sending messages to it and following its events.'),
-    sender: z
-      .enum(senders)
-      .nullable()
-      .default(null)
-      .describe('Restricts the token to sending messages as this sender.'),
-    expiresInSeconds: z
-      .int({ error: 'must be an integer' })
-      .min(60, { error: lifetimeFault })
-      .max(maxTokenSeconds, { error: lifetimeFault })
-      .nullish()
-      .describe(
-        `Lifetime in seconds: 60 to ${maxTokenSeconds}, by default ${defaultTokenSeconds}. The token ends with its API key in any case.`,
-      ),
-  }),
+  input: z
+    .strictObject({
+      scopes: choices(scopes).describe('Its scopes, each of which the calling API key must have.'),
+      conversationId: idInput('conversation')
+        .nullable()
+        .default(null)
+        .describe('Restricts the token to reading this conversation, sending messages to it and following its events.'),
+      sender: z
+        .enum(senders)
+        .nullable()
+        .default(null)
+        .describe('Restricts the token to sending messages as this sender.'),
+      requestsPerHour: z
+        .int({ error: 'must be an integer' })
+        .min(1, { error: 'must be at least 1' })
+        .max(1_000_000_000, { error: 'must be at most 1000000000' })
+        .nullish()
+        .describe(
+          'For a token bound to a conversation: how many of the account’s requests it may spend in any 60 minutes, together with other tokens of the conversation. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that.',
+        )
+        .meta({ examples: [60] }),
+      expiresInSeconds: z
+        .int({ error: 'must be an integer' })
+        .min(60, { error: lifetimeFault })
+        .max(maxTokenSeconds, { error: lifetimeFault })
+        .nullish()
+        .describe(
+          `Lifetime in seconds: 60 to ${maxTokenSeconds}, by default ${defaultTokenSeconds}. The token ends with its API key in any case.`,
+        ),
+    })
+    .refine(({ conversationId, requestsPerHour }) => conversationId !== null || requestsPerHour == null, {
+      path: ['requestsPerHour'],
+      error: 'is only for a token that is bound to a conversation',
+      ...evenWithOtherFaults,
+    }),
   errors: ['NOT_FOUND'],
-  async run({ caller, storage, tokens, now }, input): Promise<{ token: NewToken; eventCursor: string }> {
+  async run(context, input): Promise<{ token: NewToken; eventCursor: string }> {
+    const { caller, storage, tokens, now } = context;
     for (const scope of input.scopes) requireScope(caller, scope);
     if (input.conversationId !== null) await findConversation(storage.read, caller, input.conversationId);
     const accountId = caller.account.id;
@@ -85,10 +122,13 @@ export const createToken = operation({
       keyId: caller.keyId,
       scopes: scopes.filter((scope) => input.scopes.includes(scope)),
       conversationId: input.conversationId,
+      requestsPerHour: input.requestsPerHour ?? null,
       sender: input.sender,
       issuedAtSeconds,
       expiresAtSeconds: Math.min(issuedAtSeconds + (input.expiresInSeconds ?? defaultTokenSeconds), keyEndsSeconds),
     };
+    const eventCursor = await currentEventCursor(storage.read, accountId);
+    await refuseEnded(storage.read, context);
     return {
       token: {
         token: await tokens.sign(grant),
@@ -96,8 +136,9 @@ export const createToken = operation({
         scopes: grant.scopes,
         conversationId: grant.conversationId,
         sender: grant.sender,
+        requestsPerHour: grant.conversationId === null ? null : shareOf(caller.account, grant.requestsPerHour),
       },
-      eventCursor: await currentEventCursor(storage.read, accountId),
+      eventCursor,
     };
   },
 });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { refuseEnded } from './api-keys.ts';
 import { choices } from './choices.ts';
 import { DomainError, validationFailed } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
@@ -98,6 +99,7 @@ export const createWebhook = operation({
       failingSince: null,
     };
     return await context.once(async (tx) => {
+      await refuseEnded(tx, context);
       if ((await tx.webhooks.count(accountId)) >= maxWebhooks) {
         throw new DomainError(
           'QUOTA_EXCEEDED',
@@ -218,10 +220,12 @@ export const rotateWebhookSecret = operation({
   scope: 'webhooks:manage',
   input: z.strictObject({ id: idInput('webhook').describe('The webhook’s id.') }),
   errors: ['NOT_FOUND', 'QUOTA_EXCEEDED'],
-  async run({ caller, storage, secrets, now }, { id }): Promise<ChangedWebhook<WebhookWithSecret>> {
+  async run(context, { id }): Promise<ChangedWebhook<WebhookWithSecret>> {
+    const { caller, storage, secrets, now } = context;
     const accountId = caller.account.id;
     const secret = secrets.generateSigningSecret();
     return await storage.write(async (tx) => {
+      await refuseEnded(tx, context);
       const previous = await findWebhook(tx, accountId, id);
       const next: StoredWebhook = {
         ...previous,

@@ -18,7 +18,7 @@ const maxKnownLength = 256;
 const known = new Map<string, string>();
 
 /**
- * Rewrites an `Accept` header without weights, the preferred media type of results first: Yoga and the fast path use
+ * Rewrites an `Accept` header without weights, the preferred media type of results first: Yoga and `single-operation.ts` use
  * the first one that they know. Types of equal weight stay in their order. (RFC 9110, sections 12.4.2 and 12.5.1)
  */
 export function withoutWeights(accept: string): string {

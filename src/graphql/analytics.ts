@@ -12,7 +12,6 @@ import {
 } from '../domain/analytics-shape.ts';
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { builder, calls, withoutNulls } from './builder.ts';
-import { OneByOne } from './one-by-one.ts';
 
 const AnalyticsInterval = builder.enumType('AnalyticsInterval', {
   description: 'The length of the points of the series, by the calendar of the time zone.',
@@ -111,9 +110,6 @@ const Analytics = builder.objectRef<AnalyticsShape>('Analytics').implement({
   }),
 });
 
-/** A report can take as long as a hundred other requests, and one query can ask for many. */
-const reports = new OneByOne();
-
 builder.queryField('analytics', (t) =>
   t.field({
     type: Analytics,
@@ -138,6 +134,6 @@ builder.queryField('analytics', (t) =>
         description: 'The IANA time zone whose calendar the points follow. Defaults to UTC.',
       }),
     },
-    resolve: (_, args, context) => reports.run(() => context.call(getAnalytics, withoutNulls(args))),
+    resolve: (_, args, context) => context.call(getAnalytics, withoutNulls(args)),
   }),
 );

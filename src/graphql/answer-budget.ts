@@ -1,67 +1,94 @@
 import { DomainError } from '../domain/errors.ts';
+import type { Cost } from './measure.ts';
+
+/** The most objects in one response: a hundred conversations with a hundred messages each, and what is around them. */
+export const maxObjects = 11_000;
+/** The most values in one response, which are made in 16 to 40 ms. */
+export const maxValues = 100_000;
+const maxObjectsOfEvent = 100;
+const maxValuesOfEvent = 2_000;
+
+/** What could return more values than a short list waits for its account's turn. */
+const fewValues = 200;
+/** What could return more values than this takes milliseconds, and megabytes until it is written. */
+const manyValues = 5_000;
+
+export const mebibyte = 1024 * 1024;
+
+/** The most JSON in one response, in bytes. */
+const maxBytes = 8 * mebibyte;
+
+/** The most JSON in the response to one event of a subscription, in bytes. */
+export const maxEventBytes = mebibyte / 4;
+
+/** The most errors in one response. */
+export const maxErrors = 100;
 
 /**
- * The most values in one response. A hundred conversations with a hundred messages each, all fields selected, are a
- * seventh of it. graphql-js takes up to a second for a response of this size.
- */
-export const maxValues = 1_000_000;
-
-/** The most text of messages, metadata and the like in one response, in UTF-16 code units. */
-const maxText = 16 * 1024 * 1024;
-
-/**
- * How many values, and how much of the texts that can be long, the response to one request may still contain. The
- * limit on objects bounds neither, because aliases can select the same field again and again.
+ * What the response to one request may still contain; the operations of a batch share it. How much it could hold is
+ * known before it is made, how long that is only while it is.
  */
 export class AnswerBudget {
-  #values = maxValues;
-  #text = maxText;
-  #overspending: AbortController | undefined;
+  /** The bytes of JSON so far. */
+  bytes = 0;
+  readonly #maxBytes: number;
+  #objects = 0;
+  #values = 0;
 
-  /** Aborts when the text budget is exceeded, because the rest of the response would be discarded. */
-  get overspent(): AbortSignal {
-    this.#overspending ??= new AbortController();
-    return this.#overspending.signal;
+  constructor(max = maxBytes) {
+    this.#maxBytes = max;
+  }
+
+  /** Whether there are more bytes than allowed. */
+  get isSpent(): boolean {
+    return this.bytes > this.#maxBytes;
+  }
+
+  /** What to say then. */
+  get tooLong(): string {
+    const size = this.#maxBytes < mebibyte ? `${this.#maxBytes / 1024} KiB` : `${this.#maxBytes / mebibyte} MiB`;
+    return `The answer would hold more than ${size} of JSON; ask for fewer fields, or smaller pages.`;
+  }
+
+  /** Whether the operation could take so long that it has to wait for its account's turn. */
+  get needsTurn(): boolean {
+    return this.#values > fewValues;
+  }
+
+  /** Whether it could take so much memory that only a few of an account may be under way. */
+  get isLarge(): boolean {
+    return this.#values > manyValues;
   }
 
   /**
-   * Spends the values that an operation could return, before it runs.
+   * Spends the objects and values that an operation could return, before it runs.
    * @throws QUERY_TOO_COMPLEX
    */
-  spendValues(values: number): void {
-    if (values > this.#values) {
-      throw new DomainError(
-        'QUERY_TOO_COMPLEX',
-        `The answer could hold more than ${maxValues} values; ask for fewer fields, or smaller pages.`,
-      );
-    }
-    this.#values -= values; // a refused operation spends nothing of what is left for its batch
+  spendCost({ objects, values }: Cost): void {
+    // A refused operation spends nothing of what is left for its batch.
+    refuseMore('The answer', 'objects', this.#objects + objects, maxObjects);
+    refuseMore('The answer', 'values', this.#values + values, maxValues);
+    this.#objects += objects;
+    this.#values += values;
   }
+}
 
-  /**
-   * Spends the length of a text when it becomes part of the response.
-   * @throws QUERY_TOO_COMPLEX
-   */
-  spend(characters: number): void {
-    this.#text -= characters;
-    if (this.#text >= 0) return;
-    const error = new DomainError(
-      'QUERY_TOO_COMPLEX',
-      'The answer would hold more than 16 MiB of text; ask for smaller pages.',
-    );
-    this.#overspending ??= new AbortController();
-    this.#overspending.abort(error);
-    throw error;
-  }
+/**
+ * Refuses a subscription whose answer to an event could be too large.
+ * @throws QUERY_TOO_COMPLEX
+ */
+export function refuseLargeEvent({ objects, values }: Cost): void {
+  refuseMore('The answer to an event', 'objects', objects, maxObjectsOfEvent);
+  refuseMore('The answer to an event', 'values', values, maxValuesOfEvent);
+}
 
-  /** Spends the length of metadata as JSON, and returns it. */
-  spendMetadata<M extends object>(metadata: M): M {
-    if (Object.keys(metadata).length > 0) this.spend(JSON.stringify(metadata).length);
-    return metadata;
-  }
+function refuseMore(answer: string, things: string, count: number, limit: number): void {
+  if (count <= limit) return;
+  const figures = `${answer} could hold ${inThousands(count)} ${things}; at most ${inThousands(limit)} are allowed.`;
+  throw new DomainError('QUERY_TOO_COMPLEX', `${figures} Ask for fewer fields, or smaller pages.`);
+}
 
-  /** Resets the text budget for the next response of a subscription. Its values were spent once, for each response. */
-  renew(): void {
-    this.#text = maxText;
-  }
+/** A number for people to read: `11,000`. */
+export function inThousands(count: number): string {
+  return count.toLocaleString('en-GB');
 }

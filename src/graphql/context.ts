@@ -3,7 +3,7 @@ import { codeOf, DomainError } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { CallCode, World } from '../domain/ports.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
-import { AnswerBudget } from './answer-budget.ts';
+import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import { Loaders } from './loaders.ts';
 
@@ -66,14 +66,14 @@ export class OperationContext implements GraphQLContext {
     return this.#loaders;
   }
 
-  /** The same context for one of many responses: they may be computed concurrently, each with a budget of its own. */
-  withOwnBudget(): OperationContext {
+  /** The same context for the response to one event: they may be computed concurrently, each with a budget of its own. */
+  forEvent(): OperationContext {
     const [onCall, isSubscription] = [this.#onCall, this.#isSubscription];
     const own = new OperationContext(this.#world, this.caller, {
       ...this,
       onCall,
       isSubscription,
-      budget: undefined,
+      budget: new AnswerBudget(maxEventBytes),
     });
     own.#loaders = this.loaders;
     return own;

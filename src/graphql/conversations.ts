@@ -71,11 +71,7 @@ Conversation.implement({
       nullable: true,
       description: described.externalId,
     }),
-    metadata: t.field({
-      type: 'Metadata',
-      description: described.metadata,
-      resolve: ({ metadata }, _, { budget }) => budget.spendMetadata(metadata),
-    }),
+    metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
     messageCount: t.exposeInt('messageCount', { description: described.messageCount }),
     lastActivityAt: t.expose('lastActivityAt', {
       type: 'DateTime',

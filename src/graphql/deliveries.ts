@@ -21,7 +21,6 @@ import { builder, calls, type GraphQLContext, payloadType, type ResultOf } from 
 import { type Connection, connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
-import { spendsText } from './values.ts';
 import { Webhook } from './webhooks.ts';
 
 const DeliveryStatus = builder.enumType('DeliveryStatus', {
@@ -58,14 +57,9 @@ const Attempt = builder.objectRef<AttemptShape>('Attempt').implement({
     durationMs: t.exposeInt('durationMs', { description: attemptDescriptions.durationMs }),
     trigger: t.expose('trigger', { type: AttemptTrigger, description: attemptDescriptions.trigger }),
     responseStatus: t.exposeInt('responseStatus', { nullable: true, description: attemptDescriptions.responseStatus }),
-    responseBody: t.string({
+    responseBody: t.exposeString('responseBody', {
       nullable: true,
       description: attemptDescriptions.responseBody,
-      extensions: spendsText,
-      resolve: ({ responseBody }, _, { budget }) => {
-        budget.spend(responseBody?.length ?? 0);
-        return responseBody;
-      },
     }),
     error: t.exposeString('error', { nullable: true, description: attemptDescriptions.error }),
   }),

@@ -5,15 +5,19 @@ import {
   getOperationAST,
   type OperationDefinitionNode,
 } from 'graphql';
-import { type CompiledQuery, compileQuery } from './compile.ts';
-import { type ComplexityCheck, complexityCheck } from './limits.ts';
+import type { Awaitable } from '../domain/awaitable.ts';
+import { turns } from '../runtime/turns.ts';
+import { type CompiledOperation, compileOperation } from './compile.ts';
+import { HeldDocuments } from './held-documents.ts';
+import { type ComplexityCheck, complexityCheck, maxTokens } from './limits.ts';
+import { refuseRepeats } from './repeats.ts';
 import { parseWithinLimits, validateDocument } from './requests.ts';
 
 /** An operation of a document. */
 export interface PreparedOperation {
   readonly node: OperationDefinitionNode;
-  /** Runs it; undefined unless it is a query that can be compiled. */
-  readonly compiled: CompiledQuery | undefined;
+  /** Runs it; compiled when it is first needed. */
+  readonly run: CompiledOperation;
   readonly checkComplexity: ComplexityCheck;
 }
 
@@ -24,14 +28,22 @@ export class PreparedDocument {
   readonly schema: GraphQLSchema;
   /** Its validation errors. */
   readonly errors: readonly GraphQLError[];
+  #weight: number;
   readonly #operations = new Map<string | null, PreparedOperation | undefined>();
 
-  /** @throws GraphQLError for a syntax error, or for too many tokens */
+  /** @throws GraphQLError for a syntax error, or for what is too long or repeats too much to be validated */
   constructor(schema: GraphQLSchema, source: string) {
     this.schema = schema;
     this.source = source;
     this.document = parseWithinLimits(source);
+    refuseRepeats(schema, this.document);
     this.errors = validateDocument(schema, this.document);
+    this.#weight = 2 * source.length + bytesPerToken * (this.document.tokenCount ?? maxTokens);
+  }
+
+  /** About how much memory it takes, in bytes. It grows with each operation that is prepared. */
+  get weight(): number {
+    return this.#weight;
   }
 
   /** The operation with this name, or the only one; undefined if there is none. */
@@ -41,25 +53,44 @@ export class PreparedDocument {
     if (node == null) return undefined;
     const prepared = {
       node,
-      compiled: compileQuery(this.schema, this.document, node),
+      run: compileOperation(this.schema, this.document, node, (fields) => {
+        this.#weight += bytesPerField * fields;
+      }),
       checkComplexity: complexityCheck(this.schema, this.document, node),
     };
     this.#operations.set(name, prepared);
+    this.#weight += bytesPerOperation;
     return prepared;
   }
 }
 
-/** Characters of all cached documents. What is prepared from them takes about a hundred times as much memory. */
-const maxKeptLength = 256 * 1024;
-/** Characters of a cached document, so that one long document cannot evict many short ones. */
-const maxLength = 8 * 1024;
+// Measured, and rounded up.
+const bytesPerToken = 400;
+const bytesPerField = 1_000;
+const bytesPerOperation = 2_000;
 
-/** Prepares documents, and caches the short ones that were used most recently. */
+/** Memory of the cached documents in bytes: of one account, and of all. */
+const maxWeightOfAccount = 8 * 1024 * 1024;
+const maxWeight = 8 * maxWeightOfAccount;
+
+/** The documents of an account. */
+interface Kept {
+  /** The least recently used first, each with its weight when it was last used. */
+  readonly bySource: Map<string, { readonly prepared: PreparedDocument; readonly weight: number }>;
+  weight: number;
+}
+
+/** Prepares documents, and caches the valid ones that were used most recently. */
 export class Documents {
+  /** Those of open subscriptions. */
+  readonly held = new HeldDocuments();
   readonly #schema: GraphQLSchema;
-  readonly #kept = new Map<string, PreparedDocument>();
+  /** By account, the least recently active first. */
+  readonly #kept = new Map<string, Kept>();
   readonly #prepared = new WeakMap<DocumentNode, PreparedDocument>();
-  #keptLength = 0;
+  /** Of requests that were left to Yoga after their document had been prepared, which need not be in the cache. */
+  readonly #byRequest = new WeakMap<object, PreparedDocument>();
+  #weight = 0;
 
   constructor(schema: GraphQLSchema) {
     this.#schema = schema;
@@ -72,28 +103,66 @@ export class Documents {
     return prepared;
   }
 
-  /** @throws GraphQLError for a syntax error, or for too many tokens */
-  prepare(source: string): PreparedDocument {
-    const kept = this.#kept.get(source);
-    if (kept !== undefined) {
-      // Moved to the end, so that the first is the least recently used.
-      this.#kept.delete(source);
-      this.#kept.set(source, kept);
-      return kept;
-    }
+  /**
+   * The prepared form of a document of an account. Unless it is cached, the account has to wait for its turn.
+   * @param request may ask again
+   * @throws GraphQLError for a syntax error, or for what is too long or repeats too much to be validated
+   */
+  prepare(accountId: string, source: string, request?: object): Awaitable<PreparedDocument> {
+    const before = request && this.#byRequest.get(request);
+    if (before?.source === source) return before;
+    return this.#get(accountId, source) ?? this.#prepare(accountId, source, request);
+  }
+
+  async #prepare(accountId: string, source: string, request?: object): Promise<PreparedDocument> {
+    await turns.next(accountId);
+    const meanwhile = this.#get(accountId, source);
+    if (meanwhile !== undefined) return meanwhile;
     const prepared = new PreparedDocument(this.#schema, source);
     this.#prepared.set(prepared.document, prepared);
-    if (source.length <= maxLength) this.#keep(source, prepared);
+    if (request !== undefined) this.#byRequest.set(request, prepared);
+    if (prepared.errors.length === 0) this.#keep(accountId, prepared);
     return prepared;
   }
 
-  #keep(source: string, prepared: PreparedDocument): void {
-    this.#kept.set(source, prepared);
-    this.#keptLength += source.length;
-    for (const oldest of this.#kept.keys()) {
-      if (this.#keptLength <= maxKeptLength) return;
-      this.#kept.delete(oldest);
-      this.#keptLength -= oldest.length;
+  /** A cached document, which becomes the most recently used one. */
+  #get(accountId: string, source: string): PreparedDocument | undefined {
+    const kept = this.#kept.get(accountId)?.bySource.get(source);
+    const prepared = kept?.prepared ?? this.held.find(accountId, source);
+    if (prepared !== undefined) this.#keep(accountId, prepared);
+    return prepared;
+  }
+
+  #keep(accountId: string, prepared: PreparedDocument): void {
+    const { source, weight } = prepared;
+    const kept = this.#kept.get(accountId) ?? { bySource: new Map(), weight: 0 };
+    this.#kept.delete(accountId);
+    this.#kept.set(accountId, kept);
+    this.#forget(kept, source);
+    if (weight <= maxWeightOfAccount / 2) {
+      kept.bySource.set(source, { prepared, weight });
+      kept.weight += weight;
+      this.#weight += weight;
     }
+    while (kept.weight > maxWeightOfAccount) this.#forgetOldest(kept);
+    while (this.#weight > maxWeight) {
+      for (const [oldest, documents] of this.#kept) {
+        this.#forgetOldest(documents);
+        if (documents.bySource.size === 0) this.#kept.delete(oldest);
+        break;
+      }
+    }
+  }
+
+  #forgetOldest(kept: Kept): void {
+    const [oldest] = kept.bySource.keys();
+    if (oldest !== undefined) this.#forget(kept, oldest);
+  }
+
+  #forget(kept: Kept, source: string): void {
+    const { weight = 0 } = kept.bySource.get(source) ?? {};
+    kept.bySource.delete(source);
+    kept.weight -= weight;
+    this.#weight -= weight;
   }
 }

@@ -1,6 +1,5 @@
-import { GraphQLError } from 'graphql';
-import { DomainError, type ErrorCode, type ErrorFacts, errorCodes, internal, isTrouble } from '../domain/errors.ts';
-import type { Exchange } from '../http/exchange.ts';
+import { type ExecutionResult, GraphQLError } from 'graphql';
+import { DomainError, type ErrorCode, type ErrorFacts, internal, isTrouble } from '../domain/errors.ts';
 import { headersOfError, type Reply } from '../http/respond.ts';
 import { inGraphQLSpelling } from './wording.ts';
 
@@ -26,7 +25,7 @@ const codesOfLibraries: Readonly<Record<string, ErrorCode>> = {
 /** Those that mean BAD_REQUEST because of the document: a syntax error, or no operation to run. */
 const documentCodes: readonly unknown[] = ['GRAPHQL_PARSE_FAILED', 'OPERATION_RESOLUTION_FAILURE'];
 
-/** How Yoga sends an error over HTTP. It removes the extension from the error. */
+/** How an error is sent over HTTP. Yoga and `resultReply` remove the extension from the error. */
 interface HttpExtension {
   readonly status: number;
   /** Whether the status is 200 for clients that accept only `application/json`, as GraphQL over HTTP specifies. */
@@ -46,7 +45,7 @@ export interface PresentOptions {
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
   const known = domainErrorOf(error, options.requestFailed);
   if (isTrouble(known)) options.onTrouble(known);
-  const { faults, oldestCursor } = known.facts;
+  const { faults, oldestCursor, cursor } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
   const spelt = (sentence: string): string => inGraphQLSpelling(sentence, error.nodes);
   return new GraphQLError(spelt(known.message), {
@@ -61,7 +60,8 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
         ? {}
         : { errors: faults.map(({ pointer, detail }) => ({ pointer, detail: spelt(detail) })) }),
       ...(oldestCursor === undefined ? {} : { oldestCursor }),
-      ...retryAfterOf(known.facts),
+      ...(cursor === undefined ? {} : { cursor }),
+      ...waitOf(known.facts),
       ...(http === undefined ? {} : { http }),
     },
   });
@@ -70,34 +70,26 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
 /** The media types of a result over HTTP. */
 export type MediaType = 'application/json' | 'application/graphql-response+json';
 
-/** The reply to a request that is refused as a whole before it reaches Yoga. */
-export function refusalReply(error: DomainError, exchange: Exchange, mediaType: MediaType = 'application/json'): Reply {
-  return replyOf(error, exchange, mediaType, {});
-}
-
-/** The reply to a query that has run, but whose whole result is discarded. */
-export function failureReply(error: DomainError, exchange: Exchange, mediaType: MediaType): Reply {
-  return { ...replyOf(error, exchange, mediaType, { data: null }), status: 200 };
-}
-
-function replyOf(error: DomainError, exchange: Exchange, mediaType: MediaType, result: object): Reply {
-  const { status, message, code, facts } = error;
-  const { requestId } = exchange;
-  exchange.code = code;
-  const errors = [{ message, extensions: { code, requestId, ...retryAfterOf(facts) } }];
-  return {
-    status,
-    headers: {
-      'Content-Type': `${mediaType}; charset=utf-8`,
-      'Cache-Control': 'no-store',
-      ...headersOfError(error),
-    },
-    body: JSON.stringify({ errors, ...result }),
+/** The reply for a presented result, with the status that GraphQL over HTTP demands. */
+export function resultReply(result: ExecutionResult, mediaType: MediaType): Reply {
+  const headers: Record<string, string> = {
+    'Content-Type': `${mediaType}; charset=utf-8`,
+    'Cache-Control': 'no-store',
   };
+  let status = 0;
+  for (const { extensions } of result.errors ?? []) {
+    const http = extensions['http'] as HttpExtension | undefined;
+    if (http === undefined) continue;
+    delete extensions['http'];
+    Object.assign(headers, http.headers);
+    if (http.spec !== true || mediaType !== 'application/json') status = Math.max(status, http.status);
+  }
+  return { status: status || 200, headers, body: JSON.stringify(result) };
 }
 
-function retryAfterOf({ retryAfterSeconds }: ErrorFacts): { retryAfterSeconds?: number } {
-  return retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
+/** How long to wait, and for which budget. */
+function waitOf({ retryAfterSeconds, limit }: ErrorFacts): Pick<ErrorFacts, 'retryAfterSeconds' | 'limit'> {
+  return { ...(retryAfterSeconds !== undefined && { retryAfterSeconds }), ...(limit !== undefined && { limit }) };
 }
 
 /** The domain's error for an error of GraphQL. */
@@ -120,7 +112,7 @@ export function domainErrorOf(error: GraphQLError, requestFailed: boolean): Doma
 }
 
 function httpOf(known: DomainError, error: GraphQLError): HttpExtension {
-  const { status } = errorCodes[known.code];
+  const { status } = known;
   if (requestCodes.includes(known.code)) return { status, headers: headersOfError(known) };
   // Without a document it is not a GraphQL request yet, and the status is 400 for every client.
   const unreadable = known.code === 'BAD_REQUEST' && !documentCodes.includes(error.extensions['code']);

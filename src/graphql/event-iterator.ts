@@ -1,20 +1,20 @@
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
 import { PullWatch } from '../http/pull-watch.ts';
-import type { AnswerBudget } from './answer-budget.ts';
+import { turns } from '../runtime/turns.ts';
 import type { GraphQLContext } from './builder.ts';
 
 /** Iterates over events of the log, one by one or in batches. Ending it also ends a read that is waiting. */
 export class EventIterator implements AsyncIterableIterator<LogEvent> {
+  readonly #accountId: string;
   readonly #watch: PullWatch | undefined;
-  readonly #budget: AnswerBudget;
   readonly #stream: EventStream;
   readonly #batches: AsyncIterator<readonly LogEvent[]>;
   readonly #closed: AbortSignal | undefined;
   readonly #onClosed = (): void => this.#end();
   #isEnded = false;
 
-  constructor(subscription: EventSubscription, { timings, onSlowReader, closed, budget }: GraphQLContext) {
-    this.#budget = budget;
+  constructor(subscription: EventSubscription, { caller, timings, onSlowReader, closed }: GraphQLContext) {
+    this.#accountId = caller.account.id;
     this.#watch = onSlowReader && new PullWatch(timings.slowReaderMs, onSlowReader);
     this.#stream = subscription.follow();
     this.#batches = this.#stream[Symbol.asyncIterator]();
@@ -24,7 +24,13 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
   }
 
   async next(): Promise<IteratorResult<LogEvent>> {
-    const batch = await this.nextBatch();
+    let batch = await this.nextBatch();
+    if (batch !== undefined) {
+      // Its response is computed in a turn of the account. Until then it waits in the log: it may be erased meanwhile.
+      this.giveBack(batch[0] as LogEvent);
+      await turns.next(this.#accountId);
+      batch = await this.nextBatch();
+    }
     if (batch === undefined) return { done: true, value: undefined };
     const [event, second] = batch;
     if (second !== undefined) this.giveBack(second);
@@ -39,7 +45,6 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
       if (next.done === true) this.#end();
       if (next.done === true || this.#isEnded) return undefined;
       this.#watch?.given();
-      this.#budget.renew();
       return next.value;
     } catch (error) {
       this.#end();

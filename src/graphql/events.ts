@@ -2,7 +2,7 @@ import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
-import { ReadTurns } from '../runtime/read-turns.ts';
+import { turns } from '../runtime/turns.ts';
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
@@ -37,7 +37,7 @@ const Event = builder.interfaceRef<LogEvent>('Event').implement({
     id: t.exposeID('id', { description: described.id }),
     type: t.expose('type', { type: EventTypeEnum, description: described.type }),
     timestamp: t.expose('timestamp', { type: 'DateTime', description: described.timestamp }),
-    sequence: t.exposeInt('sequence', { description: described.sequence }),
+    sequence: t.exposeInt('sequence', { nullable: true, description: described.sequence }),
     cursor: t.exposeString('cursor', { description: described.cursor }),
     apiVersion: t.exposeString('apiVersion', { description: described.apiVersion }),
     accountId: t.exposeID('accountId', { description: described.accountId }),
@@ -155,9 +155,6 @@ const readerDescriptions = {
   conversationId: 'Return only events of this conversation.',
 };
 
-/** A page whose filter matches little scans thousands of events, and one query can ask for a hundred of them. */
-const turns = new ReadTurns();
-
 builder.queryFields((t) => ({
   events: t.field({
     type: EventConnection,
@@ -171,7 +168,8 @@ builder.queryFields((t) => ({
       conversationId: t.arg.id({ description: readerDescriptions.conversationId }),
     },
     resolve: async (_, args, context) => {
-      await turns.next();
+      // A page whose filter matches little scans thousands of events, and one query can ask for a hundred of them.
+      await turns.next(context.caller.account.id);
       return await context.call(listEvents, listInput(args));
     },
   }),

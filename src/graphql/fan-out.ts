@@ -3,14 +3,15 @@ import {
   type DocumentNode,
   type ExecutionArgs,
   type ExecutionResult,
-  executeSubscriptionEvent,
-  type ValidatedSubscriptionArgs,
   validateSubscriptionArgs,
 } from 'graphql';
 import type { Caller } from '../domain/caller.ts';
 import type { LogEvent } from '../domain/events.ts';
+import { turns } from '../runtime/turns.ts';
 import type { OperationContext } from './context.ts';
+import type { Documents, PreparedDocument } from './documents.ts';
 import { EventIterator } from './event-iterator.ts';
+import { asGraphQLError, run } from './requests.ts';
 
 // A thousand dashboards of an account may run the same subscription on the same log. Their response to an event is
 // computed and serialised once, and a subscriber that has fallen behind is sent many responses at once.
@@ -27,6 +28,8 @@ export interface Outlet {
 }
 
 export interface SubscriptionArgs extends ExecutionArgs {
+  /** Its document. */
+  readonly prepared: PreparedDocument;
   /** Sends responses, as JSON, to the subscriber. Resolves when they have been sent. */
   readonly deliver: (answers: readonly string[]) => Promise<void>;
   readonly outlet: Outlet;
@@ -34,7 +37,12 @@ export interface SubscriptionArgs extends ExecutionArgs {
 
 /** Executes subscriptions, identical ones once for all their subscribers. */
 export class FanOut {
+  readonly #documents: Documents;
   readonly #byDocument = new WeakMap<DocumentNode, Map<string, SharedAnswers>>();
+
+  constructor(documents: Documents) {
+    this.#documents = documents;
+  }
 
   /**
    * Runs a subscription. Responses without errors go to `deliver`; the returned stream has only the others.
@@ -46,26 +54,31 @@ export class FanOut {
     const events = await createSourceEventStream(validated);
     if (!(Symbol.asyncIterator in events)) return events;
     if (!(events instanceof EventIterator)) throw new Error('A subscription that does not follow the log');
-    const { answers, leave } = this.#join(args, validated);
-    return new Subscriber(events, answers, args, leave);
+    try {
+      const { answers, leave } = this.#join(args);
+      return new Subscriber(events, answers, args, leave);
+    } catch (error) {
+      await events.return();
+      return { errors: [asGraphQLError(error)] };
+    }
   }
 
   /** Joins the subscribers of identical subscriptions. */
-  #join(
-    { document, operationName, variableValues, contextValue }: ExecutionArgs,
-    validated: ValidatedSubscriptionArgs,
-  ): { answers: SharedAnswers; leave: () => void } {
+  #join(args: SubscriptionArgs): { answers: SharedAnswers; leave: () => void } {
+    const { document, prepared, operationName, variableValues, contextValue } = args;
+    const { caller } = contextValue as OperationContext;
+    const release = this.#documents.held.hold(caller.account.id, prepared);
     let byKey = this.#byDocument.get(document);
     if (byKey === undefined) {
       byKey = new Map();
       this.#byDocument.set(document, byKey);
     }
-    const { caller } = contextValue as OperationContext;
     const key = JSON.stringify([viewOf(caller), operationName ?? null, variableValues ?? {}]);
-    const answers = byKey.get(key) ?? new SharedAnswers(validated);
+    const answers = byKey.get(key) ?? new SharedAnswers(args);
     byKey.set(key, answers);
     answers.subscribers++;
     const leave = (): void => {
+      release();
       if (--answers.subscribers === 0) byKey.delete(key);
     };
     return { answers, leave };
@@ -80,28 +93,65 @@ function viewOf({ account, scopes, conversationId, sender }: Caller): unknown[] 
 /** The most text of responses, in UTF-16 code units, to cache for identical subscriptions or to send to one at once. */
 const maxText = 256 * 1024;
 
+/** For how long responses are computed in one turn. */
+const turnMs = 1;
+
 /** The responses to all subscribers of identical subscriptions. */
 class SharedAnswers {
   subscribers = 0;
-  readonly #args: ValidatedSubscriptionArgs;
+  readonly #args: SubscriptionArgs;
+  readonly #accountId: string;
   #answers = new WeakMap<LogEvent, Answer | Promise<Answer>>();
+  /** The turn that all who need further responses wait for. */
+  #nextTurn: Promise<void> | undefined;
+  /** Whether the present turn has not been used yet, and until when it may be. */
+  #isFresh = false;
+  #turnEndsMs = Number.NEGATIVE_INFINITY;
   /** The length of the cached responses. */
   #text = 0;
 
-  constructor(args: ValidatedSubscriptionArgs) {
+  constructor(args: SubscriptionArgs) {
     this.#args = args;
+    this.#accountId = (args.contextValue as OperationContext).caller.account.id;
+  }
+
+  /** Resolves when the account has its next turn to compute responses: one for all who wait for it. */
+  turn(): Promise<void> {
+    this.#nextTurn ??= turns.next(this.#accountId).then(() => {
+      this.#nextTurn = undefined;
+      this.#startTurn();
+    });
+    return this.#nextTurn;
+  }
+
+  #startTurn(): void {
+    this.#isFresh = true;
+    this.#turnEndsMs = performance.now() + turnMs;
+  }
+
+  /** Uses the present turn, or one that nobody else waits for. */
+  #useTurn(): boolean {
+    if (!this.#isFresh && performance.now() >= this.#turnEndsMs) {
+      if (!turns.takeAtOnce()) return false;
+      this.#startTurn();
+    }
+    this.#isFresh = false;
+    return true;
   }
 
   /**
    * The response to an event; a promise if it needs more than the event. Such a response shows the current state, so
    * it is shared only until it has been computed. It never rejects.
+   * @returns undefined if it is not known, and can be computed only in another turn
    */
-  to(event: LogEvent): Answer | Promise<Answer> {
+  to(event: LogEvent): Answer | Promise<Answer> | undefined {
     const known = this.#answers.get(event);
     if (known !== undefined) return known;
-    const contextValue = (this.#args.contextValue as OperationContext).withOwnBudget();
-    const result = executeSubscriptionEvent({ ...this.#args, contextValue, rootValue: event });
-    const answer = result instanceof Promise ? result.then(answerOf) : answerOf(result as ExecutionResult);
+    if (!this.#useTurn()) return undefined;
+    const { prepared, operationName, variableValues } = this.#args;
+    const contextValue = (this.#args.contextValue as OperationContext).forEvent();
+    const result = run(prepared, { operationName, variableValues, contextValue, rootValue: event });
+    const answer = result instanceof Promise ? result.then(answerOf) : answerOf(result);
     if (answer instanceof Promise) {
       this.#answers.set(event, answer);
       void answer.finally(() => this.#answers.delete(event));
@@ -183,7 +233,13 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
         await this.#deliver(ready);
         continue;
       }
-      const answer = await this.#answers.to(batch[0] as LogEvent);
+      const first = this.#answers.to(batch[0] as LogEvent);
+      if (first === undefined) {
+        this.#events.giveBack(batch[0] as LogEvent);
+        await this.#answers.turn();
+        continue;
+      }
+      const answer = await first;
       if (this.#ended) break;
       if ('result' in answer) return { done: false, value: answer.result };
       await this.#deliver([answer.json]);
@@ -198,7 +254,7 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
     for (const event of batch) {
       if (length >= maxText) break;
       const answer = this.#answers.to(event);
-      if (answer instanceof Promise || 'result' in answer) break;
+      if (answer === undefined || answer instanceof Promise || 'result' in answer) break;
       ready.push(answer.json);
       length += answer.json.length;
     }

@@ -1,5 +1,6 @@
 import type { GraphQLParams } from 'graphql-yoga';
 import { DomainError } from '../domain/errors.ts';
+import { parseJson } from '../http/json.ts';
 import { parametersOf } from '../http/query.ts';
 
 /** The parameters of a GET request. */
@@ -21,7 +22,7 @@ export function paramsOfQuery(query: string): GraphQLParams {
 
 function parseParameter(name: string, value: string): unknown {
   try {
-    return JSON.parse(value);
+    return parseJson(value);
   } catch {
     throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not JSON.`);
   }

@@ -1,16 +1,19 @@
+import { turns } from '../runtime/turns.ts';
+import type { WaitingMessages } from './waiting-messages.ts';
+
 /** The kind of an operation: a subscription, which lasts until it is ended, or one that is answered once. */
 export type OperationKind = 'subscription' | 'answer';
 
 /** How many of each a socket can have at once. */
 export const maxAtOnce = 100;
-/** With so many that are not admitted yet, reading pauses: until then none of them counts. */
-const maxUnadmitted = 100;
-
+/** With more messages that wait, or more text in UTF-16 code units, reading pauses. */
+const maxWaiting = 32;
+const maxWaitingText = 64 * 1024;
 /**
- * Gets the parsed message reduced to protocol fields (it is kept for the operation's lifetime), or the raw text if it
- * is not JSON. Must not reject.
+ * Of what was read already, up to 64 KiB, messages are still taken, since nothing can give them back. More of them than
+ * this fit only if they are shorter than any that asks for an operation.
  */
-export type MessageHandler = (message: unknown) => Promise<void>;
+const maxRead = 1_000;
 
 export interface Message {
   /** The type of the message and the id of its operation; both are empty unless it has both. */
@@ -18,6 +21,30 @@ export interface Message {
   readonly id: string;
   /** What the handler gets. */
   readonly content: unknown;
+}
+
+/**
+ * Gets the parsed message reduced to protocol fields (it is kept for the operation's lifetime), or the raw text if it
+ * is not JSON. Must not reject.
+ */
+export type MessageHandler = (message: unknown) => Promise<void>;
+
+/** The socket of an inbox. */
+export interface InboxSocket {
+  /** In whose name its messages wait and have their turns. */
+  readonly owner: string;
+  /** Reads a message. @returns undefined if it is not to be handled */
+  read(text: string): Message | undefined;
+  /** Called when `pauses` may have changed. */
+  regulate(): void;
+  /** Called with each message that costs no unit of the account's budget. */
+  countFree(): void;
+}
+
+interface Waiting {
+  readonly text: string;
+  readonly owner: string;
+  readonly handler: MessageHandler;
 }
 
 interface Running {
@@ -29,55 +56,48 @@ interface Running {
 }
 
 /**
- * Passes messages on in order.
- *
- * A client may use an id again as soon as it has completed the subscription. graphql-ws would lose track of the new
- * subscription when the old one finishes, and could never end it. So such a message, and all behind it, waits for that.
+ * The messages that a socket has received. They are handled in order, each in a turn of the account, and wait while many
+ * operations of the socket are not admitted yet.
  */
 export class Inbox {
-  readonly #onPause: () => void;
+  readonly #socket: InboxSocket;
+  readonly #inAll: WaitingMessages;
+  #waiting: Waiting[] = [];
+  /** The length of what waits, in UTF-16 code units. */
+  #waitingText = 0;
+  #isWorking = false;
   /** The operations that have not ended. Most sockets have only one. */
   #running: readonly Running[] = [];
-  #waiting: (() => void)[] = [];
-  #holds = false;
   #unadmitted = 0;
+  /** Called when an operation has been admitted or refused. */
+  #onAdmission: (() => void) | undefined;
 
-  /** @param onPause called when `pauses` may have changed */
-  constructor(onPause: () => void) {
-    this.#onPause = onPause;
+  /** @param inAll counts what waits for all sockets */
+  constructor(socket: InboxSocket, inAll: WaitingMessages) {
+    this.#socket = socket;
+    this.#inAll = inAll;
   }
 
   /** Whether no more should be read for now. */
   get pauses(): boolean {
-    return this.#holds || this.#unadmitted >= maxUnadmitted;
+    return this.#waiting.length + this.#unadmitted > maxWaiting || this.#waitingText > maxWaitingText;
   }
 
-  take(message: Message, handler: MessageHandler): void {
-    if (this.#holds) {
-      this.#waiting.push(() => this.take(message, handler));
-      return;
-    }
-    const { type, id, content } = message;
-    const running = this.#running.find((each) => each.id === id);
-    if (type === 'subscribe' && running?.isCompleted === true) {
-      this.#waiting.push(() => this.take(message, handler));
-      this.#hold(running.handled);
-      return;
-    }
-    const handled = handler(content);
-    if (running !== undefined) {
-      if (type === 'complete') running.isCompleted = true;
-    } else if (type === 'subscribe') {
-      const begun: Running = { id, handled, isCompleted: false, kind: undefined };
-      this.#running = [...this.#running, begun];
-      this.#countUnadmitted(1);
-      void handled.finally(() => {
-        this.#running = this.#running.filter((each) => each !== begun);
-        if (begun.kind === undefined) this.#countUnadmitted(-1);
-      });
-    }
+  /** @returns false if there is no room for the message */
+  take(text: string, handler: MessageHandler): boolean {
+    const { owner } = this.#socket;
+    if (this.#waiting.length >= maxRead || !this.#inAll.add(owner, text.length)) return false;
+    this.#waiting.push({ text, owner, handler });
+    this.#waitingText += text.length;
+    if (!this.#isWorking) void this.#work();
+    this.#socket.regulate();
+    return true;
   }
 
+  /**
+   * Whether there is room for one more operation. It then counts until it has ended, or, if it is a subscription, until
+   * its client has completed it.
+   */
   makeRoom(id: string, kind: OperationKind): boolean {
     // A query or mutation continues to run when its client no longer waits for it.
     const counts = ({ isCompleted }: Running): boolean => kind === 'answer' || !isCompleted;
@@ -91,22 +111,68 @@ export class Inbox {
     return true;
   }
 
+  /** Drops what waits. */
   clear(): void {
-    this.#waiting = [];
+    while (this.#next() !== undefined);
+  }
+
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    while (this.#waiting.length > 0) {
+      await turns.next(this.#socket.owner);
+      const next = this.#next();
+      if (next === undefined) break;
+      const message = this.#socket.read(next.text);
+      if (message !== undefined) await this.#handle(message, next.handler);
+      while (this.#unadmitted >= maxWaiting) {
+        await new Promise<void>((resolve) => {
+          this.#onAdmission = resolve;
+        });
+      }
+      this.#socket.regulate();
+    }
+    this.#isWorking = false;
+  }
+
+  #next(): Waiting | undefined {
+    const next = this.#waiting.shift();
+    if (next === undefined) return undefined;
+    this.#waitingText -= next.text.length;
+    this.#inAll.remove(next.owner, next.text.length);
+    return next;
+  }
+
+  async #handle({ type, id, content }: Message, handler: MessageHandler): Promise<void> {
+    let running = this.#running.find((each) => each.id === id);
+    if (type === 'subscribe' && running?.isCompleted === true) {
+      // A client may use an id again as soon as it has completed the subscription. graphql-ws would lose track of the
+      // new one when the old one finishes, and could never end it.
+      await running.handled;
+      running = undefined;
+    }
+    const endsOne = type === 'complete' && running?.isCompleted === false;
+    if (type !== 'subscribe' && !endsOne) this.#socket.countFree();
+    const handled = handler(content);
+    if (running !== undefined) {
+      if (type === 'complete') running.isCompleted = true;
+    } else if (type === 'subscribe') {
+      this.#begin(id, handled);
+    }
+  }
+
+  #begin(id: string, handled: Promise<void>): void {
+    const begun: Running = { id, handled, isCompleted: false, kind: undefined };
+    this.#running = [...this.#running, begun];
+    this.#countUnadmitted(1);
+    void handled.finally(() => {
+      this.#running = this.#running.filter((each) => each !== begun);
+      if (begun.kind === undefined) this.#countUnadmitted(-1);
+    });
   }
 
   #countUnadmitted(change: 1 | -1): void {
     this.#unadmitted += change;
-    this.#onPause();
-  }
-
-  #hold(until: Promise<void>): void {
-    this.#holds = true;
-    this.#onPause();
-    void until.finally(() => {
-      this.#holds = false;
-      for (const take of this.#waiting.splice(0)) take();
-      this.#onPause();
-    });
+    this.#onAdmission?.();
+    this.#socket.regulate();
   }
 }

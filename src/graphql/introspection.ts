@@ -1,6 +1,5 @@
 import {
   type FieldNode,
-  type FragmentDefinitionNode,
   type GraphQLCompositeType,
   type GraphQLResolveInfo,
   type GraphQLSchema,
@@ -9,8 +8,13 @@ import {
   Kind,
   type SelectionSetNode,
 } from 'graphql';
-import { maxValues } from './answer-budget.ts';
-import { valuesOf } from './values.ts';
+import { maxObjects, maxValues } from './answer-budget.ts';
+import type { Fragments } from './selections.ts';
+
+interface Size {
+  readonly objects: number;
+  readonly values: number;
+}
 
 /**
  * Measures introspection by the schema itself, deprecated elements included. An estimate by its longest lists would be
@@ -21,31 +25,35 @@ import { valuesOf } from './values.ts';
  */
 export class IntrospectionMeasure {
   readonly #schema: GraphQLSchema;
-  readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
-  readonly #measured = new Map<SelectionSetNode, Map<unknown, number>>();
+  readonly #fragments: Fragments;
+  readonly #measured = new Map<SelectionSetNode, Map<unknown, Size>>();
 
   /** @param fragments those of the document, by name */
-  constructor(schema: GraphQLSchema, fragments: ReadonlyMap<string, FragmentDefinitionNode>) {
+  constructor(schema: GraphQLSchema, fragments: Fragments) {
     this.#schema = schema;
     this.#fragments = fragments;
   }
 
-  /** How many values a field returns; the exact number does not matter above the limit. */
-  of(field: FieldNode, parent: GraphQLCompositeType, args: object, source?: unknown): number {
+  /** What a field returns; the exact numbers do not matter above the limits. */
+  of(field: FieldNode, parent: GraphQLCompositeType, args: object, source?: unknown): Size {
     const definition = this.#schema.getField(parent, field.name.value);
+    const type = definition && getNamedType(definition.type);
+    if (field.selectionSet === undefined || !isCompositeType(type)) return { objects: 0, values: 1 };
     const info = { schema: this.#schema, parentType: parent } as unknown as GraphQLResolveInfo;
     const value: unknown = definition?.resolve?.(source, args, undefined, info);
-    const type = definition && getNamedType(definition.type);
-    if (field.selectionSet === undefined || !isCompositeType(type)) return valuesOf(field, String(value ?? '').length);
-    let values = valuesOf(field, 0);
+    let objects = 0;
+    let values = 1;
     for (const item of Array.isArray(value) ? value : [value]) {
-      if (item != null) values += this.#selections(field.selectionSet, type, item);
-      if (values > maxValues) break;
+      if (item == null) continue;
+      const size = this.#selections(field.selectionSet, type, item);
+      objects += 1 + size.objects;
+      values += size.values;
+      if (isTooLarge(objects, values)) break;
     }
-    return values;
+    return { objects, values };
   }
 
-  #selections(selections: SelectionSetNode, type: GraphQLCompositeType, source: unknown): number {
+  #selections(selections: SelectionSetNode, type: GraphQLCompositeType, source: unknown): Size {
     let bySource = this.#measured.get(selections);
     if (bySource === undefined) {
       bySource = new Map();
@@ -53,18 +61,25 @@ export class IntrospectionMeasure {
     }
     const known = bySource.get(source);
     if (known !== undefined) return known;
+    let objects = 0;
     let values = 0;
     for (const selection of selections.selections) {
-      if (selection.kind === Kind.FIELD) {
-        values += this.of(selection, type, { includeDeprecated: true }, source);
-      } else {
-        const { selectionSet } =
-          selection.kind === Kind.INLINE_FRAGMENT ? selection : (this.#fragments.get(selection.name.value) ?? {});
-        if (selectionSet !== undefined) values += this.#selections(selectionSet, type, source);
-      }
-      if (values > maxValues) break;
+      const { selectionSet } =
+        selection.kind === Kind.FRAGMENT_SPREAD ? (this.#fragments.get(selection.name.value) ?? {}) : selection;
+      const size =
+        selection.kind === Kind.FIELD
+          ? this.of(selection, type, { includeDeprecated: true }, source)
+          : selectionSet && this.#selections(selectionSet, type, source);
+      objects += size?.objects ?? 0;
+      values += size?.values ?? 0;
+      if (isTooLarge(objects, values)) break;
     }
-    bySource.set(source, values);
-    return values;
+    const size = { objects, values };
+    bySource.set(source, size);
+    return size;
   }
+}
+
+function isTooLarge(objects: number, values: number): boolean {
+  return objects > maxObjects || values > maxValues;
 }

@@ -27,11 +27,7 @@ export const Lead = builder.objectRef<LeadShape>('Lead').implement({
     email: t.exposeString('email', { nullable: true, description: described.email }),
     phone: t.exposeString('phone', { nullable: true, description: described.phone }),
     company: t.exposeString('company', { nullable: true, description: described.company }),
-    metadata: t.field({
-      type: 'Metadata',
-      description: described.metadata,
-      resolve: ({ metadata }, _, { budget }) => budget.spendMetadata(metadata),
-    }),
+    metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
       type: Conversation,

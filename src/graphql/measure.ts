@@ -1,173 +1,197 @@
 import {
   type DocumentNode,
   type FieldNode,
-  type FragmentDefinitionNode,
   type GraphQLCompositeType,
+  type GraphQLField,
   type GraphQLObjectType,
   type GraphQLSchema,
   getNamedType,
+  getNullableType,
+  isAbstractType,
   isCompositeType,
-  Kind,
+  isListType,
+  isNonNullType,
+  type OperationDefinitionNode,
   type SelectionSetNode,
 } from 'graphql';
 import { maxPoints } from '../domain/analytics.ts';
 import { defaultPageSize, maxPageSize } from '../domain/paging.ts';
 import { IntrospectionMeasure } from './introspection.ts';
-import { lengthOf, valuesOf } from './values.ts';
+import { responseKey, Selections } from './selections.ts';
 
-/** The cost of a selection for each object that it applies to. */
+/** What an operation could answer at most, by the sizes of its pages; of a subscription, what each event could. */
 export interface Cost {
   readonly depth: number;
-  /** The objects that it could return, pages included; an edge and its node count as one. */
-  readonly nodes: number;
-  /** The values that it could return. */
+  /** Its objects; an edge and its node count as one, and so does metadata. */
+  readonly objects: number;
+  /** The fields of its objects. */
   readonly values: number;
-  /** Of a page: the objects of each item, which `nodes` does not include. */
-  readonly nodesOfItem: number;
-  /** Of a page: the values of each item, which `values` does not include. */
-  readonly valuesOfItem: number;
+  /** Its fields that take long, however little they answer. */
+  readonly slowFields: number;
+  /** Of a mutation, the bytes of what its payloads show of what was done: it cannot be left out once that is done. */
+  readonly payloadBytes: number;
 }
 
-const nothing: Cost = { depth: 0, nodes: 0, values: 0, nodesOfItem: 0, valuesOfItem: 0 };
-
-/**
- * The values that a report counts as, besides those selected: all of it is computed even if little is selected, which
- * takes up to 50 ms.
- */
-const valuesOfReport = 30_000;
-
-/** The fields of a page that list its items. */
-const itemFields: readonly string[] = ['nodes', 'edges', 'series'];
-
-function isPage({ name }: GraphQLCompositeType): boolean {
-  return name.endsWith('Connection') || name === 'Analytics';
+/** What an operation costs, and how many fields of its root run with these variables. */
+export interface Measured {
+  readonly cost: Cost;
+  readonly rootFields: number;
+  /** Whether it is the same with other variables. */
+  readonly isFixed: boolean;
 }
 
-/** Measures an operation of a valid document, and each of its fragments once. */
-export class Measure {
-  /** Whether the result depends on a variable. */
-  usesVariables = false;
+/** What is known of a page from the field that selects it. */
+interface Page {
+  readonly size: number;
+  /** Whether a filter other than a status applies, so that a total has to be counted. */
+  readonly isFiltered: boolean;
+}
+
+/** Where an object is selected. */
+interface Place {
+  readonly page?: Page | undefined;
+  /** Whether it is part of what a mutation shows of what was done. */
+  readonly isPayload: boolean;
+}
+
+/** Marks a field whose text can have more bytes than others. */
+export const longText = { maxBytes: 65_536 } as const;
+
+/** The most bytes of leaves by their type, of texts for all fields but those that say otherwise. */
+const maxBytesOf: Readonly<Record<string, number>> = { Metadata: 8_192, String: 1_024 };
+const maxBytesOfWord = 64;
+
+/** Fields of the root that take long, however little they answer. */
+const slowQueries: readonly string[] = ['analytics'];
+
+/** The arguments of a list that are no filter, and the filter whose totals are kept. */
+const plainArguments: readonly string[] = ['first', 'last', 'after', 'before', 'offset', 'sort', 'status'];
+
+/** Measures an operation of a valid document. It takes time proportional to its fields, with its fragments in place. */
+export function measure(
+  schema: GraphQLSchema,
+  document: DocumentNode,
+  operation: OperationDefinitionNode,
+  variables: Readonly<Record<string, unknown>>,
+): Measured {
+  const root = schema.getRootType(operation.operation);
+  if (root == null) throw new Error(`The schema has no ${operation.operation}`);
+  const selections = new Selections(schema, document, variables);
+  const isMutation = operation.operation === 'mutation';
+  const cost = new Measure(schema, selections).object(root, [operation.selectionSet], { isPayload: isMutation });
+  const rootFields = selections.fieldsOf(root, [operation.selectionSet]).size;
+  return { cost, rootFields, isFixed: !selections.usesVariables };
+}
+
+class Measure {
   readonly #schema: GraphQLSchema;
-  readonly #fragments: ReadonlyMap<string, FragmentDefinitionNode>;
-  readonly #variables: Readonly<Record<string, unknown>>;
-  readonly #measured = new Map<string, Cost>();
+  readonly #selections: Selections;
   #introspection: IntrospectionMeasure | undefined;
 
-  constructor(schema: GraphQLSchema, document: DocumentNode, variables: Readonly<Record<string, unknown>>) {
+  constructor(schema: GraphQLSchema, selections: Selections) {
     this.#schema = schema;
-    this.#variables = variables;
-    this.#fragments = new Map(
-      document.definitions.flatMap((node) => (node.kind === Kind.FRAGMENT_DEFINITION ? [[node.name.value, node]] : [])),
+    this.#selections = selections;
+  }
+
+  /** The cost of the fields of an object. */
+  object(type: GraphQLObjectType, sets: readonly SelectionSetNode[], place: Place): Cost {
+    let depth = 0;
+    let objects = 0;
+    let values = 0;
+    let slowFields = 0;
+    let payloadBytes = 0;
+    for (const nodes of this.#selections.fieldsOf(type, sets).values()) {
+      const cost = this.#field(type, nodes as [FieldNode], place);
+      depth = Math.max(depth, cost.depth);
+      objects += cost.objects;
+      values += cost.values;
+      slowFields += cost.slowFields;
+      payloadBytes += cost.payloadBytes;
+    }
+    return { depth, objects, values, slowFields, payloadBytes };
+  }
+
+  /** @param nodes the places of the document that select the field */
+  #field(parent: GraphQLObjectType, nodes: readonly [FieldNode, ...FieldNode[]], { page, isPayload }: Place): Cost {
+    const [node] = nodes;
+    const name = node.name.value;
+    const definition = this.#schema.getField(parent, name);
+    if (definition === undefined) throw new Error(`${parent.name} has no field ${name}`);
+    const type = getNamedType(definition.type);
+    const slowFields = this.#isSlow(name, parent, page) ? 1 : 0;
+    if (!isCompositeType(type)) {
+      // A rule of graphql-js limits the depth of introspection: the standard query is deeper than others may be.
+      const depth = name.startsWith('__') ? 0 : 1;
+      const payloadBytes = isPayload ? responseKey(node).length + bytesOf(definition) : 0;
+      return { depth, objects: type.name === 'Metadata' ? 1 : 0, values: 1, slowFields, payloadBytes };
+    }
+    if (name.startsWith('__')) return { depth: 0, ...this.#introspect(node, parent), slowFields, payloadBytes: 0 };
+    const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
+    // What may be null is an edge, but for the payloads themselves.
+    const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
+    const inner = this.#composite(type, sets, { page: this.#pageOf(node, type), isPayload: isShown });
+    const length = isListType(getNullableType(definition.type)) ? this.#lengthOf(node, page) : 1;
+    const objectsOfItem = type.name.endsWith('Edge') ? Math.max(1, inner.objects) : 1 + inner.objects;
+    return {
+      depth: inner.depth + 1,
+      objects: length * objectsOfItem,
+      values: 1 + length * inner.values,
+      slowFields: slowFields + length * inner.slowFields,
+      payloadBytes: length * inner.payloadBytes,
+    };
+  }
+
+  /** The cost of an object whose type may not be known: the largest of each kind. */
+  #composite(type: GraphQLCompositeType, sets: readonly SelectionSetNode[], place: Place): Cost {
+    if (!isAbstractType(type)) return this.object(type, sets, place);
+    const costs = this.#schema.getPossibleTypes(type).map((possible) => this.object(possible, sets, place));
+    const largest = (of: keyof Cost): number => Math.max(0, ...costs.map((cost) => cost[of]));
+    return {
+      depth: largest('depth'),
+      objects: largest('objects'),
+      values: largest('values'),
+      slowFields: largest('slowFields'),
+      payloadBytes: largest('payloadBytes'),
+    };
+  }
+
+  #isSlow(name: string, parent: GraphQLObjectType, page: Page | undefined): boolean {
+    return (
+      (parent === this.#schema.getQueryType() && slowQueries.includes(name)) ||
+      (name === 'totalCount' && page?.isFiltered === true)
     );
   }
 
-  of(selections: SelectionSetNode, parent: GraphQLCompositeType): Cost {
-    let depth = 0;
-    let nodes = 0;
-    let values = 0;
-    let nodesOfItem = 0;
-    let valuesOfItem = 0;
-    for (const selection of selections.selections) {
-      const cost =
-        selection.kind === Kind.FIELD
-          ? this.#field(selection, parent)
-          : selection.kind === Kind.FRAGMENT_SPREAD
-            ? this.#fragment(selection.name.value)
-            : this.of(selection.selectionSet, this.#typeNamed(selection.typeCondition?.name.value) ?? parent);
-      depth = Math.max(depth, cost.depth);
-      nodes += cost.nodes;
-      values += cost.values;
-      nodesOfItem += cost.nodesOfItem;
-      valuesOfItem += cost.valuesOfItem;
-    }
-    return { depth, nodes, values, nodesOfItem, valuesOfItem };
+  #introspect(node: FieldNode, parent: GraphQLObjectType): { objects: number; values: number } {
+    const name = node.name.value === '__type' ? this.#selections.argument(node, 'name') : undefined;
+    this.#introspection ??= new IntrospectionMeasure(this.#schema, this.#selections.fragments);
+    return this.#introspection.of(node, parent, { name });
   }
 
-  #field(field: FieldNode, parent: GraphQLCompositeType): Cost {
-    const name = field.name.value;
-    const definition = this.#schema.getField(parent, name);
-    if (definition === undefined) return nothing;
-    // A rule of graphql-js limits its depth: the standard query is deeper than others may be.
-    if (name.startsWith('__')) return { ...nothing, values: this.#introspect(field, parent) };
-    const type = getNamedType(definition.type);
-    if (field.selectionSet === undefined || !isCompositeType(type)) {
-      return { ...nothing, depth: 1, values: valuesOf(field, lengthOf(definition)) };
-    }
-    const inner = this.of(field.selectionSet, type);
-    const depth = inner.depth + 1;
-    const count = this.#count(field, parent, type);
-    const isReport = type.name === 'Analytics';
-    const own = valuesOf(field, 0) + (isReport ? valuesOfReport : 0);
-    if (isPage(parent) && itemFields.includes(name)) {
-      const nodesOfItem = name === 'edges' ? Math.max(1, inner.nodes) : 1 + inner.nodes;
-      return { depth, nodes: 0, values: own, nodesOfItem, valuesOfItem: inner.values };
-    }
-    if (isPage(type)) {
-      const nodes = (isReport ? maxPoints : 1) + inner.nodes + inner.nodesOfItem * count;
-      return { ...nothing, depth, nodes, values: own + inner.values + inner.valuesOfItem * count };
-    }
-    return { ...nothing, depth, nodes: count * (1 + inner.nodes), values: own + inner.values * count };
+  #pageOf(node: FieldNode, { name }: GraphQLCompositeType): Page | undefined {
+    if (name === 'Analytics') return { size: maxPoints, isFiltered: false };
+    if (!name.endsWith('Connection')) return undefined;
+    const asked = ['first', 'last'].map((size) => this.#selections.argument(node, size)).find(isNumber);
+    const filters = (node.arguments ?? []).filter(({ name }) => !plainArguments.includes(name.value));
+    return {
+      size: Math.max(1, Math.min(maxPageSize, asked ?? defaultPageSize)),
+      isFiltered: filters.some(({ name }) => this.#selections.argument(node, name.value) != null),
+    };
   }
 
-  #introspect(field: FieldNode, parent: GraphQLCompositeType): number {
-    const name = field.name.value === '__type' ? this.#argument(field, 'name') : undefined;
-    this.#introspection ??= new IntrospectionMeasure(this.#schema, this.#fragments);
-    return this.#introspection.of(field, parent, { name });
+  /** The most items of a list of objects, which is part of a page unless the field names them. */
+  #lengthOf(node: FieldNode, page: Page | undefined): number {
+    if (page !== undefined) return page.size;
+    const ids = this.#selections.argument(node, 'ids');
+    return Array.isArray(ids) ? ids.length : 1;
   }
+}
 
-  /** How many objects a field can return; of a connection, how many items. */
-  #count(field: FieldNode, parent: GraphQLCompositeType, type: GraphQLCompositeType): number {
-    if (type.name.endsWith('Connection')) {
-      return Math.max(
-        1,
-        Math.min(maxPageSize, this.#integer(field, 'first') ?? this.#integer(field, 'last') ?? defaultPageSize),
-      );
-    }
-    // The length of its series depends on the interval, and all of it is computed even if it is not selected.
-    if (field.name.value === 'analytics' && parent === this.#schema.getQueryType()) return maxPoints;
-    if (field.name.value === 'nodes' && parent === this.#schema.getQueryType()) return this.#listLength(field, 'ids');
-    return 1;
-  }
+function bytesOf({ type, extensions }: GraphQLField<unknown, unknown>): number {
+  const { maxBytes } = extensions as { maxBytes?: number };
+  return maxBytes ?? maxBytesOf[getNamedType(type).name] ?? maxBytesOfWord;
+}
 
-  #argument(field: FieldNode, name: string): unknown {
-    const value = field.arguments?.find((argument) => argument.name.value === name)?.value;
-    switch (value?.kind) {
-      case Kind.VARIABLE:
-        this.usesVariables = true;
-        return this.#variables[value.name.value];
-      case Kind.INT:
-        return Number(value.value);
-      case Kind.STRING:
-        return value.value;
-      case Kind.LIST:
-        return value.values;
-      default:
-        return undefined;
-    }
-  }
-
-  #integer(field: FieldNode, name: string): number | undefined {
-    const value = this.#argument(field, name);
-    return typeof value === 'number' ? value : undefined;
-  }
-
-  #listLength(field: FieldNode, name: string): number {
-    const value = this.#argument(field, name);
-    return Array.isArray(value) ? Math.max(1, value.length) : 1;
-  }
-
-  #fragment(name: string): Cost {
-    const measured = this.#measured.get(name);
-    if (measured !== undefined) return measured;
-    const fragment = this.#fragments.get(name);
-    const type = this.#typeNamed(fragment?.typeCondition.name.value);
-    const cost = fragment === undefined || type === undefined ? nothing : this.of(fragment.selectionSet, type);
-    this.#measured.set(name, cost);
-    return cost;
-  }
-
-  #typeNamed(name: string | undefined): GraphQLCompositeType | undefined {
-    const type = name === undefined ? undefined : this.#schema.getType(name);
-    return isCompositeType(type) ? (type as GraphQLObjectType) : undefined;
-  }
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number';
 }

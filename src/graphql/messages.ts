@@ -22,8 +22,8 @@ import {
 } from './builder.ts';
 import { type Connection, connectionType, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
+import { longText } from './measure.ts';
 import { Node } from './node.ts';
-import { spendsText } from './values.ts';
 
 export const Sender = builder.enumType('Sender', {
   description: 'The role of the sender of a message.',
@@ -56,20 +56,9 @@ export const MessageType = builder.objectRef<Message>('Message').implement({
     conversationId: t.exposeID('conversationId', { description: described.conversationId }),
     sequence: t.exposeInt('sequence', { description: described.sequence }),
     sender: t.expose('sender', { type: Sender, description: described.sender }),
-    content: t.string({
-      description: described.content,
-      extensions: spendsText,
-      resolve: ({ content }, _, { budget }) => {
-        budget.spend(content.length);
-        return content;
-      },
-    }),
+    content: t.exposeString('content', { description: described.content, extensions: longText }),
     author: t.expose('author', { type: MessageAuthor, nullable: true, description: described.author }),
-    metadata: t.field({
-      type: 'Metadata',
-      description: described.metadata,
-      resolve: ({ metadata }, _, { budget }) => budget.spendMetadata(metadata),
-    }),
+    metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
       type: Conversation,

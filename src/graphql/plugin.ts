@@ -1,70 +1,81 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ExecutionArgs, type ExecutionResult, subscribe } from 'graphql';
+import {
+  createSourceEventStream,
+  type ExecutionArgs,
+  type ExecutionResult,
+  type GraphQLError,
+  validateSubscriptionArgs,
+} from 'graphql';
 import { type GraphQLParams, type Plugin, processRegularResult } from 'graphql-yoga';
-import type { Logger } from 'pino';
-import type { Door } from '../access/admit.ts';
+import type { Admission } from '../access/admission.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { Caller } from '../domain/caller.ts';
-import { DomainError, type ErrorCode } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
-import type { Exchange } from '../http/exchange.ts';
-import type { Responder } from '../http/respond.ts';
+import { pageReply } from '../http/page.ts';
+import { answered, type ServerContext } from '../http/plugin.ts';
+import type { RequestContext } from '../http/request-context.ts';
+import type { RequestLog } from '../http/request-log.ts';
+import type { Reply, Responder } from '../http/respond.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
-import { AnswerBudget } from './answer-budget.ts';
+import { wantsPage, withoutWeights } from './accept.ts';
+import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
-import { type ContextOptions, isUncounted, OperationContext } from './context.ts';
-import type { Documents } from './documents.ts';
-import { presentError } from './errors.ts';
+import { type ContextOptions, OperationContext } from './context.ts';
+import { type Documents, PreparedDocument } from './documents.ts';
+import { resultReply } from './errors.ts';
 import { paramsOfQuery } from './get-params.ts';
+import { graphiQLPage } from './graphiql.ts';
 import { maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
+import { presentResult } from './present.ts';
 import { PresentedResults } from './presented-results.ts';
-import { asGraphQLError, dropExtraParams, executeWithinBudget, refusalsOf } from './requests.ts';
+import { asGraphQLError, dropExtraParams, judge, run, type Verdict } from './requests.ts';
+import { answerSingleOperations } from './single-operation.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
-/** Passed to Yoga with each request, and by Yoga to its hooks. */
-export interface ServerContext {
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
-  readonly exchange: Exchange;
-}
-
-/** Yoga's context of one request, with its caller once it has been admitted. */
-interface RequestContext extends ServerContext {
+/** Yoga's context of one request. */
+interface YogaContext extends ServerContext {
   readonly params: GraphQLParams;
-  caller?: Caller;
   isBatch?: boolean;
   budget?: AnswerBudget;
+  /** By the parameters of each. */
+  operations?: ReadonlyMap<unknown, AdmittedOperation>;
 }
 
-/** The parts of a result from which its errors are presented. */
-interface Result {
-  readonly data?: unknown;
-  readonly errors?: readonly unknown[];
+/** An operation of a request that has been charged. */
+interface AdmittedOperation {
+  /** Its document, or what is wrong with it. */
+  readonly prepared: unknown;
+  readonly verdict: Verdict;
 }
 
 export interface GraphQLOptions {
   readonly documents: Documents;
-  readonly door: Door;
+  readonly admission: Admission;
   readonly responder: Responder;
   readonly sessions: Sessions;
   readonly timings: ConnectionTimings;
-  readonly log: Logger;
+  readonly requestLog: RequestLog;
   readonly telemetry: Telemetry;
 }
 
-/** GraphQL over HTTP at `/graphql`, with the same admission as REST. */
+/**
+ * GraphQL over HTTP at `/graphql`, with the same admission as REST. The most common requests are answered in `onRequest`;
+ * the other hooks are for batches, GET, subscriptions and whatever else Yoga has to look at.
+ */
 export function useGraphQL(
   world: World,
-  { documents, door, responder, sessions, timings, log, telemetry }: GraphQLOptions,
-): Plugin<GraphQLContext, RequestContext> {
-  async function parseRequest(exchange: Exchange, caller: Caller): Promise<GraphQLParams | GraphQLParams[]> {
-    const body = await exchange.readJson();
-    if (isRead(exchange) && body !== undefined) {
+  { documents, admission, responder, sessions, timings, requestLog, telemetry }: GraphQLOptions,
+): Plugin<GraphQLContext, YogaContext> {
+  const answerSingle = answerSingleOperations(world, { documents, admission, timings, requestLog, telemetry });
+
+  async function parseRequest(http: RequestContext): Promise<GraphQLParams | GraphQLParams[]> {
+    const body = await http.readJson(admission);
+    if (http.isRead && body !== undefined) {
       throw new DomainError('BAD_REQUEST', 'A GET request takes its parameters from the URL and must not have a body.');
     }
-    const params = isRead(exchange) ? paramsOfQuery(exchange.query) : body;
+    const params = http.isRead ? paramsOfQuery(http.query) : body;
     if (params === undefined) {
       throw new DomainError('BAD_REQUEST', 'Send a JSON body with a `query`.');
     }
@@ -75,32 +86,61 @@ export function useGraphQL(
     if (params.length > maxBatch) {
       throw new DomainError('QUERY_TOO_COMPLEX', `A batch may hold at most ${maxBatch} operations.`);
     }
-    // Admission charged one request; the others are charged together, now that their number is known.
-    if (params.length > 1) await exchange.chargeMore(door, caller, params.length - 1);
     return params as GraphQLParams[];
   }
 
-  /** The errors that an operation is refused with before it runs. */
-  function refusals(args: Pick<ExecutionArgs, 'document' | 'operationName' | 'variableValues' | 'contextValue'>) {
-    return refusalsOf(documents.of(args.document), args, (args.contextValue as GraphQLContext).budget);
+  /**
+   * Prepares and judges the operations of a request one after the other, and charges for all of them together: one unit
+   * was charged on admission. So what is refused here has neither run nor cost anything.
+   */
+  async function admitOperations(asked: GraphQLParams | GraphQLParams[], http: RequestContext, budget: AnswerBudget) {
+    const admitted = new Map<unknown, AdmittedOperation>();
+    let units = 0;
+    for (const params of Array.isArray(asked) ? asked : [asked]) {
+      const operation = await admitOperation(params, http, budget);
+      if (operation !== undefined) admitted.set(params, operation);
+      units += operation?.verdict.units ?? 1;
+    }
+    await admission.chargeFor(units, http);
+    return admitted;
   }
 
-  /** A result with its errors in the form that clients may see. */
-  function present<R extends Result>(result: R, exchange: Exchange): R {
-    const { errors } = result;
-    if (errors === undefined) return result;
-    const { requestId, traceId } = exchange;
-    const onTrouble = (error: DomainError): void => {
-      log.error({ requestId, traceId, err: error.cause ?? error }, 'request failed');
-      // A request that has called no operation is counted as a whole, when it is complete.
-      if (exchange.operation !== undefined && isUncounted(error)) telemetry.called('graphql', undefined, error.code, 0);
-    };
-    const requestFailed = !('data' in result) && !areOfSubscription(errors);
-    const presented = errors.map((error) =>
-      presentError(asGraphQLError(error), { requestId, requestFailed, onTrouble }),
-    );
-    exchange.code ??= presented[0]?.extensions['code'] as ErrorCode;
-    return { ...result, errors: presented };
+  /** Undefined for an operation that Yoga refuses. */
+  async function admitOperation(
+    params: GraphQLParams | null,
+    http: RequestContext,
+    budget: AnswerBudget,
+  ): Promise<AdmittedOperation | undefined> {
+    const { query, operationName, variables } = params ?? {};
+    if (typeof query !== 'string' || typeof (operationName ?? '') !== 'string') return undefined;
+    if (typeof (variables ?? {}) !== 'object' || Array.isArray(variables)) return undefined;
+    try {
+      const prepared = await documents.prepare(callerOf(http).account.id, query, http);
+      const args = { operationName: operationName ?? null, variableValues: variables ?? null };
+      const verdict = judge(prepared, args, budget);
+      return { prepared, verdict: http.isRead ? { ...verdict, units: 1 } : verdict }; // no mutation runs by GET
+    } catch (fault) {
+      return { prepared: fault, verdict: { errors: [], units: 1 } };
+    }
+  }
+
+  const present = <R extends ExecutionResult>(result: R, http: RequestContext): R =>
+    presentResult(result, http, { requestLog, telemetry });
+
+  /** Undefined for what the other hooks have to answer. */
+  async function replyTo(http: RequestContext): Promise<Reply | undefined> {
+    const { headers } = http.req;
+    if (http.fault === undefined && wantsPage(http.req)) return await pageOrError(http);
+    if (headers.accept !== undefined) headers.accept = withoutWeights(headers.accept);
+    return await answerSingle(http);
+  }
+
+  async function pageOrError(http: RequestContext): Promise<Reply> {
+    try {
+      return pageReply(await graphiQLPage(http.req.headers['accept-encoding']), http);
+    } catch (error) {
+      return resultReply(present({ errors: [asGraphQLError(error)] }, http), 'application/graphql-response+json');
+    }
   }
 
   return {
@@ -110,59 +150,68 @@ export function useGraphQL(
       if (typeof name !== 'string') throw new DomainError('BAD_REQUEST', '`operationName` must be a string.');
     },
 
-    onParse({ setParseFn }) {
-      setParseFn((source) => documents.prepare(source as string).document);
+    onParse({ context, setParseFn }) {
+      setParseFn(() => {
+        const { operations, params } = context as unknown as YogaContext;
+        const prepared = operations?.get(params)?.prepared;
+        if (prepared instanceof PreparedDocument) return prepared.document;
+        throw prepared;
+      });
     },
 
     onValidate({ params: { documentAST }, setResult }) {
       setResult([...documents.of(documentAST).errors]);
     },
 
-    onRequest({ request, setRequest, serverContext, fetchAPI }) {
-      // Yoga does not know HEAD, and refuses mutations by GET only.
-      if (serverContext.exchange.method === 'HEAD')
-        setRequest(new fetchAPI.Request(request.url, { headers: request.headers }));
+    onRequest({ serverContext: { http }, endResponse }) {
+      return replyTo(http).then(async (reply) => {
+        if (reply === undefined) return;
+        await responder.send(http, reply);
+        endResponse(answered);
+      });
     },
 
     async onRequestParse({ serverContext, setRequestParser, endResponse, fetchAPI }) {
-      const { exchange } = serverContext;
-      const caller = await exchange.admit(door);
-      serverContext.caller = caller;
-      serverContext.budget = new AnswerBudget();
-      if (exchange.method === 'OPTIONS') {
+      const { http } = serverContext;
+      if (http.fault !== undefined) throw http.fault;
+      if (http.charged === undefined) await admission.admit(http);
+      if (http.method === 'OPTIONS') {
         endResponse(new fetchAPI.Response(null, { status: 204, headers: { Allow: allow.join(', ') } }));
         return;
       }
-      if (!isRead(exchange) && exchange.method !== 'POST') {
+      if (!http.isRead && http.method !== 'POST') {
         throw new DomainError('METHOD_NOT_ALLOWED', 'GraphQL accepts GET, HEAD and POST.', { allow });
       }
+      const budget = new AnswerBudget();
+      serverContext.budget = budget;
       setRequestParser(async () => {
-        const params = await parseRequest(exchange, caller);
+        const params = await parseRequest(http);
         serverContext.isBatch = Array.isArray(params);
+        serverContext.operations = await admitOperations(params, http, budget);
         return params;
       });
     },
 
     onContextBuilding({ context, extendContext }) {
-      const { caller, exchange, budget, res } = context as unknown as RequestContext;
-      if (caller === undefined) throw new Error('A GraphQL operation has not been admitted');
+      const { http, budget, res } = context as unknown as YogaContext;
       const onSlowReader = (): void => void res.destroy();
-      const onCall: ContextOptions['onCall'] = (...call) => exchange.called(telemetry, ...call);
+      const onCall: ContextOptions['onCall'] = (...call) => http.called(telemetry, ...call);
       const options = { timings, onCall, onSlowReader, budget, isSubscription: false };
-      extendContext(new OperationContext(world, caller, options).asProperties());
+      extendContext(new OperationContext(world, callerOf(http), options).asProperties());
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
-      const errors = refusals(args);
+      const errors = refusalsOf(args.contextValue as unknown as YogaContext);
       if (errors.length > 0) setResultAndStopExecution({ errors });
-      else setExecuteFn(executeWithinBudget);
+      else setExecuteFn((args: ExecutionArgs) => run(documents.of(args.document), args));
     },
 
     onSubscribe({ args, setSubscribeFn, setResultAndStopExecution, extendContext }) {
-      const request = args.contextValue as unknown as RequestContext & { caller: Caller };
-      const { caller, exchange, res } = request;
+      const request = args.contextValue as unknown as YogaContext;
+      const { http, res } = request;
+      const caller = callerOf(http);
       try {
-        const errors = refusals(args);
+        const errors = refusalsOf(request);
         if (errors.length > 0) {
           setResultAndStopExecution({ errors });
           return;
@@ -170,17 +219,33 @@ export function useGraphQL(
         refuseUnstreamed(request);
         dropExtraParams(request.params); // Yoga retains the parameters for as long as the stream lasts
         const closed = sessions.openDuring(res, caller);
+        if (!closed.aborted) {
+          closed.addEventListener('abort', documents.held.hold(caller.account.id, documents.of(args.document)));
+        }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());
         const loaders = new Loaders(world, caller, { cache: false });
         extendContext({ loaders, closed } as Partial<GraphQLContext> as GraphQLContext);
         setSubscribeFn(async (args: ExecutionArgs) => {
-          const source = await subscribe(args);
-          if (!(Symbol.asyncIterator in source)) return source;
-          return new PresentedResults(source, (result) => {
-            responder.noteSoon(exchange);
-            return present(result, exchange) as ExecutionResult;
-          });
+          const validated = validateSubscriptionArgs(args);
+          if (!('operation' in validated)) return { errors: validated };
+          const events = await createSourceEventStream(validated);
+          if (!(Symbol.asyncIterator in events)) return events;
+          const prepared = documents.of(args.document);
+          return new PresentedResults(
+            events[Symbol.asyncIterator](),
+            async (rootValue) => {
+              const contextValue = {
+                ...(args.contextValue as GraphQLContext),
+                budget: new AnswerBudget(maxEventBytes),
+              };
+              return await run(prepared, { ...args, contextValue, rootValue });
+            },
+            (result) => {
+              responder.noteSoon(http);
+              return present(result, http);
+            },
+          );
         });
       } catch (error) {
         setResultAndStopExecution({ errors: [asGraphQLError(error)] });
@@ -190,26 +255,27 @@ export function useGraphQL(
     onResultProcess({ result, setResult, resultProcessor, setResultProcessor, serverContext }) {
       // The operation has run already, so its result is sent as JSON even if the client does not accept that.
       if (resultProcessor === undefined) setResultProcessor(processRegularResult, 'application/json');
-      const { exchange } = serverContext;
-      if (Array.isArray(result)) setResult(result.map((one) => present(one, exchange)));
-      else if (!(Symbol.asyncIterator in result)) setResult(present(result, exchange));
+      const { http } = serverContext;
+      if (Array.isArray(result)) setResult(result.map((one) => present(one, http)));
+      else if (!(Symbol.asyncIterator in result)) setResult(present(result, http));
     },
 
-    onResponse({ response, serverContext: { exchange } }) {
+    onResponse({ response, serverContext: { http } }) {
+      if (response === answered) return;
       response.headers.set('Cache-Control', 'no-store');
       if (response.headers.get('Content-Type')?.startsWith('text/event-stream')) {
         response.headers.delete('Content-Encoding'); // Yoga sets `none`, which is not a content coding
         response.headers.set('X-Accel-Buffering', 'no'); // proxies must not buffer events
       }
-      responder.complete(exchange, response.status, (name, value) => response.headers.append(name, value));
-      responder.noteSoon(exchange);
+      responder.complete(http, response.status, (name, value) => response.headers.append(name, value));
+      responder.noteSoon(http);
     },
   };
 }
 
 /** @throws METHOD_NOT_ALLOWED or BAD_REQUEST for a subscription whose response could not be a stream */
-function refuseUnstreamed({ req, exchange, isBatch }: RequestContext): void {
-  if (exchange.method === 'HEAD') {
+function refuseUnstreamed({ req, http, isBatch }: YogaContext): void {
+  if (http.method === 'HEAD') {
     const allow = ['GET', 'POST', 'OPTIONS'];
     throw new DomainError('METHOD_NOT_ALLOWED', 'A subscription is a stream, which has no HEAD.', { allow });
   }
@@ -221,12 +287,13 @@ function refuseUnstreamed({ req, exchange, isBatch }: RequestContext): void {
   );
 }
 
-/** Whether errors are those of a subscription's field, which had begun to run, rather than of the whole request. */
-function areOfSubscription(errors: readonly unknown[] = []): boolean {
-  return errors.some((error) => asGraphQLError(error).path !== undefined);
+/** The errors that the operation of a context is refused with. */
+function refusalsOf({ operations, params }: YogaContext): GraphQLError[] {
+  return [...(operations?.get(params)?.verdict.errors ?? [])];
 }
 
-/** Whether a request is a GET, or a HEAD, which is a GET whose response Node sends without its body. */
-function isRead({ method }: Exchange): boolean {
-  return method === 'GET' || method === 'HEAD';
+/** The caller of a request that has been admitted. */
+function callerOf({ caller }: RequestContext): Caller {
+  if (caller === undefined) throw new Error('A GraphQL operation has not been admitted');
+  return caller;
 }

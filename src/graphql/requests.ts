@@ -2,29 +2,39 @@ import {
   type DocumentNode,
   type ExecutionArgs,
   type ExecutionResult,
-  execute,
   GraphQLError,
   type GraphQLSchema,
-  getOperationAST,
   getVariableValues,
   parse,
   validate,
 } from 'graphql';
+import type { Awaitable } from '../domain/awaitable.ts';
 import { DomainError, validationFailed } from '../domain/errors.ts';
-import type { AnswerBudget } from './answer-budget.ts';
+import { FewAtOnce } from '../runtime/few-at-once.ts';
+import { turns } from '../runtime/turns.ts';
+import { type AnswerBudget, inThousands } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
-import { maxTokens, refuseLongSubscription } from './limits.ts';
+import { maxLength, maxLines, maxTokens, refuseLongSubscription } from './limits.ts';
 import { nullsOutOfPlace } from './nulls.ts';
 
 // The steps of every operation, over HTTP and on sockets: parsing, validation, checks and execution.
 
 /** Below the default of graphql-js, which is 100, because it quotes the document in each error. */
 const maxValidationErrors = 50;
+/** Of all errors together, in tokens of the document. */
+const maxSizeOfErrors = 20_000;
 
+/**
+ * Every error of graphql-js takes time proportional to the document: it can quote all of it, and counts the lines before
+ * up to 40 places. So of a large document fewer are reported.
+ */
 export function validateDocument(schema: GraphQLSchema, document: DocumentNode): readonly GraphQLError[] {
-  return pointingErrors(document, validate(schema, document, undefined, { maxErrors: maxValidationErrors }));
+  const { tokenCount = 0, loc } = document;
+  const size = Math.max(tokenCount, 2 * (loc?.endToken.line ?? 0), (loc?.end ?? 0) / 25);
+  const maxErrors = Math.max(1, Math.min(maxValidationErrors, Math.floor(maxSizeOfErrors / size)));
+  return pointingErrors(document, validate(schema, document, undefined, { maxErrors }));
 }
 
 export function asGraphQLError(error: unknown): GraphQLError {
@@ -32,31 +42,54 @@ export function asGraphQLError(error: unknown): GraphQLError {
   return new GraphQLError('', { originalError: error instanceof Error ? error : new Error(String(error)) });
 }
 
+/** @throws GraphQLError for a syntax error, or for a document that is too long */
 export function parseWithinLimits(source: string): DocumentNode {
+  if (source.length > maxLength) throw tooLong(`${inThousands(maxLength)} characters; pass long values as variables`);
+  if (hasMoreLines(source, maxLines)) throw tooLong(`${inThousands(maxLines)} lines`);
   try {
-    return parse(source, { maxTokens });
+    return parse(source, { maxLexicalTokens: maxTokens });
   } catch (error) {
     if (error instanceof GraphQLError && error.message.includes('Document contains more than')) {
-      throw new GraphQLError(error.message, {
-        originalError: new DomainError('QUERY_TOO_COMPLEX', `A document may have at most ${maxTokens} tokens.`),
-      });
+      throw tooLong(`${inThousands(maxTokens)} tokens`);
     }
+    if (error instanceof GraphQLError) error.extensions['code'] = 'GRAPHQL_PARSE_FAILED'; // as Yoga does
     throw error;
   }
 }
 
+function hasMoreLines(source: string, limit: number): boolean {
+  let lines = 1;
+  for (const _ of source.matchAll(/\r\n|[\n\r]/g)) if (++lines > limit) return true;
+  return false;
+}
+
+function tooLong(limit: string): GraphQLError {
+  const message = `A document may have at most ${limit}.`;
+  return new GraphQLError(message, { originalError: new DomainError('QUERY_TOO_COMPLEX', message) });
+}
+
+/** Whether an operation runs, and what it costs. */
+export interface Verdict {
+  /** The errors that it is refused with. */
+  readonly errors: readonly GraphQLError[];
+  /** What it costs of the rate limit: each field of a mutation that will run is a unit, and anything else is one. */
+  readonly units: number;
+}
+
+const oneUnit: Verdict = { errors: [], units: 1 };
+
 /**
- * The errors that an operation is refused with before it runs: for the length of a subscription, for its variables, or
- * for the size of its response, which is spent from a budget.
+ * Judges an operation before it runs: it may be refused for the length of a subscription, for its variables, or for the
+ * size of its response, which is spent from a budget.
  */
-export function refusalsOf(
+export function judge(
   prepared: PreparedDocument,
   { operationName = null, variableValues }: Pick<ExecutionArgs, 'operationName' | 'variableValues'>,
   budget: AnswerBudget,
-): GraphQLError[] {
+): Verdict {
   const { schema, document, source } = prepared;
-  const operation = prepared.operation(operationName);
-  if (operation === undefined) return []; // graphql-js reports that
+  const operation = prepared.errors.length === 0 ? prepared.operation(operationName) : undefined;
+  if (operation === undefined) return oneUnit; // both are reported elsewhere
   const { node, checkComplexity } = operation;
   const values = variableValues ?? {};
   // Each error of graphql-js quotes the whole value, so it stops at the first: `variableFaults` finds them all.
@@ -68,11 +101,11 @@ export function refusalsOf(
     if (node.operation === 'subscription') refuseLongSubscription(source, values);
     if (errors !== undefined || nulls.length > 0)
       throw validationFailed(variableFaults(schema, document, node, values));
-    checkComplexity(coerced.coerced, budget);
-    return [];
+    const { rootFields } = checkComplexity(coerced.coerced, budget);
+    return node.operation === 'mutation' ? { errors: [], units: Math.max(1, rootFields) } : oneUnit;
   } catch (error) {
     const nodes = errors?.[0]?.nodes ?? nulls.slice(0, 1);
-    return [new GraphQLError('', { nodes, originalError: error as Error })];
+    return { ...oneUnit, errors: [new GraphQLError('', { nodes, originalError: error as Error })] };
   }
 }
 
@@ -83,18 +116,25 @@ export function dropExtraParams(asked: object): void {
   }
 }
 
+/** An operation to run, with its variables as they were sent. */
+type Asked = Pick<ExecutionArgs, 'operationName' | 'variableValues' | 'contextValue' | 'rootValue'>;
+
+const largeOnes = new FewAtOnce(2);
+
 /**
- * Runs a query or a mutation with a `GraphQLContext`. If the response to a query becomes too large, it is a single
- * error without data, because otherwise each further text would be an error, and there may be too many to read. The
- * response to a mutation always shows what was done.
+ * Runs a query or a mutation that was not refused, or answers an event of a subscription, with a `GraphQLContext`. All
+ * but small ones wait for their account's turn, and of large ones few of an account are under way.
  */
-export async function executeWithinBudget(args: ExecutionArgs): Promise<ExecutionResult> {
-  if (getOperationAST(args.document, args.operationName)?.operation !== 'query') return await execute(args);
-  const { overspent } = (args.contextValue as GraphQLContext).budget;
-  try {
-    return await execute({ ...args, abortSignal: overspent });
-  } catch (error) {
-    if (!overspent.aborted) throw error;
-    return { errors: [asGraphQLError(overspent.reason)], data: null };
-  }
+export function run(prepared: PreparedDocument, asked: Asked): Awaitable<ExecutionResult> {
+  const { operationName = null, variableValues, contextValue, rootValue } = asked;
+  const operation = prepared.operation(operationName);
+  if (operation === undefined) throw new Error('The document does not hold the operation to run');
+  const definitions = operation.node.variableDefinitions ?? [];
+  const { variableValues: variables, errors } = getVariableValues(prepared.schema, definitions, variableValues ?? {});
+  if (variables === undefined) return { errors };
+  const context = contextValue as GraphQLContext;
+  const start = (): Awaitable<ExecutionResult> => operation.run({ context, variables, rootValue });
+  const { id } = context.caller.account;
+  const inTurn = (): Awaitable<ExecutionResult> => (context.budget.needsTurn ? turns.next(id).then(start) : start());
+  return context.budget.isLarge ? largeOnes.run(id, inTurn) : inTurn();
 }

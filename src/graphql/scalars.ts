@@ -1,5 +1,6 @@
-import { GraphQLError, Kind, valueFromASTUntyped, visit } from 'graphql';
+import { GraphQLError, Kind, type ValueNode } from 'graphql';
 import { type MetadataPatch, numbersAreDoubles } from '../domain/metadata.ts';
+import { numberFrom } from '../domain/numbers.ts';
 import { builder } from './builder.ts';
 
 // Scalars check only the type of a value. Its further rules are those of the operation, as in REST.
@@ -22,13 +23,31 @@ builder.scalarType('Metadata', {
   description: `Arbitrary client data: a flat object of strings, numbers and booleans, with at most 50 keys and 8 KiB. ${numbersAreDoubles}`,
   serialize: (value) => value,
   parseValue: (value) => value as MetadataPatch,
-  parseLiteral: (ast, variables) => {
-    // An unquoted word such as `TRUE` is neither a string nor a boolean, but would become a string.
-    visit(ast, {
-      EnumValue: (node) => {
-        throw new GraphQLError('must be a string in quotes, a number or a boolean', { nodes: node });
-      },
-    });
-    return valueFromASTUntyped(ast, variables) as MetadataPatch;
-  },
+  parseLiteral: (ast, variables) => untyped(ast, variables ?? {}) as MetadataPatch,
 });
+
+/** Like `valueFromASTUntyped` of graphql-js, for which an unquoted word is a string, and a number whatever fits. */
+function untyped(node: ValueNode, variables: Readonly<Record<string, unknown>>): unknown {
+  switch (node.kind) {
+    case Kind.NULL:
+      return null;
+    case Kind.INT:
+    case Kind.FLOAT:
+      return numberFrom(node.value);
+    case Kind.STRING:
+    case Kind.BOOLEAN:
+      return node.value;
+    case Kind.ENUM:
+      throw new GraphQLError('must be a string in quotes, a number or a boolean', { nodes: node });
+    case Kind.LIST:
+      return node.values.map((item) => untyped(item, variables));
+    case Kind.OBJECT: {
+      // Without a prototype: `__proto__` is a key like another, which the operation refuses.
+      const object = Object.create(null) as Record<string, unknown>;
+      for (const { name, value } of node.fields) object[name.value] = untyped(value, variables);
+      return object;
+    }
+    case Kind.VARIABLE:
+      return variables[node.name.value];
+  }
+}

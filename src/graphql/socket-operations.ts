@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { GraphQLError, type GraphQLSchema, getOperationAST } from 'graphql';
+import { type GraphQLError, type GraphQLSchema, getOperationAST } from 'graphql';
 import type { SubscribePayload } from 'graphql-ws';
-import type { Door } from '../access/admit.ts';
+import type { Admission } from '../access/admission.ts';
+import type { Charge } from '../access/rate-limit.ts';
+import { refuseEnded as refuseEndedCredential } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Telemetry, World } from '../domain/ports.ts';
@@ -11,7 +13,7 @@ import { type ContextOptions, OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
 import type { SubscriptionArgs } from './fan-out.ts';
 import { maxAtOnce } from './inbox.ts';
-import { asGraphQLError, dropExtraParams, refusalsOf } from './requests.ts';
+import { asGraphQLError, dropExtraParams, judge } from './requests.ts';
 import { endSession, type SocketState } from './socket-state.ts';
 
 /** What graphql-ws executes an operation with. */
@@ -20,12 +22,12 @@ export interface SocketArgs extends SubscriptionArgs {
 }
 
 /** Whether an operation runs, and with what, or the errors that it is refused with. */
-export type Admission = SocketArgs | readonly GraphQLError[];
+export type OperationOrErrors = SocketArgs | readonly GraphQLError[];
 
-export interface AdmissionOptions {
+export interface OperationOptions {
   readonly schema: GraphQLSchema;
   readonly documents: Documents;
-  readonly door: Door;
+  readonly admission: Admission;
   readonly timings: ConnectionTimings;
   readonly telemetry: Telemetry;
 }
@@ -33,20 +35,22 @@ export interface AdmissionOptions {
 /** Admits and prepares the operations that clients ask for by `subscribe` messages. */
 export class SocketOperations {
   readonly #world: World;
-  readonly #options: AdmissionOptions;
+  readonly #options: OperationOptions;
   readonly #onCall: ContextOptions['onCall'];
 
-  constructor(world: World, options: AdmissionOptions) {
+  constructor(world: World, options: OperationOptions) {
     this.#world = world;
     this.#options = options;
     this.#onCall = (...call) => options.telemetry.called('socket', ...call);
   }
 
   /** Charges an operation as one request and checks it. A refused one leaves the socket open. */
-  async admit(state: SocketState, id: string, payload: SubscribePayload): Promise<Admission> {
-    const { door } = this.#options;
+  async admit(state: SocketState, id: string, payload: SubscribePayload): Promise<OperationOrErrors> {
+    const { admission } = this.#options;
     try {
-      const turn = door.enter('others');
+      // What would be refused does not wait for capacity, where it would hold up the requests of others.
+      const { remaining } = await admission.peek(await this.#callerOf(state));
+      const turn = remaining === 0 ? undefined : admission.enter('others');
       if (turn !== undefined) await turn;
       if (!state.wire.isWritable) await state.wire.drained();
       refuseEnded(state);
@@ -55,11 +59,11 @@ export class SocketOperations {
         endSession(state.wire, 'credential');
         throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
       }
-      await door.charge(caller);
+      const charged = await admission.charge(caller);
       refuseEnded(state);
-      return await this.#prepare(state, caller, id, payload);
+      return await this.#prepare(state, { caller, charged }, id, payload);
     } catch (error) {
-      return [error instanceof GraphQLError ? asBadRequest(error) : asGraphQLError(error)];
+      return [asGraphQLError(error)];
     }
   }
 
@@ -70,9 +74,27 @@ export class SocketOperations {
     return account === undefined || isDeepStrictEqual(account, caller.account) ? caller : { ...caller, account };
   }
 
-  async #prepare({ wire }: SocketState, caller: Caller, id: string, payload: SubscribePayload): Promise<Admission> {
-    const { schema, documents, timings } = this.#options;
-    const prepared = documents.prepare(payload.query);
+  /** Looks at the credential again right before an operation runs: another process may just have revoked it. */
+  async #refuseEnded(state: SocketState, caller: Caller): Promise<void> {
+    try {
+      await refuseEndedCredential(this.#world.storage.read, { caller, clock: this.#world.clock });
+    } catch (error) {
+      if (error instanceof DomainError && error.code === 'UNAUTHENTICATED') endSession(state.wire, 'credential');
+      throw error;
+    }
+    refuseEnded(state);
+  }
+
+  async #prepare(
+    state: SocketState,
+    { caller, charged }: { caller: Caller; charged: Charge },
+    id: string,
+    payload: SubscribePayload,
+  ): Promise<OperationOrErrors> {
+    const { schema, documents, admission, timings } = this.#options;
+    const { wire } = state;
+    const prepared = await documents.prepare(caller.account.id, payload.query);
+    refuseEnded(state);
     const { document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text
     const operation = getOperationAST(document, payload.operationName);
@@ -82,17 +104,20 @@ export class SocketOperations {
     const args: SocketArgs = {
       schema,
       document,
+      prepared,
       operationName: payload.operationName ?? null,
       variableValues: payload.variables ?? null,
       deliver: (answers) => wire.send(...answers.map((answer) => `${start}${answer}}`)),
       outlet: wire,
     };
     const budget = new AnswerBudget();
-    const refused = refusalsOf(prepared, args, budget);
-    if (refused.length > 0) return refused;
+    const { errors: refusals, units } = judge(prepared, args, budget);
+    if (refusals.length > 0) return refusals;
     const isSubscription = operation.operation === 'subscription';
     if (isSubscription) dropExtraParams(payload); // graphql-ws retains it while the subscription lasts
     if (!wire.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
+    if (units > 1) await admission.chargeMore(caller, charged, units - 1);
+    await this.#refuseEnded(state, caller);
     return {
       ...args,
       contextValue: new OperationContext(this.#world, caller, {
@@ -118,16 +143,4 @@ function noRoom(isSubscription: boolean): DomainError {
       ? `A socket can have ${maxAtOnce} subscriptions; open another one.`
       : `A socket can wait for ${maxAtOnce} queries and mutations at once; send more when some are answered.`,
   );
-}
-
-/** A syntax error of graphql-js, which has no code of ours yet. */
-function asBadRequest(error: GraphQLError): GraphQLError {
-  if (error.originalError !== undefined) return error;
-  const { message, nodes, source, positions } = error;
-  return new GraphQLError(message, {
-    nodes,
-    source,
-    positions,
-    originalError: new DomainError('BAD_REQUEST', message),
-  });
 }

@@ -1,53 +1,68 @@
 import type { GraphQLError } from 'graphql';
 import type { Context, ServerOptions } from 'graphql-ws';
 import type { Logger } from 'pino';
-import type { Door } from '../access/admit.ts';
+import type { Admission } from '../access/admission.ts';
 import type { Sessions } from '../access/sessions.ts';
-import { DomainError, internal, isTrouble } from '../domain/errors.ts';
+import { DomainError, type ErrorCode, internal, isTrouble } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
+import type { RequestLog } from '../http/request-log.ts';
 import { domainErrorOf } from './errors.ts';
 import { FanOut } from './fan-out.ts';
-import { executeWithinBudget } from './requests.ts';
-import { type Admission, type AdmissionOptions, type SocketArgs, SocketOperations } from './socket-operations.ts';
+import { run } from './requests.ts';
+import {
+  type OperationOptions,
+  type OperationOrErrors,
+  type SocketArgs,
+  SocketOperations,
+} from './socket-operations.ts';
 import { SocketReports } from './socket-reports.ts';
 import { endSession, type SocketState } from './socket-state.ts';
 import { closeCodes } from './wire.ts';
 
+/** The codes that operations are refused with before they are charged. */
+const unchargedCodes: ReadonlySet<ErrorCode> = new Set(['RATE_LIMITED', 'UNAUTHENTICATED', 'UNAVAILABLE']);
+
 /** What `connection_init` may carry. */
 export type ConnectionParams = Record<string, unknown>;
 
-export interface ProtocolOptions extends AdmissionOptions {
+export interface ProtocolOptions extends OperationOptions {
   readonly sessions: Sessions;
   readonly log: Logger;
+  readonly requestLog: RequestLog;
 }
 
 /** The hooks of graphql-ws: authentication at `connection_init`, admission and charging at every `subscribe`. */
 export function protocolOptions(world: World, options: ProtocolOptions): ServerOptions<ConnectionParams, SocketState> {
-  const { door, sessions, telemetry, log } = options;
-  const fanOut = new FanOut();
-  const reports = new SocketReports(telemetry, log);
+  const { admission, sessions, telemetry, log, requestLog } = options;
+  const fanOut = new FanOut(options.documents);
+  const reports = new SocketReports(telemetry, log, requestLog);
   const operations = new SocketOperations(world, options);
   return {
-    connectionInitWaitTimeout: 0, // `SocketState.greeting` takes its place
+    connectionInitWaitTimeout: 0, // `SilentSockets` takes its place
 
-    onConnect: (context) => connect(context, { door, sessions, reports }),
+    onConnect: (context) => connect(context, { admission, sessions, reports }),
 
     async onSubscribe({ extra }, id, payload) {
       const startedMs = performance.now();
-      const admission = await operations.admit(extra, id, payload);
+      const admitted = await operations.admit(extra, id, payload);
       // An admitted operation is counted by the calls that it makes.
-      if (isRefused(admission)) reports.recordRefusal(extra, domainErrorOf(admission[0], false), startedMs);
-      return admission;
+      if (isRefused(admitted)) {
+        const error = domainErrorOf(admitted[0], false);
+        if (unchargedCodes.has(error.code)) extra.wire.countFree();
+        reports.recordRefusal(extra, error, startedMs);
+      }
+      return admitted;
     },
 
-    execute: executeWithinBudget,
-    // Its arguments are those that `onSubscribe` has returned.
+    // The arguments of these are what `onSubscribe` has returned.
+    execute: (args) => run((args as SocketArgs).prepared, args),
     subscribe: (args) => fanOut.subscribe(args as SocketArgs),
 
     onNext({ extra }, _id, _payload, _args, result) {
       if (result.errors === undefined) return undefined;
       const errors = reports.presentAndCount(result.errors, extra);
-      return result.data === undefined ? { errors } : { data: result.data, errors };
+      const { data, extensions } = result;
+      return { ...(data === undefined ? {} : { data }), errors, ...(extensions === undefined ? {} : { extensions }) };
     },
 
     onError({ extra }, _id, _payload, errors) {
@@ -59,21 +74,21 @@ export function protocolOptions(world: World, options: ProtocolOptions): ServerO
 /** @returns false for a client that may not connect: graphql-ws then closes its socket with 4403 */
 async function connect(
   context: Context<ConnectionParams, SocketState>,
-  { door, sessions, reports }: { door: Door; sessions: Sessions; reports: SocketReports },
+  { admission, sessions, reports }: { admission: Admission; sessions: Sessions; reports: SocketReports },
 ): Promise<boolean> {
   const { connectionParams, extra } = context;
   const { wire, arrival = {} } = extra;
   (context as { connectionParams?: object | undefined }).connectionParams = undefined; // it holds a secret
   extra.arrival = undefined;
-  clearTimeout(extra.greeting);
-  extra.greeting = undefined;
+  extra.greeted?.();
+  extra.greeted = undefined;
   const startedMs = performance.now();
   const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
   try {
-    const turn = door.enter('others');
+    const turn = admission.enter('others');
     if (turn !== undefined) await turn;
-    const caller = await door.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
-    door.refuseForeignPage(caller, arrival);
+    const caller = await admission.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
+    admission.refuseForeignPage(caller, arrival);
     extra.caller = caller;
     wire.accountId = caller.account.id;
   } catch (error) {
@@ -86,11 +101,11 @@ async function connect(
   }
   if (wire.ended.aborted) return true;
   const release = sessions.open(extra.caller, (reason) => endSession(wire, reason));
-  if (release === undefined) wire.close(closeCodes.tooManySockets, 'Too many sockets');
+  if (release === undefined) wire.close(closeCodes.tooMany, 'Too many sockets');
   else wire.ended.addEventListener('abort', release);
   return true;
 }
 
-function isRefused(admission: Admission): admission is readonly [GraphQLError, ...GraphQLError[]] {
-  return Array.isArray(admission);
+function isRefused(admitted: OperationOrErrors): admitted is readonly [GraphQLError, ...GraphQLError[]] {
+  return Array.isArray(admitted);
 }

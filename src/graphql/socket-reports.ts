@@ -2,7 +2,8 @@ import type { GraphQLError, GraphQLFormattedError } from 'graphql';
 import type { Logger } from 'pino';
 import type { DomainError } from '../domain/errors.ts';
 import type { Telemetry } from '../domain/ports.ts';
-import { requestIdOf } from '../http/exchange.ts';
+import { requestIdOf } from '../http/request-context.ts';
+import type { RequestLog } from '../http/request-log.ts';
 import { isUncounted } from './context.ts';
 import { presentError } from './errors.ts';
 import type { SocketState } from './socket-state.ts';
@@ -11,21 +12,24 @@ import type { SocketState } from './socket-state.ts';
 export class SocketReports {
   readonly #telemetry: Telemetry;
   readonly #log: Logger;
+  readonly #requestLog: RequestLog;
 
-  constructor(telemetry: Telemetry, log: Logger) {
+  constructor(telemetry: Telemetry, log: Logger, requestLog: RequestLog) {
     this.#telemetry = telemetry;
     this.#log = log;
+    this.#requestLog = requestLog;
   }
 
   logTrouble(state: SocketState, error: DomainError): void {
-    this.#log.error({ requestId: requestIdFor(state), err: error.cause ?? error }, 'request failed');
+    this.#requestLog.failed({ requestId: requestIdFor(state) }, error.cause ?? error);
   }
 
   /** Records that a socket or one of its operations was refused before it called an operation of the domain. */
   recordRefusal(state: SocketState, error: DomainError, startedMs: number): void {
     const durationMs = performance.now() - startedMs;
     this.#telemetry.called('socket', undefined, error.code, durationMs);
-    this.#log[error.facts.isLoggedInAggregate === true ? 'debug' : 'info'](
+    if (!this.#requestLog.hasRoom(error.status)) return;
+    this.#log.info(
       {
         requestId: requestIdFor(state),
         path: '/graphql',

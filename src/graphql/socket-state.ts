@@ -1,4 +1,4 @@
-import type { Arrival } from '../access/admit.ts';
+import type { Arrival } from '../access/admission.ts';
 import type { EndReason } from '../access/sessions.ts';
 import type { Caller } from '../domain/caller.ts';
 import { closeCodes, type Wire } from './wire.ts';
@@ -12,8 +12,8 @@ export interface SocketState {
   readonly givenRequestId: string | string[] | undefined;
   /** Identifies the socket in errors and logs; most sockets never need one. */
   requestId?: string;
-  /** Closes a socket without `connection_init`. graphql-ws would retain its own timer until the socket closes. */
-  greeting?: NodeJS.Timeout | undefined;
+  /** To be called when `connection_init` has arrived. graphql-ws would retain its own timer until the socket closes. */
+  greeted?: (() => void) | undefined;
   caller?: Caller;
 }
 

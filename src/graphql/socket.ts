@@ -6,17 +6,26 @@ import type { Origins } from '../access/origins.ts';
 import { withoutSecrets } from '../access/secrets.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { World } from '../domain/ports.ts';
-import { arrivalOf, requestIdOf } from '../http/exchange.ts';
+import { protocolFault, toOriginForm } from '../http/protocol.ts';
 import { type WholeReply, writeRawReply } from '../http/raw-reply.ts';
+import { arrivalOf, requestIdOf } from '../http/request-context.ts';
 import type { UnsentResponses } from '../http/unsent-responses.ts';
+import { SilentSockets } from './silent-sockets.ts';
 import { type ConnectionParams, type ProtocolOptions, protocolOptions } from './socket-protocol.ts';
 import type { SocketState } from './socket-state.ts';
+import { WaitingMessages } from './waiting-messages.ts';
 import { closeCodes, Wire } from './wire.ts';
 
 // GraphQL over WebSocket with the protocol graphql-transport-ws (see PROTOCOL.md of the package graphql-ws).
 
 /** The largest message that a client may send. */
 const maxMessageBytes = 64 * 1024;
+/** The most frames that it may be divided into. */
+const maxFragments = 64;
+/** The most pieces that one frame may arrive in: each takes memory of its own. ws closes a socket above it with 1008. */
+const maxPieces = 256;
+/** Sockets that may wait for their clients to close them, too. Beyond, the oldest connection is dropped. */
+const maxClosing = 1_000;
 
 export interface SocketOptions extends ProtocolOptions {
   readonly origins: Origins;
@@ -32,15 +41,30 @@ export interface SocketOptions extends ProtocolOptions {
  * charged as a request.
  */
 export function attachSocket(server: Server, world: World, options: SocketOptions): { close(graceMs: number): void } {
-  const { origins, unsent, timings, telemetry, problemReply, log, onError } = options;
+  const { origins, unsent, timings, telemetry, admission, problemReply, log, requestLog, onError } = options;
   const protocol = makeServer<ConnectionParams, SocketState>(protocolOptions(world, options));
-  const sockets = new WebSocketServer({ noServer: true, maxPayload: maxMessageBytes, handleProtocols });
+  const sockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: maxMessageBytes,
+    maxFragments,
+    maxBufferedChunks: maxPieces,
+    // One frame of a socket in each turn of the event loop: what is read at once can hold ten thousand.
+    allowSynchronousEvents: false,
+    handleProtocols,
+  });
   const wires = new Set<Wire>();
+  const closing = new Set<Wire>();
+  const silent = new SilentSockets(timings.initMs);
+  const waitingMessages = new WaitingMessages();
   let isClosing = false;
 
   const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    toOriginForm(request);
     const { headers } = request;
-    if (isClosing) {
+    const fault = protocolFault(request, true);
+    if (fault !== undefined) {
+      refuse(request, socket, fault);
+    } else if (isClosing) {
       // Has to be answered: Node has handed the connection over, but waits for it to end.
       refuse(request, socket, new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 }));
     } else if (request.url?.split('?')[0] !== '/graphql') {
@@ -61,19 +85,24 @@ export function attachSocket(server: Server, world: World, options: SocketOption
     socket.once('finish', () => socket.destroy());
     writeRawReply(socket, requestId, { ...reply, headers: { ...reply.headers, ...more } });
     telemetry.called('socket', undefined, error.code, 0);
-    const facts = { requestId, path: withoutSecrets(path), origin: headers.origin, status: error.status };
-    log.info(facts, 'socket refused');
+    if (!requestLog.hasRoom(error.status)) return;
+    const origin = headers.origin && withoutSecrets(headers.origin);
+    log.info({ requestId, path: withoutSecrets(path), origin, status: error.status }, 'socket refused');
   }
 
   function open(socket: WebSocket, connection: Duplex, request: IncomingMessage): void {
-    const wire = new Wire(socket, connection, timings, unsent);
+    const arrival = arrivalOf(request);
+    const wire = new Wire(socket, connection, {
+      address: admission.networkOf(arrival),
+      timings,
+      clock: world.clock,
+      unsentResponses: unsent,
+      waitingMessages,
+      onEnd: () => end(wire, state),
+    });
     wires.add(wire);
-    const state: SocketState = {
-      wire,
-      arrival: arrivalOf(request),
-      givenRequestId: request.headers['x-request-id'],
-      greeting: setTimeout(() => wire.close(closeCodes.silent, 'Connection initialisation timeout'), timings.initMs),
-    };
+    const givenRequestId = request.headers['x-request-id'];
+    const state: SocketState = { wire, arrival, givenRequestId, greeted: silent.add(wire) };
     const closed = protocol.opened(
       {
         protocol: socket.protocol,
@@ -85,10 +114,17 @@ export function attachSocket(server: Server, world: World, options: SocketOption
       state,
     );
     socket.once('close', (code, reason) => {
-      clearTimeout(state.greeting);
       wires.delete(wire);
+      closing.delete(wire);
       closed(code, String(reason)).catch(onError);
     });
+  }
+
+  function end(wire: Wire, { greeted }: SocketState): void {
+    greeted?.();
+    closing.add(wire);
+    const [oldest] = closing;
+    if (closing.size > maxClosing && !isClosing) oldest?.terminate();
   }
 
   function fail(wire: Wire, error: unknown): void {

@@ -15,6 +15,7 @@ const Token = builder.objectRef<NewToken>('Token').implement({
     scopes: t.expose('scopes', { type: [Scope], description: described.scopes }),
     conversationId: t.exposeID('conversationId', { nullable: true, description: described.conversationId }),
     sender: t.expose('sender', { type: Sender, nullable: true, description: described.sender }),
+    requestsPerHour: t.exposeInt('requestsPerHour', { nullable: true, description: described.requestsPerHour }),
   }),
 });
 
@@ -31,6 +32,10 @@ const CreateTokenInput = builder.inputType('CreateTokenInput', {
         'Binds the token to this conversation: it can only read it, send messages to it and follow its events.',
     }),
     sender: t.field({ type: Sender, description: 'Restricts the token to sending messages as this sender.' }),
+    requestsPerHour: t.int({
+      description:
+        'For a token bound to a conversation: how many requests it may send in any 60 minutes, together with other tokens of that. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that limit.',
+    }),
     expiresInSeconds: t.int({ description: 'The lifetime of the token in seconds: 60 to 3600, by default 900.' }),
   }),
 });

@@ -14,7 +14,6 @@ import { builder, calls, payloadType, type ResultOf } from './builder.ts';
 import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
-import { spendsText } from './values.ts';
 
 const WebhookDisabledReason = builder.enumType('WebhookDisabledReason', {
   description: 'Why a webhook is disabled.',
@@ -31,14 +30,7 @@ export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webh
   description: 'A URL that events are sent to, signed according to Standard Webhooks.',
   interfaces: [Node],
   fields: (t) => ({
-    url: t.string({
-      description: described.url,
-      extensions: spendsText,
-      resolve: ({ url }, _, { budget }) => {
-        budget.spend(url.length);
-        return url;
-      },
-    }),
+    url: t.exposeString('url', { description: described.url }),
     events: t.expose('events', { type: [EventTypeEnum], description: described.events }),
     description: t.exposeString('description', { nullable: true, description: described.description }),
     enabled: t.exposeBoolean('enabled', { description: described.enabled }),

@@ -1,10 +1,13 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
+import type { Clock } from '../domain/ports.ts';
 import { codePoints } from '../domain/text.ts';
+import { parseJson } from '../http/json.ts';
 import { PullWatch } from '../http/pull-watch.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
 import type { UnsentResponses } from '../http/unsent-responses.ts';
-import { Inbox, type Message, type MessageHandler, type OperationKind } from './inbox.ts';
+import { Inbox, type InboxSocket, type Message, type MessageHandler, type OperationKind } from './inbox.ts';
+import type { WaitingMessages } from './waiting-messages.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
 export const closeCodes = {
@@ -14,7 +17,7 @@ export const closeCodes = {
   badRequest: 4400,
   forbidden: 4403,
   silent: 4408,
-  tooManySockets: 4429,
+  tooMany: 4429,
   internal: 4500,
 } as const;
 
@@ -24,21 +27,36 @@ const maxUnsentMessages = 256;
 /** RFC 6455, section 5.5: a control frame has at most 125 bytes, two of which are the code. */
 const maxReasonBytes = 123;
 
+/** How many messages that cost no unit a client may send within a time, the control frames of WebSockets included. */
+const maxFree = 1_000;
+const freeMs = 10_000;
+
 /** The longest id of an operation, in characters: it is retained, and sent with each response. */
 const maxIdLength = 256;
+
+export interface WireOptions {
+  /** The address of the client, in whose name its messages wait until it is authenticated. */
+  readonly address: string;
+  readonly timings: ConnectionTimings;
+  readonly clock: Clock;
+  readonly unsentResponses: UnsentResponses;
+  readonly waitingMessages: WaitingMessages;
+  /** Called when either side has ended the socket. It may still have to be closed. */
+  readonly onEnd: (wire: Wire) => void;
+}
 
 /**
  * One client's WebSocket as the protocol uses it. Whatever the client does, the socket uses bounded memory, and it is
  * ended if the client no longer answers pings or no longer reads.
  */
-export class Wire {
+export class Wire implements InboxSocket {
   readonly #socket: WebSocket;
   readonly #connection: Duplex;
   readonly #watch: PullWatch;
   readonly #pinging: NodeJS.Timeout;
   readonly #ended = new AbortController();
   readonly #inbox: Inbox;
-  readonly #unsentResponses: UnsentResponses;
+  readonly #options: WireOptions;
   /** The account of the socket, once it is authenticated. */
   accountId: string | undefined;
   #unsent = 0;
@@ -46,25 +64,26 @@ export class Wire {
   #waiting: (() => void)[] = [];
   #isReleasing = false;
   #answersPings = true;
+  /** How many messages that cost no unit have come since then, on the monotonic clock. */
+  #free = 0;
+  #freeSinceMs = Number.NEGATIVE_INFINITY;
 
   /** @param connection the stream under the socket */
-  constructor(
-    socket: WebSocket,
-    connection: Duplex,
-    { pingMs, slowReaderMs }: ConnectionTimings,
-    unsentResponses: UnsentResponses,
-  ) {
-    this.#unsentResponses = unsentResponses;
+  constructor(socket: WebSocket, connection: Duplex, options: WireOptions) {
+    const { pingMs, slowReaderMs } = options.timings;
+    this.#options = options;
     this.#socket = socket;
     this.#connection = connection;
     this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
-    this.#inbox = new Inbox(() => this.#regulate());
+    this.#inbox = new Inbox(this, options.waitingMessages);
     this.#pinging = setInterval(() => this.#ping(), pingMs).unref();
+    socket.on('ping', () => this.countFree());
     socket.on('pong', () => {
       this.#answersPings = true;
+      this.countFree();
     });
     // Emitted for an invalid frame: ws closes the socket with the matching code.
-    socket.on('error', () => {});
+    socket.on('error', () => this.#end());
     socket.once('close', () => {
       clearInterval(this.#pinging);
       this.#end();
@@ -79,17 +98,39 @@ export class Wire {
   /** Passes on what the client sends until the socket is ended; what arrives while it closes is ignored. */
   listen(handler: MessageHandler): void {
     this.#socket.on('message', (data) => {
-      if (this.ended.aborted) return;
-      const message = read(String(data));
-      if (codePoints(message.id) > maxIdLength) this.close(closeCodes.badRequest, 'Invalid message received');
-      else this.#inbox.take(message, handler);
+      if (this.ended.aborted || this.#inbox.take(String(data), handler)) return;
+      this.close(closeCodes.tooMany, 'Too many messages are waiting');
     });
   }
 
-  /**
-   * Whether there is room for one more operation. It then counts until it has ended, or, if it is a subscription, until
-   * its client has completed it.
-   */
+  /** See `WireOptions.address`. */
+  get address(): string {
+    return this.#options.address;
+  }
+
+  get owner(): string {
+    return this.accountId ?? this.address;
+  }
+
+  read(text: string): Message | undefined {
+    const message = messageOf(text);
+    if (codePoints(message.id) <= maxIdLength) return message;
+    this.close(closeCodes.badRequest, 'Invalid message received');
+    return undefined;
+  }
+
+  /** Counts a message that costs no unit of the account's budget, and ends a socket on which there are too many. */
+  countFree(): void {
+    if (this.ended.aborted) return;
+    const nowMs = this.#options.clock.uptimeMs();
+    if (nowMs - this.#freeSinceMs >= freeMs) {
+      this.#freeSinceMs = nowMs;
+      this.#free = 0;
+    }
+    if (++this.#free > maxFree) this.close(closeCodes.tooMany, 'Too many messages');
+  }
+
+  /** See `Inbox.makeRoom`. */
   makeRoom(id: string, kind: OperationKind): boolean {
     return this.#inbox.makeRoom(id, kind);
   }
@@ -111,8 +152,8 @@ export class Wire {
         });
       }
       this.#connection.uncork();
-      this.#unsentResponses.note(this.#connection, this.accountId);
-      this.#regulate();
+      this.#options.unsentResponses.note(this.#connection, this.accountId);
+      this.regulate();
     });
   }
 
@@ -142,10 +183,12 @@ export class Wire {
   }
 
   #end(): void {
+    if (this.ended.aborted) return;
     this.#watch.taken();
     this.#inbox.clear();
     this.#ended.abort();
     for (const resolve of this.#waiting.splice(0)) resolve();
+    this.#options.onEnd(this);
   }
 
   /** A message has been sent: the reader makes progress, so the time for the others starts again. */
@@ -154,7 +197,7 @@ export class Wire {
     if (this.ended.aborted) return;
     if (this.#unsent === 0) this.#watch.taken();
     else this.#watch.given();
-    this.#regulate();
+    this.regulate();
     if (!this.#isReleasing) this.#release();
   }
 
@@ -166,7 +209,7 @@ export class Wire {
     setImmediate(() => this.#release());
   }
 
-  #regulate(): void {
+  regulate(): void {
     const socket = this.#socket;
     if (this.ended.aborted) return;
     if (!this.isWritable || this.#inbox.pauses) socket.pause();
@@ -187,10 +230,10 @@ export class Wire {
   }
 }
 
-function read(text: string): Message {
+function messageOf(text: string): Message {
   const none = { type: '', id: '', content: text };
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseJson(text);
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return none;
     const { type, id, payload } = value as Record<string, unknown>;
     const content = { type, id, payload };

@@ -2,9 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { DomainError, errorCodes } from '../domain/errors.ts';
-import { protocolFault } from './protocol.ts';
+import { turns } from '../runtime/turns.ts';
+import { BodyMemory, ordinaryBodyBytes } from './arriving-bodies.ts';
+import { parseJson } from './json.ts';
 
 const maxBodyBytes = 1024 * 1024;
+/** Each piece takes Node 3 µs and a buffer of its own, and a client can make it as small as a byte. */
+const maxPieces = 4_096;
 
 /** Whether the headers announce a body. A chunked one can still turn out to be empty. */
 export function announcesBody({ headers }: IncomingMessage): boolean {
@@ -16,20 +20,33 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
 /**
  * Reads a JSON body, counting bytes as they arrive, so that a body without a Content-Length is bounded, too. It listens
  * to the request directly: Yoga's own limit would pipe each body through a stream.
+ * @param accountId for whom it is held in memory, and in whose turn it is parsed
+ * @param onArrived called when all of it is there, and before it is parsed
  * @returns undefined when there is no body
- * @throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, BAD_REQUEST
+ * @throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, BAD_REQUEST, and UNAVAILABLE when too many large ones are arriving
  */
-export async function readJson(req: IncomingMessage): Promise<unknown> {
+export async function readJson(
+  req: IncomingMessage,
+  accountId: string,
+  onArrived: () => Promise<void>,
+): Promise<unknown> {
   const declared = req.headers['content-length'];
   if (declared !== undefined && Number(declared) > maxBodyBytes) throw tooLarge();
   if (!announcesBody(req)) return undefined;
   const chunked = req.headers['transfer-encoding'] !== undefined;
   if (!chunked) requireJson(req);
-  const bytes = await readBytes(req);
-  if (bytes.length === 0) return undefined;
-  // Only now is it known that a chunked body is not empty, and so needs a type.
-  if (chunked) requireJson(req);
-  return parseJson(bytes);
+  const memory = new BodyMemory(accountId);
+  try {
+    const bytes = await readBytes(req, memory);
+    await onArrived();
+    if (bytes.length === 0) return undefined;
+    // Only now is it known that a chunked body is not empty, and so needs a type.
+    if (chunked) requireJson(req);
+    if (bytes.length > ordinaryBodyBytes) await turns.next(accountId);
+    return parseJson(textOf(bytes));
+  } finally {
+    memory.release();
+  }
 }
 
 /**
@@ -38,7 +55,6 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
  */
 export function endsConnection(status: number, req: IncomingMessage): boolean {
   if (status === errorCodes.PAYLOAD_TOO_LARGE.status) return true; // reading stopped within the body
-  if (protocolFault(req) !== undefined) return true; // what follows cannot be trusted
   const { complete, headers } = req;
   if (complete) return false;
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > maxBodyBytes;
@@ -67,7 +83,7 @@ export function discard(socket: Socket, source: Readable): void {
   socket.once('close', () => clearTimeout(timer));
   let left = lingerBytes;
   source.on('data', (chunk: Buffer) => {
-    left -= chunk.length;
+    left -= Math.max(chunk.length, lingerBytes / maxPieces);
     if (left < 0) hangUp();
   });
   if (source.readableEnded) hangUp();
@@ -89,55 +105,69 @@ function requireJson({ headers }: IncomingMessage): void {
   }
 }
 
-function readBytes(req: IncomingMessage): Promise<Buffer> {
+function readBytes(req: IncomingMessage, memory: BodyMemory): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (req.destroyed) {
       // The client disconnected before admission: no further event will come.
       reject(cutOff(undefined));
       return;
     }
-    let chunks: Buffer[] = [];
+    const maxLength = Number(req.headers['content-length'] ?? maxBodyBytes);
+    // One buffer that grows: each piece that arrives would keep a buffer of its own, and a body can come byte by byte.
+    let body: Buffer = Buffer.alloc(0);
     let size = 0;
-    req.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size <= maxBodyBytes) {
-        chunks.push(chunk);
-      } else {
-        chunks = []; // a client reads no response while sending, so the rest is read and discarded
-        reject(tooLarge());
+    let pieces = 0;
+    let isOver = false;
+    const end = (settle: () => void): void => {
+      if (isOver) return; // each request closes, also after all of its body has arrived
+      isOver = true;
+      body = Buffer.alloc(0); // the request keeps its listeners, perhaps for as long as a stream lasts
+      settle();
+    };
+    const append = (piece: Buffer): void => {
+      const length = size + piece.length;
+      if (length > maxBodyBytes) throw tooLarge();
+      if (++pieces > maxPieces) {
+        throw new DomainError('PAYLOAD_TOO_LARGE', `A body may arrive in at most ${maxPieces} pieces.`);
+      }
+      if (length > body.length) {
+        const capacity = Math.min(maxLength, Math.max(length, 2 * body.length, ordinaryBodyBytes));
+        memory.growTo(capacity);
+        if (length === maxLength && size === 0) {
+          body = piece;
+        } else {
+          const grown = Buffer.allocUnsafeSlow(capacity);
+          body.copy(grown, 0, 0, size);
+          body = grown;
+        }
+      }
+      if (body !== piece) piece.copy(body, size);
+      size = length;
+    };
+    req.on('data', (piece: Buffer) => {
+      if (isOver) return; // a client reads no response while sending, so the rest is read and discarded
+      try {
+        append(piece);
+      } catch (error) {
+        memory.release();
+        end(() => reject(error as Error));
       }
     });
-    let ended = false;
     req.on('end', () => {
-      ended = true;
-      resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks));
-      chunks = []; // the request keeps its listeners, perhaps for as long as a stream lasts
+      const whole = body.subarray(0, size);
+      end(() => resolve(whole));
     });
-    req.on('error', (cause) => reject(cutOff(cause)));
-    req.on('close', () => {
-      if (!ended) reject(cutOff(undefined));
-    });
+    req.on('error', (cause) => end(() => reject(cutOff(cause))));
+    req.on('close', () => end(() => reject(cutOff(undefined))));
   });
 }
 
-function parseJson(bytes: Buffer): unknown {
-  let text: string;
+function textOf(bytes: Buffer): string {
   try {
-    text = utf8.decode(bytes);
+    return utf8.decode(bytes);
   } catch (cause) {
     throw new DomainError('BAD_REQUEST', 'The body is not valid UTF-8.', { cause });
   }
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    // The cause quotes the body, which may contain data that must not be logged.
-    throw new DomainError('BAD_REQUEST', `The body is not JSON${positionOf(cause)}.`);
-  }
-}
-
-function positionOf(error: unknown): string {
-  const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined;
-  return position === undefined ? '' : ` (at position ${position})`;
 }
 
 function tooLarge(): DomainError {

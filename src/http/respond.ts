@@ -2,13 +2,17 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import type { Origins } from '../access/origins.ts';
-import { withoutSecrets } from '../access/secrets.ts';
+import { maxShownPath, withoutSecrets } from '../access/secrets.ts';
 import type { Account } from '../domain/accounts.ts';
-import type { DomainError } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { RateLimit, Telemetry } from '../domain/ports.ts';
 import { endsConnection, linger } from './body.ts';
-import type { Exchange } from './exchange.ts';
-import { ordinaryBytes, type UnsentResponses } from './unsent-responses.ts';
+import type { RequestContext } from './request-context.ts';
+import type { RequestLog } from './request-log.ts';
+import type { UnsentResponses } from './unsent-responses.ts';
+
+/** Longer texts are sent as bytes: of a text, its connection counts the characters. */
+const longBytes = 128 * 1024;
 
 /** The response to a request. */
 export interface Reply {
@@ -29,6 +33,7 @@ export function headersOfError({ code, facts: { allow, retryAfterSeconds } }: Do
 
 export interface ResponderOptions {
   readonly log: Logger;
+  readonly requestLog: RequestLog;
   readonly origins: Origins;
   readonly telemetry: Telemetry;
   readonly unsent: UnsentResponses;
@@ -40,48 +45,61 @@ export interface ResponderOptions {
  */
 export class Responder {
   readonly #log: Logger;
+  readonly #requestLog: RequestLog;
   readonly #origins: Origins;
   readonly #telemetry: Telemetry;
   readonly #unsent: UnsentResponses;
 
-  constructor({ log, origins, telemetry, unsent }: ResponderOptions) {
+  constructor({ log, requestLog, origins, telemetry, unsent }: ResponderOptions) {
     this.#log = log;
+    this.#requestLog = requestLog;
     this.#unsent = unsent;
     this.#origins = origins;
     this.#telemetry = telemetry;
   }
 
-  /** Writes a response. Resolves when all of it was handed to Node, or the client has disconnected. */
-  async send(exchange: Exchange, res: ServerResponse, { status, headers, body }: Reply): Promise<void> {
-    this.complete(exchange, status, (name, value) => {
+  /**
+   * Writes a response on Node's own. Resolves when all of it was handed to Node, or the client has disconnected. Never
+   * rejects: when it fails, the connection ends.
+   */
+  async send(http: RequestContext, reply: Reply): Promise<void> {
+    try {
+      await this.#write(http, reply);
+    } catch (error) {
+      this.#requestLog.failed(http, error);
+      http.res.destroy();
+    }
+  }
+
+  async #write(http: RequestContext, { status, headers, body }: Reply): Promise<void> {
+    const { req, res, method, caller } = http;
+    this.complete(http, status, (name, value) => {
       headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
     });
-    if (typeof body === 'object' && Symbol.asyncIterator in body) {
-      const onFull = (): void => this.#unsent.note(exchange.req.socket, exchange.account?.id);
-      if (!res.destroyed) await stream(res.writeHead(status, headers), body, onFull);
-      return;
-    }
-    const length = body === undefined ? 0 : Buffer.byteLength(body);
-    if (body !== undefined) headers['Content-Length'] = String(length);
+    const isWhole = typeof body !== 'object' || !(Symbol.asyncIterator in body);
+    const length = isWhole && body !== undefined ? Buffer.byteLength(body) : 0;
+    if (isWhole && body !== undefined) headers['Content-Length'] = String(length);
     if (res.destroyed) return;
     res.writeHead(status, headers);
-    if (body === undefined || exchange.method === 'HEAD') res.end();
+    if (body === undefined || method === 'HEAD') res.end();
+    else if (!isWhole) await stream(res, body, () => this.#unsent.note(req.socket, caller?.account.id));
     else if (typeof body !== 'string') res.end(body);
-    else if (length > ordinaryBytes)
-      res.end(Buffer.from(body)); // the connection counts the characters of a string, not its bytes
+    else if (length > longBytes) res.end(Buffer.from(body));
     else res.end(body, length === body.length ? 'latin1' : 'utf8'); // ASCII needs no encoding
-    if (length > ordinaryBytes) this.#unsent.note(exchange.req.socket, exchange.account?.id);
+    this.#unsent.note(req.socket, caller?.account.id);
   }
 
   /** For responses that Yoga writes: notes the connection once they are written. */
-  noteSoon({ req, account }: Exchange): void {
-    setImmediate(() => this.#unsent.note(req.socket, account?.id));
+  noteSoon({ req, caller }: RequestContext): void {
+    setImmediate(() => this.#unsent.note(req.socket, caller?.account.id));
   }
 
-  /** Counts and logs an exchange, and adds the common headers to its response. */
-  complete(exchange: Exchange, status: number, addHeader: (name: string, value: string) => void): void {
-    const { req, requestId, account, rateLimit } = exchange;
-    if (endsConnection(status, req)) {
+  /** Counts and logs a request, and adds the common headers to its response. */
+  complete(http: RequestContext, status: number, addHeader: (name: string, value: string) => void): void {
+    const { req, requestId, path, caller, rateLimit, isProbe } = http;
+    const account = caller?.account;
+    // After a violation of HTTP, what follows cannot be trusted.
+    if (http.fault !== undefined || endsConnection(status, req)) {
       addHeader('Connection', 'close');
       linger(req);
     }
@@ -91,15 +109,17 @@ export class Responder {
     if (account !== undefined && rateLimit !== undefined) {
       addRateLimit(account, rateLimit, addHeader);
     }
-    const durationMs = performance.now() - exchange.startedMs;
-    if (!exchange.isProbe) measure(this.#telemetry, exchange, status, durationMs);
-    this.#log[exchange.isProbe || exchange.isLoggedInAggregate ? 'debug' : 'info'](
+    const durationMs = performance.now() - http.startedMs;
+    if (!isProbe) measure(this.#telemetry, http, status, durationMs);
+    if (!isProbe && http.charged === undefined && !this.#requestLog.hasRoom(status)) return;
+    this.#log[isProbe ? 'debug' : 'info'](
       {
         requestId,
-        traceId: exchange.traceId,
-        method: exchange.method,
-        path: withoutSecrets(exchange.path),
-        operation: exchange.operation,
+        traceId: http.traceId,
+        method: http.method,
+        path: withoutSecrets(path),
+        pathLength: path.length > maxShownPath ? path.length : undefined,
+        operation: http.operation,
         accountId: account?.id,
         status,
         durationMs: Math.round(durationMs * 100) / 100,
@@ -110,7 +130,12 @@ export class Responder {
 }
 
 /** A REST request is one call. The operations of a GraphQL request are counted one by one, as they end. */
-function measure(telemetry: Telemetry, { face, operation, code }: Exchange, status: number, durationMs: number): void {
+function measure(
+  telemetry: Telemetry,
+  { face, operation, code }: RequestContext,
+  status: number,
+  durationMs: number,
+): void {
   telemetry.answered(face, status, durationMs);
   if (face === 'graphql' && operation !== undefined) return;
   telemetry.called(face, operation, code ?? 'OK', durationMs);
@@ -119,32 +144,40 @@ function measure(telemetry: Telemetry, { face, operation, code }: Exchange, stat
 /** draft-ietf-httpapi-ratelimit-headers-10, and the older X-RateLimit headers. */
 function addRateLimit(
   { plan }: Account,
-  { limit, remaining, resetAtMs, resetAfterSeconds }: RateLimit,
+  { limit, remaining, resetAtMs, resetAfterSeconds, policy }: RateLimit,
   addHeader: (name: string, value: string) => void,
 ): void {
-  addHeader('RateLimit-Policy', `"${plan}";q=${limit};w=3600`);
-  addHeader('RateLimit', `"${plan}";r=${remaining};t=${resetAfterSeconds}`);
+  const name = policy ?? plan;
+  addHeader('RateLimit-Policy', `"${name}";q=${limit};w=3600`);
+  addHeader('RateLimit', `"${name}";r=${remaining};t=${resetAfterSeconds}`);
   addHeader('X-RateLimit-Limit', String(limit));
   addHeader('X-RateLimit-Remaining', String(remaining));
   addHeader('X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1_000)));
 }
 
 /**
- * Streams with backpressure. When the client disconnects, leaving the loop ends the source.
+ * Streams with backpressure. When the client disconnects, leaving the loop ends the source. When the source fails, the
+ * response is cut off: its status has been sent, and an end would let it pass for a whole one.
  * @param onFull called when a piece could not be written at once
+ * @throws what the source throws, unless a change of the data can explain it
  */
 async function stream(res: ServerResponse, pieces: AsyncIterable<string>, onFull: () => void): Promise<void> {
   res.flushHeaders();
   const disconnected = new AbortController();
   res.once('close', () => disconnected.abort());
-  for await (const piece of pieces) {
-    if (res.destroyed) break;
-    if (!res.write(piece)) {
-      const drained = once(res, 'drain', { signal: disconnected.signal }).catch(() => {});
-      onFull();
-      await drained;
+  try {
+    for await (const piece of pieces) {
+      if (res.destroyed) break;
+      if (!res.write(piece)) {
+        const drained = once(res, 'drain', { signal: disconnected.signal }).catch(() => {});
+        onFull();
+        await drained;
+      }
+      if (res.destroyed) break;
     }
-    if (res.destroyed) break;
+    res.end();
+  } catch (error) {
+    res.destroy();
+    if (!(error instanceof DomainError) || error.code !== 'NOT_FOUND') throw error;
   }
-  res.end();
 }

@@ -40,6 +40,7 @@ export function problemOf(
     code: error.code,
     requestId,
     ...(error.facts.oldestCursor === undefined ? {} : { oldestCursor: error.facts.oldestCursor }),
+    ...(error.facts.limit === undefined ? {} : { limit: error.facts.limit }),
     ...(faults === undefined
       ? {}
       : {

@@ -12,6 +12,7 @@ import {
   deleteConversation,
   getConversation,
   listConversations,
+  type OpenConversation,
   updateConversation,
 } from '../domain/conversations.ts';
 import {
@@ -39,24 +40,20 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
+import { piecesWithMessages } from './conversation-json.ts';
 import { eventPageShape, type ListOf, listOf } from './shapes.ts';
-import type { WrittenJson } from './written-json.ts';
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
-/** The body of a successful response, if it has one, in one of two forms. */
+/** The body of a successful response, if it has one, in one of three forms. */
 export interface Answer<Body = unknown> {
   readonly body?: Body;
   /** The body as serialised JSON, in place of `body`. */
   readonly json?: string;
+  /** The same in pieces, for one that is too large to be made at once. */
+  readonly pieces?: AsyncIterable<string>;
   /** The cursor of the next page of a list, for its `Link` header. */
   readonly next?: string | null;
-}
-
-/** What an answer depends on besides the operation's output. */
-interface AnswerContext {
-  readonly caller: Caller;
-  readonly json: WrittenJson;
 }
 
 /** The REST binding of one operation. */
@@ -77,7 +74,7 @@ export interface Route {
   readonly location: ((output: unknown) => string) | undefined;
   /** The version of the resource in the response, for its `ETag`. */
   readonly version: ((output: unknown) => number) | undefined;
-  answer(output: unknown, context: AnswerContext): Answer | Promise<Answer>;
+  answer(output: unknown, caller: Caller): Answer | Promise<Answer>;
 }
 
 interface Binding<Output, Body> {
@@ -87,7 +84,7 @@ interface Binding<Output, Body> {
   readonly answers?: z.ZodType<Body>;
   location?(output: NoInfer<Output>): string;
   version?(output: NoInfer<Output>): number;
-  answer?(output: NoInfer<Output>, context: AnswerContext): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
+  answer?(output: NoInfer<Output>, caller: Caller): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
 }
 
 /** Binds an operation to a method and a path; the types of its output and of the answer must agree. */
@@ -120,21 +117,11 @@ async function paginationOf(list: List<unknown>): Promise<ListOf<unknown>['pagin
   return { limit, offset, total: await list.total(), hasMore, nextCursor: nextCursor(list) };
 }
 
-async function conversationsAnswer(
-  list: List<Conversation>,
-  { json }: AnswerContext,
-): Promise<Answer<ListOf<Conversation>>> {
-  const data = list.items.map((conversation) => json.conversation(conversation)).join(',');
-  const pagination = JSON.stringify(await paginationOf(list));
-  return { next: nextCursor(list), json: `{"data":[${data}],"pagination":${pagination}}` };
-}
-
-/** Cached JSON, except for a caller bound to the conversation, who is not shown its metadata. */
-function conversationAnswer(
-  found: ConversationWithMessages,
-  { caller, json }: AnswerContext,
-): Answer<ConversationWithMessages> {
-  return caller.conversationId === undefined ? { json: json.withMessages(found) } : { body: found };
+/** Large conversations are serialised and sent in pieces. */
+async function conversationAnswer(found: OpenConversation, caller: Caller): Promise<Answer<ConversationWithMessages>> {
+  if (found.isLarge) return { pieces: piecesWithMessages(found, caller.account.id) };
+  const { conversation, messages } = found;
+  return { body: { ...conversation, messages: await messages(1, conversation.messageCount) } };
 }
 
 /** A page of the log. Even an empty page has a cursor, from which later events can be read. */
@@ -156,7 +143,7 @@ const versionOf = ({ conversation }: { conversation: Conversation }): number => 
 export const routes: readonly Route[] = [
   route('GET', '/conversations', listConversations, {
     answers: listOf(conversationShape),
-    answer: conversationsAnswer,
+    answer: listAnswer,
   }),
   route('POST', '/conversations', createConversation, {
     body: 'optional',
@@ -168,7 +155,7 @@ export const routes: readonly Route[] = [
   }),
   route('GET', '/conversations/:id', getConversation, {
     answers: conversationWithMessagesShape,
-    version: ({ version }) => version,
+    version: versionOf,
     answer: conversationAnswer,
   }),
   route('PATCH', '/conversations/:id', updateConversation, {

@@ -74,6 +74,12 @@ export const problemShape = z
       .string()
       .optional()
       .describe('For `CURSOR_EXPIRED`: the oldest cursor from which the log can be read.'),
+    limit: z
+      .enum(['account', 'share'])
+      .optional()
+      .describe(
+        'For `RATE_LIMITED`: the account’s requests are used up, or the share of them that a bound token may spend.',
+      ),
     errors: z
       .array(
         z.object({

@@ -1,5 +1,9 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
+import { network } from '../access/failed-attempts.ts';
+
+/** The code of the error of a client whose request was cut off because too many arrived at once. */
+export const tooManyHeads = 'TOO_MANY_HEADS';
 
 /** The listen backlog: connections the kernel may have accepted for us. Node's default. */
 const backlog = 511;
@@ -12,6 +16,22 @@ const sweepMs = 50;
  */
 const maxPipelined = 16;
 
+/** What clients may have of a server together, whether they have a credential or not. */
+export interface ConnectionLimits {
+  /** Connections, sockets among them. One that is idle takes 11 KiB. */
+  readonly connections: number;
+  /** Heads of requests that have not arrived completely. Each takes up to 50 KiB. */
+  readonly heads: number;
+}
+
+/** The share of the connections that is closed at a time, if they are idle, to make room for new ones. */
+const closedAtOnce = 0.01;
+/** How often, and after how many new connections, the unfinished heads are counted. */
+const headsCheckMs = 250;
+const headsCheckConnections = 250;
+/** How often it is told at most that there are too many connections. */
+const crowdedEveryMs = 10_000;
+
 /** A request that has been read, and whose response is not complete yet. */
 interface Unanswered {
   readonly req: IncomingMessage;
@@ -20,14 +40,26 @@ interface Unanswered {
 }
 
 interface Connection {
+  readonly address: string;
+  idleSinceMs: number;
   /** In the order of their arrival. Only the first is being handled. */
   readonly unanswered: Unanswered[];
+  /** Whether a body in chunks waits to be read. */
+  isHeld: boolean;
   /** How many bytes had been read from it when its last request was finished. */
   doneBytes: number;
 }
 
+export interface ConnectionsOptions {
+  readonly handle: RequestListener;
+  readonly limits: ConnectionLimits;
+  readonly onCrowded: (closed: number) => void;
+}
+
 /**
- * The connections of a server.
+ * The connections of a server. There is a limit to them, and one to the unfinished heads on them: beyond, those are
+ * closed that have been idle for longest or began first, of the address that has the most of them. So a client that opens
+ * many closes its own, and behind a proxy, which all come from, those go first that nobody has used for long.
  *
  * It handles the requests of a connection one at a time. A client may send many at once (pipelining, RFC 9112, section
  * 9.3.2); Node would read and dispatch all of them, and buffer each response until those before it have been sent.
@@ -39,6 +71,13 @@ interface Connection {
 export class Connections {
   readonly #server: Server;
   readonly #handle: RequestListener;
+  readonly #limits: ConnectionLimits;
+  readonly #onCrowded: (closed: number) => void;
+  #count = 0;
+  #acceptedSinceCheck = 0;
+  #headsCheck: NodeJS.Timeout | undefined;
+  readonly #crowded = { closed: 0, toldAtMs: Number.NEGATIVE_INFINITY };
+  /** All but the sockets. */
   readonly #open = new Map<Socket, Connection>();
   #accepted = 0;
   #refused: Promise<void> | undefined;
@@ -46,20 +85,36 @@ export class Connections {
 
   /**
    * @param server must not be listening yet
-   * @param handle answers a request
+   * @param options.handle answers a request
+   * @param options.onCrowded called when connections were closed to make room, at most every ten seconds
    */
-  constructor(server: Server, handle: RequestListener) {
+  constructor(server: Server, { handle, limits, onCrowded }: ConnectionsOptions) {
     this.#server = server;
     this.#handle = handle;
+    this.#limits = limits;
+    this.#onCrowded = onCrowded;
     server.on('connection', (socket: Socket) => {
       this.#accepted++;
-      const connection: Connection = { unanswered: [], doneBytes: 0 };
+      this.#count++;
+      if (this.#count > this.#limits.connections && !this.#makeRoom()) socket.destroy();
+      const address = network(socket.remoteAddress ?? '');
+      const connection: Connection = {
+        address,
+        idleSinceMs: performance.now(),
+        unanswered: [],
+        isHeld: false,
+        doneBytes: 0,
+      };
       this.#open.set(socket, connection);
-      // Node resumes reading at the end of each request.
+      if (this.#open.size > this.#limits.heads) this.#watchHeads();
+      // Node resumes reading at the end of each request, and to fill its buffer of a body.
       socket.on('resume', () => {
-        if (connection.unanswered.length >= maxPipelined) socket.pause();
+        if (connection.isHeld || connection.unanswered.length >= maxPipelined) socket.pause();
       });
-      socket.once('close', () => this.#open.delete(socket));
+      socket.once('close', () => {
+        this.#count--;
+        this.#open.delete(socket);
+      });
     });
     server.on('upgrade', (_, socket: Socket) => void this.#open.delete(socket));
     server.on('request', (req, res) => this.#take({ req, res, isBegun: false }));
@@ -127,7 +182,10 @@ export class Connections {
       unanswered.splice(unanswered.indexOf(request), 1);
       connection.doneBytes = socket.bytesRead;
       const [next] = unanswered;
-      if (next === undefined) return;
+      if (next === undefined) {
+        connection.idleSinceMs = performance.now();
+        return;
+      }
       if (unanswered.length < maxPipelined) socket.resume();
       setImmediate(() => this.#begin(next)); // other connections get their turn first
     };
@@ -136,6 +194,15 @@ export class Connections {
       if (req.complete || req.closed) end();
       else req.once('close', end);
     });
+    // Node keeps a buffer for each chunk of a body that nobody reads yet, and a chunk can be a single byte.
+    if (req.headers['transfer-encoding'] !== undefined && !req.complete) {
+      connection.isHeld = true;
+      req.once('resume', () => {
+        connection.isHeld = false;
+        socket.resume();
+      });
+      socket.pause();
+    }
     unanswered.push(request);
     if (unanswered.length === 1) this.#begin(request);
     else if (unanswered.length >= maxPipelined) socket.pause();
@@ -151,10 +218,76 @@ export class Connections {
 
   /** Ends the connections on which there is no request, not even the start of one. */
   #endIdle(): void {
-    for (const [socket, { unanswered, doneBytes }] of this.#open) {
-      if (unanswered.length === 0 && socket.bytesRead === doneBytes) socket.destroy();
+    for (const entry of this.#open) {
+      if (isIdle(entry) && !hasHead(entry)) entry[0].destroy();
     }
   }
+
+  /** @returns whether any connection could be closed for another */
+  #makeRoom(): boolean {
+    const entries = mostCrowded(
+      this.#open.entries().filter(isIdle),
+      Math.ceil(closedAtOnce * this.#limits.connections),
+    );
+    for (const entry of entries) this.#close(entry);
+    this.#crowded.closed += Math.max(entries.length, 1);
+    const nowMs = performance.now();
+    if (nowMs - this.#crowded.toldAtMs > crowdedEveryMs) {
+      this.#onCrowded(this.#crowded.closed);
+      this.#crowded.closed = 0;
+      this.#crowded.toldAtMs = nowMs;
+    }
+    return entries.length > 0;
+  }
+
+  /** Node does not say when a head begins to arrive, so they are looked for while there are enough connections for it. */
+  #watchHeads(): void {
+    this.#headsCheck ??= setTimeout(() => {
+      this.#headsCheck = undefined;
+      this.#limitHeads();
+      if (this.#open.size > this.#limits.heads) this.#watchHeads();
+    }, headsCheckMs).unref();
+    if (++this.#acceptedSinceCheck >= headsCheckConnections) this.#limitHeads();
+  }
+
+  #limitHeads(): void {
+    this.#acceptedSinceCheck = 0;
+    const heads = [...this.#open].filter((entry) => isIdle(entry) && hasHead(entry));
+    for (const entry of mostCrowded(heads, heads.length - this.#limits.heads)) this.#close(entry);
+  }
+
+  /** Whoever has begun a request is told why it is not answered. */
+  #close(entry: Entry): void {
+    const [socket] = entry;
+    this.#open.delete(socket);
+    if (!hasHead(entry)) socket.destroy();
+    else this.#server.emit('clientError', Object.assign(new Error('Too many heads'), { code: tooManyHeads }), socket);
+  }
+}
+
+type Entry = readonly [Socket, Connection];
+
+/** Whether no request on a connection is unanswered. The head of one may be on its way. */
+function isIdle([, { unanswered }]: Entry): boolean {
+  return unanswered.length === 0;
+}
+
+function hasHead([socket, { doneBytes }]: Entry): boolean {
+  return socket.bytesRead > doneBytes;
+}
+
+/** Some of the connections: those of the address that has the most first, and of these those that are idle for longest. */
+function mostCrowded(entries: Iterable<Entry>, count: number): Entry[] {
+  if (count <= 0) return [];
+  const byAddress = Map.groupBy(entries, ([, { address }]) => address);
+  const groups = [...byAddress.values()].sort((one, other) => other.length - one.length);
+  const chosen: Entry[] = [];
+  for (const group of groups) {
+    if (chosen.length >= count) break;
+    const oldest = group.sort(([, one], [, other]) => one.idleSinceMs - other.idleSinceMs);
+    chosen.push(...oldest.slice(0, count - chosen.length));
+  }
+  return chosen;
 }
 
 /** Two turns of the event loop: one to accept a connection, and one to read from it. */

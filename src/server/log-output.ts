@@ -1,6 +1,6 @@
-import { writeSync } from 'node:fs';
+import pino, { type DestinationStream } from 'pino';
 
-/** The most that is buffered while the disk is full or nobody reads the pipe, in UTF-16 code units. */
+/** The most that is buffered while the disk is full or nobody reads the pipe, in bytes. */
 const maxBuffered = 1024 * 1024;
 const retryMs = 100;
 /** How long the program, when it exits, keeps trying to write what is buffered. */
@@ -10,96 +10,71 @@ const exitPatienceMs = 1_000;
  * Writes lines to a file descriptor, all lines of one turn of the event loop in one call. It never throws: a service
  * must not fail because its log cannot be written. Lines that cannot be written are buffered and retried; once the
  * buffer is full, further lines are dropped and counted.
+ *
+ * The buffer is pino's. By itself that writes each line in a call of its own or in another thread, tries again only
+ * when there is a next line, and when the process exits waits without end for a disk that is full.
+ *
+ * @param lossNotice the line that reports how many lines were dropped
  */
-export class LogOutput {
-  readonly #fd: number;
-  readonly #lossNotice: (lost: number) => string;
-  /** The lines of this turn of the event loop. */
-  #turn: string[] = [];
-  #buffered: string[] = [];
-  #bufferedLength = 0;
-  /** The unwritten part of a line that was written partially. */
-  #rest: Buffer | undefined;
-  #lost = 0;
-  #isClosed = false;
-  #retry: NodeJS.Timeout | undefined;
+export function logOutput(fd: number, lossNotice: (lost: number) => string): DestinationStream {
+  // Waiting for the reader of a pipe would block the event loop: that it is busy is a failure like others.
+  const output = pino.destination({ fd, sync: true, maxLength: maxBuffered, retryEAGAIN: () => false });
+  let turn: string[] = [];
+  let lost = 0;
+  let isClosed = false;
+  let isFailing = false;
+  let isWaiting = false;
 
-  /** @param lossNotice the line that reports how many lines were dropped */
-  constructor(fd: number, lossNotice: (lost: number) => string) {
-    this.#fd = fd;
-    this.#lossNotice = lossNotice;
-    process.once('exit', () => this.#flush());
-  }
-
-  write(line: string): void {
-    if (this.#isClosed) return;
-    if (this.#retry !== undefined) {
-      this.#buffer(line);
-      return;
-    }
-    if (this.#turn.length === 0) setImmediate(this.#writeTurn);
-    this.#turn.push(line);
-  }
-
-  readonly #writeTurn = (): void => {
-    const lines = this.#turn;
-    this.#turn = [];
-    if (lines.length > 0 && !this.#isClosed && !this.#tryToWrite(lines.join(''))) this.#retryLater();
+  /** Writes lines after what is buffered, or buffers them. */
+  const write = (lines: string): void => {
+    if (isClosed) return;
+    isFailing = false;
+    output.write(lines);
+    if (isFailing) waitAndTryAgain();
+    else if (lost > 0) reportLoss();
+  };
+  const waitAndTryAgain = (): void => {
+    if (isWaiting) return;
+    isWaiting = true;
+    const tryAgain = (): void => {
+      isWaiting = false;
+      write('');
+    };
+    setTimeout(tryAgain, retryMs).unref();
+  };
+  const reportLoss = (): void => {
+    const notice = lossNotice(lost);
+    lost = 0;
+    write(notice);
+  };
+  const writeTurn = (): void => {
+    const lines = turn;
+    turn = [];
+    // Once one is lost, all later ones are too, so that the gap is in one place.
+    if (lost > 0) lost += lines.length;
+    else if (lines.length > 0) write(lines.join(''));
   };
 
-  #buffer(line: string): void {
-    if (this.#lost > 0 || this.#bufferedLength + line.length > maxBuffered) {
-      this.#lost++; // once one is lost, all later ones are too, so that the gap is in one place
-      return;
-    }
-    this.#buffered.push(line);
-    this.#bufferedLength += line.length;
-  }
-
-  #retryLater(): void {
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined;
-      if (!this.#isClosed && !this.#writeBuffered()) this.#retryLater();
-    }, retryMs).unref();
-  }
-
-  /** @returns whether the buffer is empty */
-  #writeBuffered(): boolean {
-    if (this.#rest !== undefined && !this.#tryToWrite(this.#rest)) return false;
-    const lines = this.#buffered.splice(0);
-    if (this.#lost > 0) lines.push(this.#lossNotice(this.#lost));
-    this.#lost = 0;
-    this.#bufferedLength = 0;
-    for (const [index, line] of lines.entries()) {
-      if (this.#tryToWrite(line)) continue;
-      for (const later of lines.slice(index + 1)) this.#buffer(later);
-      return false;
-    }
-    return true;
-  }
-
-  /** @returns whether all of it was written; the rest is kept in #rest */
-  #tryToWrite(text: string | Buffer): boolean {
-    this.#rest = undefined;
-    let written = 0;
-    try {
-      written = typeof text === 'string' ? writeSync(this.#fd, text) : writeSync(this.#fd, text);
-    } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'EPIPE') {
-        this.#isClosed = true; // the reader of the pipe has gone
-        return true;
-      }
-    }
-    if (written === Buffer.byteLength(text)) return true;
-    this.#rest = Buffer.from(text).subarray(written);
-    return false;
-  }
-
-  #flush(): void {
-    this.#writeTurn();
+  output.on('error', (error: NodeJS.ErrnoException) => {
+    isFailing = true;
+    isClosed ||= error.code === 'EPIPE'; // the reader of the pipe has gone
+  });
+  output.on('drop', (lines: string) => {
+    isFailing = true;
+    lost += lines.split('\n').length - 1;
+  });
+  process.once('exit', () => {
+    writeTurn();
     const deadline = performance.now() + exitPatienceMs;
-    while (this.#retry !== undefined && !this.#writeBuffered() && performance.now() < deadline) {
+    while (isFailing && !isClosed && performance.now() < deadline) {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs);
+      write('');
     }
-  }
+  });
+  return {
+    write(line) {
+      if (turn.length === 0) setImmediate(writeTurn);
+      turn.push(line);
+    },
+  };
 }

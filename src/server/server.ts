@@ -1,15 +1,18 @@
+import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import { type App, type AppOptions, buildApp } from '../app.ts';
-import { listenError } from '../cli/errors.ts';
-import { openStorage } from '../cli/with-world.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
+import { announcesBody } from '../http/body.ts';
+import { asksForSocket, maxHeaders, toOriginForm } from '../http/protocol.ts';
 import { defaultTimings } from '../http/timings.ts';
 import type { SqliteStorage } from '../storage/sqlite/storage.ts';
 import { Metrics } from '../telemetry/metrics.ts';
-import { Connections } from './connections.ts';
+import { type ConnectionLimits, Connections } from './connections.ts';
+import { OperatorError } from './operator-error.ts';
+import { openStorage } from './storage.ts';
 import { refuseUnreadable } from './unreadable.ts';
 
 export interface RunningServer {
@@ -30,6 +33,8 @@ export interface ServerOptions {
   readonly onStatement?: (sql: string) => void;
   /** Timeouts and intervals that differ from the contract's. For tests. */
   readonly timings?: AppOptions['timings'];
+  /** Limits that differ from the documented ones. For tests. */
+  readonly connectionLimits?: Partial<ConnectionLimits>;
   /** Name servers to resolve webhook hosts with, instead of the system's. For tests. */
   readonly nameServers?: AppOptions['nameServers'];
   /** REST routes instead of the service's own. For tests. */
@@ -51,7 +56,8 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     onThreadFailure: (error) =>
       log.warn({ err: error }, 'the checkpoint thread has failed; commits checkpoint the write-ahead log instead'),
   });
-  const app = buildApp({ ...config, ...options, storage, metrics });
+  if (storage.wasPublic) log.warn('every user of this machine could read the database; now only its owner can');
+  const app = buildApp({ ...config, ...options, storage, metrics, waitingWrites: () => storage.waitingWrites });
   const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };
   const server = createServer({
     // How long a client that sends slowly can hold a connection.
@@ -61,18 +67,21 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
     keepAliveTimeout: 65_000, // longer than load balancers usually keep idle connections
     maxHeaderSize: 16 * 1024,
     requireHostHeader: false, // the app requires it, and answers with a code and a request id
-    // Some clients offer HTTP/2 on every request: any upgrade but to a WebSocket is ignored.
-    shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+    // Some clients offer HTTP/2 on every request: any upgrade but to a WebSocket is ignored. So is one that would be
+    // answered before requests that came before it, or whose body would stand between the head and the socket.
+    shouldUpgradeCallback: (req) => asksForSocket(req) && !announcesBody(req) && !connections.isBusy(req.socket),
   });
   server.on('checkExpectation', (req, res) => server.emit('request', req, res)); // the app answers an unknown Expect
-  const connections = new Connections(server, (req, res) => {
-    req.url = pathOf(req.url);
-    app.listener(req, res).catch((error: unknown) => {
-      log.error({ err: error }, 'request handler failed');
-      res.destroy();
-    });
+  server.maxHeadersCount = maxHeaders; // Node drops the others without a word: the app refuses a request with so many
+  const connections = new Connections(server, {
+    limits: { ...defaultLimits(), ...options.connectionLimits },
+    handle(req, res) {
+      toOriginForm(req);
+      app.listener(req, res);
+    },
+    onCrowded: (count) => log.warn({ count }, 'too many connections: idle ones were closed'),
   });
-  refuseUnreadable(server, connections, log);
+  refuseUnreadable(server, connections, { log, requestLog: app.requestLog });
   // Called when nothing has been sent or received for this long, and when an idle connection's keep-alive ends.
   server.setTimeout(slowReaderMs, (socket) => {
     if (socket.writableLength > 0 || !connections.isBusy(socket)) socket.destroy();
@@ -113,9 +122,19 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   };
 }
 
-/** The path and query of a request target, which may be in absolute form (RFC 9112, section 3.2.2). */
-function pathOf(target = '/'): string {
-  return target.replace(/^https?:\/\/[^/?#]*/i, '') || '/';
+/** Of the descriptors, a quarter at least is left for the database, webhooks and others. */
+function defaultLimits(): ConnectionLimits {
+  return { connections: Math.min(12_000, Math.floor(maxOpenFiles() * 0.75)), heads: 1_000 };
+}
+
+/** How many descriptors a process may have, as far as the system says so. */
+function maxOpenFiles(): number {
+  try {
+    const [, limit] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    return Number(limit ?? Number.POSITIVE_INFINITY);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }
 
 function listen(server: Server, { host, port }: Config): Promise<void> {
@@ -127,4 +146,24 @@ function listen(server: Server, { host, port }: Config): Promise<void> {
       resolve();
     });
   });
+}
+
+/**
+ * Explains why the server could not listen.
+ * @returns the error itself if the operator cannot fix it
+ */
+function listenError(error: Error, { host, port }: { host: string; port: number }): Error {
+  const code = 'code' in error ? error.code : undefined;
+  switch (code) {
+    case 'EADDRINUSE':
+      return new OperatorError(`Port ${port} is already in use; set PORT to another one.`, error);
+    case 'EACCES':
+      return new OperatorError(`This user may not listen on port ${port}; set PORT to another one.`, error);
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return new OperatorError(`HOST is ${host}, which is not an address of this machine.`, error);
+    default:
+      return error;
+  }
 }

@@ -3,18 +3,26 @@ import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { DomainError } from '../domain/errors.ts';
 import { discard } from '../http/body.ts';
-import { requestIdOf } from '../http/exchange.ts';
 import { writeRawReply } from '../http/raw-reply.ts';
+import { requestIdOf } from '../http/request-context.ts';
+import type { RequestLog } from '../http/request-log.ts';
 import { problemReply } from '../rest/problem.ts';
-import type { Connections } from './connections.ts';
+import { type Connections, tooManyHeads } from './connections.ts';
 
 /** Node's parser error codes and the errors we answer; any other HPE_ code is one generic error. */
 const parserErrors: Readonly<Record<string, () => DomainError>> = {
   HPE_HEADER_OVERFLOW: () => new DomainError('BAD_REQUEST', 'The request headers are too large.', { status: 431 }),
   HPE_CHUNK_EXTENSIONS_OVERFLOW: () => new DomainError('PAYLOAD_TOO_LARGE', 'The extensions of a chunk are too large.'),
+  [tooManyHeads]: () =>
+    new DomainError('UNAVAILABLE', 'Too many requests are arriving at once.', { retryAfterSeconds: 1 }),
   ERR_HTTP_REQUEST_TIMEOUT: () =>
     new DomainError('BAD_REQUEST', 'The request did not arrive in time.', { status: 408 }),
 };
+
+interface Logs {
+  readonly log: Logger;
+  readonly requestLog: RequestLog;
+}
 
 function faultOf(code: string): DomainError | undefined {
   if (parserErrors[code] !== undefined) return parserErrors[code]();
@@ -25,7 +33,7 @@ function faultOf(code: string): DomainError | undefined {
  * Answers what Node cannot parse as a request like any other error, with a code and a request id. Anybody can send
  * garbage, so it is logged at the level of requests and not as a warning.
  */
-export function refuseUnreadable(server: Server, connections: Connections, log: Logger): void {
+export function refuseUnreadable(server: Server, connections: Connections, { log, requestLog }: Logs): void {
   const refused = new WeakSet<Socket>();
 
   function refuse(socket: Socket, reason: string, isLate = false): void {
@@ -49,7 +57,10 @@ export function refuseUnreadable(server: Server, connections: Connections, log: 
     const requestId = requestIdOf(due[0]?.req.headers['x-request-id']);
     writeRawReply(socket, requestId, problemReply(fault, { requestId }));
     socket.removeAllListeners('data'); // otherwise Node would go on parsing and run the refused request
-    if (!socket.readableEnded) discard(socket, socket);
+    if (reason === tooManyHeads)
+      socket.destroySoon(); // what it takes is wanted for others
+    else if (!socket.readableEnded) discard(socket, socket);
+    if (!requestLog.hasRoom(fault.status)) return;
     log.info({ requestId, status: fault.status, reason }, 'unreadable request refused');
   }
 

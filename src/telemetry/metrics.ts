@@ -1,23 +1,28 @@
 import { getHeapStatistics } from 'node:v8';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { CallCode, Face, Telemetry } from '../domain/ports.ts';
 import type { DeliveryBacklog } from '../domain/storage-port.ts';
-import { EventLoopDelay } from './event-loop.ts';
-import { exposition, type Family, type Sample } from './exposition.ts';
-import { Histogram } from './histogram.ts';
 
 /** In seconds. */
-const durationBounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-const attemptBounds = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15];
-const groupBounds = [1, 2, 4, 8, 16, 32, 64, 128];
+const durationBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const attemptBuckets = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15];
+const delayBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+const groupBuckets = [1, 2, 4, 8, 16, 32, 64, 128];
+
+const timerMs = 20;
+
+/** Deliveries are counted up to this number, which takes a few milliseconds. */
+export const countedTo = 100_000;
 
 /** Values that are read only when metrics are scraped. */
 export interface State {
+  readonly nowMs: number;
   /** Estimated time to process the waiting requests. */
   readonly backlogMs: number;
+  /** Writes that wait for their transaction. */
+  readonly waitingWrites: number;
   /** Requests refused because of overload. */
   readonly refused: number;
-  /** Writes waiting for their transaction. */
-  readonly waitingWrites: number;
   /** Open sockets and event streams. */
   readonly sessions: number;
   /** Streams and subscriptions following an event log. */
@@ -26,19 +31,63 @@ export interface State {
   readonly backlog: DeliveryBacklog | undefined;
 }
 
-/** Counts by outcome, and durations. */
-class Tally<Result> {
-  readonly counts = new Map<Result, number>();
-  readonly seconds: Histogram;
+type Reading = (state: State) => number | undefined;
+type Rows = readonly (readonly [name: string, help: string, value: Reading])[];
 
-  constructor(bounds: readonly number[]) {
-    this.seconds = new Histogram(bounds);
-  }
+const counters: Rows = [
+  ['conversation_service_overload_refusals_total', 'Requests refused because of overload.', ({ refused }) => refused],
+  ['process_cpu_seconds_total', 'Processor time used.', cpuSeconds],
+];
 
-  add(result: Result, durationMs: number): void {
-    this.counts.set(result, (this.counts.get(result) ?? 0) + 1);
-    this.seconds.observe(durationMs / 1_000);
-  }
+/** Those of the process have the names that dashboards for Node.js expect. */
+const gauges: Rows = [
+  [
+    'conversation_service_backlog_seconds',
+    'Estimated time to process the waiting requests and writes.',
+    ({ backlogMs }) => backlogMs / 1_000,
+  ],
+  ['conversation_service_writer_queue', 'Writes waiting for their transaction.', ({ waitingWrites }) => waitingWrites],
+  ['conversation_service_sessions', 'Open sockets and event streams.', ({ sessions }) => sessions],
+  [
+    'conversation_service_subscribers',
+    'Streams and subscriptions following an event log.',
+    ({ subscribers }) => subscribers,
+  ],
+  [
+    'conversation_service_deliveries_pending',
+    `Uncompleted deliveries to enabled webhooks, counted up to ${countedTo}.`,
+    ({ backlog }) => backlog?.pending,
+  ],
+  [
+    'conversation_service_deliveries_due',
+    `Uncompleted deliveries whose next attempt is due and has not begun, counted up to ${countedTo}.`,
+    ({ backlog }) => backlog?.due,
+  ],
+  [
+    'conversation_service_deliveries_oldest_due_age_seconds',
+    'For how long the oldest due delivery has been due; 0 if there is none.',
+    oldestDueAgeSeconds,
+  ],
+  ['process_resident_memory_bytes', 'Resident memory.', residentBytes],
+  [
+    'process_start_time_seconds',
+    'When the process started, in seconds since the epoch.',
+    () => performance.timeOrigin / 1_000,
+  ],
+  ['nodejs_heap_size_used_bytes', 'Heap in use.', () => getHeapStatistics().used_heap_size],
+  ['nodejs_heap_size_total_bytes', 'Total heap.', () => getHeapStatistics().total_heap_size],
+  ['nodejs_external_memory_bytes', 'Memory of buffers outside the heap.', () => getHeapStatistics().external_memory],
+];
+
+/** What ended, counted by its outcome, and how long it took. */
+interface Tally<Outcome> {
+  readonly counts: Map<Outcome, number>;
+  readonly seconds: { observe(value: number): void };
+}
+
+function count<Outcome>({ counts, seconds }: Tally<Outcome>, outcome: Outcome, durationMs: number): void {
+  counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
+  seconds.observe(durationMs / 1_000);
 }
 
 /** The value of a key, created if missing. */
@@ -51,42 +100,142 @@ function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   return value;
 }
 
-const newTally = <Result>() => new Tally<Result>(durationBounds);
-
 /**
  * The service's metrics, for Prometheus. Labels are the program's own names and HTTP statuses, never anything that a
  * client chooses, so their number is bounded and they contain no client data.
  *
- * Counting is on the path of every request, so it is a map lookup and an addition. Text is produced only when scraped.
+ * Counting is on the path of every request, so the numbers there are kept in maps, and their counters take them over
+ * when they are scraped.
  */
 export class Metrics implements Telemetry {
+  readonly #registry = new Registry();
   readonly #calls = new Map<Face, Map<string, Tally<CallCode>>>();
-  readonly #answers = new Map<Face, Tally<number>>();
-  readonly #attempts = new Tally<boolean>(attemptBounds);
-  readonly #groupSizes = new Histogram(groupBounds);
-  readonly #groupSeconds = new Histogram(durationBounds);
-  readonly #eventLoopDelay = new EventLoopDelay();
+  readonly #responses = new Map<Face, Tally<number>>();
+  readonly #callSeconds: Histogram<'face' | 'operation'>;
+  readonly #responseSeconds: Histogram<'face'>;
+  readonly #groupSizes: Histogram;
+  readonly #groupSeconds: Histogram;
+  readonly #attempts: Counter<'result'>;
+  readonly #attemptSeconds: Histogram;
+  readonly #eventLoopDelay: Histogram;
+  #state: State | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
-  /** Starts measuring the event loop. */
+  constructor() {
+    const registers = [this.#registry];
+    const [calls, responses, duration] = [this.#calls, this.#responses, { buckets: durationBuckets, registers }];
+    new Counter({
+      name: 'conversation_service_operations_total',
+      help: 'Calls of operations by outcome; the operation is none where a request did not reach one.',
+      labelNames: ['face', 'operation', 'code'],
+      registers,
+      collect() {
+        this.reset();
+        for (const [face, operations] of calls)
+          for (const [operation, { counts }] of operations)
+            for (const [code, number] of counts) this.inc({ face, operation, code }, number);
+      },
+    });
+    this.#callSeconds = new Histogram({
+      name: 'conversation_service_operation_duration_seconds',
+      help: 'Duration of calls of operations.',
+      labelNames: ['face', 'operation'],
+      ...duration,
+    });
+    new Counter({
+      name: 'conversation_service_http_responses_total',
+      help: 'HTTP responses by status.',
+      labelNames: ['face', 'status'],
+      registers,
+      collect() {
+        this.reset();
+        for (const [face, { counts }] of responses)
+          for (const [status, number] of counts) this.inc({ face, status }, number);
+      },
+    });
+    this.#responseSeconds = new Histogram({
+      name: 'conversation_service_http_response_duration_seconds',
+      help: 'Time until HTTP responses were ready, for streams until they began.',
+      labelNames: ['face'],
+      ...duration,
+    });
+    this.#groupSizes = new Histogram({
+      name: 'conversation_service_writer_group_size',
+      help: 'Number of writes committed together.',
+      buckets: groupBuckets,
+      registers,
+    });
+    this.#groupSeconds = new Histogram({
+      name: 'conversation_service_writer_group_duration_seconds',
+      help: 'Duration of a group of writes, including the wait for the disk.',
+      ...duration,
+    });
+    this.#attempts = new Counter({
+      name: 'conversation_service_webhook_attempts_total',
+      help: 'Attempts at webhook deliveries.',
+      labelNames: ['result'],
+      registers,
+    });
+    this.#attemptSeconds = new Histogram({
+      name: 'conversation_service_webhook_attempt_duration_seconds',
+      help: 'Duration of attempts at webhook deliveries.',
+      buckets: attemptBuckets,
+      registers,
+    });
+    // Node's own monitor reports quantiles since its last reset, which two scrapers would reset for each other.
+    this.#eventLoopDelay = new Histogram({
+      name: 'nodejs_eventloop_delay_seconds',
+      help: `How late a timer set every ${timerMs} ms fired.`,
+      buckets: delayBuckets,
+      registers,
+    });
+    const current = (value: Reading): number | undefined => this.#state && value(this.#state);
+    for (const [name, help, value] of counters) {
+      const collect = function (this: Counter): void {
+        this.reset();
+        this.inc(current(value) ?? 0);
+      };
+      new Counter({ name, help, registers, collect });
+    }
+    for (const [name, help, value] of gauges) {
+      const collect = function (this: Gauge): void {
+        const number = current(value);
+        if (number === undefined) this.remove();
+        else this.set(number);
+      };
+      new Gauge({ name, help, registers, collect });
+    }
+  }
+
+  /** Starts measuring how late timers fire, which shows how long the event loop was blocked. */
   start(): void {
-    this.#eventLoopDelay.start();
+    let dueMs = performance.now() + timerMs;
+    this.#timer ??= setInterval(() => {
+      const nowMs = performance.now();
+      this.#eventLoopDelay.observe(Math.max(0, nowMs - dueMs) / 1_000);
+      dueMs = nowMs + timerMs;
+    }, timerMs).unref();
   }
 
   stop(): void {
-    this.#eventLoopDelay.stop();
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
-  called(face: Face, operation: string | undefined, code: CallCode, durationMs: number): void {
-    const ofFace = at(this.#calls, face, () => new Map<string, Tally<CallCode>>());
-    at(ofFace, operation ?? 'none', newTally<CallCode>).add(code, durationMs);
+  called(face: Face, operation = 'none', code: CallCode, durationMs: number): void {
+    const operations = at(this.#calls, face, () => new Map<string, Tally<CallCode>>());
+    const newTally = () => ({ counts: new Map(), seconds: this.#callSeconds.labels({ face, operation }) });
+    count(at(operations, operation, newTally), code, durationMs);
   }
 
   answered(face: Face, status: number, durationMs: number): void {
-    at(this.#answers, face, newTally<number>).add(status, durationMs);
+    const newTally = () => ({ counts: new Map(), seconds: this.#responseSeconds.labels({ face }) });
+    count(at(this.#responses, face, newTally), status, durationMs);
   }
 
   attempted(succeeded: boolean, durationMs: number): void {
-    this.#attempts.add(succeeded, durationMs);
+    this.#attempts.inc({ result: succeeded ? 'success' : 'failure' });
+    this.#attemptSeconds.observe(durationMs / 1_000);
   }
 
   /** The writer has committed a group, or failed to. */
@@ -95,127 +244,16 @@ export class Metrics implements Telemetry {
     this.#groupSeconds.observe(durationMs / 1_000);
   };
 
-  /** All metrics in the text format of Prometheus. */
-  text(state: State, nowMs: number): string {
-    return exposition([
-      ...this.#requests(),
-      gauge(
-        'conversation_service_backlog_seconds',
-        'Estimated time to process the waiting requests and writes.',
-        state.backlogMs / 1_000,
-      ),
-      {
-        name: 'conversation_service_overload_refusals_total',
-        help: 'Requests refused because of overload.',
-        type: 'counter',
-        samples: [{ value: state.refused }],
-      },
-      ...this.#storage(state),
-      ...this.#deliveries(state, nowMs),
-      gauge('conversation_service_sessions', 'Open sockets and event streams.', state.sessions),
-      gauge('conversation_service_subscribers', 'Streams and subscriptions following an event log.', state.subscribers),
-      ...this.#process(),
-    ]);
+  /** All metrics in the text format of Prometheus, and its media type. */
+  async scrape(state: State): Promise<{ type: string; text: string }> {
+    this.#state = state;
+    return { type: this.#registry.contentType, text: await this.#registry.metrics() };
   }
+}
 
-  #requests(): Family[] {
-    const calls = [...this.#calls].flatMap(([face, ofFace]) =>
-      [...ofFace].map(([operation, tally]) => ({ labels: { face, operation }, tally })),
-    );
-    const answers = [...this.#answers].map(([face, tally]) => ({ labels: { face }, tally }));
-    return [
-      {
-        name: 'conversation_service_operations_total',
-        help: 'Calls of operations by outcome; the operation is none where a request did not reach one.',
-        type: 'counter',
-        samples: calls.flatMap(({ labels, tally }) => samplesOf(tally, (code) => ({ ...labels, code }))),
-      },
-      {
-        name: 'conversation_service_operation_duration_seconds',
-        help: 'Duration of calls of operations.',
-        type: 'histogram',
-        histograms: calls.map(({ labels, tally }) => ({ labels, histogram: tally.seconds })),
-      },
-      {
-        name: 'conversation_service_http_responses_total',
-        help: 'HTTP responses by status.',
-        type: 'counter',
-        samples: answers.flatMap(({ labels, tally }) => samplesOf(tally, (status) => ({ ...labels, status }))),
-      },
-      {
-        name: 'conversation_service_http_response_duration_seconds',
-        help: 'Time until HTTP responses were ready, for streams until they began.',
-        type: 'histogram',
-        histograms: answers.map(({ labels, tally }) => ({ labels, histogram: tally.seconds })),
-      },
-    ];
-  }
-
-  #storage({ waitingWrites }: State): Family[] {
-    return [
-      gauge('conversation_service_writer_queue', 'Writes waiting for their transaction.', waitingWrites),
-      {
-        name: 'conversation_service_writer_group_size',
-        help: 'Number of writes committed together.',
-        type: 'histogram',
-        histograms: [{ histogram: this.#groupSizes }],
-      },
-      {
-        name: 'conversation_service_writer_group_duration_seconds',
-        help: 'Duration of a group of writes, including the wait for the disk.',
-        type: 'histogram',
-        histograms: [{ histogram: this.#groupSeconds }],
-      },
-    ];
-  }
-
-  #deliveries({ backlog }: State, nowMs: number): Family[] {
-    return [
-      ...(backlog === undefined ? [] : gaugesOf(backlog, nowMs)),
-      {
-        name: 'conversation_service_webhook_attempts_total',
-        help: 'Attempts at webhook deliveries.',
-        type: 'counter',
-        samples: samplesOf(this.#attempts, (succeeded) => ({ result: succeeded ? 'success' : 'failure' })),
-      },
-      {
-        name: 'conversation_service_webhook_attempt_duration_seconds',
-        help: 'Duration of attempts at webhook deliveries.',
-        type: 'histogram',
-        histograms: [{ histogram: this.#attempts.seconds }],
-      },
-    ];
-  }
-
-  /** Under the names that Node.js dashboards expect. */
-  #process(): Family[] {
-    const { user, system } = process.cpuUsage();
-    const heap = getHeapStatistics();
-    const rss = residentBytes();
-    return [
-      {
-        name: 'nodejs_eventloop_delay_seconds',
-        help: 'How late a timer set every 20 ms fired.',
-        type: 'histogram',
-        histograms: [{ histogram: this.#eventLoopDelay.seconds }],
-      },
-      {
-        name: 'process_cpu_seconds_total',
-        help: 'Processor time used.',
-        type: 'counter',
-        samples: [{ value: (user + system) / 1_000_000 }],
-      },
-      ...(rss === undefined ? [] : [gauge('process_resident_memory_bytes', 'Resident memory.', rss)]),
-      gauge(
-        'process_start_time_seconds',
-        'When the process started, in seconds since the epoch.',
-        performance.timeOrigin / 1_000,
-      ),
-      gauge('nodejs_heap_size_used_bytes', 'Heap in use.', heap.used_heap_size),
-      gauge('nodejs_heap_size_total_bytes', 'Total heap.', heap.total_heap_size),
-      gauge('nodejs_external_memory_bytes', 'Memory of buffers outside the heap.', heap.external_memory),
-    ];
-  }
+function cpuSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000_000;
 }
 
 /** @returns undefined when file descriptors have run out: the other metrics are needed then more than ever */
@@ -227,36 +265,7 @@ function residentBytes(): number | undefined {
   }
 }
 
-function gaugesOf(
-  { pending, due, oldestDueAtMs = Number.POSITIVE_INFINITY, countedTo }: DeliveryBacklog,
-  nowMs: number,
-): Family[] {
-  return [
-    gauge(
-      'conversation_service_deliveries_pending',
-      `Uncompleted deliveries to enabled webhooks, counted up to ${countedTo}.`,
-      pending,
-    ),
-    gauge(
-      'conversation_service_deliveries_due',
-      `Uncompleted deliveries whose next attempt is due and has not begun, counted up to ${countedTo}.`,
-      due,
-    ),
-    gauge(
-      'conversation_service_deliveries_oldest_due_age_seconds',
-      'For how long the oldest due delivery has been due; 0 if there is none.',
-      Math.max(0, nowMs - oldestDueAtMs) / 1_000,
-    ),
-  ];
-}
-
-function gauge(name: string, help: string, value: number): Family {
-  return { name, help, type: 'gauge', samples: [{ value }] };
-}
-
-function samplesOf<Result>(
-  { counts }: Tally<Result>,
-  labelsOf: (result: Result) => NonNullable<Sample['labels']>,
-): Sample[] {
-  return [...counts].map(([result, value]) => ({ labels: labelsOf(result), value }));
+function oldestDueAgeSeconds({ backlog, nowMs }: State): number | undefined {
+  if (backlog === undefined) return undefined;
+  return Math.max(0, nowMs - (backlog.oldestDueAtMs ?? nowMs)) / 1_000;
 }

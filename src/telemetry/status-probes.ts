@@ -1,14 +1,11 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../domain/ports.ts';
 import type { DeliveryBacklog, Storage } from '../domain/storage-port.ts';
-import { contentType } from './exposition.ts';
-import type { Metrics } from './metrics.ts';
+import { countedTo, type Metrics } from './metrics.ts';
 
 /** The service is not ready if the storage takes longer than this to answer. */
 const patienceMs = 1_000;
-/** Limit for counting deliveries, which then takes a few milliseconds. */
-const countedTo = 100_000;
-/** How long the count is cached. */
+/** How long the count of deliveries is cached. */
 const countMaxAgeMs = 1_000;
 
 export interface StatusProbesOptions {
@@ -18,7 +15,7 @@ export interface StatusProbesOptions {
   readonly metrics: Metrics;
   readonly sessions: { readonly size: number };
   readonly liveLog: { readonly followers: number };
-  readonly turnstile: { readonly refused: number; readonly backlogMs: number };
+  readonly loadShedder: { readonly refused: number; readonly backlogMs: number; readonly waitingWrites: number };
 }
 
 /** Readiness and metrics for monitoring. */
@@ -53,18 +50,18 @@ export class StatusProbes {
   }
 
   async metrics(): Promise<{ type: string; text: string }> {
-    const { storage, clock, metrics, sessions, liveLog, turnstile } = this.#options;
+    const { clock, metrics, sessions, liveLog, loadShedder } = this.#options;
     const nowMs = clock.now();
     const backlog = await this.#currentBacklog(nowMs);
-    const state = {
-      backlogMs: turnstile.backlogMs,
-      refused: turnstile.refused,
-      waitingWrites: storage.waitingWrites,
+    return await metrics.scrape({
+      nowMs,
+      backlogMs: loadShedder.backlogMs,
+      waitingWrites: loadShedder.waitingWrites,
+      refused: loadShedder.refused,
       sessions: sessions.size,
       subscribers: liveLog.followers,
       backlog,
-    };
-    return { type: contentType, text: metrics.text(state, nowMs) };
+    });
   }
 
   /** @returns undefined when the storage cannot be read: the other metrics are needed then more than ever */

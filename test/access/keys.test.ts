@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { randomBytes } from 'node:crypto';
+import Database from 'better-sqlite3';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Client, Json } from '../support/client.ts';
 import { minuteMs } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -39,6 +41,31 @@ test.each(Object.entries(keyOver))('keys that have expired leave room for others
   expect(await make(crowded)).toMatchObject({ code: 'QUOTA_EXCEEDED' });
   server.clock.advance(minuteMs);
   expect(await make(crowded)).toMatchObject({ secret: expect.any(String) });
+});
+
+test('an account keeps the last thousand of its keys that have ended, however many it makes', async () => {
+  const owner = await server.account();
+  const connection = new Database(server.databasePath);
+  onTestFinished(() => void connection.close());
+  const insert = connection.prepare(
+    `INSERT INTO api_keys (id, account_id, name, prefix, secret_hash, scopes, expires_at, created_at)
+     VALUES (?, ?, 'ended', 'cs_', ?, '[]', ?, 0)`,
+  );
+  const now = server.clock.now();
+  connection.transaction(() => {
+    for (let index = 0; index < 1_015; index++) {
+      insert.run(`key_${String(index).padStart(26, '0')}`, owner.account.id, randomBytes(32), now - index);
+    }
+  })();
+  const ended = () =>
+    connection
+      .prepare(`SELECT count(*) FROM api_keys WHERE account_id = ? AND name = 'ended'`)
+      .pluck()
+      .get(owner.account.id);
+  expect(await keyOver.REST(owner)).toMatchObject({ secret: expect.any(String) });
+  expect(ended()).toBe(1_005);
+  expect(await keyOver.GraphQL(owner)).toMatchObject({ secret: expect.any(String) });
+  expect(ended()).toBe(1_000);
 });
 
 /** A token or a key that ends in ten minutes. */

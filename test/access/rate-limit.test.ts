@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Admission, RateLimiter } from '../../src/access/rate-limit.ts';
+import { type Charge, RateLimiter } from '../../src/access/rate-limit.ts';
 import type { Account } from '../../src/domain/accounts.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { RateLimit } from '../../src/domain/ports.ts';
@@ -79,7 +79,7 @@ function countedOf({ id }: Account): number {
     .get(id) as number;
 }
 
-type Outcome = { readonly admission: Admission } | { readonly refusal: DomainError };
+type Outcome = { readonly admission: Charge } | { readonly refusal: DomainError };
 
 async function attempt(limiter: RateLimiter, account: Account, units = 1): Promise<Outcome> {
   try {
@@ -136,9 +136,11 @@ class Model {
     return at;
   }
 
-  stateAt(nowMs: number): RateLimit {
+  /** @param refused the units of a refusal that the state comes with: it says when these are free */
+  stateAt(nowMs: number, refused = 0): RateLimit {
     const remaining = this.remainingAt(nowMs);
-    const resetAtMs = this.freeAt(nowMs, Math.min(remaining + 1, this.limit)) ?? nowMs;
+    const units = refused > this.limit ? 0 : refused;
+    const resetAtMs = this.freeAt(nowMs, Math.min(Math.max(remaining + 1, units), this.limit)) ?? nowMs;
     return { limit: this.limit, remaining, resetAtMs, resetAfterSeconds: Math.ceil((resetAtMs - nowMs) / secondMs) };
   }
 
@@ -244,8 +246,8 @@ describe('one limiter that is never killed, with a clock that is set and a file 
     }
 
     /** By the machine's clock as it is set. */
-    #stateAt(nowMs: number): RateLimit {
-      const { resetAtMs, ...state } = this.model.stateAt(nowMs);
+    #stateAt(nowMs: number, refused?: number): RateLimit {
+      const { resetAtMs, ...state } = this.model.stateAt(nowMs, refused);
       return { ...state, resetAtMs: resetAtMs + this.time.setByMs };
     }
 
@@ -267,10 +269,11 @@ describe('one limiter that is never killed, with a clock that is set and a file 
       }
       // A refusal in the midst of a burst sees what those behind it take, so only its last word is compared.
       const last = outcomes.at(-1);
-      if (last !== undefined && 'refusal' in last) expect(last.refusal.facts.rateLimit).toEqual(this.#stateAt(now));
+      if (last !== undefined && 'refusal' in last)
+        expect(last.refusal.facts.rateLimit).toEqual(this.#stateAt(now, requests.at(-1)));
     }
 
-    /** What a batch does: one unit at the door, and when its body has come all of it or nothing. */
+    /** What a batch does: one unit at the admission, and when its body has come all of it or nothing. */
     async batch(size: number, wait: Step, meanwhile: readonly number[]): Promise<void> {
       const atMs = this.time.nowMs;
       const outcome = await attempt(this.#limiter, this.#account);

@@ -8,7 +8,7 @@ import { minuteMs } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 
-// Tokens from their making to their end. What they may call is in `door.test.ts`, what their end does to
+// Tokens from their making to their end. What they may call is in `admission.test.ts`, what their end does to
 // sockets and streams in `test/events/socket.test.ts`, which pages may send them in `origins.test.ts`.
 
 let server: TestServer;
@@ -62,6 +62,7 @@ describe('a token', () => {
       scopes: ['conversations:read', 'events:read'],
       conversationId: conversation.id,
       sender: 'visitor',
+      requestsPerHour: 20_000,
     });
     const client = server.clientFor(given.token);
     expect((await client.rest('GET', `/conversations/${conversation.id}`)).status).toBe(200);
@@ -165,18 +166,24 @@ describe('a token', () => {
       .toMatchObject([{ lastUsedAt: minute }]);
   });
 
-  test('is checked with one statement a request: its account is read when something has changed, and the key that signs it once', async () => {
+  test('is checked with one statement a request, and the key that signs it is read once', async () => {
     const statements: string[] = [];
     const own = await startTestServer({ onStatement: (sql) => statements.push(sql) });
     onTestFinished(() => own.close());
     const owner = await own.account();
     const client = clientOf(own.url, (await mint(owner)).token);
     await client.rest('GET', '/conversations/conv_1');
+    // Its use is recorded in the background, which reads the key, too.
+    const { read } = own.app.world.storage;
+    const lastUsedAt = async () =>
+      (await read.apiKeys.page(owner.account.id, { limit: 1, offset: 0 })).items[0]?.lastUsedAt;
+    await expect.poll(lastUsedAt).not.toBeNull();
     statements.length = 0;
     for (let sent = 0; sent < 10; sent++) await client.rest('GET', '/nothing');
-    expect(statements.filter((sql) => sql.includes('api_keys'))).toHaveLength(10);
-    expect(statements.filter((sql) => sql.includes('"accounts"')).length).toBeLessThan(3);
-    expect(statements.filter((sql) => sql.includes('"meta"'))).toEqual([]);
+    // The erasures of other processes are looked for every now and then.
+    const reads = statements.filter((sql) => /^select/i.test(sql) && !sql.includes("'erasures'"));
+    expect(reads).toHaveLength(10);
+    for (const sql of reads) expect(sql).toContain('api_keys');
   });
 
   test('is in no line of the log', async () => {

@@ -56,12 +56,12 @@ export function histories({ clockGoesBack }: { clockGoesBack: boolean }): fc.Arb
 export class Chronicle {
   readonly annals = new Annals();
   readonly #server: TestServer;
-  readonly #lives: (Life & { readonly id: string })[] = [];
+  readonly #lives: (Life & { readonly id: string; changedMs: number })[] = [];
   readonly caller: Caller;
 
   constructor(server: TestServer, { account }: TestAccount) {
     this.#server = server;
-    this.caller = { account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+    this.caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
   }
 
   get openNow(): { active: number; pending: number } {
@@ -79,15 +79,17 @@ export class Chronicle {
   async #do(next: Command, nowMs: number): Promise<void> {
     const { world } = this.#server.app;
     const life = 'which' in next && next.which !== undefined ? this.#lives[next.which % this.#lives.length] : undefined;
+    // A clock that goes back does not take a change to before the one that it follows.
+    const atMs = Math.max(nowMs, life?.changedMs ?? 0);
     if (next.kind === 'create') {
       const message = next.first === undefined ? undefined : { content: 'x', sender: next.first };
       const { conversation } = await createConversation.execute(world, this.caller, message ? { message } : {});
-      this.#lives.push({ id: conversation.id, ...this.annals.started(next.first, nowMs) });
+      this.#lives.push({ id: conversation.id, changedMs: nowMs, ...this.annals.started(next.first, nowMs) });
     } else if (next.kind === 'lead') {
       if (next.which !== undefined && life === undefined) return;
       const of = life === undefined ? {} : { conversationId: life.id };
       await captureLead.execute(world, this.caller, { ...of, email: 'a@example.com' });
-      this.annals.captured(life, nowMs);
+      this.annals.captured(life, atMs);
     } else if (life !== undefined && next.kind === 'message') {
       const sending = sendMessage.execute(world, this.caller, {
         conversationId: life.id,
@@ -99,7 +101,8 @@ export class Chronicle {
         return;
       }
       await sending;
-      this.annals.wrote(life, next.sender, nowMs);
+      this.annals.wrote(life, next.sender, atMs);
+      life.changedMs = atMs;
     } else if (life !== undefined && next.kind === 'status') {
       const changing = updateConversation.execute(world, this.caller, { id: life.id, status: next.to });
       if (life.status === 'closed' && next.to === 'pending') {
@@ -107,7 +110,8 @@ export class Chronicle {
         return;
       }
       await changing;
-      this.annals.changed(life, next.to, nowMs);
+      if (next.to !== life.status) life.changedMs = atMs;
+      this.annals.changed(life, next.to, atMs);
     }
   }
 }

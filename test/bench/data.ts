@@ -10,8 +10,13 @@ import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 
 /** A file to measure with, and what is needed to ask for what is in it. */
-export interface BenchData {
+export interface BenchData extends Tenant {
   readonly path: string;
+  /** All accounts in it, of which the first is the one that is named here. */
+  readonly tenants: readonly Tenant[];
+}
+
+export interface Tenant {
   readonly accountId: string;
   readonly secret: string;
   /** Conversations with ten messages each, spread over all. */
@@ -19,7 +24,6 @@ export interface BenchData {
 }
 
 const messagesEach = 10;
-const withMessagesCount = 1_000;
 const batchSize = 200;
 const ids = createIds((target) => randomFillSync(target));
 
@@ -30,9 +34,27 @@ export function worldOn(storage: Storage): World {
   return { storage, ids, secrets, clock, webhookTargets } as unknown as World;
 }
 
-/** Makes a file with so many conversations, a thousand of them with ten messages, over ninety days. */
-export async function makeData(path: string, conversations: number): Promise<BenchData> {
+interface Amounts {
+  readonly conversations: number;
+  /** How many of them have ten messages each: by default all. */
+  readonly withMessages?: number;
+  /** Over how many accounts they are spread. */
+  readonly accounts?: number;
+}
+
+/** Makes a file with so many conversations, over ninety days. */
+export async function makeData(path: string, amounts: Amounts): Promise<BenchData> {
+  const { conversations, withMessages = conversations, accounts = 1 } = amounts;
   const storage = openSqliteStorage(path);
+  const tenants: Tenant[] = [];
+  for (let index = 0; index < accounts; index++) {
+    tenants.push(await fillAccount(storage, conversations / accounts, withMessages / accounts));
+  }
+  await storage.close();
+  return { ...(tenants[0] as Tenant), path, tenants };
+}
+
+async function fillAccount(storage: Storage, conversations: number, withMessagesCount: number): Promise<Tenant> {
   const world = worldOn(storage);
   const { account, apiKey } = await createAccount(world, {
     name: 'bench',
@@ -65,8 +87,7 @@ export async function makeData(path: string, conversations: number): Promise<Ben
       }
     });
   }
-  await storage.close();
-  return { path, accountId: account.id, secret: apiKey.secret, withMessages };
+  return { accountId: account.id, secret: apiKey.secret, withMessages };
 }
 
 function emptyConversation(index: number, now: number): StoredConversation {

@@ -67,7 +67,7 @@ async function makeBacklog({ path, accountId, withMessages }: BenchData, url: st
   const storage = openSqliteStorage(path);
   const account = await storage.read.accounts.find(accountId);
   if (account === undefined) throw new Error('The account is gone');
-  const caller: Caller = { account, keyId: 'key_bench', credential: 'key', scopes: new Set(scopes) };
+  const caller: Caller = { account, keyId: 'key_bench', credential: 'operator', scopes: new Set(scopes) };
   const world = worldOn(storage);
   for (let index = 0; index < webhooks; index++) {
     await createWebhook.execute(world, caller, { url: `${url}/${index}`, events: ['message.received'] });

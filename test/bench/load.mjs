@@ -4,31 +4,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 // One load on one server, by wrk, which takes so little of a core itself that it is the server that is measured.
-// Reads what to do, prints what was measured.
+// Reads what to do, prints what was measured. Each request is one of those given, by chance.
 
 const { url, requests, headers, connections, seconds } = JSON.parse(readFileSync(0, 'utf8'));
 
-/** A string or a table of strings in Lua, where a long bracket takes any text as it is. */
-const lua = (value) =>
-  typeof value === 'object'
-    ? `{${Object.entries(value).map(([key, item]) => `[ ${lua(key)} ]=${lua(item)}`)}}`
-    : value === undefined
-      ? 'nil'
-      : `[==[${value}]==]`;
+/** A request as it is sent. They are read from a file: Lua takes no script with as many texts. */
+const raw = ({ method, path, headers: own, body = '' }) => {
+  const length = method === 'GET' ? {} : { 'Content-Length': Buffer.byteLength(body) };
+  const all = { Host: new URL(url).host, ...headers, ...own, ...length };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  return `${method} ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
+};
+const separator = '\x1e';
 
-const script = `
-local requests, index = {}, 0
+const script = (file) => `
+local requests = {}
 function init()
-${requests
-  .map(
-    ({ method, path, headers: own, body }) =>
-      `  requests[#requests + 1] = wrk.format(${[method, path, { ...headers, ...own }, body].map(lua)})`,
-  )
-  .join('\n')}
+  math.randomseed(1)
+  for request in io.open('${file}', 'rb'):read('*a'):gmatch('[^\\30]+') do requests[#requests + 1] = request end
 end
 function request()
-  index = index % #requests + 1
-  return requests[index]
+  return requests[math.random(#requests)]
 end
 function done(summary, latency)
   local errors = summary.errors
@@ -43,7 +39,8 @@ end
 const folder = mkdtempSync(join(tmpdir(), 'conversation-service-load-'));
 try {
   const file = join(folder, 'load.lua');
-  writeFileSync(file, script);
+  writeFileSync(join(folder, 'requests'), requests.map(raw).join(separator));
+  writeFileSync(file, script(join(folder, 'requests')));
   const printed = execFileSync('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', file, url]).toString();
   console.log(printed.slice(printed.indexOf('{"requests"')));
 } catch (error) {

@@ -24,11 +24,13 @@ export function plot(results: readonly WorkResult[], machine: string): string {
     y += 22;
     for (const [peer, { ratio, aim }] of Object.entries(ratios)) {
       const length = Math.min(ratio * unit, width - left - 60);
-      const color = ratio >= aim ? '#2f855a' : '#b7791f';
+      const color = aim === undefined || ratio >= aim ? '#2f855a' : '#b7791f';
       parts.push(
         text(left - 10, y + 12, `to ${titles[peer] ?? peer}`, 'normal', 'end'),
         `<rect x="${left}" y="${y}" width="${length.toFixed(1)}" height="${barHeight}" fill="${color}"/>`,
-        `<line x1="${left + aim * unit}" x2="${left + aim * unit}" y1="${y - 2}" y2="${y + barHeight + 2}" stroke="#c53030" stroke-dasharray="3 2"/>`,
+        aim === undefined
+          ? ''
+          : `<line x1="${left + aim * unit}" x2="${left + aim * unit}" y1="${y - 2}" y2="${y + barHeight + 2}" stroke="#c53030" stroke-dasharray="3 2"/>`,
         text(left + length + 6, y + 12, ratio.toFixed(2)),
       );
       y += barHeight + gap;

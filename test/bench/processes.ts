@@ -1,7 +1,8 @@
 import { execFile, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import manifest from '../../package.json' with { type: 'json' };
 import type { BenchData } from './data.ts';
@@ -39,18 +40,15 @@ export async function serve(contestant: Contestant, data: BenchData, environment
       PORT: String(port),
       DATABASE_URL: `file:${data.path}`,
       BENCH_DATABASE: data.path,
-      BENCH_ACCOUNT: data.accountId,
       ...environment,
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'ignore', 'inherit'], // everybody's log lines go to /dev/null
   });
   const ended = new Promise<void>((resolve) => child.on('close', () => resolve()));
-  await new Promise<void>((resolve, reject) => {
-    child.stdout.on('data', (chunk: Buffer) => {
-      if (chunk.includes('listening')) resolve();
-    });
-    void ended.then(() => reject(new Error(`${contestant.name} ended before it listened`)));
-  });
+  while (!(await listensOn(port))) {
+    if (child.exitCode !== null) throw new Error(`${contestant.name} ended before it listened`);
+    await pause(5);
+  }
   return {
     url: `http://127.0.0.1:${port}`,
     pid: child.pid ?? 0,
@@ -60,6 +58,13 @@ export async function serve(contestant: Contestant, data: BenchData, environment
       await ended;
     },
   };
+}
+
+function listensOn(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => resolve(true)).on('error', () => resolve(false));
+    socket.on('connect', () => socket.destroy());
+  });
 }
 
 function freePort(): Promise<number> {

@@ -34,4 +34,4 @@ createServer((req, res) => {
     lastMs = performance.now();
     asking.forEach(tell);
   });
-}).listen(Number(process.env.PORT), '127.0.0.1', () => console.log('listening'));
+}).listen(Number(process.env.PORT), '127.0.0.1');

@@ -1,68 +1,123 @@
 import { cpSync } from 'node:fs';
-import type { BenchData } from './data.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { encodeCursor } from '../../src/domain/paging.ts';
+import type { BenchData, Tenant } from './data.ts';
 import { type Contestant, measure, ours, peer, remove, serve } from './processes.ts';
+
+interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: object;
+  readonly body?: string;
+}
 
 /** One kind of request, and who is compared by it. */
 interface Work {
   readonly name: string;
   readonly peers: readonly string[];
-  /** The target for the ratio of ours to each peer. */
+  /** The least that ours is to be of each peer. */
   readonly aims: Readonly<Record<string, number>>;
-  requests(data: BenchData): readonly object[];
+  /** Each request that is sent is one of these, by chance. */
+  requests(data: BenchData): readonly Request[];
+  /** What is sent meanwhile twenty times a second. */
+  beside?(data: BenchData): readonly Request[];
 }
 
-const json = { 'content-type': 'application/json' };
+const besideEveryMs = 50;
 
-const listQuery = '{ conversations(first: 20) { nodes { id status subject lastActivityAt } } }';
+const listQuery =
+  'query ($after: String) { conversations(first: 20, after: $after) { nodes { id status subject lastActivityAt } } }';
 const oneQuery =
   'query ($id: ID!) { conversation(id: $id) { id status subject messages(first: 10) { nodes { id sender content createdAt } } } }';
 
+const get = (headers: object, path: string): Request => ({ method: 'GET', path, headers });
+const post = (headers: object, path: string, body: object): Request => ({
+  method: 'POST',
+  path,
+  headers: { ...headers, 'content-type': 'application/json' },
+  body: JSON.stringify(body),
+});
+
+const list = (headers: object, id?: string) =>
+  get(headers, `/v1/conversations?limit=20${id === undefined ? '' : `&after=${encodeCursor('-createdAt', [id])}`}`);
+const one = (headers: object, id: string) => get(headers, `/v1/conversations/${id}`);
+const send = (headers: object, id: string) =>
+  post(headers, `/v1/conversations/${id}/messages`, {
+    content: 'It will be with you tomorrow, between nine and twelve.',
+    sender: 'agent',
+  });
+
+/** A request for each conversation with messages, with its account's key. */
+function ofEach(
+  { tenants }: Pick<BenchData, 'tenants'>,
+  request: (headers: object, id: string, index: number) => Request,
+): Request[] {
+  return tenants.flatMap(({ secret, withMessages }) =>
+    withMessages.map((id, index) => request({ authorization: `Bearer ${secret}` }, id, index)),
+  );
+}
+
+const rest = { peers: ['fastify', 'bare'], aims: { fastify: 0.95 } };
+const graphql = { peers: ['mercurius', 'apollo', 'bare'], aims: { mercurius: 1, apollo: 2.5 } };
+const keyOf = ({ secret }: Tenant) => ({ authorization: `Bearer ${secret}` });
+
 export const works: readonly Work[] = [
   {
-    name: 'REST list of 20',
-    peers: ['fastify', 'bare'],
-    aims: { fastify: 1, bare: 0.8 },
-    requests: () => [{ method: 'GET', path: '/v1/conversations?limit=20' }],
+    ...rest,
+    name: 'REST list of 20, from any cursor',
+    requests: (data) => ofEach(data, list),
   },
   {
-    name: 'REST one conversation with 10 messages',
-    peers: ['fastify', 'bare'],
-    aims: { fastify: 1, bare: 0.8 },
-    requests: ({ withMessages }) => withMessages.map((id) => ({ method: 'GET', path: `/v1/conversations/${id}` })),
+    ...rest,
+    name: 'REST any conversation with 10 messages',
+    requests: (data) => ofEach(data, one),
   },
   {
-    name: 'REST send a message',
-    peers: ['fastify', 'bare'],
-    aims: { fastify: 1, bare: 0.8 },
-    requests: ({ withMessages }) =>
-      withMessages.map((id) => ({
-        method: 'POST',
-        path: `/v1/conversations/${id}/messages`,
-        headers: json,
-        body: JSON.stringify({ content: 'It will be with you tomorrow, between nine and twelve.', sender: 'agent' }),
-      })),
+    ...rest,
+    name: 'REST send to any conversation',
+    requests: (data) => ofEach(data, send),
   },
   {
-    name: 'GraphQL list of 20, four fields',
-    peers: ['mercurius', 'apollo', 'bare'],
-    aims: { mercurius: 1, apollo: 4, bare: 0.8 },
-    requests: () => [{ method: 'POST', path: '/graphql', headers: json, body: JSON.stringify({ query: listQuery }) }],
+    ...rest,
+    name: 'REST reads with a tenth of sends',
+    requests: (data) =>
+      ofEach(data, (headers, id, index) =>
+        index % 10 === 0 ? send(headers, id) : index % 2 === 0 ? list(headers, id) : one(headers, id),
+      ),
   },
   {
-    name: 'GraphQL conversation with messages',
-    peers: ['mercurius', 'apollo', 'bare'],
-    aims: { mercurius: 1, apollo: 4, bare: 0.8 },
-    requests: ({ withMessages }) =>
-      withMessages.map((id) => ({
-        method: 'POST',
-        path: '/graphql',
-        headers: json,
-        body: JSON.stringify({ query: oneQuery, variables: { id } }),
-      })),
+    ...rest,
+    aims: {},
+    name: 'REST first page, polled while another account writes',
+    requests: ({ tenants: [polling] }) => [list(keyOf(polling as Tenant))],
+    beside: ({ tenants }) => ofEach({ tenants: tenants.slice(1, 2) }, send),
+  },
+  {
+    ...graphql,
+    name: 'GraphQL list of 20, from any cursor',
+    requests: (data) =>
+      ofEach(data, (headers, id) =>
+        post(headers, '/graphql', { query: listQuery, variables: { after: encodeCursor('-createdAt', [id]) } }),
+      ),
+  },
+  {
+    ...graphql,
+    name: 'GraphQL any conversation with 10 messages',
+    requests: (data) =>
+      ofEach(data, (headers, id) => post(headers, '/graphql', { query: oneQuery, variables: { id } })),
   },
 ];
 
+/** Shows at most how fast an answer can be that is known already. */
+export const repeated: Work = {
+  ...rest,
+  aims: {},
+  name: 'REST one repeated request: the first page, while nobody writes',
+  requests: ({ tenants: [asking] }) => [list(keyOf(asking as Tenant))],
+};
+
 interface Load {
+  readonly requests: number;
   readonly requestsPerSecond: number;
   readonly bytesPerRequest: number;
   readonly p50Ms: number;
@@ -77,9 +132,13 @@ export interface WorkResult {
   /** By contestant, one for each round. */
   readonly raw: Readonly<Record<string, number[]>>;
   readonly median: Readonly<Record<string, number>>;
+  /** The 99th percentile of the latency by contestant, one for each round. */
+  readonly p99Ms?: Readonly<Record<string, number[]>>;
   readonly bytesPerRequest?: Readonly<Record<string, number>>;
-  /** Ours to the peer, of the medians, and the target. */
-  readonly ratios: Readonly<Record<string, { readonly ratio: number; readonly aim: number }>>;
+  /** Requests that were answered with an error, as an overloaded machine may make it, or not in time. */
+  readonly failures?: Readonly<Record<string, number>>;
+  /** Ours to each peer, of the medians, and the least that it is to be, if there is such an aim. */
+  readonly ratios: Readonly<Record<string, { readonly ratio: number; readonly aim: number | undefined }>>;
 }
 
 export interface Plan {
@@ -96,24 +155,47 @@ export async function compare(
 ): Promise<WorkResult> {
   const contestants = [ours, ...work.peers.map(peer)];
   const raw: Record<string, number[]> = Object.fromEntries(contestants.map(({ name }) => [name, []]));
+  const p99Ms: Record<string, number[]> = Object.fromEntries(contestants.map(({ name }) => [name, []]));
   const bytesPerRequest: Record<string, number> = {};
-  const load = { connections, headers: { authorization: `Bearer ${data.secret}` }, requests: work.requests(data) };
+  const failures: Record<string, number> = {};
+  const load = { connections, headers: {}, requests: work.requests(data) };
+  const beside = work.beside?.(data) ?? [];
   for (let round = 0; round < rounds; round++) {
     for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed()) {
       const result = await onFreshCopy(contestant, data, async (url) => {
+        const ended = new AbortController();
+        const sending = sendBeside(url, beside, ended.signal);
         await measure<Load>('load.mjs', { ...load, url, seconds: 1 }); // until it is compiled
-        return await measure<Load>('load.mjs', { ...load, url, seconds });
+        const measured = await measure<Load>('load.mjs', { ...load, url, seconds });
+        ended.abort();
+        await sending;
+        return measured;
       });
-      if (result.failures > 0) throw new Error(`${contestant.name} failed ${result.failures} times at ${work.name}`);
+      if (result.failures > result.requests / 10) {
+        throw new Error(`${contestant.name} failed ${result.failures} times at ${work.name}`);
+      }
+      failures[contestant.name] = (failures[contestant.name] ?? 0) + result.failures;
       raw[contestant.name]?.push(Math.round(result.requestsPerSecond));
+      p99Ms[contestant.name]?.push(Math.round(result.p99Ms * 10) / 10);
       bytesPerRequest[contestant.name] = result.bytesPerRequest;
     }
   }
   const medians = Object.fromEntries(Object.entries(raw).map(([name, values]) => [name, median(values)]));
   const ratios = Object.fromEntries(
-    work.peers.map((name) => [name, { ratio: ratio(medians['ours'], medians[name]), aim: work.aims[name] ?? 1 }]),
+    work.peers.map((name) => [name, { ratio: ratio(medians['ours'], medians[name]), aim: work.aims[name] }]),
   );
-  return { name: work.name, unit: 'requests/s', raw, median: medians, bytesPerRequest, ratios };
+  return { name: work.name, unit: 'requests/s', raw, median: medians, p99Ms, bytesPerRequest, failures, ratios };
+}
+
+/** Sends one request after the other, in even steps, until it is told to end. */
+async function sendBeside(url: string, requests: readonly Request[], ended: AbortSignal): Promise<void> {
+  for (let index = 0; requests.length > 0 && !ended.aborted; index++) {
+    const { path, method, headers, body } = requests[index % requests.length] as Request;
+    const response = await fetch(url + path, { method, headers: { ...headers }, ...(body !== undefined && { body }) });
+    if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}`);
+    await response.arrayBuffer();
+    await pause(besideEveryMs);
+  }
 }
 
 export async function onFreshCopy<T>(

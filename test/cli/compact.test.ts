@@ -8,6 +8,8 @@ import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/
 import { temporaryFolder } from '../support/files.ts';
 import { sampleConversation, sampleMessage, storedAccount } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
+import { until } from '../support/wait.ts';
+import { wholeConversation } from '../support/whole-conversation.ts';
 import { commandLine, run } from './program.ts';
 
 const marker = 'marker-of-what-was-erased';
@@ -39,6 +41,7 @@ describe('compact', () => {
     const client = await server.account();
     const { told, other } = await fill(server.storage, client.account.id);
     expect((await client.rest('DELETE', `/conversations/${told.id}`)).status).toBe(204);
+    await until(() => statSync(`${server.databasePath}-wal`).size === 0);
     const size = statSync(server.databasePath).size;
     // What it holds from before is of use no more, whatever was prepared and read.
     const before = (await client.rest('GET', `/conversations/${other.id}`)).body;
@@ -112,10 +115,11 @@ describe('a database is not compacted, and is as it was', () => {
     const { told, other } = await fill(storage, accountId, 20);
     await storage.write(async (tx) => tx.conversations.erase(accountId, told));
     await finishErasures(storage);
+    await until(() => statSync(`${path}-wal`).size === 0);
     const beside = new Database(path);
     onTestFinished(() => void beside.close());
     const expectWhole = async () => {
-      const found = await storage.read.conversations.findWithMessages(accountId, other.id);
+      const found = await wholeConversation(storage.read, accountId, other.id);
       expect(found?.messages).toHaveLength(20);
     };
     return { path, beside, expectWhole };

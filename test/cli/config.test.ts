@@ -29,6 +29,12 @@ describe('what is set', () => {
     [{ DATABASE_URL: 'file:a.db' }, { databasePath: 'a.db' }],
     [{ DATABASE_URL: 'file:/var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
     [{ DATABASE_URL: 'file:///var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
+    [{ DATABASE_URL: 'file://localhost/var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
+    [{ DATABASE_URL: 'file:../a.db' }, { databasePath: '../a.db' }],
+    [{ DATABASE_URL: 'file:my%20data/ä.db' }, { databasePath: 'my data/ä.db' }],
+    [{ DATABASE_URL: 'file:my data/a.db' }, { databasePath: 'my data/a.db' }],
+    [{ DATABASE_URL: 'file:100%25%3F%23.db' }, { databasePath: '100%?#.db' }],
+    [{ DATABASE_URL: 'file:data/:memory:' }, { databasePath: 'data/:memory:' }],
     [{ PUBLIC_URL: 'https://chat.example.com' }, { publicUrl: 'https://chat.example.com' }],
     [{ CORS_ORIGINS: 'https://shop.example' }, { corsOrigins: ['https://shop.example'] }],
     [
@@ -53,6 +59,9 @@ describe('what is set', () => {
 const noOrigin = (text: string, hint = ''): string =>
   `CORS_ORIGINS must list origins such as https://shop.example, and "${text}" is not one${hint}`;
 
+const noPostgres = 'DATABASE_URL is a PostgreSQL database, which this version cannot use yet; use file:PATH';
+const noParameters = 'DATABASE_URL must be file:PATH without parameters; in a path, write ? as %3F and # as %23';
+
 describe('what is refused', () => {
   test.each([
     [{ PORT: 'abc' }, 'PORT must be a whole number from 0 to 65535'],
@@ -61,7 +70,18 @@ describe('what is refused', () => {
     [{ PORT: '1e3' }, 'PORT must be a whole number from 0 to 65535'],
     [{ PORT: ' 80' }, 'PORT must be a whole number from 0 to 65535'],
     [{ PORT: '80.5' }, 'PORT must be a whole number from 0 to 65535'],
-    [{ DATABASE_URL: 'postgres://x' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
+    [{ DATABASE_URL: 'postgres://x' }, noPostgres],
+    [{ DATABASE_URL: 'postgresql://a:b@x/y?sslmode=require' }, noPostgres],
+    [{ DATABASE_URL: 'mysql://x' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
+    [{ DATABASE_URL: 'file::memory:' }, 'DATABASE_URL must be a file: nothing would be kept in memory'],
+    [{ DATABASE_URL: 'file::memory:?cache=shared' }, noParameters],
+    [{ DATABASE_URL: 'file:x.db?mode=memory' }, noParameters],
+    [{ DATABASE_URL: 'file:x.db#1' }, noParameters],
+    [{ DATABASE_URL: 'file:100%.db' }, 'DATABASE_URL holds a % that begins no escape; in a path, write % as %25'],
+    [{ DATABASE_URL: 'file://server/a.db' }, 'DATABASE_URL must not name a host; write file:/PATH or file:PATH'],
+    [{ DATABASE_URL: 'file:%20' }, 'DATABASE_URL must hold the path of a file'],
+    [{ DATABASE_URL: 'file:a%00.db' }, 'DATABASE_URL must hold the path of a file'],
+    [{ DATABASE_URL: 'file:data/' }, 'DATABASE_URL must hold the path of a file'],
     [{ DATABASE_URL: 'file:' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
     [{ DATABASE_URL: 'a.db' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
     [{ PUBLIC_URL: 'chat.example.com' }, 'PUBLIC_URL must be an http or https address'],
@@ -94,8 +114,8 @@ describe('what is refused', () => {
   });
 
   test('all of it at once', () => {
-    expect(() => readConfig({ PORT: 'x', TRUST_PROXY: 'y', PUBLIC_URL: 'z' })).toThrow(
-      /^PORT .*\nPUBLIC_URL .*\nTRUST_PROXY .*$/,
+    expect(() => readConfig({ PORT: 'x', DATABASE_URL: 'file::memory:', TRUST_PROXY: 'y', PUBLIC_URL: 'z' })).toThrow(
+      /^PORT .*\nDATABASE_URL .*\nPUBLIC_URL .*\nTRUST_PROXY .*$/,
     );
   });
 });

@@ -25,16 +25,6 @@ export function rowsOf(databasePath: string, accountId: string): Record<string, 
   return rows;
 }
 
-/** The same with each id replaced by its place among those of its kind, and without the keys of the file. */
-export function withoutIds(rows: Record<string, Row[]>): unknown {
-  const text = JSON.stringify(rows, (key, value: unknown) =>
-    key === 'key' || key === 'conversation_key' ? undefined : value,
-  );
-  const pattern = /\b(acct|conv|msg|lead|evt)_[0-9a-z]{26}/g;
-  const places = new Map([...new Set(text.match(pattern))].sort().map((id, place) => [id, place]));
-  return JSON.parse(text.replace(pattern, (id, kind: string) => `${kind} ${places.get(id)}`));
-}
-
 /** What is counted beside the rows is what they add up to, and sequences have no gaps. */
 export function expectSound({ totals, conversations, messages, leads, events }: Record<string, Row[]>): void {
   const having = (status: string) => conversations?.filter((row) => row['status'] === status).length;

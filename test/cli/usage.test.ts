@@ -56,7 +56,7 @@ describe('a command line that makes no sense is refused in one line, and does no
     ['key create --account a --name x --scopes all', /'all' is invalid\. Allowed choices are conversations:read, /],
     [
       'seed --conversations 0',
-      "Option '--conversations <number>' argument '0' is invalid. It must be a whole number from 1 to 100000000. See --help.",
+      "Option '--conversations <number>' argument '0' is invalid. It must be a whole number from 1 to 1000000. See --help.",
     ],
     [
       'seed --months 1.5',

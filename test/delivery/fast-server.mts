@@ -35,7 +35,7 @@ async function run({ databasePath, time }: Serve) {
   };
   const server = await startServer({
     config,
-    log: createLog('debug'),
+    log: createLog({ level: 'debug', clock: systemClock }),
     clock: { ...systemClock, now: () => nowMs(time) },
     timings: { webhookConnectMs: 5_000 / time.speed, webhookTotalMs: 15_000 / time.speed },
   });

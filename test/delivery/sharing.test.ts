@@ -90,7 +90,7 @@ test('what attempts have come to is recorded once a file that was locked for lon
   const storage = openSqliteStorage(databasePath, { busyTimeoutMs: 200 });
   const clock = new TestClock();
   const logged: string[] = [];
-  const log = createLog('warn', { write: (line: string) => void logged.push(line) });
+  const log = createLog({ level: 'warn', clock, destination: { write: (line: string) => void logged.push(line) } });
   const app = buildApp({ storage, clock, log, webhookPolicy: anywhere });
   onTestFinished(async () => {
     await app.close();
@@ -127,7 +127,7 @@ test('what attempts have come to is recorded once a file that was locked for lon
 test('a clock that jumps over the end of a lease does not make a server send what it is sending already', async () => {
   const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
   const clock = new TestClock();
-  const log = createLog('silent');
+  const log = createLog({ level: 'silent', clock });
   const app = buildApp({ storage, clock, log, webhookPolicy: anywhere });
   onTestFinished(async () => {
     await app.close();
@@ -140,7 +140,7 @@ test('a clock that jumps over the end of a lease does not make a server send wha
   await eventually(() => receiver.held.length === 3);
   clock.advance(31_000);
   await app.webhooks.look();
-  const renewed = [{ webhookId, dueAtMs: clock.now() + 30_000 }];
+  const renewed = [{ accountId, webhookId, dueAtMs: clock.now() + 30_000 }];
   const page = async () => (await storage.read.deliveries.page(accountId, webhookId, { limit: 10, offset: 0 })).items;
   // It claims them again, so that nobody else does.
   const isRenewed = async () => isDeepStrictEqual(await storage.read.deliveries.due(clock.now()), renewed);
@@ -155,7 +155,7 @@ test('what a killed server was sending is sent by the next one, however far the 
   const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
   const clock = new TestClock();
   clock.nowMs = startMs + 3 * 3_600_000;
-  const app = buildApp({ storage, clock, log: createLog('silent'), webhookPolicy: anywhere });
+  const app = buildApp({ storage, clock, log: createLog({ level: 'silent', clock }), webhookPolicy: anywhere });
   onTestFinished(async () => {
     await app.close();
     await storage.close();
@@ -181,7 +181,7 @@ async function backlog(storage: Storage, url: string, count: number) {
       for (let index = 0; index < more; index++) {
         const event = sampleEvent(conversation);
         const eventSequence = await tx.events.append(accountId, [event]);
-        await tx.deliveries.insert(sampleDelivery(webhook.id, { eventId: event.id, eventSequence }));
+        await tx.deliveries.insert(accountId, sampleDelivery(webhook.id, { eventId: event.id, eventSequence }));
       }
     });
   await add(count);

@@ -74,7 +74,7 @@ class Reader {
   }
 
   get sequences(): number[] {
-    return this.got.map(({ sequence }) => sequence);
+    return this.got.map(({ position }) => position);
   }
 
   /** Asks for the next batch, unless it waits for one already. */
@@ -174,7 +174,7 @@ async function openLog(): Promise<OpenedLog> {
 
 /** How often the rows of the log were looked for. */
 function looks(statements: readonly string[]): number {
-  return statements.filter((sql) => /^select .*"data".* from "events"/s.test(sql)).length;
+  return statements.filter((sql) => /^select .*\bdata\b.* from events\b/is.test(sql)).length;
 }
 
 function range(first: number, last: number): number[] {
@@ -760,7 +760,7 @@ describe('events of another process', () => {
     // look has begun, so it does not see this.
     let begun = false;
     hooks.onStatement = (sql) => {
-      if (begun || !/^select "sequence" from "events"/.test(sql)) return;
+      if (begun || !/^SELECT sequence FROM events/.test(sql)) return;
       begun = true;
       other.exec(`
         UPDATE account_totals SET event_sequence = 1 WHERE account_id = '${accountId}';
@@ -818,7 +818,7 @@ describe('erased data', () => {
     await beside.pullTo(1);
     let failed = false;
     hooks.onStatement = (sql) => {
-      if (failed || !/^select "value" from "meta" .*'erasures'/s.test(sql)) return;
+      if (failed || !/^SELECT value FROM meta .*'erasures'/s.test(sql)) return;
       failed = true;
       throw new Error('disk I/O error');
     };

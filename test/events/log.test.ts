@@ -363,11 +363,16 @@ describe('the list of events', () => {
     };
     const read = (input: object) => listEvents.execute(server.app.world, caller, input);
     const blank = (event: Json): Json =>
-      JSON.parse(JSON.stringify(event), (key, value) => (key === 'metadata' ? {} : value));
+      JSON.parse(JSON.stringify({ ...event, sequence: null }), (key, value) =>
+        key === 'metadata' ? {} : key === 'externalId' ? null : value,
+      );
     const page = await read({});
-    expect(page.items.map(({ json }) => JSON.parse(json))).toEqual(all.slice(0, 4).map(blank));
+    const visible = all.slice(0, 4).filter(({ type }: Json) => type !== 'lead.captured');
+    expect(page.items.map(({ json }) => ({ ...JSON.parse(json), cursor: '' }))).toEqual(
+      visible.map(blank).map((event: Json) => ({ ...event, cursor: '' })),
+    );
     expect(page.items[0]?.data.conversation?.metadata).toEqual({});
-    expect((await read({ conversationId: mine.id })).items).toHaveLength(4);
+    expect((await read({ conversationId: mine.id })).items).toHaveLength(3);
     await expect(read({ conversationId: other.id })).rejects.toMatchObject({ code: 'NOT_FOUND' });
     // What others are given is not blanked by it.
     expect(await listed(client)).toEqual(all);
@@ -501,7 +506,7 @@ describe('old events', () => {
     await append(other, 2, { timestamp: young });
     const steps: string[] = [];
     onStatement = (sql) => {
-      if (/^(delete from "events"|COMMIT)/.test(sql)) steps.push(sql.slice(0, 6).toUpperCase());
+      if (/^(DELETE FROM events|COMMIT)/.test(sql)) steps.push(sql.slice(0, 6).toUpperCase());
     };
     const ticking = server.app.tick();
     const [between] = await Promise.all([one.rest('POST', '/leads', { body: { phone: '1' } }), ticking]);
@@ -558,7 +563,7 @@ describe('old events', () => {
     const other = new Database(server.databasePath);
     let removed = false;
     onStatement = (sql) => {
-      if (removed || !/"sequence" > \(SELECT 1\.0\) .*limit \(SELECT 5\.0\)/.test(sql)) return;
+      if (removed || !/sequence > \(SELECT 1\.0\) .*LIMIT \(SELECT 5\.0\)/s.test(sql)) return;
       removed = true;
       other.exec(`DELETE FROM events WHERE account_id = '${client.account.id}' AND sequence <= 4`);
     };

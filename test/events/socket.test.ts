@@ -687,8 +687,9 @@ describe('subscriptions', () => {
   test('complete ends only one of them', async () => {
     const client = await server.account();
     const socket = await open().init(client.secret);
-    socket.subscribe('one', everything);
-    socket.subscribe('other', everything);
+    const after = (await client.graphql('{ eventCursor }')).data.eventCursor;
+    socket.subscribe('one', everything, { after });
+    socket.subscribe('other', everything, { after });
     await startConversation(client);
     await until(() => socket.of('one').length === 2 && socket.of('other').length === 2);
     socket.send({ id: 'one', type: 'complete' });
@@ -823,7 +824,7 @@ describe('subscriptions', () => {
     const { secret } = await makeKey(client, { scopes: ['events:read'] });
     const query = `subscription ($after: String) { messageReceived(after: $after) {
       message { content }
-      conversation { messageCount messages(first: 100) { totalCount nodes { content } } }
+      conversation { messageCount messages { totalCount nodes { content } } }
     } }`;
     const { data } = await client.graphql('{ eventCursor }');
     const { body } = await startConversation(client, 'first');
@@ -924,6 +925,23 @@ describe.each<[string, MakeCredential]>([
     for (const at of await endedAt) expect(at - revokedAt).toBeLessThan(100);
     expect(await ended.socket.closed).toMatchObject({ code: 4403 });
     await expectOpen(other);
+  });
+
+  test('by revoking the key in another process: a mutation that is under way is not done', async () => {
+    const client = await server.account();
+    const { id, secret } = await makeKey(client);
+    const socket = await open().init(secret);
+    const database = new Database(server.databasePath);
+    onTestFinished(() => void database.close());
+    socket.send({
+      id: 'late',
+      type: 'subscribe',
+      payload: { query: 'mutation { createConversation(input: {subject: "late"}) { eventCursor } }' },
+    });
+    // Before this process can have heard of it.
+    database.prepare('UPDATE api_keys SET revoked_at = ? WHERE id = ?').run(server.clock.now(), id);
+    expect((await socket.closed).code).toBe(4403);
+    expect((await client.rest('GET', '/conversations')).body.data).toEqual([]);
   });
 
   test('by the expiry of the key: its sockets are closed with 4403 and its streams end', async () => {

@@ -280,7 +280,7 @@ describe('a client that disconnects', () => {
 
   test.each(paths)('before it was admitted leaves nothing behind (%s)', async (path) => {
     const client = await server.account();
-    // The door has to reserve of the account's budget first, which takes a write, which has to wait.
+    // The admission has to reserve of the account's budget first, which takes a write, which has to wait.
     const blocker = new Database(server.databasePath);
     onTestFinished(() => void blocker.close());
     blocker.exec('BEGIN IMMEDIATE');

@@ -1,39 +1,115 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Inbox } from '../../src/graphql/inbox.ts';
+import { Inbox, type InboxSocket, type Message } from '../../src/graphql/inbox.ts';
+import { WaitingMessages } from '../../src/graphql/waiting-messages.ts';
 
-// What a socket has sent and is not admitted yet counts towards no limit of operations, so reading is what is bounded.
+// What a socket has sent waits for turns of its account and for the admission of its operations, in bounded memory.
 
-const many = 100;
+const many = 32;
 
-function crowded(): { inbox: Inbox; end: (index: number) => Promise<void> } {
-  const inbox = new Inbox(() => {});
-  const operations = Array.from({ length: many }, () => Promise.withResolvers<void>());
-  for (const [index, { promise }] of operations.entries()) {
-    expect(inbox.pauses, 'with fewer it does not').toBe(false);
-    inbox.take({ type: 'subscribe', id: String(index), content: '' }, () => promise);
+/** A socket that counts the messages that cost nothing. */
+class TestSocket implements InboxSocket {
+  readonly owner: string;
+  free = 0;
+  constructor(owner = 'account') {
+    this.owner = owner;
   }
+  read(text: string): Message {
+    const [type = '', id = ''] = text.split(' ');
+    return { type, id, content: text };
+  }
+  regulate(): void {}
+  countFree(): void {
+    this.free++;
+  }
+}
+
+/** Waits until all that can be done has been: on a busy machine each turn of the event loop may do little. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 100; turn++) await nextTurn();
+}
+
+/** An inbox with so many operations that are not admitted. */
+async function crowded(count: number) {
+  const inbox = new Inbox(new TestSocket(), new WaitingMessages());
+  const operations = Array.from({ length: count }, () => Promise.withResolvers<void>());
+  for (const [index, { promise }] of operations.entries()) inbox.take(`subscribe ${index}`, () => promise);
+  await settled();
   const end = async (index: number): Promise<void> => {
     operations[index]?.resolve();
-    await new Promise((resolve) => setImmediate(resolve));
+    await settled();
   };
   return { inbox, end };
 }
 
-test('with many operations that are not admitted reading pauses, and goes on when one is admitted', () => {
-  const { inbox } = crowded();
+test('with more than 32 messages that wait reading pauses, and goes on when an operation is admitted or refused', async () => {
+  const { inbox, end } = await crowded(many + 1);
   expect(inbox.pauses).toBe(true);
   expect(inbox.makeRoom('7', 'subscription')).toBe(true);
   expect(inbox.pauses).toBe(false);
-});
-
-test('reading goes on, too, when one is refused; and when one ends that was admitted, no more than that', async () => {
-  const { inbox, end } = crowded();
+  inbox.take('subscribe next', () => new Promise(() => {}));
+  expect(inbox.pauses).toBe(true);
   await end(3);
   expect(inbox.pauses).toBe(false);
-  inbox.take({ type: 'subscribe', id: 'next', content: '' }, () => new Promise(() => {}));
-  expect(inbox.pauses).toBe(true);
-  inbox.makeRoom('7', 'answer');
   await end(7);
-  inbox.take({ type: 'subscribe', id: 'last', content: '' }, () => new Promise(() => {}));
-  expect(inbox.pauses).toBe(true);
+  inbox.take('subscribe last', () => new Promise(() => {}));
+  expect(inbox.pauses, 'one that had been admitted makes no more room when it ends').toBe(true);
+});
+
+test('what comes while many operations are not admitted is not even read', async () => {
+  const { inbox, end } = await crowded(many);
+  const handled: unknown[] = [];
+  const handler = async (message: unknown): Promise<void> => void handled.push(message);
+  inbox.take('ping', handler);
+  await settled();
+  expect(handled).toEqual([]);
+  await end(0);
+  expect(handled).toEqual(['ping']);
+});
+
+test('messages of a socket are handled in order, and by turns with those of other accounts', async () => {
+  const handled: unknown[] = [];
+  const handler = async (message: unknown): Promise<void> => void handled.push(message);
+  const busy = new Inbox(new TestSocket('busy'), new WaitingMessages());
+  for (let index = 0; index < 50; index++) busy.take(`ping ${index}`, handler);
+  new Inbox(new TestSocket('quiet'), new WaitingMessages()).take('hello', handler);
+  await settled();
+  expect(handled.indexOf('hello')).toBeLessThanOrEqual(2);
+  expect(handled.filter((each) => each !== 'hello')).toEqual(Array.from({ length: 50 }, (_, index) => `ping ${index}`));
+});
+
+test('messages cost nothing unless they ask for an operation, or end one', async () => {
+  const socket = new TestSocket();
+  const inbox = new Inbox(socket, new WaitingMessages());
+  const free = async (...texts: string[]): Promise<number> => {
+    socket.free = 0;
+    for (const text of texts) inbox.take(text, () => new Promise(() => {}));
+    await settled();
+    return socket.free;
+  };
+  expect(await free('subscribe 1', 'subscribe 2', 'complete 1')).toBe(0);
+  expect(await free('ping', 'pong', 'other', 'complete 3', 'complete 1')).toBe(5);
+});
+
+test('no more text waits than a bound for each account, and one for all', () => {
+  const waiting = new WaitingMessages();
+  const mebibyte = 1024 * 1024;
+  const takenBy = (owner: string): number => {
+    let taken = 0;
+    while (waiting.add(owner, mebibyte)) taken++;
+    return taken;
+  };
+  expect(takenBy('one')).toBe(16);
+  expect(['two', 'three', 'four', 'five'].map(takenBy)).toEqual([16, 16, 16, 0]);
+  waiting.remove('one', mebibyte);
+  expect(takenBy('five')).toBe(1);
+});
+
+test('an inbox that is cleared leaves nothing behind in what is counted', async () => {
+  const waiting = new WaitingMessages();
+  const inbox = new Inbox(new TestSocket(), waiting);
+  const half = 'x'.repeat(8 * 1024 * 1024);
+  expect([half, half, half].map((text) => inbox.take(text, async () => {}))).toEqual([true, true, false]);
+  inbox.clear();
+  expect(waiting.add('account', 16 * 1024 * 1024)).toBe(true);
 });

@@ -1,9 +1,7 @@
 import { getIntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openApiDocument } from '../../src/rest/openapi/document.ts';
-import { routes } from '../../src/rest/routes.ts';
 import type { Json } from '../support/client.ts';
-import { conversation, deliveryWithAttempts, message, webhook } from '../support/selections.ts';
+import { analytics, conversation, deliveryWithAttempts, event, message, webhook } from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 
@@ -51,8 +49,8 @@ const ways: [name: string, ask: (query: string) => Promise<Json>][] = [
 ];
 
 /** Selects fields of a hundred messages of each of a hundred conversations. */
-const pages = (fields: string): string =>
-  `{ conversations(first: 100) { nodes { messages(first: 100) { nodes { ${fields} } } } } }`;
+const pages = (fields: string, items = `nodes { ${fields} }`): string =>
+  `{ conversations(first: 100) { nodes { messages(first: 100) { ${items} } } } }`;
 
 const introspection = (fields: number, names: number): string =>
   `{ __schema { types { ...F } } } fragment F on __Type { ${many(fields, (i) => `a${i}:fields{type{...G}}`)} } fragment G on __Type { ${many(names, (i) => `b${i}:fields{name}`)} }`;
@@ -61,10 +59,9 @@ const introspection = (fields: number, names: number): string =>
 const type = `fragment T on __Type { ${many(50, (i) => `f${i}:fields{description type{...U ofType{...U}}}`)} } fragment U on __Type { fields { description args { description } } }`;
 
 const tooLarge: [name: string, query: string][] = [
-  ['one value under many aliases', pages(many(101, (i) => `a${i}: sequence`))],
-  ['one value under a few long aliases', pages(many(12, (i) => `${'a'.repeat(1_020)}${i}: sequence`))],
-  ['one text under many aliases', pages(`author { ${many(34, (i) => `a${i}: name`)} }`)],
-  ['__typename under many aliases', pages(many(101, (i) => `a${i}: __typename`))],
+  ['one value under many aliases', pages(many(10, (i) => `a${i}: sequence`))],
+  ['__typename under many aliases', pages(many(10, (i) => `a${i}: __typename`))],
+  ['what each edge holds besides its node', pages('', `edges { cursor node { ${message} } }`)],
   ['types of types in introspection', introspection(30, 100)],
   ['types of types, as often as a document can select them', introspection(98, 160)],
   ['one __type under many aliases', `{ ${many(90, (i) => `t${i}: __type(name: "Query") { ...T }`)} } ${type}`],
@@ -72,26 +69,116 @@ const tooLarge: [name: string, query: string][] = [
 ];
 
 describe.each(ways)('sent by %s', (_, ask) => {
-  test.each(tooLarge)('a query for more than 1,000,000 values is QUERY_TOO_COMPLEX: %s', async (_, query) => {
+  test.each(tooLarge)('a query for more than 100,000 values is QUERY_TOO_COMPLEX: %s', async (_, query) => {
     const answer = await ask(query);
     expect(codesOf(answer)).toEqual(['QUERY_TOO_COMPLEX']);
     expect(answer).not.toHaveProperty('data');
   });
 
   test('a query for fewer values is answered', async () => {
-    expect(codesOf(await ask(pages(many(59, (i) => `a${i}: sequence`))))).toEqual([]);
-    expect(codesOf(await ask(introspection(3, 100)))).toEqual([]);
+    expect(codesOf(await ask(pages(many(9, (i) => `a${i}: sequence`))))).toEqual([]);
+    expect(codesOf(await ask(introspection(1, 1)))).toEqual([]);
   });
 });
 
-test('a subscription whose events could each contain more than 1,000,000 values is refused', async () => {
-  const socket = await new RawSocket(server.url).init(client.secret);
-  const query = `subscription { conversationStarted { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { ${many(101, (i) => `a${i}: sequence`)} } } } } } } } }`;
-  socket.subscribe('1', query);
-  expect(codesOf({ errors: (await socket.first('1', 'error')).payload })).toEqual(['QUERY_TOO_COMPLEX']);
-  socket.socket.terminate();
-  const { body } = await client.post({ query }, { headers: { accept: 'text/event-stream' } });
-  expect(body).toContain('"code":"QUERY_TOO_COMPLEX"');
+test('the errors say what was counted, and the limit', async () => {
+  const messageOf = async (query: string): Promise<string> => (await client.post({ query })).body.errors[0].message;
+  expect(await messageOf(pages(many(10, (i) => `a${i}: sequence`)))).toBe(
+    'The answer could hold 100,202 values; at most 100,000 are allowed. Ask for fewer fields, or smaller pages.',
+  );
+  expect(await messageOf(pages('author { name }'))).toBe(
+    'The answer could hold 20,201 objects; at most 11,000 are allowed. Ask for fewer fields, or smaller pages.',
+  );
+});
+
+describe('the answer to an event', () => {
+  const allowed = [
+    `messageReceived { cursor message { ${message} } conversation { ${conversation} } }`,
+    `messageReceived { conversation { id messages(last: 20) { nodes { ${message} } } } }`,
+    `events { ${event} }`,
+  ];
+  test.each(allowed)('is small enough: %s', async (fields) => {
+    const socket = await new RawSocket(server.url).init(client.secret);
+    const { eventCursor: after } = (await client.rest('GET', '/account')).body;
+    socket.subscribe('1', `subscription ($after: String) { ${fields.replace(' {', '(after: $after) {')} }`, { after });
+    await client.rest('POST', '/conversations', { body: { message: { content: 'hello', sender: 'visitor' } } });
+    const { type, payload } = await socket.first('1');
+    expect([type, payload.errors]).toEqual(['next', undefined]);
+    socket.socket.terminate();
+  });
+
+  const tooLarge: [name: string, fields: string, counted: string][] = [
+    ['a page', 'messageReceived { conversation { messages(first: 100) { nodes { id } } } }', '103 objects'],
+    [
+      'pages of the default size',
+      `conversationStarted { conversation { messages { nodes { conversation { messages { nodes { id } } } } } } }`,
+      '463 objects',
+    ],
+    [
+      'pages of pages under many aliases',
+      `messageReceived { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { ${many(90, (i) => `a${i}: sequence`)} } } } } } } }`,
+      '10,303 objects',
+    ],
+    [
+      'a page with each value under many aliases',
+      `messageReceived { conversation { messages(first: 50) { nodes { ${many(40, (i) => `a${i}: sequence`)} } } } }`,
+      '2,004 values',
+    ],
+  ];
+  test.each(tooLarge)('is QUERY_TOO_COMPLEX when it subscribes, on both transports: %s', async (_, fields, counted) => {
+    const query = `subscription { ${fields} }`;
+    const socket = await new RawSocket(server.url).init(client.secret);
+    socket.subscribe('1', query);
+    const { payload } = await socket.first('1', 'error');
+    expect(codesOf({ errors: payload })).toEqual(['QUERY_TOO_COMPLEX']);
+    expect(payload[0].message).toContain(counted);
+    socket.socket.terminate();
+    const { body } = await client.post({ query }, { headers: { accept: 'text/event-stream' } });
+    expect(body).toContain('"code":"QUERY_TOO_COMPLEX"');
+  });
+});
+
+describe('reports and totals of filtered lists', () => {
+  const since = 'createdAfter: "2026-01-01T00:00:00Z"';
+  const report = 'analytics { totals { leads } }';
+  const total = `conversations(first: 1, ${since}) { totalCount }`;
+  const allowed: [name: string, query: string, variables?: object][] = [
+    ['five of them', `{ ${many(2, (i) => `r${i}: ${report}`)} ${many(3, (i) => `t${i}: ${total}`)} }`],
+    ['many totals of lists by status', `{ ${many(30, (i) => `t${i}: conversations(status: ACTIVE) { totalCount }`)} }`],
+    ['many filtered lists without totals', `{ ${many(30, (i) => `t${i}: conversations(${since}) { nodes { id } }`)} }`],
+    [
+      'many lists whose filters are null',
+      `query ($none: DateTime) { ${many(30, (i) => `t${i}: conversations(createdAfter: $none, externalId: null) { totalCount }`)} }`,
+    ],
+    [
+      'many that are left out',
+      `query ($no: Boolean = false) { ${many(30, (i) => `r${i}: ${report.replace(' ', ' @include(if: $no) ')}`)} id: __typename }`,
+    ],
+  ];
+  test.each(allowed)('are allowed: %s', async (_, query, variables) => {
+    expect(codesOf((await client.post({ query, variables })).body)).toEqual([]);
+  });
+
+  test.each([
+    ['six reports', `{ ${many(6, (i) => `r${i}: ${report}`)} }`],
+    ['six totals', `{ ${many(6, (i) => `t${i}: ${total}`)} }`],
+    ['six aliases of one total', `{ conversations(${since}) { ${many(6, (i) => `t${i}: totalCount`)} } }`],
+    [
+      'both together, by fragments',
+      `{ ${many(3, (i) => `r${i}: ${report}`)} ...T } fragment T on Query { ${many(3, (i) => `t${i}: ${total}`)} }`,
+    ],
+  ])('are at most five in an operation: %s', async (_, query) => {
+    const { body } = await client.post({ query });
+    expect(codesOf(body)).toEqual(['QUERY_TOO_COMPLEX']);
+    expect(body.errors[0].message).toContain('6 reports and totals of filtered lists; at most 5');
+  });
+
+  test('a report of a year by day is allowed with all its fields', async () => {
+    const year = 'from: "2025-11-01T00:00:00Z", to: "2026-11-01T00:00:00Z", interval: DAY';
+    const { body } = await client.post({ query: `{ analytics(${year}) { ${analytics} } }` });
+    expect(codesOf(body)).toEqual([]);
+    expect(body.data.analytics.series).toHaveLength(365);
+  });
 });
 
 describe('a subscription', () => {
@@ -133,18 +220,36 @@ describe('a subscription', () => {
 });
 
 test('a refused operation of a batch spends nothing of the budget of the others', async () => {
-  const tooMany = { query: pages(many(101, (i) => `a${i}: sequence`)) };
+  const tooMany = { query: pages(many(10, (i) => `a${i}: sequence`)) };
   const { body } = await client.post([tooMany, { query: '{ account { id } }' }]);
   expect(body.map(codesOf)).toEqual([['QUERY_TOO_COMPLEX'], []]);
 });
 
-test('the operations of a batch share one budget of values', async () => {
-  const one = { query: pages(many(60, (i) => `a${i}: sequence`)) };
+test('the operations of a batch share one budget of objects and values', async () => {
+  const one = { query: pages(many(6, (i) => `a${i}: sequence`)) };
   expect((await client.post([one])).body.map(codesOf)).toEqual([[]]);
   expect((await client.post([one, one])).body.map(codesOf)).toEqual([[], ['QUERY_TOO_COMPLEX']]);
 });
 
-test('the introspection queries of tools are allowed, ten times in a batch', async () => {
+test('a mutation whose payloads could be too long is refused before it runs', async () => {
+  const own = (await client.rest('POST', '/conversations')).body.id;
+  const variables = { input: { conversationId: own, content: 'x', sender: 'AGENT' } };
+  const send = (count: number, fields: string) => ({
+    query: `mutation ($input: SendMessageInput!) { ${many(count, (i) => `m${i}: sendMessage(input: $input) { ...P }`)} }
+      fragment P on SendMessagePayload { eventCursor message { ${fields} } conversation { ${conversation} } }`,
+    variables,
+  });
+  const countOf = async (): Promise<number> => (await client.rest('GET', `/conversations/${own}`)).body.messageCount;
+  const before = await countOf();
+  const aliases = many(200, (i) => `c${i}: content`);
+  const refused = await client.post(send(1, aliases));
+  expect(codesOf(refused.body)).toEqual(['QUERY_TOO_COMPLEX']);
+  expect(await countOf()).toBe(before);
+  const whole = await client.post(send(100, message));
+  expect(codesOf(whole.body)).toEqual([]);
+});
+
+test('the introspection queries of tools are allowed, five times in a batch', async () => {
   const everything = {
     specifiedByUrl: true,
     directiveIsRepeatable: true,
@@ -153,38 +258,33 @@ test('the introspection queries of tools are allowed, ten times in a batch', asy
     oneOf: true,
   };
   for (const query of [getIntrospectionQuery(), getIntrospectionQuery(everything)]) {
-    const { body } = await client.post(Array.from({ length: 10 }, () => ({ query })));
-    expect(body.map(codesOf)).toEqual(Array.from({ length: 10 }, () => []));
+    const { body } = await client.post(Array.from({ length: 5 }, () => ({ query })));
+    expect(body.map(codesOf)).toEqual(Array.from({ length: 5 }, () => []));
   }
 });
 
 test.each([
   [
     'a hundred conversations with a hundred messages each, selected as Relay does',
+    `{ conversations(first: 100) { pageInfo { hasNextPage endCursor } edges { cursor node { __typename id status subject
+      messages(first: 100) { totalCount pageInfo { hasNextPage endCursor }
+        edges { cursor node { id sequence sender content createdAt } } } } } } }`,
+  ],
+  [
+    'a hundred conversations with twenty-five messages each, with all their fields',
     `{ conversations(first: 100) { pageInfo { hasNextPage endCursor } edges { cursor node { __typename ${conversation}
-      messages(first: 100) { totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+      messages(first: 25) { totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
         edges { cursor node { __typename ${message} conversation { __typename id } } } } } } } }`,
   ],
   [
-    'all webhooks with a hundred deliveries each',
-    `{ webhooks { nodes { ${webhook} deliveries(first: 100) { nodes { ${deliveryWithAttempts.replace('(first: 100)', '')} } } } } }`,
+    'all webhooks with twenty deliveries each',
+    `{ webhooks { nodes { ${webhook} deliveries { nodes { ${deliveryWithAttempts.replace('(first: 100)', '')} } } } } }`,
   ],
 ])('a full page with all its fields is allowed: %s', async (_, query) => {
   expect(codesOf((await client.post({ query })).body)).toEqual([]);
 });
 
-test('only the texts whose exact length is limited to 16 MiB in all can have more than 320 characters', () => {
-  const longer = new Set<string>();
-  const collect = (name: string, part: unknown): void => {
-    if (typeof part !== 'object' || part === null) return;
-    if ('maxLength' in part && Number(part.maxLength) > 320) longer.add(name);
-    for (const [key, inner] of Object.entries(part)) collect(key, inner);
-  };
-  collect('', openApiDocument(routes));
-  expect([...longer].sort()).toEqual(['content', 'url']);
-});
-
-describe('a response with more than 16 MiB of text', () => {
+describe('a response with more than 8 MiB', () => {
   const content = 'x'.repeat(16_384);
   const query = `query ($id: ID!) { account { name } conversation(id: $id) { messages(first: 100) { nodes { ${many(300, (i) => `a${i}: content`)} } } } }`;
   const short = `query ($id: ID!) { account { name } conversation(id: $id) { messages(first: 100) { nodes { ${many(200, (i) => `a${i}: content`)} } } } }`;
@@ -213,7 +313,7 @@ describe('a response with more than 16 MiB of text', () => {
   test('is not computed a second time by Yoga', async () => {
     statements.length = 0;
     await client.post({ query: short, variables: { id } });
-    expect(statements.filter((sql) => sql.includes('"content"'))).toHaveLength(1);
+    expect(statements.filter((sql) => /\bcontent\b/.test(sql))).toHaveLength(1);
   });
 
   test('leaves the results of mutations in the same document and in the same batch', async () => {

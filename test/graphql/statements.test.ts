@@ -24,50 +24,31 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** @param cached whether what was read before may still be cached */
-async function readsOf(query: string, variables?: Record<string, unknown>, cached = false): Promise<string[]> {
-  if (!cached) await touchAll();
+async function readsOf(query: string, variables?: Record<string, unknown>): Promise<string[]> {
   statements.length = 0;
   const { errors } = await client.graphql(query, variables);
   expect(errors).toBeUndefined();
-  return statements.filter((sql) => /\bfrom "(conversations|messages|account_totals)"|json_each/.test(sql));
+  return statements.filter((sql) => /\bfrom (conversations|messages|account_totals)\b|json_each/i.test(sql));
 }
-
-/** Changes every conversation, so that nothing cached of them can be used. */
-async function touchAll(): Promise<void> {
-  const { body } = await client.rest('GET', '/conversations?limit=100');
-  const metadata = { touched: ++touched };
-  for (const { id } of body.data) await client.rest('PATCH', `/conversations/${id}`, { body: { metadata } });
-}
-let touched = 0;
 
 const page = `query ($first: Int!) {
   conversations(first: $first) { nodes { id messages(first: 3) { nodes { content } totalCount pageInfo { hasNextPage } } } }
 }`;
 
-// The versions of a first page are read before its rows.
-test('a page of conversations with their messages takes three statements, however long it is', async () => {
-  expect(await readsOf(page, { first: 2 })).toHaveLength(3);
-  expect(await readsOf(page, { first: 30 })).toHaveLength(3);
-});
-
-test('a page takes no statement until something is written, and then as many as before', async () => {
-  for (const cached of [false, true]) await readsOf(page, { first: 30 }, cached); // the second read fills the cache
-  expect(await readsOf(page, { first: 30 }, true)).toEqual([]);
-  const { body } = await client.rest('GET', '/conversations?limit=1&offset=3');
-  await client.rest('PATCH', `/conversations/${body.data[0].id}`, { body: { subject: 'Changed' } });
-  expect(await readsOf(page, { first: 30 }, true)).toHaveLength(3);
+test('a page of conversations with their messages takes two statements, however long it is', async () => {
+  expect(await readsOf(page, { first: 2 })).toHaveLength(2);
+  expect(await readsOf(page, { first: 30 })).toHaveLength(2);
 });
 
 test('first and last messages of the same page are read in one statement', async () => {
   const query =
     '{ conversations(first: 30) { nodes { oldest: messages(first: 1) { nodes { id } } latest: messages(last: 1) { nodes { id } } } } }';
-  expect(await readsOf(query)).toHaveLength(3);
+  expect(await readsOf(query)).toHaveLength(2);
 });
 
 test('the conversations of messages take one more statement', async () => {
   const query = '{ conversations(first: 30) { nodes { messages(first: 5) { nodes { conversation { subject } } } } } }';
-  expect(await readsOf(query)).toHaveLength(4);
+  expect(await readsOf(query)).toHaveLength(3);
 });
 
 test('conversations selected one by one by id are read in one statement', async () => {
@@ -78,7 +59,7 @@ test('conversations selected one by one by id are read in one statement', async 
 });
 
 test('a total is read only if it is selected', async () => {
-  expect(await readsOf('{ conversations(first: 5) { nodes { id } } }')).toHaveLength(2);
+  expect(await readsOf('{ conversations(first: 5) { nodes { id } } }')).toHaveLength(1);
   const total = (await readsOf('{ conversations(first: 5) { nodes { id } totalCount } }')).at(-1);
   expect(total).toContain('account_totals');
 });

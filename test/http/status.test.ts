@@ -130,7 +130,7 @@ describe('/readyz', () => {
 
   test('does not wait for a storage that does not answer', async () => {
     const { storage, clock, app } = await start();
-    const log = createLog('silent');
+    const log = createLog({ level: 'silent', clock });
     const { sessions, liveLog } = app;
     const probes = new StatusProbes({
       storage: { ...storage, check: () => new Promise<never>(() => {}) },
@@ -139,7 +139,7 @@ describe('/readyz', () => {
       metrics: new Metrics(),
       sessions,
       liveLog,
-      turnstile: { refused: 0, backlogMs: 0 },
+      loadShedder: { refused: 0, backlogMs: 0, waitingWrites: 0 },
     });
     expect(await probes.readiness()).toBe('unavailable');
   });

@@ -28,9 +28,14 @@ export interface Wire {
 }
 
 /** HTTP/1.1 as a hostile or a broken client may speak it: no library stands between the test and the socket. */
-export function openWire(url: string): Wire {
+export function openWire(url: string, localAddress?: string): Wire {
   const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+  const socket = connect({
+    host: hostname,
+    port: Number(port),
+    noDelay: true,
+    ...(localAddress !== undefined && { localAddress }),
+  });
   let received: Buffer[] = [];
   let open = true;
   let wake = (): void => {};

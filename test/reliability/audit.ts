@@ -62,6 +62,9 @@ export class Audit {
         ),
         events: look.count('events'),
         deliveries: look.count('deliveries'),
+        'messages that are not younger than the one before': look.count(`messages JOIN messages AS before
+          ON before.conversation_key = messages.conversation_key AND before.sequence = messages.sequence - 1
+          WHERE before.id >= messages.id OR before.created_at > messages.created_at`),
         'attempts that are not numbered 1, 2, 3 …': look.count(`deliveries WHERE
           attempt_count <> (SELECT count(*) FROM attempts WHERE delivery_key = deliveries.key) OR
           attempt_count <> (SELECT coalesce(max(number), 0) FROM attempts WHERE delivery_key = deliveries.key)`),
@@ -73,6 +76,7 @@ export class Audit {
         leads: leads.size,
         events,
         deliveries: events,
+        'messages that are not younger than the one before': 0,
         'attempts that are not numbered 1, 2, 3 …': 0,
         'erased events that still tell something': 0,
       });

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Random } from '../../src/cli/seed/random.ts';
 import { serve, start } from '../cli/program.ts';
 import { FastProcess } from '../delivery/fast-server.ts';
 import { clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
+import { Random } from '../support/random.ts';
 import { type ReceivedWebhook, Receiver } from '../support/receiver.ts';
 import { seed, told } from '../support/seed.ts';
 import { startTestServer } from '../support/server.ts';

@@ -10,6 +10,7 @@ import { clientOf, type Json } from '../support/client.ts';
 import { serviceConformance } from '../support/conformance.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { seed } from '../support/seed.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { accountsIn } from './accounts.ts';
 import { Dice } from './dice.ts';
@@ -19,11 +20,10 @@ import { type Attack, frameAttack, socketMessage, upgrade, wireAttack } from './
 import { insideOf, type Stall } from './inside.ts';
 
 // A real server, and requests that were made of what it says of itself and then spoiled, over both faces, on sockets
-// and byte by byte. Each is made of the seed and its number, which the message of a failure names: HOSTILE_SEED sends
+// and byte by byte. Each is made of the seed and its number, which the message of a failure names: TEST_SEED sends
 // the same again.
 
 const count = effort(1_000, 100_000);
-const seed = Number(process.env['HOSTILE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const atOnce = 6;
 /** For so long no request, however much it asks for, may keep all the others waiting. */
 const longestStallMs = 100;
@@ -49,7 +49,7 @@ test('whatever is sent: no error of its own, no crash, nobody else’s data, nob
       while (next < to && attacker.faults.length < 10) await attacker.send(next++);
     };
     await Promise.all(Array.from({ length: atOnce }, sendNext));
-    expect(attacker.faults, `HOSTILE_SEED=${seed}`).toEqual([]);
+    expect(attacker.faults, `TEST_SEED=${seed}`).toEqual([]);
   };
   // Much is made once: code is compiled, caches are filled. None of that is what a request costs.
   const warm = Math.floor(count / 5);
@@ -60,7 +60,7 @@ test('whatever is sent: no error of its own, no crash, nobody else’s data, nob
 
   const held = after.stalls.filter(({ heldMs }) => heldMs > longestStallMs);
   const told = held.map((stall) => ({ ...stall, during: attacker.during(stall).map((text) => text.slice(0, 300)) }));
-  expect(told, `the event loop was held for longer than ${longestStallMs} ms; HOSTILE_SEED=${seed}`).toEqual([]);
+  expect(told, `the event loop was held for longer than ${longestStallMs} ms; TEST_SEED=${seed}`).toEqual([]);
   expect((after.heapBytes - before.heapBytes) / mebibyte, 'memory comes back').toBeLessThan(24);
 
   expect((await request(`${server.url}/readyz`)).statusCode).toBe(200);
@@ -69,7 +69,7 @@ test('whatever is sent: no error of its own, no crash, nobody else’s data, nob
   const { code, stdout, stderr } = await server.ended;
   expect(code, stderr).toBe(0);
   const errors = stdout.split('\n').filter((line) => /"level":"(error|fatal)"/.test(line));
-  expect(errors, `HOSTILE_SEED=${seed}`).toEqual([]);
+  expect(errors, `TEST_SEED=${seed}`).toEqual([]);
 });
 
 /** Gives an account one of everything. @returns the ids of it all */

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { Random } from '../../src/cli/seed/random.ts';
 import type { Sender } from '../support/annals.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
+import { Random } from '../support/random.ts';
 import {
   type Asked,
   captureLead,

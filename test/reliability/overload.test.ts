@@ -18,7 +18,7 @@ import { type Load, LoadProcess, type LoadResult, type Request } from './load.ts
 const measuredSeconds = 5;
 const overloadSeconds = 30;
 /**
- * The service refuses what would wait longer than about a second; a write waits at the door, and then for its commit.
+ * The service refuses what would wait longer than about a second; a write waits at the admission, and then for its commit.
  * Whoever asks takes as much of the machine as the service gets, and its disk is another's, too: mostly it is 2 to 3 s.
  */
 const servedWithinMs = 12_000;

@@ -3,7 +3,6 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Random } from '../../src/cli/seed/random.ts';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
@@ -13,6 +12,7 @@ import { clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { eventsOf } from '../support/log.ts';
+import { Random } from '../support/random.ts';
 import { Receiver } from '../support/receiver.ts';
 import { seed, told } from '../support/seed.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -136,7 +136,7 @@ const messageCount = 120;
 
 /** A conversation that does not fit into what the system keeps of a connection. */
 async function fillConversation({ account }: TestAccount, { app: { world } }: TestServer): Promise<void> {
-  const caller: Caller = { account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+  const caller: Caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
   const message = { sender: 'visitor', content: '𝄞'.repeat(16_000) };
   const { conversation } = await createConversation.execute(world, caller, { message });
   for (let count = 1; count < messageCount; count++) {

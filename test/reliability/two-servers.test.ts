@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { Random } from '../../src/cli/seed/random.ts';
 import { commandLine, type Serving, serve } from '../cli/program.ts';
 import { FastProcess } from '../delivery/fast-server.ts';
 import { clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
+import { Random } from '../support/random.ts';
 import { Receiver } from '../support/receiver.ts';
 import { seed, told } from '../support/seed.ts';
 import { startTestServer } from '../support/server.ts';

@@ -110,7 +110,7 @@ export class Writers {
       }
       const { code, retryAfterSeconds } = errors[0]?.extensions ?? {};
       expect({ code, retryAfterSeconds }).toEqual({ code: 'UNAVAILABLE', retryAfterSeconds: 1 });
-      // The door could not count the request, or the operation could not be done.
+      // The admission could not count the request, or the operation could not be done.
       if (status !== 200) expect([status, headers['retry-after']]).toEqual([503, '1']);
       this.graphql.refused++;
       await sleep(5);

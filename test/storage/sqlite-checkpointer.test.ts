@@ -20,7 +20,7 @@ async function commit(storage: Storage, accountId: string, { from, to }: { from:
   for (let group = from; group < to; group++) {
     const kept = { fingerprint: sampleHash(), result, conversationId: null, createdAtMs: startMs };
     const put = (index: number) =>
-      storage.write(async (tx) => tx.keptResults.put(accountId, `${group}-${index}`, kept));
+      storage.write(async (tx) => tx.idempotencyRecords.put(accountId, `${group}-${index}`, kept));
     await Promise.all(Array.from({ length: together }, (_, index) => put(index)));
   }
 }

@@ -6,8 +6,6 @@ import type { StoredConversation } from '../../src/domain/conversation-record.ts
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
 import { statuses } from '../../src/domain/lifecycle.ts';
 import { timestamp } from '../../src/domain/time.ts';
-import { BulkWriter } from '../../src/storage/sqlite/bulk.ts';
-import { conversationRow, leadRow, Rows } from '../../src/storage/sqlite/bulk-rows.ts';
 import { span } from '../../src/storage/sqlite/index-spans.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { minuteMs } from '../support/clock.ts';
@@ -53,7 +51,6 @@ beforeAll(async () => {
   storage = openSqliteStorage(path);
   accountId = (await storedAccount(storage)).id;
   const all: { conversation: StoredConversation; activeMs: number }[] = [];
-  const [conversations, leads, none] = [new Rows(), new Rows(), new Rows()];
   for (let index = 0; index < many; index++) {
     const createdMs = startMs + index * minuteMs;
     // Most go quiet soon; some old ones are spoken in again.
@@ -61,19 +58,23 @@ beforeAll(async () => {
     const facts = { status: statuses[index % 3] ?? 'active', lastActivityAt: timestamp(activeMs) };
     const conversation = sampleConversation(facts, createdMs);
     all.push({ conversation, activeMs });
-    conversations.add(conversationRow(accountId, conversation, index, false));
-    leads.add(leadRow(accountId, sampleLead({ id: ids.next('lead', createdMs) })));
   }
+  const inserted: Promise<void>[] = [];
+  for (let from = 0; from < many; from += 1_000) {
+    const insert = storage.write(async (tx) => {
+      for (const { conversation } of all.slice(from, from + 1_000)) {
+        await tx.conversations.insert(accountId, conversation);
+        await tx.leads.insert(accountId, sampleLead({ id: ids.next('lead', Date.parse(conversation.createdAt)) }));
+      }
+    });
+    inserted.push(insert);
+  }
+  await Promise.all(inserted);
   inOrder.createdAt = all.map(({ conversation }) => conversation);
   // Sorting keeps those of the same moment in the order of their ids.
   inOrder.lastActivityAt = all.toSorted((a, b) => a.activeMs - b.activeMs).map(({ conversation }) => conversation);
   inOrder['-createdAt'] = inOrder.createdAt.toReversed();
   inOrder['-lastActivityAt'] = inOrder.lastActivityAt.toReversed();
-  const writer = new BulkWriter(path, { busyTimeoutMs: 5_000 });
-  const totals = { active: many / 3, pending: many / 3, closed: many / 3, leads: many };
-  const rest = { messages: none, events: none, happenings: new Map() };
-  await writer.write({ accountId, totals, conversations, leads, ...rest });
-  await writer.close();
 });
 afterAll(async () => {
   await storage.close();
@@ -185,7 +186,7 @@ test('leads and deliveries at large offsets are found and counted in the same wa
   await write(async (tx) => tx.webhooks.insert(accountId, webhook));
   for (let from = 0; from < some; from += 3_000) {
     await write(async (tx) => {
-      for (const delivery of made.slice(from, from + 3_000)) await tx.deliveries.insert(delivery);
+      for (const delivery of made.slice(from, from + 3_000)) await tx.deliveries.insert(accountId, delivery);
     });
   }
   const idsOfMade = made

@@ -397,7 +397,7 @@ function declaredForm(table: ReturnType<typeof getTableConfig>): Form {
 function storedForm(path: string, table: string): Form {
   const columns = query<{ name: string; type: string; notnull: number; dflt_value: string | null; pk: number }>(
     path,
-    `PRAGMA table_info(${table})`,
+    `PRAGMA table_xinfo(${table})`,
   );
   const indexes = query<{ name: string; unique: number; origin: string; partial: number }>(
     path,

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import type { EventType } from '../../src/domain/event-types.ts';
+import type { Storage } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -15,6 +15,7 @@ import {
   startMs,
   storedAccount,
 } from '../support/samples.ts';
+import { wholeConversation } from '../support/whole-conversation.ts';
 import { storageContract } from './contract.ts';
 
 interface EventRow {
@@ -61,34 +62,68 @@ storageContract('SQLite', async () => {
   };
 });
 
-test('a conversation is read in one snapshot, even if another process writes between two statements', async () => {
-  const path = join(temporaryFolder(), 'test.db');
-  let meanwhile = (_sql: string): void => {};
-  const storage = openSqliteStorage(path, { onStatement: (sql) => meanwhile(sql) });
-  onTestFinished(() => storage.close());
-  const { id: accountId } = await storedAccount(storage);
-  const conversation = sampleConversation({ messageCount: 1 });
-  const message = sampleMessage(conversation.id, 1);
-  await storage.write(async (tx) => {
-    await tx.conversations.insert(accountId, conversation);
-    await tx.messages.insert(accountId, message);
-  });
-  const connection = new Database(path);
-  onTestFinished(() => void connection.close());
-  let written = false;
-  meanwhile = (sql) => {
-    if (written || !sql.includes('from "messages"')) return;
-    written = true;
-    connection.exec(
-      `UPDATE messages SET content = 'changed'; UPDATE conversations SET subject = 'changed', version = 2`,
-    );
+const firstPage = { filter: {}, sort: '-createdAt', limit: 5, offset: 0 } as const;
+
+/** What every kind of read shows of a conversation. */
+async function seen({ read }: Storage, accountId: string, id: string) {
+  const [one] = await read.conversations.findMany(accountId, [id]);
+  const whole = await wholeConversation(read, accountId, id);
+  const [messages] = await read.messages.ranges(accountId, [{ conversationId: id, from: 1, to: 10 }]);
+  const { items } = await read.conversations.page(accountId, firstPage);
+  return {
+    subjects: [one?.subject, whole?.conversation.subject, ...items.map(({ subject }) => subject)],
+    messages: [whole?.messages.length, messages?.length],
+    total: await read.conversations.count(accountId, {}),
   };
-  const found = await storage.read.conversations.findWithMessages(accountId, conversation.id);
-  expect(written).toBe(true);
-  expect(found).toEqual({ conversation, messages: [message] });
-  await nextTurn();
-  const again = await storage.read.conversations.findWithMessages(accountId, conversation.id);
-  expect(again).toMatchObject({ conversation: { subject: 'changed' }, messages: [{ content: 'changed' }] });
+}
+
+test('reads show every change of this and of another process, and never one that was rolled back', async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  const [here, beside] = [openSqliteStorage(path), openSqliteStorage(path)];
+  onTestFinished(() => here.close());
+  onTestFinished(() => beside.close());
+  const { id: accountId } = await storedAccount(here);
+  const first = sampleConversation({ subject: 'first', messageCount: 1 });
+  await here.write(async (tx) => {
+    await tx.conversations.insert(accountId, first);
+    await tx.messages.insert(accountId, sampleMessage(first.id, 1));
+  });
+  const before = { subjects: ['first', 'first', 'first'], messages: [1, 1], total: 1 };
+  for (let again = 0; again < 3; again++) expect(await seen(here, accountId, first.id)).toEqual(before);
+
+  let latest = first;
+  for (const writer of [here, beside]) {
+    const next = { ...latest, subject: 'undone', version: latest.version + 1 };
+    const undone = writer.write(async (tx) => {
+      await tx.conversations.update(accountId, latest, next);
+      throw new Error('undone');
+    });
+    await expect(undone).rejects.toThrow('undone');
+    expect((await seen(here, accountId, first.id)).subjects).not.toContain('undone');
+
+    // The same version again, with something else in it.
+    const changed = { ...next, subject: `changed ${next.version}`, messageCount: latest.messageCount + 1 };
+    await writer.write(async (tx) => {
+      await tx.conversations.update(accountId, latest, changed);
+      await tx.messages.insert(accountId, sampleMessage(first.id, changed.messageCount));
+    });
+    latest = changed;
+    for (const reader of [here, beside, here, here]) {
+      expect(await seen(reader, accountId, first.id)).toEqual({
+        subjects: [changed.subject, changed.subject, changed.subject],
+        messages: [changed.messageCount, changed.messageCount],
+        total: 1,
+      });
+    }
+  }
+
+  await beside.write(async (tx) => tx.conversations.insert(accountId, sampleConversation({ subject: 'second' })));
+  expect((await seen(here, accountId, first.id)).total).toBe(2);
+  const other = await storedAccount(beside);
+  expect(await here.read.conversations.findMany(other.id, [first.id])).toEqual([undefined]);
+  expect(await wholeConversation(here.read, other.id, first.id)).toBeUndefined();
+  const range = { conversationId: first.id, from: 1, to: 10 };
+  expect(await here.read.messages.ranges(other.id, [range])).toEqual([[]]);
 });
 
 test('a removed webhook is deleted after the last of its deliveries is pruned, and leaves nothing behind', async () => {
@@ -102,7 +137,7 @@ test('a removed webhook is deleted after the last of its deliveries is pruned, a
       await tx.webhooks.insert(accountId, webhook);
       for (let count = 0; count < 4; count++) {
         const delivery = sampleDelivery(webhook.id);
-        await tx.deliveries.insert(delivery);
+        await tx.deliveries.insert(accountId, delivery);
         await tx.deliveries.insertAttempt(delivery.id, 1, sampleAttempt());
       }
       if (index > 0) await tx.webhooks.remove(accountId, webhook.id);

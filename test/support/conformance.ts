@@ -32,7 +32,7 @@ const passedOver = new Set([
 const passedOverInDeliveries = new Set(['connection', 'content-length', 'content-type', 'host', 'user-agent']);
 
 /** What is answered to a request that no operation is for, or before it is known which one. */
-const errorsOfNoOperation = [401, 403, 404, 405, 429, 500, 503];
+const errorsOfNoOperation = [400, 401, 403, 404, 405, 429, 500, 503];
 
 /** Holds answers against openapi.json. It is stricter than clients are to be: what is not documented fails. */
 export class Conformance {

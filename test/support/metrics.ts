@@ -39,6 +39,7 @@ function parse(text: string): Map<string, number> {
   const families = new Set<string>();
   let [name, type] = ['', ''];
   for (const line of text.slice(0, -1).split('\n')) {
+    if (line === '') continue;
     const comment = /^# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)$/.exec(line);
     if (comment !== null) {
       const [, kind, of = '', rest = ''] = comment;
@@ -71,7 +72,7 @@ function checkHistograms(values: ReadonlyMap<string, number>): void {
     if (!series.includes('_bucket{')) continue;
     const of = series
       .replace('_bucket{', '_count{')
-      .replace(/,?le="[^"]*"/, '')
+      .replace(/le="[^"]*",?/, '')
       .replace('{}', '');
     expect(value, series).toBeGreaterThanOrEqual(last.get(of) ?? 0);
     last.set(of, value);

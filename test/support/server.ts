@@ -37,6 +37,7 @@ export interface TestServerOptions {
   readonly config?: Partial<Config>;
   readonly onStatement?: (sql: string) => void;
   readonly timings?: ServerOptions['timings'];
+  readonly connectionLimits?: ServerOptions['connectionLimits'];
   readonly nameServers?: ServerOptions['nameServers'];
   readonly routes?: ServerOptions['routes'];
 }
@@ -47,7 +48,11 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const databasePath = options.databasePath ?? join(folder ?? '', 'test.db');
   const clock = options.clock ?? new TestClock();
   const logLines: Record<string, unknown>[] = [];
-  const log = createLog('info', { write: (line: string) => void logLines.push(JSON.parse(line)) });
+  const log = createLog({
+    level: 'info',
+    clock,
+    destination: { write: (line: string) => void logLines.push(JSON.parse(line)) },
+  });
   const config = { ...readConfig({}), port: 0, databasePath, ...options.config };
   const server = await startServer({
     config,
@@ -55,6 +60,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     ...(options.onStatement && { onStatement: options.onStatement }),
     ...(options.timings && { timings: options.timings }),
+    ...(options.connectionLimits && { connectionLimits: options.connectionLimits }),
     ...(options.routes && { routes: options.routes }),
     // No test talks to the world outside: nobody answers at the port for what is to be discarded.
     nameServers: options.nameServers ?? ['127.0.0.1:9'],
@@ -72,7 +78,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     async account({ plan = 'business', requestsPerHour } = {}) {
       const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);
       const { account, apiKey } = await createAccount(world, { name: 'test', plan, requestsPerHour: limit });
-      const operator: Caller = { account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+      const operator: Caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
       return {
         ...clientOf(server.url, apiKey.secret, conformance),
         account,

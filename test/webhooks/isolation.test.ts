@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
-import { createWebhook } from '../../src/domain/webhooks.ts';
+import { createWebhook, deleteWebhook } from '../../src/domain/webhooks.ts';
 import { TestClock } from '../support/clock.ts';
 import type { ReceivedWebhook, Reply } from '../support/receiver.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
@@ -15,7 +15,7 @@ const webhookTotalMs = 60_000; // longer than any test
 const healthy: Reply = {};
 
 function callerOf({ account }: TestAccount): Caller {
-  return { account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+  return { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
 }
 
 /** Makes events without the way through HTTP, which is not what is tested here. */
@@ -132,9 +132,9 @@ test('slow webhooks at their limit of requests in flight do not hold up others',
   const slow = paths('slow', 12);
   await webhooks(scene, client, slow);
   await makeEvents(server, client, 34);
-  await until(() => hold.count >= 320);
+  await until(() => hold.count >= 170);
   await settled(scene);
-  expect(receiver.open).toBeLessThanOrEqual(384);
+  expect(receiver.open, 'half of all').toBeLessThanOrEqual(192);
   expect(Math.min(...slow.map((path) => receiver.to(path).length))).toBeGreaterThan(4);
 
   const healthyPaths = paths('healthy', 20);
@@ -145,6 +145,32 @@ test('slow webhooks at their limit of requests in flight do not hold up others',
   hold.release();
   await until(() => receiver.deliveries.length === 12 * 34 + 100);
   expect(receiver.mostOpen).toBeLessThanOrEqual(384);
+});
+
+test('an account that deletes webhooks and makes them anew at a receiver that hangs delays nobody', async () => {
+  const replies = ({ path }: ReceivedWebhook): Reply => (path.startsWith('/hangs') ? { instead: 'hang' } : healthy);
+  const scene = await openScene({ replies, timings: { webhookTotalMs } });
+  const { server, client, receiver } = scene;
+  const other = await server.account();
+  await webhooks(scene, other, ['/healthy']);
+  for (let round = 0; round < 8; round++) {
+    const hanging = paths(`hangs/${round}`, 20);
+    const made: string[] = [];
+    for (const path of hanging) {
+      const { webhook } = await createWebhook.execute(server.app.world, callerOf(client), { url: receiver.url + path });
+      receiver.trust(path, String(webhook.secret));
+      made.push(webhook.id);
+    }
+    await makeEvents(server, client, 4);
+    await settled(scene);
+    for (const id of made) await deleteWebhook.execute(server.app.world, callerOf(client), { id });
+  }
+  expect(receiver.open, 'what hangs is half of all').toBeLessThanOrEqual(192);
+  expect(receiver.open).toBeGreaterThan(150);
+  const startedMs = performance.now();
+  await makeEvents(server, other, 1);
+  await until(() => receiver.to('/healthy').length === 1);
+  expect(performance.now() - startedMs).toBeLessThan(1_000);
 });
 
 test('at most 384 requests are in flight, and waiting for a free place does not poll', async () => {
@@ -163,10 +189,10 @@ test('at most 384 requests are in flight, and waiting for a free place does not 
     await webhooks(scene, client, paths(String(account), 20));
     await makeEvents(server, client, 2);
   }
-  await until(() => receiver.open === 384);
+  await until(() => receiver.open >= 360);
   await settled(scene);
   asked = 0;
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(asked).toBeLessThan(10);
-  expect(receiver.mostOpen).toBe(384);
+  expect(receiver.mostOpen).toBeLessThanOrEqual(384);
 });

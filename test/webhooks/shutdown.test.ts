@@ -98,7 +98,7 @@ test('an attempt about to start at the end of the grace period does not delay th
   const client = await server.account();
   const { receiver, webhook } = await sceneOf(server, client, () => ({ instead: 'hang' }));
   await webhook();
-  const caller: Caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+  const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
   await createConversation.execute(server.app.world, caller, {});
   // The delivery is about to be claimed, in the next turn of the loop, and the grace time is over by then.
   const startedMs = performance.now();

@@ -46,8 +46,8 @@ function problemResponse(status: number, codes: readonly ErrorCode[]): OpenApiRe
     description: codes.map((code) => `\`${code}\`: ${errorCodes[code].when}`).join(' '),
     headers: {
       ...headersNamed(['X-Request-Id']),
-      // There are no rate-limit headers if the request failed before its account was known.
-      ...(status === 401 ? {} : headersNamed(limitHeaders, { always: status < 429 })),
+      // There are no rate-limit headers if the request failed before its account was known, say by its `Host` (400).
+      ...(status === 401 ? {} : headersNamed(limitHeaders, { always: status > 400 && status < 429 })),
       ...(status === 401 ? headersNamed(['WWW-Authenticate']) : {}),
       ...(status === 429 ? headersNamed(['Retry-After']) : {}),
       ...(status === 503 ? headersNamed(['Retry-After'], { always: false }) : {}),

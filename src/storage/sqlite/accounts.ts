@@ -1,71 +1,186 @@
-import { asc, eq, sql } from 'drizzle-orm';
 import type { Account } from '../../domain/accounts.ts';
-import type { AccountReads, AccountWrites } from '../../domain/storage-port.ts';
-import { timestamp } from '../../domain/time.ts';
-import { bindings, type Queries } from './queries.ts';
-import { accounts, accountTotals } from './tables.ts';
+import type { ApiKey } from '../../domain/api-keys.ts';
+import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites, FoundApiKey } from '../../domain/storage-port.ts';
+import { firstId } from './index-spans.ts';
+import { metaCounter, metaIncrement, metaValue } from './meta.ts';
+import { fromJson, sliceOf, toJson, toMs, toTimestamp } from './rows.ts';
+import { columnsOf, insertInto, type Statements } from './statements.ts';
+import type { accounts, accountTotals, apiKeys } from './tables.ts';
 
-type Row = typeof accounts.$inferSelect;
+type AccountRow = typeof accounts.$inferSelect;
 
-export function toAccount(row: Row): Account {
-  return {
-    id: row.id,
-    name: row.name,
-    plan: row.plan,
-    requestsPerHour: row.requestsPerHour,
-    createdAt: timestamp(row.createdAt),
-  };
+const accountColumns = [
+  'id',
+  'name',
+  'plan',
+  'requestsPerHour',
+  'createdAt',
+] as const satisfies readonly (keyof AccountRow)[];
+
+function toAccount(row: AccountRow): Account {
+  return { ...row, createdAt: toTimestamp(row.createdAt) };
 }
 
-export function accountReads(db: Queries) {
-  const find = db
-    .select()
-    .from(accounts)
-    .where(eq(accounts.id, sql.placeholder('id')))
-    .prepare();
-  const list = db.select().from(accounts).orderBy(asc(accounts.id)).prepare();
-  const totals = db
-    .select()
-    .from(accountTotals)
-    .where(eq(accountTotals.accountId, sql.placeholder('id')))
-    .prepare();
+export function accountReads(db: Statements): AccountReads {
+  const columns = columnsOf('accounts', accountColumns);
+  const find = db.prepare<AccountRow>(`SELECT ${columns} FROM accounts WHERE id = :id`);
+  const list = db.prepare<AccountRow>(`SELECT ${columns} FROM accounts ORDER BY id`);
+  const totals = db.prepare<Omit<typeof accountTotals.$inferSelect, 'accountId'>>(
+    `SELECT active, pending, closed, leads, event_sequence AS eventSequence FROM account_totals
+      WHERE account_id = :accountId`,
+  );
   return {
-    find: (id: string) => {
+    find: (id) => {
       const row = find.get({ id });
       return row && toAccount(row);
     },
     list: () => list.all().map(toAccount),
-    totals: (id: string) => totals.get({ id }) ?? { active: 0, pending: 0, closed: 0, leads: 0, eventSequence: 0 },
-  } satisfies AccountReads;
+    totals: (accountId) =>
+      totals.get({ accountId }) ?? { active: 0, pending: 0, closed: 0, leads: 0, eventSequence: 0 },
+  };
 }
 
-export function accountWrites(db: Queries): AccountWrites {
-  const insert = db
-    .insert(accounts)
-    .values({
-      id: sql.placeholder('id'),
-      name: sql.placeholder('name'),
-      plan: sql.placeholder('plan'),
-      requestsPerHour: sql.placeholder('requestsPerHour'),
-      createdAt: sql.placeholder('createdAt'),
-    })
-    .prepare();
-  const insertTotals = db
-    .insert(accountTotals)
-    .values({ accountId: sql.placeholder('id') })
-    .prepare();
-  const update = db
-    .update(accounts)
-    .set(bindings('name', 'plan', 'requestsPerHour'))
-    .where(eq(accounts.id, sql.placeholder('id')))
-    .prepare();
+export function accountWrites(db: Statements): AccountWrites {
+  const insert = db.prepare(insertInto('accounts', accountColumns));
+  const insertTotals = db.prepare('INSERT INTO account_totals (account_id) VALUES (:id)');
+  const update = db.prepare(
+    'UPDATE accounts SET name = :name, plan = :plan, requests_per_hour = :requestsPerHour WHERE id = :id',
+  );
   return {
     insert: (account) => {
-      insert.run({ ...account, createdAt: Date.parse(account.createdAt) });
+      insert.run({ ...account, createdAt: toMs(account.createdAt) });
       insertTotals.run({ id: account.id });
     },
     update: (account) => {
       update.run({ ...account });
     },
+  };
+}
+
+const keyColumns = [
+  'id',
+  'name',
+  'prefix',
+  'scopes',
+  'expiresAt',
+  'lastUsedAt',
+  'createdAt',
+  'revokedAt',
+] as const satisfies readonly (keyof typeof apiKeys.$inferSelect)[];
+
+type KeyRow = Pick<typeof apiKeys.$inferSelect, (typeof keyColumns)[number]>;
+
+function toApiKey(row: KeyRow): ApiKey {
+  return {
+    id: row.id,
+    name: row.name,
+    prefix: row.prefix,
+    scopes: fromJson(row.scopes),
+    expiresAt: toTimestamp(row.expiresAt),
+    lastUsedAt: toTimestamp(row.lastUsedAt),
+    createdAt: toTimestamp(row.createdAt),
+    revokedAt: toTimestamp(row.revokedAt),
+  };
+}
+
+interface FoundKeyRow extends KeyRow, Pick<AccountRow, 'plan' | 'requestsPerHour'> {
+  readonly accountId: string;
+  readonly accountName: string;
+  readonly accountCreatedAt: number;
+}
+
+function toFoundApiKey(row: FoundKeyRow): FoundApiKey {
+  const { accountId: id, accountName: name, plan, requestsPerHour, accountCreatedAt: createdAt } = row;
+  return { key: toApiKey(row), account: toAccount({ id, name, plan, requestsPerHour, createdAt }) };
+}
+
+export function apiKeyReads(db: Statements): ApiKeyReads {
+  const columns = columnsOf('api_keys', keyColumns);
+  const withAccount = `SELECT ${columns}, accounts.id AS accountId, accounts.name AS accountName, plan,
+      requests_per_hour AS requestsPerHour, accounts.created_at AS accountCreatedAt
+    FROM api_keys JOIN accounts ON accounts.id = api_keys.account_id`;
+  const findBySecret = db.prepare<FoundKeyRow>(`${withAccount} WHERE secret_hash = :secretHash`);
+  const findWithAccount = db.prepare<FoundKeyRow>(
+    `${withAccount} WHERE api_keys.account_id = :accountId AND api_keys.id = :id`,
+  );
+  const find = db.prepare<KeyRow>(`SELECT ${columns} FROM api_keys WHERE account_id = :accountId AND id = :id`);
+  const page = db.prepare<KeyRow>(
+    `SELECT ${columns} FROM api_keys WHERE account_id = :accountId AND id < :before
+      ORDER BY id DESC LIMIT :limit OFFSET :offset`,
+  );
+  const count = db.prepare<{ count: number }>('SELECT count(*) AS count FROM api_keys WHERE account_id = :accountId');
+  // Two ranges of an index, so that the keys that have ended cost nothing.
+  const countEndless = db.prepare<{ count: number }>(
+    'SELECT count(*) AS count FROM api_keys WHERE account_id = :accountId AND ends_at IS NULL',
+  );
+  const countEnding = db.prepare<{ count: number }>(
+    `SELECT count(*) AS count FROM api_keys
+      WHERE account_id = :accountId AND ends_at > :nowMs AND revoked_at IS NULL`,
+  );
+  const tokenKey = metaValue(db, 'token_key');
+  return {
+    findBySecret: (secretHash) => {
+      const row = findBySecret.get({ secretHash });
+      return row && toFoundApiKey(row);
+    },
+    findWithAccount: (accountId, id) => {
+      const row = findWithAccount.get({ accountId, id });
+      return row && toFoundApiKey(row);
+    },
+    find: (accountId, id) => {
+      const row = find.get({ accountId, id });
+      return row && toApiKey(row);
+    },
+    page: (accountId, { limit, offset, after = firstId }) =>
+      sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toApiKey),
+    count: (accountId) => count.get({ accountId })?.count ?? 0,
+    revocations: metaCounter(db, 'revocations'),
+    tokenKey: () => {
+      const hex = tokenKey();
+      if (hex === undefined) throw new Error('The database has no key to sign tokens with');
+      return Buffer.from(hex, 'hex');
+    },
+    countLive: (accountId, nowMs) =>
+      (countEndless.get({ accountId })?.count ?? 0) + (countEnding.get({ accountId, nowMs })?.count ?? 0),
+  };
+}
+
+/** @param onRevoke called when a key is revoked; the transaction may still be rolled back */
+export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites {
+  const insert = db.prepare(insertInto('api_keys', ['accountId', 'secretHash', ...keyColumns]));
+  const update = db.prepare('UPDATE api_keys SET last_used_at = :lastUsedAt, revoked_at = :revokedAt WHERE id = :id');
+  const removeEnded = db.prepare(
+    `DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE account_id = :accountId AND ends_at <= :nowMs
+      ORDER BY ends_at DESC LIMIT :limit OFFSET :kept)`,
+  );
+  const prune = db.prepare(
+    `DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE revoked_at IS NULL AND expires_at < :beforeMs
+      ORDER BY expires_at LIMIT :limit)`,
+  );
+  const countRevocation = metaIncrement(db, 'revocations');
+  const times = (key: ApiKey) => ({ lastUsedAt: toMs(key.lastUsedAt), revokedAt: toMs(key.revokedAt) });
+  return {
+    insert: (accountId, key, secretHash) => {
+      insert.run({
+        ...key,
+        ...times(key),
+        accountId,
+        secretHash,
+        scopes: toJson(key.scopes),
+        expiresAt: toMs(key.expiresAt),
+        createdAt: toMs(key.createdAt),
+      });
+    },
+    update: (key) => {
+      if (key.revokedAt !== null) {
+        countRevocation();
+        onRevoke();
+      }
+      update.run({ id: key.id, ...times(key) });
+    },
+    removeEnded: (accountId, nowMs, { kept, limit }) => {
+      removeEnded.run({ accountId, nowMs, kept, limit });
+    },
+    prune: (beforeMs, limit) => prune.run({ beforeMs, limit }),
   };
 }

@@ -1,22 +1,18 @@
-import { and, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
-import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
+import { type AnalyticsSums, countNames, type QuarterRange, sumsOfAll } from '../../domain/analytics-delta.ts';
 import { bucketOf, type DurationTally } from '../../domain/durations.ts';
-import { countNames, type HappeningSums, type QuarterRange } from '../../domain/happenings.ts';
 import type { AnalyticsReads, AnalyticsWrites } from '../../domain/storage-port.ts';
-import { encodeHistogram, HistogramSum, withOneMore } from './histogram.ts';
-import type { Queries } from './queries.ts';
-import { analyticsCounters as counters, analyticsHistograms as histograms } from './tables.ts';
+import { turns } from '../../runtime/turns.ts';
+import { HistogramSum, withOneMore } from './histogram.ts';
+import { laterTurn } from './index-spans.ts';
+import { columnOf, insertInto, type Statements } from './statements.ts';
+import type { analyticsHistograms } from './tables.ts';
 
-type DurationName = (typeof histograms.$inferSelect)['name'];
+type HistogramRow = typeof analyticsHistograms.$inferSelect;
+type DurationName = HistogramRow['name'];
 
 /** The sums of a quarter hour. Each has a column of its name. */
 const added = [...countNames, 'firstResponses', 'firstResponseMs', 'resolutions', 'resolutionMs'] as const;
 type Added = (typeof added)[number];
-
-/** Makes one expression per column. */
-function each<T>(expression: (column: SQLiteColumn, name: Added) => T): Record<Added, T> {
-  return Object.fromEntries(added.map((name) => [name, expression(counters[name], name)])) as Record<Added, T>;
-}
 
 /**
  * Histograms are stored per UTC day, hour and quarter hour; these are their widths in quarter hours. A month is then
@@ -43,31 +39,28 @@ function* spansOf({ from, to }: QuarterRange, level = 0): Generator<Span> {
   }
 }
 
-export function analyticsReads(db: Queries): AnalyticsReads {
-  const total = db
-    .select(each((column): SQL<number> => sql`coalesce(sum(${column}), 0)`))
-    .from(counters)
-    .where(
-      and(
-        eq(counters.accountId, sql.placeholder('accountId')),
-        gte(counters.quarter, sql.placeholder('from')),
-        lt(counters.quarter, sql.placeholder('to')),
-      ),
-    )
-    .prepare();
-  const stored = db
-    .select({ counts: histograms.counts })
-    .from(histograms)
-    .where(
-      and(
-        eq(histograms.accountId, sql.placeholder('accountId')),
-        eq(histograms.name, sql.placeholder('name')),
-        eq(histograms.width, sql.placeholder('width')),
-        gte(histograms.quarter, sql.placeholder('from')),
-        lt(histograms.quarter, sql.placeholder('to')),
-      ),
-    )
-    .prepare();
+/** For how long a report reads before it waits for its account's next turn. */
+const sliceMs = 2;
+
+/** Divides a range into parts that are read at once, of whole days but at its ends: ten days take about a millisecond. */
+function* partsOf({ from, to }: QuarterRange): Generator<QuarterRange> {
+  const most = 10 * widths[0];
+  for (let start = from; start < to; ) {
+    const end = Math.min(to, (Math.floor(start / most) + 1) * most);
+    yield { from: start, to: end };
+    start = end;
+  }
+}
+
+export function analyticsReads(db: Statements): AnalyticsReads {
+  const total = db.prepare<Record<Added, number>>(
+    `SELECT ${added.map((name) => `coalesce(sum(${columnOf(name)}), 0) AS ${name}`).join(', ')}
+      FROM analytics_counters WHERE account_id = :accountId AND quarter >= :from AND quarter < :to`,
+  );
+  const stored = db.prepare<Pick<HistogramRow, 'counts'>>(
+    `SELECT counts FROM analytics_histograms
+      WHERE account_id = :accountId AND name = :name AND width = :width AND quarter >= :from AND quarter < :to`,
+  );
   const histogram = new HistogramSum();
 
   const tally = (
@@ -83,68 +76,54 @@ export function analyticsReads(db: Queries): AnalyticsReads {
     }
     return { count, sumMs, buckets: histogram.take() };
   };
-  const sums = db.$client.transaction((accountId: string, ranges: readonly QuarterRange[]) =>
-    ranges.map((range): HappeningSums => {
-      // An aggregate without GROUP BY always has one row.
-      const { firstResponses, firstResponseMs, resolutions, resolutionMs, ...counts } = total.get({
-        ...range,
-        accountId,
-      }) as Record<Added, number>;
-      return {
-        ...counts,
-        firstResponses: tally(accountId, range, 'firstResponses', { count: firstResponses, sumMs: firstResponseMs }),
-        resolutions: tally(accountId, range, 'resolutions', { count: resolutions, sumMs: resolutionMs }),
-      };
-    }),
+  const sumsOf = db.connection.transaction((accountId: string, range: QuarterRange): AnalyticsSums => {
+    // An aggregate without GROUP BY always has one row.
+    const { firstResponses, firstResponseMs, resolutions, resolutionMs, ...counts } = total.get({
+      ...range,
+      accountId,
+    }) as Record<Added, number>;
+    return {
+      ...counts,
+      firstResponses: tally(accountId, range, 'firstResponses', { count: firstResponses, sumMs: firstResponseMs }),
+      resolutions: tally(accountId, range, 'resolutions', { count: resolutions, sumMs: resolutionMs }),
+    };
+  });
+  return {
+    async sums(accountId, ranges) {
+      const sums: AnalyticsSums[] = [];
+      await turns.next(accountId);
+      let endMs = performance.now() + sliceMs;
+      for (const range of ranges) {
+        const parts: AnalyticsSums[] = [];
+        for (const part of partsOf(range)) {
+          if (performance.now() >= endMs) {
+            await laterTurn(accountId);
+            endMs = performance.now() + sliceMs;
+          }
+          parts.push(sumsOf(accountId, part));
+        }
+        sums.push(parts.length === 1 ? (parts[0] as AnalyticsSums) : sumsOfAll(parts));
+      }
+      return sums;
+    },
+  };
+}
+
+export function analyticsWrites(db: Statements): AnalyticsWrites {
+  const sums = added.map((name) => `${columnOf(name)} = ${columnOf(name)} + excluded.${columnOf(name)}`);
+  const add = db.prepare(
+    `${insertInto('analytics_counters', ['accountId', 'quarter', ...added])}
+      ON CONFLICT DO UPDATE SET ${sums.join(', ')}`,
   );
-  return { sums: (accountId, ranges) => sums(accountId, ranges) };
-}
-
-function prepareWrites(db: Queries) {
-  const add = db
-    .insert(counters)
-    .values({
-      accountId: sql.placeholder('accountId'),
-      quarter: sql.placeholder('quarter'),
-      ...each((_, name) => sql.placeholder(name)),
-    })
-    .onConflictDoUpdate({
-      target: [counters.accountId, counters.quarter],
-      set: each((column) => sql`${column} + excluded.${sql.identifier(column.name)}`),
-    })
-    .prepare();
-  const find = db
-    .select({ counts: histograms.counts })
-    .from(histograms)
-    .where(
-      and(
-        eq(histograms.accountId, sql.placeholder('accountId')),
-        eq(histograms.name, sql.placeholder('name')),
-        eq(histograms.width, sql.placeholder('width')),
-        eq(histograms.quarter, sql.placeholder('quarter')),
-      ),
-    )
-    .prepare();
-  const put = db
-    .insert(histograms)
-    .values({
-      accountId: sql.placeholder('accountId'),
-      name: sql.placeholder('name'),
-      width: sql.placeholder('width'),
-      quarter: sql.placeholder('quarter'),
-      counts: sql.placeholder('counts'),
-    })
-    .onConflictDoUpdate({
-      target: [histograms.accountId, histograms.name, histograms.width, histograms.quarter],
-      set: { counts: sql`excluded.counts` },
-    })
-    .prepare();
-  return { add, find, put };
-}
-
-export function analyticsWrites(db: Queries): AnalyticsWrites {
-  const { add, find, put } = prepareWrites(db);
-  const none = each(() => 0);
+  const find = db.prepare<Pick<HistogramRow, 'counts'>>(
+    `SELECT counts FROM analytics_histograms
+      WHERE account_id = :accountId AND name = :name AND width = :width AND quarter = :quarter`,
+  );
+  const put = db.prepare(
+    `${insertInto('analytics_histograms', ['accountId', 'name', 'width', 'quarter', 'counts'])}
+      ON CONFLICT DO UPDATE SET counts = excluded.counts`,
+  );
+  const none = Object.fromEntries(added.map((name) => [name, 0]));
   const record = (accountId: string, quarter: number, name: DurationName, durationMs: number | undefined): number => {
     if (durationMs === undefined) return 0;
     for (const width of widths) {
@@ -154,46 +133,15 @@ export function analyticsWrites(db: Queries): AnalyticsWrites {
     return 1;
   };
   return {
-    add: (accountId, quarter, happenings) => {
+    add: (accountId, quarter, delta) => {
       add.run({
         ...none,
-        ...happenings,
+        ...delta,
         accountId,
         quarter,
-        firstResponses: record(accountId, quarter, 'firstResponses', happenings.firstResponseMs),
-        resolutions: record(accountId, quarter, 'resolutions', happenings.resolutionMs),
+        firstResponses: record(accountId, quarter, 'firstResponses', delta.firstResponseMs),
+        resolutions: record(accountId, quarter, 'resolutions', delta.resolutionMs),
       });
     },
-  };
-}
-
-/** Adds the sums of many changes. The result is the same as when they are added one by one. */
-export function analyticsAddition(db: Queries): (accountId: string, sums: ReadonlyMap<number, HappeningSums>) => void {
-  const { add, find, put } = prepareWrites(db);
-  const histogram = new HistogramSum();
-  return (accountId, sums) => {
-    for (const [quarter, { firstResponses, resolutions, ...counts }] of sums) {
-      add.run({
-        ...counts,
-        accountId,
-        quarter,
-        firstResponses: firstResponses.count,
-        firstResponseMs: firstResponses.sumMs,
-        resolutions: resolutions.count,
-        resolutionMs: resolutions.sumMs,
-      });
-    }
-    for (const name of ['firstResponses', 'resolutions'] as const) {
-      const some = [...sums].filter(([, { [name]: tally }]) => tally.count > 0);
-      for (const width of widths) {
-        for (const [quarter, within] of Map.groupBy(some, ([at]) => Math.floor(at / width) * width)) {
-          const key = { accountId, name, width, quarter };
-          const stored = find.get(key);
-          if (stored !== undefined) histogram.add(stored.counts);
-          for (const [, { [name]: tally }] of within) histogram.addBuckets(tally.buckets);
-          put.run({ ...key, counts: encodeHistogram(histogram.take()) });
-        }
-      }
-    }
   };
 }

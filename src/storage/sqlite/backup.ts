@@ -1,13 +1,15 @@
-import { closeSync, existsSync, openSync, realpathSync, statSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import {
+  createPrivate,
   FileFault,
-  hasLog,
   isSameFile,
   publish,
+  realFile,
   removeWithSideFiles,
   replace,
   requireAccess,
+  sideFileOf,
   sideFiles,
   sync,
   unfinishedName,
@@ -38,14 +40,15 @@ const pollMs = 100;
  * @throws FileFault
  */
 export async function backUp(
-  databasePath: string,
-  file: string,
+  database: string,
+  target: string,
   { force = false, onProgress = () => {}, onUnfinished = () => {} }: BackupOptions = {},
 ): Promise<{ bytes: number }> {
+  const [databasePath, file] = [realFile(database), realFile(target)];
   if (!existsSync(databasePath)) throw new FileFault(`There is no database ${databasePath}.`);
   requireTarget(databasePath, file, force);
   const copy = unfinishedName(file);
-  closeSync(openSync(copy, 'wx', 0o600));
+  createPrivate(copy);
   onUnfinished(copy);
   try {
     await watchingGrowth(copy, onProgress, (onBytes) =>
@@ -58,8 +61,10 @@ export async function backUp(
     await inThread({ work: 'check', path: copy });
     sync(copy);
     const { size } = statSync(copy);
-    if (force) replace(copy, file);
-    else publish(copy, file);
+    if (force) {
+      if (!existsSync(file)) removeWithSideFiles(file);
+      replace(copy, file);
+    } else publish(copy, file);
     return { bytes: size };
   } finally {
     removeWithSideFiles(copy);
@@ -71,15 +76,20 @@ function requireTarget(databasePath: string, file: string, force: boolean): void
   if (!existsSync(dirname(file))) throw new FileFault(`There is no folder ${dirname(file)}.`);
   requireAccess(dirname(file));
   // A backup by the name of the database's log would be taken for that log, and acknowledged writes would be lost.
-  const [database, target] = [realpathSync(databasePath), join(realpathSync(dirname(file)), basename(file))];
-  if ([...sideFiles, openLockSuffix].some((suffix) => target === database + suffix)) {
+  if ([...sideFiles, openLockSuffix].some((suffix) => file === databasePath + suffix)) {
     throw new FileFault(`${file} belongs to the database.`);
   }
   const there = statSync(file, { throwIfNoEntry: false });
-  if (there === undefined) return;
+  const beside = sideFileOf(file);
+  if (there === undefined) {
+    if (beside === undefined || force) return;
+    throw new FileFault(
+      `${beside} is left over from another ${file}, and would damage the backup; --force removes it.`,
+    );
+  }
   if (!there.isFile()) throw new FileFault(`${file} is not a file.`);
   if (!force) throw new FileFault(`${file} exists already; --force replaces it.`);
-  if (hasLog(file)) throw new FileFault(`${file} is a database in use: ${file}-wal belongs to it.`);
+  if (beside !== undefined) throw new FileFault(`${file} is a database in use: ${beside} belongs to it.`);
 }
 
 /** Copying reports no progress, so the size of the file that it writes is polled. */

@@ -1,19 +1,24 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
+import { emptyLog } from './write-ahead-log.ts';
 
 // A thread that checkpoints the write-ahead log while others read and commit.
 
 /** What the thread is asked to do. */
-export type ToThread = 'checkpoint' | 'close';
-/** The answer to each 'checkpoint', whether or not it succeeded. */
-export type FromThread = 'done';
+export type ToThread = 'checkpoint' | 'empty' | 'close';
+/** The answer to each 'checkpoint' and 'empty': whether the log is empty now. */
+export type FromThread = boolean;
 
-const connection = new Database(workerData as string, { fileMustExist: true });
+// Emptying the log waits for readers, and would keep writers waiting meanwhile.
+const connection = new Database(workerData as string, { fileMustExist: true, timeout: 0 });
 connection.pragma('synchronous = FULL');
 connection.pragma('cache_size = -64');
 
 /** Gives up after this long, however fast others commit. */
 const maxMs = 1_000;
+/** How often it tries to empty the log between the transactions of this process. */
+const emptyTries = 20;
+const emptyPauseMs = 2;
 
 /**
  * Checkpoints the log, then what was committed meanwhile, and so on until nothing is left: only then does the log start
@@ -29,6 +34,22 @@ function checkpoint(): void {
   }
 }
 
+/**
+ * Empties the log, so that nothing is left of what was erased. All that can be is checkpointed before, while others
+ * commit; the rest takes only a moment.
+ * @returns whether it is empty; it cannot be emptied while another connection reads or writes
+ */
+function empty(): boolean {
+  checkpoint();
+  for (let tried = 0; tried < emptyTries; tried++) {
+    if (emptyLog(connection)) return true;
+    Atomics.wait(sleeping, 0, 0, emptyPauseMs);
+  }
+  return false;
+}
+
+const sleeping = new Int32Array(new SharedArrayBuffer(4));
+
 /** @returns the pages in the log, and how many of them are in the file already */
 function run(mode: 'PASSIVE' | 'NOOP'): { log: number; checkpointed: number } {
   const [state] = connection.pragma(`wal_checkpoint(${mode})`) as [{ log: number; checkpointed: number }];
@@ -41,10 +62,12 @@ parentPort?.on('message', (request: ToThread) => {
     parentPort?.close();
     return;
   }
+  let isEmpty = false;
   try {
-    checkpoint();
+    if (request === 'empty') isEmpty = empty();
+    else checkpoint();
   } catch {
-    // The disk is full or failing: the next commit leads to another attempt.
+    // The disk is full or failing: there will be another attempt.
   }
-  parentPort?.postMessage('done' satisfies FromThread);
+  parentPort?.postMessage(isEmpty satisfies FromThread);
 });

@@ -1,14 +1,11 @@
 import type { Touched } from '../../domain/storage-port.ts';
 import { isBusy } from './errors.ts';
 import type { Connection } from './open.ts';
-import { emptyLog } from './write-ahead-log.ts';
 
 type Listener = (touched?: Touched) => void;
 
 /** How often to poll for other processes' commits, which costs about a microsecond each time. */
 const pollMs = 20;
-/** How soon to try again when another process keeps the write-ahead log from being emptied. */
-const cleanRetryMs = 50;
 
 /**
  * Notifies listeners of commits. This process reports its own; those of others show in `PRAGMA data_version` of the
@@ -16,11 +13,12 @@ const cleanRetryMs = 50;
  */
 export class CommitWatch {
   readonly #connection: Connection;
+  readonly #emptyLog: () => void;
   readonly #erasureCount: { get(): unknown };
   readonly #listeners = new Set<Listener>();
   /** What the current group has touched: accounts with new events, and webhooks that may have deliveries due. */
   #grown = new Set<string>();
-  #due = new Set<string>();
+  #due = new Map<string, string>();
   /** Whether it has changed something that every listener has to look for, whatever it follows. */
   #touchedAll = false;
   #hasErased = false;
@@ -30,11 +28,14 @@ export class CommitWatch {
   #mayHaveErasures = false;
   #version = 0;
   #polling: NodeJS.Timeout | undefined;
-  #cleanRetry: NodeJS.Timeout | undefined;
 
-  /** @param reading another connection: the writing one sees what is not committed */
-  constructor(connection: Connection, reading: Connection) {
+  /**
+   * @param reading another connection: the writing one sees what is not committed
+   * @param emptyLog called when the write-ahead log holds copies of what was erased
+   */
+  constructor(connection: Connection, reading: Connection, emptyLog: () => void) {
     this.#connection = connection;
+    this.#emptyLog = emptyLog;
     // No row until nothing is left to be erased: before that, the log would soon hold erased data again.
     this.#erasureCount = reading
       .prepare("SELECT value FROM meta WHERE name = 'erasures' AND NOT EXISTS (SELECT 1 FROM erasing)")
@@ -61,8 +62,8 @@ export class CommitWatch {
   };
 
   /** A transaction has written a delivery to a webhook that may be due. */
-  readonly becameDue = (webhookId: string): void => {
-    this.#due.add(webhookId);
+  readonly becameDue = (accountId: string, webhookId: string): void => {
+    this.#due.set(webhookId, accountId);
   };
 
   /** A transaction has revoked a credential. Every listener has to check its own. */
@@ -82,25 +83,18 @@ export class CommitWatch {
 
   /** The group was committed, or rolled back: a superfluous notification does no harm. */
   readonly committed = (): void => {
-    const [accountIds, webhookIds, touchedAll] = [this.#grown, this.#due, this.#touchedAll];
+    const [accountIds, webhooks, touchedAll] = [this.#grown, this.#due, this.#touchedAll];
     if (accountIds.size > 0) this.#grown = new Set();
-    if (webhookIds.size > 0) this.#due = new Set();
+    if (webhooks.size > 0) this.#due = new Map();
     this.#touchedAll = false;
-    if (this.#hasErased) this.cleanLog();
+    if (this.#hasErased) this.#emptyLog();
     this.#hasErased = false;
     if (touchedAll) this.#notify(undefined);
-    else if (accountIds.size + webhookIds.size > 0) this.#notify({ accountIds, webhookIds });
+    else if (accountIds.size + webhooks.size > 0) this.#notify({ accountIds, webhooks });
   };
-
-  /** Empties the write-ahead log, which still holds erased data: now, or as soon as other processes allow it. */
-  cleanLog(): void {
-    clearTimeout(this.#cleanRetry);
-    this.#cleanRetry = emptyLog(this.#connection) ? undefined : setTimeout(() => this.cleanLog(), cleanRetryMs).unref();
-  }
 
   close(): void {
     this.#stopPolling();
-    clearTimeout(this.#cleanRetry);
   }
 
   #stopPolling(): void {
@@ -125,7 +119,7 @@ export class CommitWatch {
       const erasures = this.#erasureCount.get();
       if (erasures === undefined || erasures === this.#erasures) return;
       this.#erasures = erasures;
-      this.cleanLog();
+      this.#emptyLog();
     } catch (error) {
       this.#mayHaveErasures = isBusy(error); // after any other error not before the next commit
     }

@@ -2,6 +2,7 @@ import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { pause, retryDelayMs } from './busy-retry.ts';
 import { asDomainError, isBusy, unavailable } from './errors.ts';
+import { realFile } from './files.ts';
 import { type Connection, openWriter } from './open.ts';
 import { withOpenLock } from './open-lock.ts';
 
@@ -27,9 +28,10 @@ export interface CompactOptions {
  * @throws UNAVAILABLE when the disk lacks the space or others leave it no time; the message says which
  */
 export async function compact(
-  path: string,
+  database: string,
   { busyTimeoutMs = 10_000, roomIn = availableBytes }: CompactOptions = {},
 ): Promise<Compacted> {
+  const path = realFile(database);
   const before = sizeOf(path);
   const [writing, folding] = withOpenLock(path, busyTimeoutMs, () => [openWriter(path), openWriter(path)] as const);
   try {

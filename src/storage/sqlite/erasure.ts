@@ -1,16 +1,18 @@
-import { and, count, eq, sql } from 'drizzle-orm';
+import { erasedJson } from '../../domain/events.ts';
+import { lowestIdAt } from '../../domain/ids.ts';
+import { Portion } from '../../domain/portion.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
-import { type Place, prepareSteps } from './erasure-steps.ts';
+import type { EventRow } from './events.ts';
 import { metaIncrement } from './meta.ts';
-import { bindings, type Queries } from './queries.ts';
-import { accountTotals, conversations, erasing, leads } from './tables.ts';
+import { insertInto, jsonList, type Statements } from './statements.ts';
+import type { erasing } from './tables.ts';
 
 // A conversation can be too much for one transaction, which blocks the event loop: up to 10,000 messages, an event of
 // each, and for each event the responses of the webhooks. So the first transaction hides it, and further ones erase the
 // rest, a little each. Most conversations are small enough for the first one to do it all.
 //
-// Deleted rows are overwritten (`secure_delete`), and the write-ahead log is emptied after the last commit. One thing
-// is out of reach: where SQLite moved a row to another page as the table grew, a piece of it can remain in the free
+// Deleted rows are overwritten (`secure_delete`), and a thread empties the write-ahead log after the last commit. One
+// thing is out of reach: where SQLite moved a row to another page as the table grew, a piece of it can remain in the free
 // space of the old page (its `rebuildPage` does not clear it), until other rows overwrite it or the file is compacted.
 
 export interface ErasureHooks {
@@ -20,60 +22,53 @@ export interface ErasureHooks {
   readonly onGone: () => void;
 }
 
-export function erasureReads(db: Queries): Pick<ConversationReads, 'erasing'> {
-  const all = db.select({ accountId: erasing.accountId, id: erasing.conversationId }).from(erasing).prepare();
+/**
+ * Whether the conversation that a row belongs to is being erased: then the row must not be shown any more.
+ * @param table the row's table
+ */
+export function isBeingErased(table: 'events' | 'leads' | 'kept_results'): string {
+  // Most of the time none is: the first EXISTS finds that out once, instead of once per row.
+  return `(EXISTS (SELECT 1 FROM erasing) AND EXISTS (SELECT 1 FROM erasing
+    WHERE erasing.account_id = ${table}.account_id AND erasing.conversation_id = ${table}.conversation_id))`;
+}
+
+export function erasureReads(db: Statements): Pick<ConversationReads, 'erasing'> {
+  const all = db.prepare<{ accountId: string; id: string }>(
+    'SELECT account_id AS accountId, conversation_id AS id FROM erasing',
+  );
   return { erasing: () => all.all() };
 }
 
 export function erasureWrites(
-  db: Queries,
+  db: Statements,
   { onHide, onGone }: ErasureHooks,
 ): Pick<ConversationWrites, 'erase' | 'eraseMore'> {
-  const ofAccount = eq(conversations.accountId, sql.placeholder('accountId'));
-  const findKey = db
-    .select({ key: conversations.key })
-    .from(conversations)
-    .where(and(ofAccount, eq(conversations.id, sql.placeholder('id'))))
-    .prepare();
-  const countLeads = db
-    .select({ leads: count() })
-    .from(leads)
-    .where(and(eq(leads.accountId, sql.placeholder('accountId')), eq(leads.conversationId, sql.placeholder('id'))))
-    .prepare();
-  const discount = db
-    .update(accountTotals)
-    .set({
-      active: sql`${accountTotals.active} - ${sql.placeholder('active')}`,
-      pending: sql`${accountTotals.pending} - ${sql.placeholder('pending')}`,
-      closed: sql`${accountTotals.closed} - ${sql.placeholder('closed')}`,
-      leads: sql`${accountTotals.leads} - ${sql.placeholder('leads')}`,
-    })
-    .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
-    .prepare();
-  const countErasure = metaIncrement(db, 'erasures');
-  const ofKey = eq(conversations.key, sql.placeholder('conversationKey'));
-  const hide = db
-    .update(conversations)
-    .set({ accountId: null, subject: null, visitor: null, externalId: null, metadata: {} })
-    .where(ofKey)
-    .prepare();
-  const remove = db.delete(conversations).where(ofKey).prepare();
-  const ofPlace = and(
-    eq(erasing.accountId, sql.placeholder('accountId')),
-    eq(erasing.conversationId, sql.placeholder('conversationId')),
+  const findKey = db.prepare<{ key: number }>(
+    'SELECT key FROM conversations WHERE account_id = :accountId AND id = :id',
   );
-  const record = db
-    .insert(erasing)
-    .values({
-      accountId: sql.placeholder('accountId'),
-      conversationId: sql.placeholder('conversationId'),
-      conversationKey: sql.placeholder('conversationKey'),
-      eventSequence: sql.placeholder('eventSequence'),
-    })
-    .prepare();
-  const find = db.select().from(erasing).where(ofPlace).prepare();
-  const advance = db.update(erasing).set(bindings('eventSequence')).where(ofPlace).prepare();
-  const finish = db.delete(erasing).where(ofPlace).prepare();
+  const countLeads = db.prepare<{ leads: number }>(
+    'SELECT count(*) AS leads FROM leads WHERE account_id = :accountId AND conversation_id = :id',
+  );
+  const discount = db.prepare(
+    `UPDATE account_totals SET active = active - :active, pending = pending - :pending, closed = closed - :closed,
+        leads = leads - :leads
+      WHERE account_id = :accountId`,
+  );
+  const countErasure = metaIncrement(db, 'erasures');
+  const hide = db.prepare(
+    `UPDATE conversations SET account_id = NULL, subject = NULL, visitor = NULL, external_id = NULL, metadata = '{}'
+      WHERE key = :conversationKey`,
+  );
+  const remove = db.prepare('DELETE FROM conversations WHERE key = :conversationKey');
+  const ofPlace = 'account_id = :accountId AND conversation_id = :conversationId';
+  const record = db.prepare(insertInto('erasing', ['accountId', 'conversationId', 'conversationKey', 'eventSequence']));
+  const find = db.prepare<Place>(
+    `SELECT account_id AS accountId, conversation_id AS conversationId, conversation_key AS conversationKey,
+        event_sequence AS eventSequence
+      FROM erasing WHERE ${ofPlace}`,
+  );
+  const advance = db.prepare(`UPDATE erasing SET event_sequence = :eventSequence WHERE ${ofPlace}`);
+  const finish = db.prepare(`DELETE FROM erasing WHERE ${ofPlace}`);
   const eraseSome = prepareSteps(db);
   const none = { active: 0, pending: 0, closed: 0 };
   return {
@@ -105,5 +100,97 @@ export function erasureWrites(
       }
       return isDone;
     },
+  };
+}
+
+/** How many rows are erased between two looks at the clock: rows can be large. */
+const batchSize = 8;
+
+/** How far the erasure of a conversation has got. */
+type Place = typeof erasing.$inferSelect;
+
+/** Erases the next rows of one kind. @returns how many: 0 when there are no more */
+type Part = (place: Place) => number;
+
+/**
+ * Returns a function that erases as much as fits one transaction, advances `place`, and says whether nothing is left.
+ */
+function prepareSteps(db: Statements): (place: Place) => boolean {
+  const parts = [removeMessages(db), removeLeads(db), clearResults(db), clearEvents(db)];
+  return (place) => {
+    const portion = new Portion();
+    for (const part of parts) {
+      for (let erased = part(place); erased > 0; erased = part(place)) {
+        if (portion.isFullWith(erased)) return false;
+      }
+    }
+    return true;
+  };
+}
+
+function removeMessages(db: Statements): Part {
+  const statement = db.prepare(
+    `DELETE FROM messages WHERE conversation_key = :conversationKey AND sequence IN
+      (SELECT sequence FROM messages WHERE conversation_key = :conversationKey ORDER BY sequence LIMIT :batchSize)`,
+  );
+  return (place) => statement.run({ ...place, batchSize });
+}
+
+function removeLeads(db: Statements): Part {
+  const statement = db.prepare(
+    `DELETE FROM leads WHERE rowid IN
+      (SELECT rowid FROM leads WHERE account_id = :accountId AND conversation_id = :conversationId LIMIT :batchSize)`,
+  );
+  return (place) => statement.run({ ...place, batchSize });
+}
+
+/** The idempotency keys stay until they expire: a repeated request must not pass for a new one. */
+function clearResults(db: Statements): Part {
+  const statement = db.prepare(
+    `UPDATE kept_results SET result = NULL, conversation_id = NULL WHERE rowid IN
+      (SELECT rowid FROM kept_results
+        WHERE account_id = :accountId AND conversation_id = :conversationId LIMIT :batchSize)`,
+  );
+  return (place) => statement.run({ ...place, batchSize });
+}
+
+/**
+ * Events and the responses of webhooks to them. The responses go first: they are found by the events that come next.
+ */
+function clearEvents(db: Statements): Part {
+  // Without `unlikely` SQLite expects an account's log to be short, and would walk all of it.
+  const next = db.prepare<Pick<EventRow, 'sequence' | 'id' | 'timestamp'>>(
+    `SELECT sequence, id, timestamp FROM events
+      WHERE account_id = :accountId AND unlikely(conversation_id = :conversationId) AND sequence > :eventSequence
+      ORDER BY sequence LIMIT :batchSize`,
+  );
+  // A delivery is created at the time of its event, and its id contains that time: no index by event is needed.
+  const clearResponses = db.prepare(
+    `UPDATE attempts SET response_body = NULL WHERE rowid IN
+      (SELECT attempts.rowid FROM json_each(:events) AS event CROSS JOIN deliveries CROSS JOIN attempts
+        WHERE deliveries.id BETWEEN event.value ->> 1 AND event.value ->> 2
+          AND deliveries.event_id = event.value ->> 0
+          AND attempts.delivery_key = deliveries.key AND attempts.response_body IS NOT NULL
+        LIMIT :batchSize)`,
+  );
+  const clearData = db.prepare(
+    `UPDATE events SET data = :erasedJson
+      WHERE account_id = :accountId AND sequence IN (SELECT value FROM json_each(:sequences))`,
+  );
+  return (place) => {
+    const { accountId } = place;
+    const found = next.all({ ...place, batchSize });
+    const last = found.at(-1);
+    if (last === undefined) return 0;
+    const ranges = found.map(({ id, timestamp }) => [
+      id,
+      lowestIdAt('delivery', timestamp),
+      lowestIdAt('delivery', timestamp + 1),
+    ]);
+    const cleared = clearResponses.run({ events: jsonList(ranges), batchSize });
+    if (cleared === batchSize) return cleared; // there may be more responses to the same events
+    clearData.run({ accountId, erasedJson, sequences: jsonList(found.map(({ sequence }) => sequence)) });
+    place.eventSequence = last.sequence;
+    return cleared + found.length;
   };
 }

@@ -1,78 +1,63 @@
-import { and, asc, eq, getTableColumns, gt, gte, lt, lte, sql } from 'drizzle-orm';
-import { type EventFilter, erasedJson, type StoredEvent } from '../../domain/events.ts';
+import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
+import { isBeingErased } from './erasure.ts';
 import { metaCounter, metaValue } from './meta.ts';
-import { inList, isBeingErased, jsonList, listed, type Queries } from './queries.ts';
 import { toMs, toTimestamp } from './rows.ts';
-import { accounts, accountTotals, events } from './tables.ts';
+import { insertInto, jsonList, type Statements } from './statements.ts';
+import type { accountTotals, events } from './tables.ts';
 
-type Row = typeof events.$inferSelect;
+export interface EventRow extends Omit<typeof events.$inferSelect, 'accountId' | 'data'> {
+  /** Null while its conversation is being erased. */
+  readonly data: string | null;
+}
 
-/** The columns for every read of an event, without its data if its conversation is being erased. */
-export const eventColumns = {
-  ...getTableColumns(events),
-  data: sql<string>`CASE WHEN ${isBeingErased('events')} THEN ${erasedJson} ELSE ${events.data} END`,
-};
+/** The columns for every read of an event. */
+export const eventColumns = `sequence, id, type, timestamp, conversation_id AS conversationId,
+  CASE WHEN ${isBeingErased('events')} THEN NULL ELSE data END AS data`;
 
-export function toEvent(row: Row): StoredEvent {
+export function toEvent(row: EventRow): StoredEvent {
   return {
     id: row.id,
     type: row.type,
     timestamp: toTimestamp(row.timestamp),
     conversationId: row.conversationId,
     sequence: row.sequence,
-    dataJson: row.data,
+    dataJson: row.data ?? erasedJson,
   };
 }
 
-const ofAccount = eq(events.accountId, sql.placeholder('accountId'));
-
-function prepareAfter(db: Queries, { types, conversationId }: EventFilter) {
-  return db
-    .select(eventColumns)
-    .from(events)
-    .where(
-      and(
-        ofAccount,
-        gt(events.sequence, sql.placeholder('from')),
-        lte(events.sequence, sql.placeholder('to')),
-        // Otherwise SQLite expects a range of sequences to be narrow, and would walk the whole log.
-        conversationId === undefined
-          ? undefined
-          : sql`unlikely(${eq(events.conversationId, sql.placeholder('conversationId'))})`,
-        // The unary plus keeps SQLite from using any index but the one by sequence.
-        types === undefined ? undefined : sql`+${events.type} IN ${listed('types')}`,
-      ),
-    )
-    .orderBy(asc(events.sequence))
-    .limit(sql.placeholder('limit'))
-    .prepare();
-}
-
-export function eventReads(db: Queries): EventReads {
+export function eventReads(db: Statements): EventReads {
   const epoch = metaValue(db, 'epoch');
-  const last = db
-    .select({ sequence: accountTotals.eventSequence })
-    .from(accountTotals)
-    .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
-    .prepare();
-  const first = db
-    .select({ sequence: events.sequence })
-    .from(events)
-    .where(ofAccount)
-    .orderBy(asc(events.sequence))
-    .limit(1)
-    .prepare();
-  const lastSequences = db
-    .select({ accountId: accountTotals.accountId, sequence: accountTotals.eventSequence })
-    .from(accountTotals)
-    .where(inList(accountTotals.accountId, 'accountIds'))
-    .prepare();
-  const afters = new Map<string, ReturnType<typeof prepareAfter>>();
+  const last = db.prepare<{ sequence: number }>(
+    'SELECT event_sequence AS sequence FROM account_totals WHERE account_id = :accountId',
+  );
+  const first = db.prepare<Pick<EventRow, 'sequence'>>(
+    'SELECT sequence FROM events WHERE account_id = :accountId ORDER BY sequence LIMIT 1',
+  );
+  const lastSequences = db.prepare<Pick<typeof accountTotals.$inferSelect, 'accountId' | 'eventSequence'>>(
+    `SELECT account_id AS accountId, event_sequence AS eventSequence FROM account_totals
+      WHERE account_id IN (SELECT value FROM json_each(:accountIds))`,
+  );
+  const after = (isOfConversation: boolean, isOfTypes: boolean) =>
+    db.prepare<EventRow>(
+      `SELECT ${eventColumns} FROM events
+        WHERE account_id = :accountId AND sequence > :from AND sequence <= :to
+          ${
+            // Otherwise SQLite expects a range of sequences to be narrow, and would walk the whole log.
+            isOfConversation ? 'AND unlikely(conversation_id = :conversationId)' : ''
+          }
+          ${
+            // The unary plus keeps SQLite from using any index but the one by sequence.
+            isOfTypes ? 'AND +type IN (SELECT value FROM json_each(:types))' : ''
+          }
+        ORDER BY sequence LIMIT :limit`,
+    );
+  const ofLog = { all: after(false, false), ofTypes: after(false, true) };
+  const ofConversation = { all: after(true, false), ofTypes: after(true, true) };
   let known: string | undefined;
 
   const lastOf = (accountId: string): number => last.get({ accountId })?.sequence ?? 0;
-  const bounds = db.$client.transaction((accountId: string) => {
+  const bounds = db.connection.transaction((accountId: string) => {
     const end = lastOf(accountId);
     return { first: first.get({ accountId })?.sequence ?? end + 1, last: end };
   });
@@ -85,27 +70,17 @@ export function eventReads(db: Queries): EventReads {
     erasures: metaCounter(db, 'erasures'),
     bounds: (accountId) => bounds(accountId),
     lastSequences: (accountIds) => {
-      const rows = new Map(
-        lastSequences.all({ accountIds: jsonList(accountIds) }).map((row) => [row.accountId, row.sequence]),
-      );
-      return accountIds.map((accountId) => rows.get(accountId) ?? 0);
+      const rows = lastSequences.all({ accountIds: jsonList(accountIds) });
+      const found = new Map(rows.map((row) => [row.accountId, row.eventSequence]));
+      return accountIds.map((accountId) => found.get(accountId) ?? 0);
     },
-    after: (accountId, sequence, { filter, limit, span }) => {
+    after: (accountId, sequence, { filter: { types, conversationId = null }, limit, span }) => {
       // The end is read first: what is appended in between is left to the next read.
       const to = Math.min(lastOf(accountId), sequence + span);
-      const shape = `${filter.types === undefined} ${filter.conversationId === undefined}`;
-      const statement = afters.get(shape) ?? prepareAfter(db, filter);
-      afters.set(shape, statement);
-      const found = statement
-        .all({
-          accountId,
-          from: sequence,
-          to,
-          limit,
-          conversationId: filter.conversationId,
-          types: jsonList(filter.types ?? []),
-        })
-        .map(toEvent);
+      const statements = conversationId === null ? ofLog : ofConversation;
+      const statement = types === undefined ? statements.all : statements.ofTypes;
+      const values = { accountId, from: sequence, to, limit, conversationId, types: jsonList(types ?? []) };
+      const found = statement.all(values).map(toEvent);
       // A full page ends at its last event; otherwise everything up to the end was scanned.
       const scannedTo = found.length === limit ? found.at(-1)?.sequence : Math.max(sequence, to);
       return { events: found, scannedTo: scannedTo ?? sequence };
@@ -114,62 +89,33 @@ export function eventReads(db: Queries): EventReads {
 }
 
 /** @param onAppend called with the account whose log has grown; the transaction may still be rolled back */
-export function eventWrites(db: Queries, onAppend: (accountId: string) => void): EventWrites {
-  const advance = db
-    .update(accountTotals)
-    .set({ eventSequence: sql`${accountTotals.eventSequence} + ${sql.placeholder('count')}` })
-    .where(eq(accountTotals.accountId, sql.placeholder('accountId')))
-    .returning({ last: accountTotals.eventSequence })
-    .prepare();
-  const insert = db
-    .insert(events)
-    .values({
-      accountId: sql.placeholder('accountId'),
-      sequence: sql.placeholder('sequence'),
-      id: sql.placeholder('id'),
-      type: sql.placeholder('type'),
-      conversationId: sql.placeholder('conversationId'),
-      timestamp: sql.placeholder('timestamp'),
-      data: sql.placeholder('data'),
-    })
-    .prepare();
-  const accountWithOldest = db
-    .select({ accountId: events.accountId })
-    .from(events)
-    .where(lt(events.timestamp, sql.placeholder('before')))
-    .orderBy(asc(events.timestamp))
-    .limit(1)
-    .prepare();
-  const accountWithOldFront = db
-    .select({ id: accounts.id })
-    .from(accounts)
-    .where(
-      and(
-        gte(accounts.id, sql.placeholder('from')),
-        sql`(SELECT events.timestamp FROM events WHERE events.account_id = accounts.id ORDER BY events.sequence LIMIT 1)
-          < ${sql.placeholder('before')}`,
-      ),
-    )
-    .orderBy(asc(accounts.id))
-    .limit(1)
-    .prepare();
-  const oldest = db
-    .select({ sequence: events.sequence, timestamp: events.timestamp })
-    .from(events)
-    .where(ofAccount)
-    .orderBy(asc(events.sequence))
-    .limit(sql.placeholder('limit'))
-    .prepare();
-  const removeUpTo = db
-    .delete(events)
-    .where(and(ofAccount, lte(events.sequence, sql.placeholder('sequence'))))
-    .prepare();
+export function eventWrites(db: Statements, onAppend: (accountId: string) => void): EventWrites {
+  const advance = db.prepare<{ last: number }>(
+    `UPDATE account_totals SET event_sequence = event_sequence + :count WHERE account_id = :accountId
+      RETURNING event_sequence AS last`,
+  );
+  const insert = db.prepare(
+    insertInto('events', ['accountId', 'sequence', 'id', 'type', 'conversationId', 'timestamp', 'data']),
+  );
+  const accountWithOldest = db.prepare<{ accountId: string }>(
+    'SELECT account_id AS accountId FROM events WHERE timestamp < :before ORDER BY timestamp LIMIT 1',
+  );
+  const accountWithOldFront = db.prepare<{ id: string }>(
+    `SELECT id FROM accounts
+      WHERE id >= :from
+        AND (SELECT timestamp FROM events WHERE account_id = accounts.id ORDER BY sequence LIMIT 1) < :before
+      ORDER BY id LIMIT 1`,
+  );
+  const oldest = db.prepare<Pick<EventRow, 'sequence' | 'timestamp'>>(
+    'SELECT sequence, timestamp FROM events WHERE account_id = :accountId ORDER BY sequence LIMIT :limit',
+  );
+  const removeUpTo = db.prepare('DELETE FROM events WHERE account_id = :accountId AND sequence <= :sequence');
   /** Removes from the front only: where the clock went back, removing by time would leave a gap in the log. */
   const removeFront = (accountId: string, before: number, limit: number): number => {
     const rows = oldest.all({ accountId, limit });
     const young = rows.findIndex(({ timestamp }) => timestamp >= before);
     const last = rows[(young === -1 ? rows.length : young) - 1];
-    return last === undefined ? 0 : removeUpTo.run({ accountId, sequence: last.sequence }).changes;
+    return last === undefined ? 0 : removeUpTo.run({ accountId, sequence: last.sequence });
   };
   /** The account found last: its events take many steps to remove, and the accounts before it had nothing to remove. */
   let from = '';

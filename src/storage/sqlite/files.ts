@@ -1,19 +1,23 @@
 import { randomBytes } from 'node:crypto';
 import {
   accessSync,
+  chmodSync,
   chownSync,
   closeSync,
   constants,
   existsSync,
+  fchmodSync,
   fsyncSync,
   linkSync,
   mkdirSync,
   openSync,
+  readlinkSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 
 /** A problem with files that prevents a backup or a restoration. The message is a sentence for the operator. */
 export class FileFault extends Error {
@@ -22,6 +26,78 @@ export class FileFault extends Error {
 
 /** Suffixes of the files that SQLite puts beside a database while it is in use. */
 export const sideFiles = ['-wal', '-shm', '-journal'] as const;
+
+/** The mode of the files that this program makes: only their owner can read and write them. */
+export const privateMode = 0o600;
+
+/**
+ * Makes an empty file, and its folder if need be, for their owner alone, whatever the umask. SQLite gives the files
+ * that it puts beside a database the mode of the database.
+ * @returns false if the file exists already
+ */
+export function createPrivate(path: string): boolean {
+  createFolder(dirname(path));
+  try {
+    const file = openSync(path, 'wx', privateMode);
+    fchmodSync(file, privateMode); // the umask may have taken away what the owner needs
+    closeSync(file);
+    return true;
+  } catch (error) {
+    if (existsSync(path)) return false;
+    throw error;
+  }
+}
+
+function createFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+}
+
+/**
+ * Makes a database private that every user of the machine can read, as earlier versions made it. One that its owner has
+ * opened to a group stays so.
+ * @returns whether it was public
+ */
+export function makePrivate(path: string): boolean {
+  if (!isPublic(path)) return false;
+  try {
+    for (const suffix of ['', ...sideFiles]) if (existsSync(path + suffix)) chmodSync(path + suffix, privateMode);
+    return true;
+  } catch {
+    return false; // it belongs to another user
+  }
+}
+
+/** The mode of a file that takes the place of another one. */
+export function modeAfter(path: string): number {
+  return isPublic(path) ? privateMode : (statSync(path, { throwIfNoEntry: false })?.mode ?? privateMode) & 0o777;
+}
+
+function isPublic(path: string): boolean {
+  return ((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o007) !== 0;
+}
+
+/**
+ * The file that a path leads to through symbolic links, whether or not it exists. SQLite puts its side files beside
+ * that one.
+ */
+export function realFile(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT' || path === dirname(path)) throw error;
+    const target = linkTarget(path);
+    return target === undefined ? join(realFile(dirname(resolve(path))), basename(path)) : realFile(target);
+  }
+}
+
+/** Where a symbolic link points to; undefined if there is none of that name. */
+function linkTarget(path: string): string | undefined {
+  try {
+    return resolve(dirname(path), readlinkSync(path));
+  } catch {
+    return undefined;
+  }
+}
 
 /** A unique name beside a path, for a file that is not finished. */
 export function unfinishedName(path: string): string {
@@ -40,7 +116,7 @@ export function removeWithSideFiles(path: string): void {
 export function requireWritable(path: string): void {
   const folder = dirname(path);
   requireAccess(nearest(folder));
-  mkdirSync(folder, { recursive: true });
+  createFolder(folder);
   for (const suffix of ['', ...sideFiles]) requireAccess(path + suffix);
 }
 
@@ -49,7 +125,7 @@ export function requireAccess(path: string): void {
   try {
     accessSync(path, constants.W_OK);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    const code = codeOf(error);
     if (code !== 'ENOENT')
       throw new FileFault(`${path} cannot be written: ${reasons[code] ?? code}.`, { cause: error });
   }
@@ -125,11 +201,20 @@ export function keepAs(path: string, other: string): void {
 
 /** Whether linking failed because the file system has no hard links, or allows no more of them. */
 function hasNoLinks(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const code = codeOf(error);
   return code === 'EPERM' || code === 'ENOTSUP' || code === 'EOPNOTSUPP' || code === 'ENOSYS' || code === 'EMLINK';
 }
 
-/** Whether a database has a write-ahead log beside it that is not empty. */
-export function hasLog(path: string): boolean {
-  return (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0;
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+/**
+ * The first side file of a path that is not empty. SQLite would apply it to whatever database gets that name.
+ * @returns undefined if there is none
+ */
+export function sideFileOf(path: string, suffixes: readonly string[] = sideFiles): string | undefined {
+  return suffixes
+    .map((suffix) => path + suffix)
+    .find((file) => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0);
 }

@@ -22,17 +22,6 @@ export function withOneMore(histogram: Buffer | undefined, bucket: number): Buff
   return Buffer.concat([previous.subarray(0, at), entry, previous.subarray(at)]);
 }
 
-/** @param buckets pairs of a bucket and its count, ascending */
-export function encodeHistogram(buckets: readonly number[]): Buffer {
-  const histogram = Buffer.allocUnsafe((buckets.length / 2) * entryBytes);
-  let end = 0;
-  for (let at = 0; at < buckets.length; at += 2) {
-    end = histogram.writeUInt16BE(buckets[at] as number, end);
-    end = histogram.writeUInt32BE(buckets[at + 1] as number, end);
-  }
-  return histogram;
-}
-
 /** Adds up histograms. */
 export class HistogramSum {
   readonly #counts = new Float64Array(bucketLimit);
@@ -43,11 +32,6 @@ export class HistogramSum {
     for (let at = 0; at < histogram.length; at += entryBytes) {
       this.#add(histogram.readUInt16BE(at), histogram.readUInt32BE(at + 2));
     }
-  }
-
-  /** @param buckets pairs of a bucket and its count */
-  addBuckets(buckets: readonly number[]): void {
-    for (let at = 0; at < buckets.length; at += 2) this.#add(buckets[at] as number, buckets[at + 1] as number);
   }
 
   #add(bucket: number, count: number): void {

@@ -1,11 +1,20 @@
-import { and, asc, eq, sql } from 'drizzle-orm';
-import type { Message, MessageRange } from '../../domain/messages.ts';
+import type { Message } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
-import { bindings, inList, jsonList, type Queries } from './queries.ts';
-import { alignToIds, toMs, toTimestamp } from './rows.ts';
-import { conversations, messages } from './tables.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
+import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import type { messages } from './tables.ts';
 
-type Row = typeof messages.$inferSelect;
+const columns = [
+  'sequence',
+  'id',
+  'sender',
+  'content',
+  'author',
+  'metadata',
+  'createdAt',
+] as const satisfies readonly (keyof typeof messages.$inferSelect)[];
+
+type Row = Pick<typeof messages.$inferSelect, (typeof columns)[number]>;
 
 function toMessage(row: Row, conversationId: string): Message {
   return {
@@ -14,97 +23,62 @@ function toMessage(row: Row, conversationId: string): Message {
     sequence: row.sequence,
     sender: row.sender,
     content: row.content,
-    author: row.author,
-    metadata: row.metadata,
+    author: fromJson(row.author),
+    metadata: fromJson(row.metadata),
     createdAt: toTimestamp(row.createdAt),
   };
 }
 
-/** Reads all the messages of a conversation, oldest first. */
-export function allMessages(db: Queries): (conversation: { key: number; id: string }) => Message[] {
-  const statement = db
-    .select()
-    .from(messages)
-    .where(eq(messages.conversationKey, sql.placeholder('key')))
-    .orderBy(asc(messages.sequence))
-    .prepare();
-  return ({ key, id }) => statement.all({ key }).map((row) => toMessage(row, id));
-}
-
-export function messageReads(db: Queries) {
-  // CROSS JOIN makes SQLite begin with the requested messages. Left to itself, it would begin with all the account's
-  // conversations.
-  const findMany = db
-    .select()
-    .from(messages)
-    .crossJoin(conversations)
-    .where(
-      and(
-        eq(conversations.key, messages.conversationKey),
-        eq(conversations.accountId, sql.placeholder('accountId')),
-        inList(messages.id, 'ids'),
-      ),
-    )
-    .prepare();
-  // One statement for any number of ranges. CROSS JOIN keeps them in the given order.
-  const ranges = db
-    .select({ index: sql<number>`range.key`, message: messages })
-    .from(sql`json_each(${sql.placeholder('ranges')}) AS range`)
-    .crossJoin(conversations)
-    .crossJoin(messages)
-    .where(
-      sql`${conversations.accountId} = ${sql.placeholder('accountId')} AND ${conversations.id} = range.value ->> 0
-        AND ${messages.conversationKey} = ${conversations.key}
-        AND ${messages.sequence} BETWEEN range.value ->> 1 AND range.value ->> 2`,
-    )
-    .prepare();
+// CROSS JOIN makes SQLite begin with the table that is named first.
+export function messageReads(db: Statements): MessageReads {
+  const select = `SELECT ${columnsOf('messages', columns)}`;
+  // Left to itself, SQLite would begin with all the account's conversations.
+  const findMany = db.prepare<Row & { conversationId: string }>(
+    `${select}, conversations.id AS conversationId FROM messages CROSS JOIN conversations
+      WHERE conversations.key = messages.conversation_key AND conversations.account_id = :accountId
+        AND messages.id IN (SELECT value FROM json_each(:ids))`,
+  );
+  // One statement for any number of ranges, in the order in which they were given.
+  const ranges = db.prepare<Row & { range: number }>(
+    `${select}, range.key AS range FROM json_each(:ranges) AS range CROSS JOIN conversations CROSS JOIN messages
+      WHERE conversations.account_id = :accountId AND conversations.id = range.value ->> 0
+        AND messages.conversation_key = conversations.key
+        AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2`,
+  );
   return {
-    findMany: (accountId: string, ids: readonly string[]) =>
-      alignToIds(
+    findMany: (accountId, ids) => {
+      const rows = findMany.all({ accountId, ids: jsonList(ids) });
+      return alignToIds(
         ids,
-        findMany.all({ accountId, ids: jsonList(ids) }).map((row) => toMessage(row.messages, row.conversations.id)),
-      ),
-    ranges: (accountId: string, asked: readonly MessageRange[]) => {
+        rows.map((row) => toMessage(row, row.conversationId)),
+      );
+    },
+    ranges: (accountId, asked) => {
       const pages: Message[][] = asked.map(() => []);
       const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));
-      for (const { index, message } of ranges.all({ accountId, ranges: list })) {
-        pages[index]?.push(toMessage(message, asked[index]?.conversationId as string));
+      for (const row of ranges.all({ accountId, ranges: list })) {
+        pages[row.range]?.push(toMessage(row, asked[row.range]?.conversationId as string));
       }
       return pages;
     },
-  } satisfies MessageReads;
-}
-
-/** The values of a message's row, without the key of its conversation. */
-export function messageValues(message: Message) {
-  return {
-    sequence: message.sequence,
-    id: message.id,
-    sender: message.sender,
-    content: message.content,
-    author: message.author && JSON.stringify(message.author),
-    metadata: JSON.stringify(message.metadata),
-    createdAt: toMs(message.createdAt),
   };
 }
 
-export function messageWrites(db: Queries): MessageWrites {
-  const insert = db
-    .insert(messages)
-    .values({
-      conversationKey: sql`(SELECT ${conversations.key} FROM ${conversations}
-        WHERE ${conversations.accountId} = ${sql.placeholder('accountId')} AND ${conversations.id} = ${sql.placeholder('conversationId')})`,
-      sequence: sql.placeholder('sequence'),
-      id: sql.placeholder('id'),
-      sender: sql.placeholder('sender'),
-      content: sql.placeholder('content'),
-      ...bindings('author', 'metadata'),
-      createdAt: sql.placeholder('createdAt'),
-    })
-    .prepare();
+export function messageWrites(db: Statements): MessageWrites {
+  const insert = db.prepare(
+    insertInto('messages', columns, {
+      conversationKey: '(SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId)',
+    }),
+  );
   return {
     insert: (accountId, message) => {
-      insert.run({ ...messageValues(message), accountId, conversationId: message.conversationId });
+      insert.run({
+        ...message,
+        accountId,
+        author: toJson(message.author),
+        metadata: toJson(message.metadata),
+        createdAt: toMs(message.createdAt),
+      });
     },
   };
 }

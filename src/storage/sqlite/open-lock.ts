@@ -1,8 +1,8 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { isBusy } from './errors.ts';
-import { giveToOwnerOf } from './files.ts';
+import { createPrivate, giveToOwnerOf } from './files.ts';
 
 /** Appended to the name of a database to give the name of its lock file. */
 export const openLockSuffix = '-lock';
@@ -29,9 +29,8 @@ export function withOpenLock<T>(path: string, timeoutMs: number, work: () => T):
  * Takes the lock of a database; the caller releases it by closing it. For its parameters and errors see `withOpenLock`.
  */
 export function takeOpenLock(path: string, timeoutMs: number): { close(): void } {
-  mkdirSync(dirname(path), { recursive: true });
   const name = path + openLockSuffix;
-  const isNew = !existsSync(name);
+  const isNew = createPrivate(name);
   const lock = new Database(name, { timeout: timeoutMs });
   try {
     if (isNew) giveToOwnerOf(existsSync(path) ? path : dirname(path), name);

@@ -1,8 +1,7 @@
-import { mkdirSync } from 'node:fs';
-import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { migrationsFolder } from '../../layout.ts';
+import { createPrivate } from './files.ts';
 
 export type Connection = Database.Database;
 
@@ -28,7 +27,7 @@ const cacheKiB = 4 * 1024;
  * the writer waits by a timer instead.
  */
 export function openWriter(path: string, { onStatement }: ConnectionOptions = {}): Connection {
-  mkdirSync(dirname(path), { recursive: true });
+  createPrivate(path);
   const connection = new Database(path, { timeout: openTimeoutMs, verbose: onStatement as Verbose });
   connection.pragma('journal_mode = WAL');
   connection.pragma('synchronous = FULL');

@@ -1,20 +1,34 @@
-import { chmodSync, closeSync, constants, existsSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
-import { copyFile } from 'node:fs/promises';
+import {
+  chmodSync,
+  closeSync,
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../domain/ports.ts';
 import { carryOver } from './carry-over.ts';
 import { isBusy } from './errors.ts';
 import {
+  createPrivate,
   FileFault,
   giveToOwnerOf,
-  hasLog,
   isSameFile,
   keepAs,
+  modeAfter,
   publish,
+  realFile,
   removeWithSideFiles,
   replace,
   requireWritable,
+  sideFileOf,
   sideFiles,
   sync,
   unfinishedName,
@@ -49,7 +63,8 @@ const openLockTimeoutMs = 5_000;
  * database stays as it is; then it is moved aside. The backup itself is only read.
  * @throws FileFault
  */
-export async function restore(databasePath: string, backup: string, options: RestoreOptions): Promise<Restored> {
+export async function restore(database: string, backup: string, options: RestoreOptions): Promise<Restored> {
+  const databasePath = realFile(database);
   const { clock, force = false, onProgress = () => {}, onUnfinished = () => {} } = options;
   requireBackup(databasePath, backup);
   requireWritable(databasePath);
@@ -60,8 +75,13 @@ export async function restore(databasePath: string, backup: string, options: Res
     present = holdPresent(databasePath, force);
     onUnfinished(copy);
     onProgress('copying');
-    await copyFile(backup, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
-    chmodSync(copy, present === undefined ? 0o600 : statSync(databasePath).mode);
+    createPrivate(copy); // the system's own copying would give it the backup's mode at first
+    const highWaterMark = 1024 * 1024;
+    await pipeline(
+      createReadStream(backup, { highWaterMark }),
+      createWriteStream(copy, { flags: 'r+', highWaterMark }),
+    );
+    chmodSync(copy, modeAfter(databasePath));
     giveToOwnerOf(present === undefined ? dirname(databasePath) : databasePath, copy);
     onProgress('checking');
     const migrations = await inThread({ work: 'prepare', path: copy, backup });
@@ -83,8 +103,9 @@ function requireBackup(databasePath: string, backup: string): void {
   if (stats === undefined) throw new FileFault(`There is no file ${backup}.`);
   if (!stats.isFile()) throw new FileFault(`${backup} is not a file.`);
   if (isSameFile(databasePath, backup)) throw new FileFault(`${backup} is the database itself.`);
-  if (hasLog(backup)) {
-    throw new FileFault(`${backup} is not a backup but a database in use: ${backup}-wal belongs to it.`);
+  const log = sideFileOf(backup, ['-wal', '-journal']);
+  if (log !== undefined) {
+    throw new FileFault(`${backup} is not a backup but a database in use: ${log} belongs to it.`);
   }
 }
 

@@ -11,6 +11,18 @@ export function toMs<T extends Timestamp | null>(time: T): T extends Timestamp ?
   return (time === null ? null : Date.parse(time)) as T extends Timestamp ? number : number | null;
 }
 
+declare const written: unique symbol;
+/** The JSON of a value. */
+export type Json<T> = string & { readonly [written]?: T };
+
+export function toJson<T>(value: T): T extends null ? Json<NonNullable<T>> | null : Json<T> {
+  return (value === null ? null : JSON.stringify(value)) as T extends null ? Json<NonNullable<T>> | null : Json<T>;
+}
+
+export function fromJson<T extends Json<unknown> | null>(json: T): T extends Json<infer Value> ? Value : null {
+  return (json === null ? null : JSON.parse(json)) as T extends Json<infer Value> ? Value : null;
+}
+
 /** A page from rows that were read with one more than its limit. */
 export function sliceOf<Row, T>(rows: readonly Row[], limit: number, map: (row: Row) => T): Slice<T> {
   const hasMore = rows.length > limit;

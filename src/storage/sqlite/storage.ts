@@ -1,20 +1,16 @@
 import type { Reads, Storage, Transaction } from '../../domain/storage-port.ts';
-import { accountReads, accountWrites } from './accounts.ts';
+import { accountReads, accountWrites, apiKeyReads, apiKeyWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
-import { apiKeyReads, apiKeyWrites } from './api-keys.ts';
 import { patient } from './busy-retry.ts';
-import { cachedAccountReads, cachedApiKeyReads, cachedConversationReads, cachedMessageReads } from './cached-reads.ts';
 import { Checkpointer } from './checkpointer.ts';
-import { Commits } from './commit-cache.ts';
 import { CommitWatch } from './commit-watch.ts';
-import { openQueries } from './compiled-queries.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
-import { deliveryReads } from './delivery-reads.ts';
-import { deliveryWrites } from './delivery-writes.ts';
+import { deliveryReads, deliveryWrites } from './deliveries.ts';
 import { eventReads, eventWrites } from './events.ts';
-import { requireWritable } from './files.ts';
-import { keptResultReads, keptResultWrites } from './kept-results.ts';
+import { makePrivate, realFile, requireWritable } from './files.ts';
+import { idempotencyReads, idempotencyWrites } from './idempotency.ts';
 import { leadReads, leadWrites } from './leads.ts';
+import { rateWindowReads, rateWindowWrites } from './limits.ts';
 import { messageReads, messageWrites } from './messages.ts';
 import {
   type Connection,
@@ -27,9 +23,8 @@ import {
   stopBlocking,
 } from './open.ts';
 import { withOpenLock } from './open-lock.ts';
-import type { Queries } from './queries.ts';
-import { rateWindowReads, rateWindowWrites } from './rate-windows.ts';
 import { refuseSuperseded } from './schema-guard.ts';
+import { Statements } from './statements.ts';
 import { scoped, type WorkScope } from './transaction-scope.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
 import { emptyLog } from './write-ahead-log.ts';
@@ -37,6 +32,10 @@ import { Writer, type WriterOptions } from './writer.ts';
 
 export interface SqliteStorage extends Storage {
   readonly migrations: MigrationReport;
+  /** Whether every user of the machine could read the file until it was opened now. */
+  readonly wasPublic: boolean;
+  /** Number of writes waiting for their transaction. */
+  readonly waitingWrites: number;
 }
 
 export interface SqliteOptions extends WriterOptions, ConnectionOptions {
@@ -48,27 +47,26 @@ export interface SqliteOptions extends WriterOptions, ConnectionOptions {
  * Opens the storage in a SQLite file. Creates the file and migrates it if need be.
  * @throws Error when the file was migrated by a newer version of the program
  */
-export function openSqliteStorage(path: string, options: SqliteOptions = {}): SqliteStorage {
+export function openSqliteStorage(file: string, options: SqliteOptions = {}): SqliteStorage {
   const { busyTimeoutMs = 5_000 } = options;
+  const path = realFile(file);
+  const wasPublic = makePrivate(path);
   const { writing, reading, migrations } = openConnections(path, options);
-  const watch = new CommitWatch(writing, reading);
-  watch.cleanLog(); // in case a process was killed right after erasing something
-  const commits = new Commits(reading);
   const checkpointer = new Checkpointer(path, writing, options.onThreadFailure);
-  const writer = new Writer(writing, transactionsOn(openQueries(writing), watch), {
+  if (!emptyLog(writing)) checkpointer.empty(); // in case a process was killed right after erasing something
+  const watch = new CommitWatch(writing, reading, checkpointer.empty);
+  const writer = new Writer(writing, transactionsOn(new Statements(writing), watch), {
     ...options,
     onBegin: refuseSuperseded(writing),
     onCommit: () => {
-      commits.askAgain();
       watch.committed();
       checkpointer.committed();
     },
   });
   return {
     migrations,
-    read: readsOn(openQueries(reading), commits, busyTimeoutMs),
-    holdReads: () => commits.hold(),
-    state: patient({ state: () => commits.state }, busyTimeoutMs).state,
+    wasPublic,
+    read: readsOn(new Statements(reading), busyTimeoutMs),
     write: (work) => writer.write(work),
     watch: (listener) => watch.watch(listener),
     check: patient(checkOf(reading), busyTimeoutMs).check,
@@ -89,7 +87,7 @@ export function openSqliteStorage(path: string, options: SqliteOptions = {}): Sq
   };
 }
 
-/** Reads from the file itself, past all caches, and checks that no newer version has migrated it. */
+/** Reads from the file, and checks that no newer version has migrated it. */
 function checkOf(connection: Connection): { check(): void } {
   const statement = connection.prepare('SELECT value FROM meta LIMIT 1');
   const refuse = refuseSuperseded(connection);
@@ -117,35 +115,35 @@ function openBoth(path: string, options: ConnectionOptions) {
   }
 }
 
-function readsOn(db: Queries, commits: Commits, busyTimeoutMs: number): Reads {
+function readsOn(db: Statements, busyTimeoutMs: number): Reads {
   return {
-    accounts: patient(cachedAccountReads(db, commits), busyTimeoutMs),
-    apiKeys: patient(cachedApiKeyReads(db, commits), busyTimeoutMs),
-    conversations: patient(cachedConversationReads(db, commits), busyTimeoutMs),
-    messages: patient(cachedMessageReads(db), busyTimeoutMs),
+    accounts: patient(accountReads(db), busyTimeoutMs),
+    apiKeys: patient(apiKeyReads(db), busyTimeoutMs),
+    conversations: patient(conversationReads(db), busyTimeoutMs),
+    messages: patient(messageReads(db), busyTimeoutMs),
     events: patient(eventReads(db), busyTimeoutMs),
     leads: patient(leadReads(db), busyTimeoutMs),
     webhooks: patient(webhookReads(db), busyTimeoutMs),
     deliveries: patient(deliveryReads(db), busyTimeoutMs),
-    keptResults: patient(keptResultReads(db), busyTimeoutMs),
+    idempotencyRecords: patient(idempotencyReads(db), busyTimeoutMs),
     analytics: patient(analyticsReads(db), busyTimeoutMs),
     rateWindows: patient(rateWindowReads(db), busyTimeoutMs),
   };
 }
 
-function transactionsOn(db: Queries, watch: CommitWatch): (scope: WorkScope) => Transaction {
-  const accounts = scoped({ ...accountReads(db), ...accountWrites(db) }, db.$client);
-  const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.$client);
+function transactionsOn(db: Statements, watch: CommitWatch): (scope: WorkScope) => Transaction {
+  const accounts = scoped({ ...accountReads(db), ...accountWrites(db) }, db.connection);
+  const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.connection);
   const erasure = { onHide: watch.hid, onGone: watch.erased };
-  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, erasure) }, db.$client);
-  const messages = scoped({ ...messageReads(db), ...messageWrites(db) }, db.$client);
-  const events = scoped({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.$client);
-  const leads = scoped({ ...leadReads(db), ...leadWrites(db) }, db.$client);
-  const webhooks = scoped({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.$client);
-  const deliveries = scoped({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.$client);
-  const keptResults = scoped({ ...keptResultReads(db), ...keptResultWrites(db) }, db.$client);
-  const analytics = scoped({ ...analyticsReads(db), ...analyticsWrites(db) }, db.$client);
-  const rateWindows = scoped({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.$client);
+  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, erasure) }, db.connection);
+  const messages = scoped({ ...messageReads(db), ...messageWrites(db) }, db.connection);
+  const events = scoped({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.connection);
+  const leads = scoped({ ...leadReads(db), ...leadWrites(db) }, db.connection);
+  const webhooks = scoped({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.connection);
+  const deliveries = scoped({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.connection);
+  const idempotencyRecords = scoped({ ...idempotencyReads(db), ...idempotencyWrites(db) }, db.connection);
+  const analytics = scoped(analyticsWrites(db), db.connection);
+  const rateWindows = scoped({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.connection);
   return (scope) => ({
     accounts: accounts(scope),
     apiKeys: apiKeys(scope),
@@ -155,7 +153,7 @@ function transactionsOn(db: Queries, watch: CommitWatch): (scope: WorkScope) => 
     leads: leads(scope),
     webhooks: webhooks(scope),
     deliveries: deliveries(scope),
-    keptResults: keptResults(scope),
+    idempotencyRecords: idempotencyRecords(scope),
     analytics: analytics(scope),
     rateWindows: rateWindows(scope),
   });

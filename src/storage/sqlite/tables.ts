@@ -9,8 +9,9 @@ import type { Status } from '../../domain/lifecycle.ts';
 import type { Author, Sender } from '../../domain/messages.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import type { DisabledReason, SigningSecret } from '../../domain/webhook-record.ts';
+import type { Json } from './rows.ts';
 
-// Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
+// The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
 // serves to find a row, to isolate accounts, and to list by creation.
 //
 // messages, events, rate_windows, analytics_counters and analytics_histograms are WITHOUT ROWID, which drizzle cannot
@@ -58,15 +59,21 @@ export const apiKeys = sqliteTable(
     name: text().notNull(),
     prefix: text().notNull(),
     secretHash: blob('secret_hash', { mode: 'buffer' }).notNull(),
-    scopes: text({ mode: 'json' }).$type<Scope[]>().notNull(),
+    scopes: text().$type<Json<Scope[]>>().notNull(),
     expiresAt: integer('expires_at'),
     lastUsedAt: integer('last_used_at'),
     createdAt: integer('created_at').notNull(),
     revokedAt: integer('revoked_at'),
+    /** When it expires or was revoked, whichever comes first; null for never. */
+    endsAt: integer('ends_at').generatedAlwaysAs(
+      sql`min(ifnull(expires_at, revoked_at), ifnull(revoked_at, expires_at))`,
+    ),
   },
   (table) => [
     uniqueIndex('api_keys_by_secret').on(table.secretHash),
     uniqueIndex('api_keys_by_account').on(table.accountId, table.id),
+    index('api_keys_by_account_and_end').on(table.accountId, table.endsAt),
+    index('api_keys_by_expiry').on(table.expiresAt).where(sql`revoked_at IS NULL`),
   ],
 );
 
@@ -80,9 +87,9 @@ export const conversations = sqliteTable(
     accountId: text('account_id').references(() => accounts.id),
     status: text().$type<Status>().notNull(),
     subject: text(),
-    visitor: text({ mode: 'json' }).$type<Visitor>(),
+    visitor: text().$type<Json<Visitor>>(),
     externalId: text('external_id'),
-    metadata: text({ mode: 'json' }).$type<Metadata>().notNull(),
+    metadata: text().$type<Json<Metadata>>().notNull(),
     messageCount: integer('message_count').notNull(),
     contentBytes: integer('content_bytes').notNull(),
     lastActivityAt: integer('last_activity_at').notNull(),
@@ -91,7 +98,7 @@ export const conversations = sqliteTable(
     reopenedAt: integer('reopened_at'),
     closedAt: integer('closed_at'),
     /** Whether a lead was captured in it. */
-    converted: integer({ mode: 'boolean' }).notNull().default(false),
+    converted: integer({ mode: 'boolean' }).notNull().default(false).$type<0 | 1>(),
     version: integer().notNull(),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
@@ -117,8 +124,8 @@ export const messages = sqliteTable(
     id: text().notNull(),
     sender: text().$type<Sender>().notNull(),
     content: text().notNull(),
-    author: text({ mode: 'json' }).$type<Author>(),
-    metadata: text({ mode: 'json' }).$type<Metadata>().notNull(),
+    author: text().$type<Json<Author>>(),
+    metadata: text().$type<Json<Metadata>>().notNull(),
     createdAt: integer('created_at').notNull(),
   },
   (table) => [
@@ -161,7 +168,7 @@ export const leads = sqliteTable(
     email: text(),
     phone: text(),
     company: text(),
-    metadata: text({ mode: 'json' }).$type<Metadata>().notNull(),
+    metadata: text().$type<Json<Metadata>>().notNull(),
     createdAt: integer('created_at').notNull(),
   },
   (table) => [
@@ -261,14 +268,14 @@ export const webhooks = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     url: text().notNull(),
-    events: text({ mode: 'json' }).$type<readonly EventType[]>().notNull(),
+    events: text().$type<Json<readonly EventType[]>>().notNull(),
     description: text(),
-    enabled: integer({ mode: 'boolean' }).notNull(),
+    enabled: integer({ mode: 'boolean' }).notNull().$type<0 | 1>(),
     disabledReason: text('disabled_reason').$type<DisabledReason>(),
-    secrets: text({ mode: 'json' }).$type<readonly SigningSecret[]>().notNull(),
+    secrets: text().$type<Json<readonly SigningSecret[]>>().notNull(),
     failingSince: integer('failing_since'),
     /** Never shown any more; the row is deleted after the last of its deliveries. */
-    removed: integer({ mode: 'boolean' }).notNull().default(false),
+    removed: integer({ mode: 'boolean' }).notNull().default(false).$type<0 | 1>(),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
   },
@@ -343,7 +350,7 @@ export const attempts = sqliteTable(
 );
 
 /** Results of requests, by idempotency key. */
-export const keptResults = sqliteTable(
+export const idempotencyRecords = sqliteTable(
   'kept_results',
   {
     accountId: text('account_id')

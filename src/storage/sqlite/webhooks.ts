@@ -1,122 +1,94 @@
-import { and, count, desc, eq, lt, sql } from 'drizzle-orm';
 import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
 import type { StoredWebhook } from '../../domain/webhook-record.ts';
 import { firstId } from './index-spans.ts';
-import { bindings, inList, jsonList, type Queries } from './queries.ts';
-import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
-import { webhooks } from './tables.ts';
+import { alignToIds, fromJson, sliceOf, toJson, toMs, toTimestamp } from './rows.ts';
+import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import type { webhooks } from './tables.ts';
 
-type Row = typeof webhooks.$inferSelect;
+/** The columns that can change after creation. */
+const changing = [
+  'url',
+  'events',
+  'description',
+  'enabled',
+  'disabledReason',
+  'updatedAt',
+  'secrets',
+  'failingSince',
+] as const satisfies readonly (keyof typeof webhooks.$inferSelect)[];
 
-export function toWebhook(row: Row): StoredWebhook {
+const columns = ['id', 'createdAt', ...changing] as const;
+
+export type WebhookRow = Pick<typeof webhooks.$inferSelect, (typeof columns)[number]>;
+export const webhookColumns = columnsOf('webhooks', columns);
+
+export function toWebhook(row: WebhookRow): StoredWebhook {
   return {
     id: row.id,
     url: row.url,
-    events: row.events,
+    events: fromJson(row.events),
     description: row.description,
-    enabled: row.enabled,
+    enabled: row.enabled === 1,
     disabledReason: row.disabledReason,
     createdAt: toTimestamp(row.createdAt),
     updatedAt: toTimestamp(row.updatedAt),
-    secrets: row.secrets,
+    secrets: fromJson(row.secrets),
     failingSince: toTimestamp(row.failingSince),
   };
 }
 
-// The condition of a partial index has to appear word for word in a statement that is to use it.
-const ofAccount = and(eq(webhooks.accountId, sql.placeholder('accountId')), sql`${webhooks.removed} = 0`);
+function toRow(webhook: StoredWebhook): WebhookRow {
+  return {
+    ...webhook,
+    events: toJson(webhook.events),
+    enabled: webhook.enabled ? 1 : 0,
+    secrets: toJson(webhook.secrets),
+    failingSince: toMs(webhook.failingSince),
+    createdAt: toMs(webhook.createdAt),
+    updatedAt: toMs(webhook.updatedAt),
+  };
+}
 
-export function webhookReads(db: Queries): WebhookReads {
-  const find = db
-    .select()
-    .from(webhooks)
-    .where(and(ofAccount, eq(webhooks.id, sql.placeholder('id'))))
-    .prepare();
-  const findMany = db
-    .select()
-    .from(webhooks)
-    .where(and(ofAccount, inList(webhooks.id, 'ids')))
-    .prepare();
-  const page = db
-    .select()
-    .from(webhooks)
-    .where(and(ofAccount, lt(webhooks.id, sql.placeholder('before'))))
-    .orderBy(desc(webhooks.id))
-    .limit(sql.placeholder('limit'))
-    .offset(sql.placeholder('offset'))
-    .prepare();
-  const countAll = db.select({ count: count() }).from(webhooks).where(ofAccount).prepare();
-  const enabled = db
-    .select({ id: webhooks.id, events: webhooks.events })
-    .from(webhooks)
-    .where(and(ofAccount, eq(webhooks.enabled, true)))
-    .prepare();
+// The condition of a partial index has to appear word for word in a statement that is to use it.
+
+/** Whether a webhook has not been removed. */
+export const isPresent = 'webhooks.removed = 0';
+const ofAccount = `account_id = :accountId AND ${isPresent}`;
+
+export function webhookReads(db: Statements): WebhookReads {
+  const select = `SELECT ${webhookColumns} FROM webhooks WHERE ${ofAccount}`;
+  const find = db.prepare<WebhookRow>(`${select} AND id = :id`);
+  const findMany = db.prepare<WebhookRow>(`${select} AND id IN (SELECT value FROM json_each(:ids))`);
+  const page = db.prepare<WebhookRow>(`${select} AND id < :before ORDER BY id DESC LIMIT :limit OFFSET :offset`);
+  const count = db.prepare<{ count: number }>(`SELECT count(*) AS count FROM webhooks WHERE ${ofAccount}`);
+  const enabled = db.prepare<Pick<WebhookRow, 'id' | 'events'>>(
+    `SELECT id, events FROM webhooks WHERE ${ofAccount} AND enabled = 1`,
+  );
   return {
     find: (accountId, id) => {
       const row = find.get({ accountId, id });
       return row && toWebhook(row);
     },
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toWebhook)),
-    page: (accountId, { limit, offset, after }) =>
-      sliceOf(page.all({ accountId, before: after ?? firstId, limit: limit + 1, offset }), limit, toWebhook),
-    count: (accountId) => countAll.get({ accountId })?.count ?? 0,
-    enabled: (accountId) => enabled.all({ accountId }),
+    page: (accountId, { limit, offset, after = firstId }) =>
+      sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toWebhook),
+    count: (accountId) => count.get({ accountId })?.count ?? 0,
+    enabled: (accountId) => enabled.all({ accountId }).map(({ id, events }) => ({ id, events: fromJson(events) })),
   };
 }
-
-/** The values of the columns that can change after creation. */
-function changing(webhook: StoredWebhook) {
-  return {
-    url: webhook.url,
-    events: JSON.stringify(webhook.events),
-    description: webhook.description,
-    enabled: Number(webhook.enabled),
-    disabledReason: webhook.disabledReason,
-    secrets: JSON.stringify(webhook.secrets),
-    failingSince: toMs(webhook.failingSince),
-    updatedAt: toMs(webhook.updatedAt),
-  };
-}
-
-const bound = bindings(
-  'url',
-  'events',
-  'description',
-  'enabled',
-  'disabledReason',
-  'secrets',
-  'failingSince',
-  'updatedAt',
-);
 
 /** @param onDue called with a webhook that may have a delivery due; the transaction may still be rolled back */
-export function webhookWrites(db: Queries, onDue: (webhookId: string) => void): WebhookWrites {
-  const insert = db
-    .insert(webhooks)
-    .values({
-      id: sql.placeholder('id'),
-      accountId: sql.placeholder('accountId'),
-      createdAt: sql.placeholder('createdAt'),
-      ...bound,
-    })
-    .prepare();
-  const update = db
-    .update(webhooks)
-    .set(bound)
-    .where(and(ofAccount, eq(webhooks.id, sql.placeholder('id'))))
-    .prepare();
-  const remove = db
-    .update(webhooks)
-    .set({ removed: true })
-    .where(and(ofAccount, eq(webhooks.id, sql.placeholder('id'))))
-    .prepare();
+export function webhookWrites(db: Statements, onDue: (accountId: string, webhookId: string) => void): WebhookWrites {
+  const insert = db.prepare(insertInto('webhooks', ['accountId', ...columns]));
+  const update = db.prepare(`UPDATE webhooks SET ${assignments(changing)} WHERE ${ofAccount} AND id = :id`);
+  const remove = db.prepare(`UPDATE webhooks SET removed = 1 WHERE ${ofAccount} AND id = :id`);
   return {
     insert: (accountId, webhook) => {
-      insert.run({ ...changing(webhook), id: webhook.id, accountId, createdAt: toMs(webhook.createdAt) });
+      insert.run({ ...toRow(webhook), accountId });
     },
     update: (accountId, webhook) => {
-      update.run({ ...changing(webhook), id: webhook.id, accountId });
-      if (webhook.enabled) onDue(webhook.id);
+      update.run({ ...toRow(webhook), accountId });
+      if (webhook.enabled) onDue(accountId, webhook.id);
     },
     remove: (accountId, id) => {
       remove.run({ accountId, id });

@@ -1,29 +1,18 @@
 import { createServer } from 'node:http';
+import { accountOf, limitHeaders, log, requestIdOf } from './duties.mjs';
 import { listBody, one, send } from './store.mjs';
 
-// The physical limit: nothing but Node's own server around the queries.
-
-function answer(res, status, body) {
-  const text = JSON.stringify(body);
-  res.writeHead(status, {
-    'Content-Type': 'application/json; charset=utf-8',
-    'Content-Length': Buffer.byteLength(text),
-  });
-  res.end(text);
-}
+// Nothing but Node's own server around the queries and the duties of every peer.
 
 /** The two GraphQL documents of the benchmark, answered as if there were no GraphQL. */
-function graphql(query, variables) {
+function graphql(accountId, { query, variables }) {
   if (query.includes('conversations(')) {
-    const nodes = listBody({ limit: 20 }).data.map(({ id, status, subject, lastActivityAt }) => ({
-      id,
-      status: status.toUpperCase(),
-      subject,
-      lastActivityAt,
-    }));
+    const nodes = listBody(accountId, { limit: 20, after: variables.after }).data.map(
+      ({ id, status, subject, lastActivityAt }) => ({ id, status: status.toUpperCase(), subject, lastActivityAt }),
+    );
     return { data: { conversations: { nodes } } };
   }
-  const { id, status, subject, messages } = one(variables.id, 10);
+  const { id, status, subject, messages } = one(accountId, variables.id, 10);
   const nodes = messages.map(({ id, sender, content, createdAt }) => ({
     id,
     sender: sender.toUpperCase(),
@@ -33,19 +22,40 @@ function graphql(query, variables) {
   return { data: { conversation: { id, status: status.toUpperCase(), subject, messages: { nodes } } } };
 }
 
+/** @returns the status and the body of the answer */
+function answer({ method, url }, accountId, body) {
+  if (accountId === undefined) return [401, { title: 'Unauthorized', status: 401 }];
+  if (url === '/graphql') return [200, graphql(accountId, JSON.parse(body))];
+  const [path, query] = url.split('?');
+  const id = path.split('/')[3];
+  if (method === 'POST') return [201, send(accountId, id, JSON.parse(body))];
+  if (id !== undefined) return [200, one(accountId, id)];
+  const { limit, after } = Object.fromEntries(new URLSearchParams(query));
+  return [200, listBody(accountId, { limit: Number(limit), after })];
+}
+
 createServer((req, res) => {
+  const startedMs = performance.now();
+  const requestId = requestIdOf(req);
+  const accountId = accountOf(req.headers.authorization);
+  const respond = (requestBody) => {
+    const [status, body] = answer(req, accountId, requestBody);
+    const text = JSON.stringify(body);
+    res.writeHead(status, {
+      'Content-Type': 'application/json; charset=utf-8',
+      'Content-Length': Buffer.byteLength(text),
+      'X-Request-Id': requestId,
+      ...(accountId !== undefined && limitHeaders(accountId)),
+    });
+    res.end(text);
+    const durationMs = performance.now() - startedMs;
+    log.info({ requestId, method: req.method, path: req.url, status, accountId, durationMs }, 'request');
+  };
   if (req.method === 'GET') {
-    const [path, query] = req.url.split('?');
-    if (path === '/v1/conversations')
-      answer(res, 200, listBody({ limit: Number(new URLSearchParams(query).get('limit')) }));
-    else answer(res, 200, one(path.split('/')[3]));
+    respond();
     return;
   }
   const chunks = [];
   req.on('data', (chunk) => chunks.push(chunk));
-  req.on('end', () => {
-    const body = JSON.parse(Buffer.concat(chunks));
-    if (req.url === '/graphql') answer(res, 200, graphql(body.query, body.variables));
-    else answer(res, 201, send(req.url.split('/')[3], body));
-  });
-}).listen(Number(process.env.PORT), '127.0.0.1', () => console.log('listening'));
+  req.on('end', () => respond(Buffer.concat(chunks)));
+}).listen(Number(process.env.PORT), '127.0.0.1');

@@ -1,4 +1,4 @@
-import fastify from 'fastify';
+import { app } from './fastify-app.mjs';
 import { listBody, one, send } from './store.mjs';
 
 // REST as one writes it with Fastify: schemas for what comes in and what goes out.
@@ -61,21 +61,22 @@ const whole = {
   properties: { ...conversation.properties, messages: { type: 'array', items: message } },
 };
 
-const app = fastify();
 app.get(
   '/v1/conversations',
   {
     schema: {
       querystring: {
         type: 'object',
-        properties: { limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 } },
+        properties: { limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 }, after: text },
       },
       response: { 200: list },
     },
   },
-  async ({ query }) => listBody(query),
+  async ({ accountId, query }) => listBody(accountId, query),
 );
-app.get('/v1/conversations/:id', { schema: { response: { 200: whole } } }, async ({ params }) => one(params.id));
+app.get('/v1/conversations/:id', { schema: { response: { 200: whole } } }, async ({ accountId, params }) =>
+  one(accountId, params.id),
+);
 app.post(
   '/v1/conversations/:id/messages',
   {
@@ -91,7 +92,6 @@ app.post(
       response: { 201: message },
     },
   },
-  async ({ params, body }, reply) => reply.code(201).send(send(params.id, body)),
+  async ({ accountId, params, body }, reply) => reply.code(201).send(send(accountId, params.id, body)),
 );
 await app.listen({ port: Number(process.env.PORT), host: '127.0.0.1' });
-console.log('listening');

@@ -1,3 +1,4 @@
+import { createServer } from 'node:http';
 import { request } from 'undici';
 
 // What sending costs at least: a loop of undici that posts so many bodies, 64 at a time, and looks at nothing.
@@ -16,6 +17,5 @@ async function post() {
   }
 }
 
-console.log('listening'); // it is ready
+createServer().listen(Number(process.env.PORT), '127.0.0.1'); // it is ready, and stays until it is ended
 await Promise.all(Array.from({ length: 64 }, post));
-setInterval(() => {}, 1_000); // until it is ended, as a server is

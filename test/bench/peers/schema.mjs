@@ -13,15 +13,15 @@ export const typeDefs = `
   }
   type ConversationConnection { nodes: [Conversation!]! }
   type Query {
-    conversations(first: Int = 20): ConversationConnection
+    conversations(first: Int = 20, after: String): ConversationConnection
     conversation(id: ID!): Conversation
   }
 `;
 
 export const resolvers = {
   Query: {
-    conversations: (_, { first }) => ({ nodes: list(first) }),
-    conversation: (_, { id }) => one(id, 10),
+    conversations: (_, { first, after }, { accountId }) => ({ nodes: list(accountId, first, after) }),
+    conversation: (_, { id }, { accountId }) => one(accountId, id, 10),
   },
   Conversation: {
     status: ({ status }) => status.toUpperCase(),

@@ -2,12 +2,11 @@ import { randomUUID } from 'node:crypto';
 import Database from 'better-sqlite3';
 
 // What the peers have of the service: its file, read and written by hand with the driver that the service
-// uses. No accounts, no limits, no events, and `synchronous=NORMAL`.
+// uses. No events, no counts for reports, and `synchronous=NORMAL`.
 
 const path = process.env.BENCH_DATABASE;
-const accountId = process.env.BENCH_ACCOUNT;
 
-const db = new Database(path);
+export const db = new Database(path);
 db.pragma('journal_mode = WAL');
 db.pragma('synchronous = NORMAL');
 db.pragma('cache_size = -16384');
@@ -51,16 +50,18 @@ const update = db.prepare(
   'UPDATE conversations SET message_count = ?, last_activity_at = ?, updated_at = ?, version = version + 1 WHERE key = ?',
 );
 
-/** The newest conversations. */
-export function list(limit) {
-  return page.all(accountId, limit).map(conversationOf);
+/** Conversations, newest first, those after the cursor if there is one. */
+export function list(accountId, limit, cursor) {
+  if (cursor == null) return page.all(accountId, limit).map(conversationOf);
+  const [, id] = JSON.parse(Buffer.from(cursor, 'base64url'));
+  return pageAfter.all(accountId, id, limit).map(conversationOf);
 }
 
 /** The body of the service's answer to `GET /v1/conversations`. */
-export function listBody({ limit = 20, after } = {}) {
-  const rows = after === undefined ? page.all(accountId, limit + 1) : pageAfter.all(accountId, after, limit + 1);
-  const hasMore = rows.length > limit;
-  const data = rows.slice(0, limit).map(conversationOf);
+export function listBody(accountId, { limit = 20, after }) {
+  const found = list(accountId, limit + 1, after);
+  const hasMore = found.length > limit;
+  const data = found.slice(0, limit);
   const cursor = Buffer.from(JSON.stringify(['-createdAt', data.at(-1)?.id])).toString('base64url');
   return {
     data,
@@ -68,13 +69,13 @@ export function listBody({ limit = 20, after } = {}) {
   };
 }
 
-export function one(id, limit = -1) {
+export function one(accountId, id, limit = -1) {
   const row = find.get(accountId, id);
   if (row === undefined) return undefined;
   return { ...conversationOf(row), messages: messages.all(row.key, limit).map((message) => messageOf(message, id)) };
 }
 
-export const send = db.transaction((id, { content, sender }) => {
+export const send = db.transaction((accountId, id, { content, sender }) => {
   const row = find.get(accountId, id);
   if (row === undefined) return undefined;
   const now = Date.now();

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { KeptResult } from '../../../src/domain/idempotency.ts';
+import type { IdempotencyRecord } from '../../../src/domain/idempotency.ts';
 import type { RateWindow } from '../../../src/domain/rate-window.ts';
 import type { ClockReading } from '../../../src/domain/steady-clock.ts';
+import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import {
   awkwardText,
@@ -88,6 +89,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       });
       for (const { key, hash } of keys) {
         expect(await storage.read.apiKeys.find(account.id, key.id)).toEqual(key);
+        expect(await storage.read.apiKeys.findWithAccount(account.id, key.id)).toEqual({ key, account });
         expect(await storage.read.apiKeys.findBySecret(hash)).toMatchObject({ key, account });
       }
       expect(await storage.read.apiKeys.find(account.id, ids.next('apiKey', startMs))).toBeUndefined();
@@ -153,6 +155,61 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       }
       expect(await storage.read.apiKeys.count(accountId)).toBe(6);
       expect(await storage.read.apiKeys.countLive(accountId, startMs)).toBe(4);
+    });
+
+    /** Keys of an account by a name each, with how many milliseconds after the start each ends. */
+    const ending = {
+      never: {},
+      later: { expiresAt: timestamp(startMs + 9) },
+      expired4: { expiresAt: timestamp(startMs + 4) },
+      expired2: { expiresAt: timestamp(startMs + 2) },
+      revoked3: { revokedAt: timestamp(startMs + 3) },
+      revoked1: { revokedAt: timestamp(startMs + 1), expiresAt: timestamp(startMs + 9) },
+      expired0: { revokedAt: timestamp(startMs + 6), expiresAt: timestamp(startMs) },
+    };
+
+    async function endingKeys(storage: Storage, accountId: string): Promise<() => Promise<string[]>> {
+      await storage.write(async (tx) => {
+        for (const [name, ends] of Object.entries(ending)) {
+          await tx.apiKeys.insert(accountId, sampleKey({ name, ...ends }), sampleHash());
+        }
+      });
+      return async () => {
+        const { items } = await storage.read.apiKeys.page(accountId, { limit: 10, offset: 0 });
+        return items.map(({ name }) => name).toSorted();
+      };
+    }
+
+    test('that have ended are removed but for the last ones of the account, the first to end first', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const { id: otherId } = await storedAccount(storage);
+      const [left, others] = [await endingKeys(storage, accountId), await endingKeys(storage, otherId)];
+      const remove = (kept: number, limit: number) =>
+        storage.write(async (tx) => tx.apiKeys.removeEnded(accountId, startMs + 5, { kept, limit }));
+      expect(await storage.read.apiKeys.countLive(accountId, startMs + 5)).toBe(2);
+      await remove(5, 10);
+      expect(await left()).toHaveLength(7);
+      await remove(3, 1);
+      expect(await left()).toEqual(['expired0', 'expired2', 'expired4', 'later', 'never', 'revoked3']);
+      await remove(3, 10);
+      expect(await left()).toEqual(['expired2', 'expired4', 'later', 'never', 'revoked3']);
+      await remove(0, 10);
+      expect(await left()).toEqual(['later', 'never']);
+      expect(await others()).toHaveLength(7);
+    });
+
+    test('that have expired are pruned across all accounts, up to a time and never beyond the limit; revoked ones stay', async () => {
+      const { storage } = await open();
+      const accounts = [await storedAccount(storage), await storedAccount(storage)];
+      const left = await Promise.all(accounts.map(({ id }) => endingKeys(storage, id)));
+      const prune = (before: number, limit: number) =>
+        storage.write(async (tx) => tx.apiKeys.prune(startMs + before, limit));
+      expect(await prune(3, 1)).toBe(1);
+      expect(await prune(5, 10)).toBe(3);
+      expect(await prune(5, 10)).toBe(0);
+      const rest = ['expired0', 'later', 'never', 'revoked1', 'revoked3'];
+      expect(await Promise.all(left.map((names) => names()))).toEqual([rest, rest]);
     });
   });
 
@@ -271,7 +328,7 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
   });
 
   describe('kept results', () => {
-    const kept = (facts: Partial<KeptResult> = {}): KeptResult => ({
+    const kept = (facts: Partial<IdempotencyRecord> = {}): IdempotencyRecord => ({
       fingerprint: sampleHash(),
       result: JSON.stringify({ text: awkwardText }),
       conversationId: null,
@@ -284,34 +341,38 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
       const results = [kept(), kept({ conversationId: ids.next('conversation', startMs) }), kept({ result: null })];
       await storage.write(async (tx) => {
-        for (const [index, result] of results.entries()) await tx.keptResults.put(one.id, `key ${index}`, result);
-        await tx.keptResults.put(other.id, 'key 0', kept({ result: 'theirs' }));
+        for (const [index, result] of results.entries())
+          await tx.idempotencyRecords.put(one.id, `key ${index}`, result);
+        await tx.idempotencyRecords.put(other.id, 'key 0', kept({ result: 'theirs' }));
       });
       const { read } = await reopen();
       for (const [index, { fingerprint, ...facts }] of results.entries()) {
-        const found = await read.keptResults.find(one.id, `key ${index}`);
+        const found = await read.idempotencyRecords.find(one.id, `key ${index}`);
         expect(found).toMatchObject(facts);
         expect([...(found?.fingerprint ?? [])]).toEqual([...fingerprint]);
       }
-      expect(await read.keptResults.find(other.id, 'key 0')).toMatchObject({ result: 'theirs' });
-      expect(await read.keptResults.find(other.id, 'key 1')).toBeUndefined();
-      expect(await read.keptResults.find(one.id, 'KEY 0')).toBeUndefined();
+      expect(await read.idempotencyRecords.find(other.id, 'key 0')).toMatchObject({ result: 'theirs' });
+      expect(await read.idempotencyRecords.find(other.id, 'key 1')).toBeUndefined();
+      expect(await read.idempotencyRecords.find(one.id, 'KEY 0')).toBeUndefined();
     });
 
     test('replace the previous result of their key, unless the transaction is rolled back', async () => {
       const { storage } = await open();
       const { id } = await storedAccount(storage);
       const [first, second] = [kept({ result: 'first' }), kept({ result: 'second', createdAtMs: startMs + 1 })];
-      await storage.write(async (tx) => tx.keptResults.put(id, 'key', first));
+      await storage.write(async (tx) => tx.idempotencyRecords.put(id, 'key', first));
       const undone = storage.write(async (tx) => {
-        await tx.keptResults.put(id, 'key', second);
-        expect(await tx.keptResults.find(id, 'key')).toMatchObject({ result: 'second' });
+        await tx.idempotencyRecords.put(id, 'key', second);
+        expect(await tx.idempotencyRecords.find(id, 'key')).toMatchObject({ result: 'second' });
         throw new Error('on purpose');
       });
       await expect(undone).rejects.toThrow('on purpose');
-      expect(await storage.read.keptResults.find(id, 'key')).toMatchObject({ result: 'first', createdAtMs: startMs });
-      await storage.write(async (tx) => tx.keptResults.put(id, 'key', second));
-      expect(await storage.read.keptResults.find(id, 'key')).toMatchObject({ result: 'second' });
+      expect(await storage.read.idempotencyRecords.find(id, 'key')).toMatchObject({
+        result: 'first',
+        createdAtMs: startMs,
+      });
+      await storage.write(async (tx) => tx.idempotencyRecords.put(id, 'key', second));
+      expect(await storage.read.idempotencyRecords.find(id, 'key')).toMatchObject({ result: 'second' });
     });
 
     test('are pruned oldest first across all accounts, up to a time and never beyond the limit', async () => {
@@ -320,17 +381,17 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => {
         for (let index = 0; index < 10; index++) {
           const account = accounts[index % 2] as (typeof accounts)[0];
-          await tx.keptResults.put(account.id, `key ${index}`, kept({ createdAtMs: startMs + index }));
+          await tx.idempotencyRecords.put(account.id, `key ${index}`, kept({ createdAtMs: startMs + index }));
         }
       });
       const left = async () => {
         const found = Array.from({ length: 10 }, (_, index) =>
-          storage.read.keptResults.find(accounts[index % 2]?.id ?? '', `key ${index}`),
+          storage.read.idempotencyRecords.find(accounts[index % 2]?.id ?? '', `key ${index}`),
         );
         return (await Promise.all(found)).flatMap((one) => (one === undefined ? [] : [one.createdAtMs - startMs]));
       };
       const prune = (before: number, limit: number) =>
-        storage.write(async (tx) => tx.keptResults.prune(startMs + before, limit));
+        storage.write(async (tx) => tx.idempotencyRecords.prune(startMs + before, limit));
       expect(await prune(7, 3)).toBe(3);
       expect(await left()).toEqual([3, 4, 5, 6, 7, 8, 9]);
       expect(await prune(7, 10)).toBe(4);

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { bucketOf, type DurationTally } from '../../../src/domain/durations.ts';
-import { DomainError } from '../../../src/domain/errors.ts';
 import {
+  type AnalyticsDelta,
+  type AnalyticsSums,
   type CountName,
   countNames,
-  type HappeningSums,
-  type Happenings,
   type QuarterRange,
-} from '../../../src/domain/happenings.ts';
+} from '../../../src/domain/analytics-delta.ts';
+import { bucketOf, type DurationTally } from '../../../src/domain/durations.ts';
+import { DomainError } from '../../../src/domain/errors.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { sampleConversation, storedAccount } from '../../support/samples.ts';
 import type { OpenedStorage } from './opened.ts';
@@ -16,7 +16,7 @@ import type { OpenedStorage } from './opened.ts';
 /** What every storage promises of what happened in each quarter of an hour: a part of `storageContract`. */
 export function analyticsContract(open: () => Promise<OpenedStorage>): void {
   describe('analytics', () => {
-    const happening = fc.record<Happenings>(
+    const happening = fc.record<AnalyticsDelta>(
       {
         ...(Object.fromEntries(countNames.map((name) => [name, fc.integer({ min: 1, max: 3 })])) as Record<
           CountName,
@@ -40,7 +40,7 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
       };
     }
 
-    function sumsOf(all: readonly Happenings[]): HappeningSums {
+    function sumsOf(all: readonly AnalyticsDelta[]): AnalyticsSums {
       const counts = countNames.map((name) => [name, all.reduce((sum, each) => sum + (each[name] ?? 0), 0)]);
       const durations = (name: 'firstResponseMs' | 'resolutionMs') =>
         tallyOf(all.map((each) => each[name]).filter((each) => each !== undefined));
@@ -54,15 +54,15 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
     test('are summed over any ranges of quarter hours, for each account separately', async () => {
       const { storage, reopen } = await open();
       const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
-      const added: { accountId: string; at: number; happenings: Happenings }[] = [];
-      const adding = fc.record({ accountId: fc.constantFrom(one.id, other.id), at: quarter, happenings: happening });
+      const added: { accountId: string; at: number; delta: AnalyticsDelta }[] = [];
+      const adding = fc.record({ accountId: fc.constantFrom(one.id, other.id), at: quarter, delta: happening });
       const range = fc.tuple(quarter, quarter).map(([from, to]) => ({ from, to }));
       const check = async (from: Storage, ranges: readonly QuarterRange[]) => {
         for (const { id } of [one, other]) {
           expect(await from.read.analytics.sums(id, ranges)).toEqual(
             ranges.map((within) => {
               const fits = added.filter(({ accountId, at }) => accountId === id && within.from <= at && at < within.to);
-              return sumsOf(fits.map(({ happenings }) => happenings));
+              return sumsOf(fits.map(({ delta }) => delta));
             }),
           );
         }
@@ -73,8 +73,8 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
           fc.array(range, { maxLength: 8 }),
           async (additions, ranges) => {
             await storage.write(async (tx) => {
-              for (const { accountId, at, happenings } of additions) {
-                await tx.analytics.add(accountId, at, happenings);
+              for (const { accountId, at, delta } of additions) {
+                await tx.analytics.add(accountId, at, delta);
               }
             });
             added.push(...additions);

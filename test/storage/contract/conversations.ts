@@ -24,6 +24,7 @@ import {
   startMs,
   storedAccount,
 } from '../../support/samples.ts';
+import { wholeConversation } from '../../support/whole-conversation.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of conversations and what is in them: a part of `storageContract`. */
@@ -288,7 +289,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
         await tx.conversations.insert(accountId, conversation);
         for (const message of messages) await tx.messages.insert(accountId, message);
       });
-      expect(await storage.read.conversations.findWithMessages(accountId, conversation.id)).toEqual({
+      expect(await wholeConversation(storage.read, accountId, conversation.id)).toEqual({
         conversation,
         messages,
       });
@@ -344,7 +345,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       for (const [accountId, message] of attempts) {
         await expect(storage.write(async (tx) => tx.messages.insert(accountId, message))).rejects.toThrow();
       }
-      expect((await storage.read.conversations.findWithMessages(one.id, conversation.id))?.messages).toEqual([first]);
+      expect((await wholeConversation(storage.read, one.id, conversation.id))?.messages).toEqual([first]);
     });
 
     test('are read in ranges of many conversations at once, by sequence within each range, in the requested order', async () => {

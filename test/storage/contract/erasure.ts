@@ -15,6 +15,7 @@ import {
   storedAccount,
 } from '../../support/samples.ts';
 import { until } from '../../support/wait.ts';
+import { wholeConversation } from '../../support/whole-conversation.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of erasing: a part of `storageContract`. */
@@ -36,11 +37,11 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         for (const lead of leads) await tx.leads.insert(accountId, lead);
         await tx.webhooks.insert(accountId, webhook);
         const eventSequence = await tx.events.append(accountId, [event]);
-        await tx.deliveries.insert({ ...delivery, eventSequence });
+        await tx.deliveries.insert(accountId, { ...delivery, eventSequence });
         for (const [index, attempt] of attempts.entries()) {
           await tx.deliveries.insertAttempt(delivery.id, index + 1, attempt);
         }
-        await tx.keptResults.put(accountId, key, {
+        await tx.idempotencyRecords.put(accountId, key, {
           fingerprint: sampleHash(),
           result: '"told"',
           conversationId: conversation.id,
@@ -58,7 +59,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       const { events } = await read.events.after(accountId, 0, { filter: {}, limit: 100, span: 100 });
       const [attempts] = await read.deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]);
       return {
-        conversation: await read.conversations.findWithMessages(accountId, conversation.id),
+        conversation: await wholeConversation(read, accountId, conversation.id),
         byName: await read.conversations.idByExternalId(accountId, conversation.externalId ?? ''),
         messages: await read.messages.findMany(
           accountId,
@@ -70,7 +71,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         ),
         event: events.find(({ id }) => id === event.id),
         answers: attempts?.map(({ responseStatus, responseBody }) => [responseStatus, responseBody]),
-        result: (await read.keptResults.find(accountId, key))?.result,
+        result: (await read.idempotencyRecords.find(accountId, key))?.result,
       };
     }
 
@@ -157,9 +158,9 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
           await tx.messages.insert(accountId, one.message);
           await tx.leads.insert(accountId, one.lead);
           const eventSequence = await tx.events.append(accountId, [one.event]);
-          await tx.deliveries.insert({ ...one.delivery, eventSequence });
+          await tx.deliveries.insert(accountId, { ...one.delivery, eventSequence });
           await tx.deliveries.insertAttempt(one.delivery.id, 1, sampleAttempt());
-          await tx.keptResults.put(accountId, one.key, {
+          await tx.idempotencyRecords.put(accountId, one.key, {
             fingerprint: sampleHash(),
             result: '"told"',
             conversationId: conversation.id,
@@ -199,7 +200,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         ).events.map(({ dataJson }) => dataJson),
         claimed,
         answers: (await read.deliveries.attempts(accountId, asked)).flat().map(({ responseBody }) => responseBody),
-        results: await Promise.all(more.map(({ key }) => read.keptResults.find(accountId, key))).then((found) =>
+        results: await Promise.all(more.map(({ key }) => read.idempotencyRecords.find(accountId, key))).then((found) =>
           found.map((one) => one?.result),
         ),
         page: (await read.conversations.page(accountId, { filter: {}, sort: '-createdAt', limit: 9, offset: 0 })).items,

@@ -14,6 +14,7 @@ import {
   startMs,
   storedAccount,
 } from '../../support/samples.ts';
+import { wholeConversation } from '../../support/whole-conversation.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of one account and another: a part of `storageContract`. */
@@ -33,7 +34,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
       const attempt = sampleAttempt();
       await storage.write(async (tx) => {
         await tx.webhooks.insert(mine.id, webhook);
-        await tx.deliveries.insert(delivery);
+        await tx.deliveries.insert(mine.id, delivery);
         await tx.deliveries.insertAttempt(delivery.id, 1, attempt);
         await tx.apiKeys.insert(mine.id, key, sampleHash());
         await tx.conversations.insert(mine.id, conversation);
@@ -42,13 +43,14 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         await tx.events.append(mine.id, [event]);
         await tx.rateWindows.add(mine.id, 10, 5);
       });
-      const everything = async (reads: Storage['read'], accountId: string) => ({
+      const everything = async (reads: Omit<Storage['read'], 'analytics'>, accountId: string) => ({
         key: await reads.apiKeys.find(accountId, key.id),
+        keyWithAccount: await reads.apiKeys.findWithAccount(accountId, key.id),
         keys: await reads.apiKeys.page(accountId, { limit: 10, offset: 0 }),
         keyCounts: [await reads.apiKeys.count(accountId), await reads.apiKeys.countLive(accountId, startMs)],
         conversation: await reads.conversations.find(accountId, conversation.id),
         many: await reads.conversations.findMany(accountId, [conversation.id]),
-        whole: await reads.conversations.findWithMessages(accountId, conversation.id),
+        whole: await wholeConversation(reads, accountId, conversation.id),
         byExternalId: await reads.conversations.idByExternalId(accountId, 'order-1'),
         pages: await Promise.all(
           conversationSorts.map((sort) =>
@@ -92,6 +94,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
       const none = { items: [], hasMore: false };
       const nothing: Awaited<ReturnType<typeof everything>> = {
         key: undefined,
+        keyWithAccount: undefined,
         keys: none,
         keyCounts: [0, 0],
         conversation: undefined,

@@ -128,7 +128,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const delivery = sampleDelivery(webhook.id);
       await storage.write(async (tx) => {
         await tx.webhooks.insert(accountId, webhook);
-        await tx.deliveries.insert(delivery);
+        await tx.deliveries.insert(accountId, delivery);
       });
       expect(await ofWebhook(storage, accountId, webhook, delivery)).toMatchObject({ webhook, count: 1 });
       await storage.write(async (tx) => tx.webhooks.remove(accountId, webhook.id));
@@ -166,8 +166,8 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const { accountId, webhook } = await storedWebhook(storage);
       const [empty, full] = [sampleDelivery(webhook.id, { eventSequence: null, dueAt: null }), fullDelivery(webhook)];
       await storage.write(async (tx) => {
-        await tx.deliveries.insert(empty);
-        await tx.deliveries.insert(full);
+        await tx.deliveries.insert(accountId, empty);
+        await tx.deliveries.insert(accountId, full);
       });
       const reopened = await reopen();
       const stored = [empty, full].map((delivery) => ({ ...delivery, webhookEnabled: true, isTried: false }));
@@ -191,7 +191,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const { accountId, webhook } = await storedWebhook(storage);
       const delivery = sampleDelivery(webhook.id);
       await storage.write(async (tx) => {
-        await tx.deliveries.insert(delivery);
+        await tx.deliveries.insert(accountId, delivery);
         await tx.webhooks.update(accountId, withEnabled(webhook, 'requested'));
       });
       const paused = { ...delivery, webhookEnabled: false, isTried: false };
@@ -209,9 +209,9 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const { status, attemptCount, step, trigger, dueAt, completedAt, ...rest } = fullDelivery(other);
       await storage.write(async (tx) => {
         await tx.webhooks.insert(accountId, other);
-        await tx.deliveries.insert(delivery);
-        await tx.deliveries.insert(neighbour);
-        await tx.deliveries.update({
+        await tx.deliveries.insert(accountId, delivery);
+        await tx.deliveries.insert(accountId, neighbour);
+        await tx.deliveries.update(accountId, {
           ...rest,
           ...{ status, attemptCount, step, trigger, dueAt, completedAt },
           id: delivery.id,
@@ -228,7 +228,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         webhookEnabled: true,
         isTried: false,
       });
-      await storage.write(async (tx) => tx.deliveries.update(delivery));
+      await storage.write(async (tx) => tx.deliveries.update(accountId, delivery));
       expect(await storage.read.deliveries.find(accountId, delivery.id)).toMatchObject({
         ...delivery,
         webhookEnabled: true,
@@ -239,10 +239,10 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
       const delivery = sampleDelivery(webhook.id);
-      await storage.write(async (tx) => tx.deliveries.insert(delivery));
+      await storage.write(async (tx) => tx.deliveries.insert(accountId, delivery));
       const toNobody = sampleDelivery(ids.next('webhook', startMs));
-      await expect(storage.write(async (tx) => tx.deliveries.insert(toNobody))).rejects.toThrow();
-      await expect(storage.write(async (tx) => tx.deliveries.insert(delivery))).rejects.toThrow();
+      await expect(storage.write(async (tx) => tx.deliveries.insert(accountId, toNobody))).rejects.toThrow();
+      await expect(storage.write(async (tx) => tx.deliveries.insert(accountId, delivery))).rejects.toThrow();
       expect(await storage.read.deliveries.count(accountId, webhook.id)).toBe(1);
     });
 
@@ -258,7 +258,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           );
           await storage.write(async (tx) => {
             await tx.webhooks.insert(accountId, other);
-            for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+            for (const delivery of deliveries) await tx.deliveries.insert(accountId, delivery);
           });
           for (const { id } of [webhook, other]) {
             const kept = deliveries
@@ -298,7 +298,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
             );
             await storage.write(async (tx) => {
               await tx.webhooks.insert(accountId, other);
-              for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+              for (const delivery of deliveries) await tx.deliveries.insert(accountId, delivery);
             });
             const failed = (from: Parameters<Storage['read']['deliveries']['failed']>[2]) =>
               storage.read.deliveries.failed(accountId, webhook.id, from);
@@ -328,7 +328,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         for (const [index, count] of [3, 0, 7, 1, 2].entries()) {
           const delivery = sampleDelivery(index === 4 ? theirs.webhook.id : webhook.id);
           attempts.set(delivery.id, Array.from({ length: count }, fullOrEmptyAttempt));
-          await tx.deliveries.insert(delivery);
+          await tx.deliveries.insert(accountId, delivery);
         }
         // In another order than their own.
         for (const [id, list] of attempts) {
@@ -362,7 +362,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const delivery = sampleDelivery(webhook.id);
       const attempt = sampleAttempt();
       await storage.write(async (tx) => {
-        await tx.deliveries.insert(delivery);
+        await tx.deliveries.insert(accountId, delivery);
         await tx.deliveries.insertAttempt(delivery.id, 1, attempt);
       });
       const again = storage.write(async (tx) => tx.deliveries.insertAttempt(delivery.id, 1, sampleAttempt()));
@@ -386,7 +386,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       ];
       await storage.write(async (tx) => {
         await tx.events.append(accountId, [event]);
-        for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+        for (const delivery of deliveries) await tx.deliveries.insert(accountId, delivery);
       });
       const { claimed } = await claim(storage, webhook.id, { nowMs: startMs + 3 });
       const stored = storedEvent(event, 1);
@@ -421,7 +421,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => {
         for (const webhook of others) await tx.webhooks.insert(accountId, webhook);
         for (const account of [accountId, elsewhere.accountId]) await tx.events.append(account, [event]);
-        for (const delivery of made) await tx.deliveries.insert(delivery);
+        for (const delivery of made) await tx.deliveries.insert(accountId, delivery);
       });
       const asked = [others[0], elsewhere.webhook, first, others[1], sampleWebhook()];
       const claims = await storage.write(async (tx) =>
@@ -455,10 +455,10 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const { accountId, webhook } = await storedWebhook(storage);
       const [one, other, free] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id), sampleDelivery(webhook.id)];
       await storage.write(async (tx) => {
-        for (const delivery of [one, other]) await tx.deliveries.insert(delivery);
+        for (const delivery of [one, other]) await tx.deliveries.insert(accountId, delivery);
       });
       await claim(storage, webhook.id, { nowMs: startMs });
-      await storage.write(async (tx) => tx.deliveries.insert(free));
+      await storage.write(async (tx) => tx.deliveries.insert(accountId, free));
       const release = (lease: string, ...deliveries: readonly StoredDelivery[]) =>
         storage.write(async (tx) =>
           tx.deliveries.release(
@@ -468,7 +468,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         );
       expect(await release('theirs', one, other)).toEqual([undefined, undefined]);
       const later = { ...one, step: 3, dueAt: timestamp(startMs + 5) };
-      await storage.write(async (tx) => tx.deliveries.update(later));
+      await storage.write(async (tx) => tx.deliveries.update(accountId, later));
       expect(await release('mine', free, one)).toEqual([undefined, { delivery: later, accountId, webhook }]);
       expect(await release('mine', one)).toEqual([undefined]);
       const tried = await storage.read.deliveries.findMany(accountId, [one.id, other.id, free.id]);
@@ -477,8 +477,8 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
 
     test('takes nothing if the transaction is rolled back', async () => {
       const { storage } = await open();
-      const { webhook } = await storedWebhook(storage);
-      await storage.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
+      const { accountId, webhook } = await storedWebhook(storage);
+      await storage.write(async (tx) => tx.deliveries.insert(accountId, sampleDelivery(webhook.id)));
       const lease = { id: 'one', nowMs: startMs, endsMs: startMs + leaseMs };
       const undone = storage.write(async (tx) => {
         const [taken] = await tx.deliveries.claim([{ webhookId: webhook.id, limit: 5 }], lease);
@@ -492,10 +492,10 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
     test('never gives the same delivery to two concurrent claimers', async () => {
       const { storage, beside } = await open();
       const other = await beside();
-      const { webhook } = await storedWebhook(storage);
+      const { accountId, webhook } = await storedWebhook(storage);
       const deliveries = Array.from({ length: 200 }, (_, index) => sampleDelivery(webhook.id, {}, startMs + index));
       await storage.write(async (tx) => {
-        for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+        for (const delivery of deliveries) await tx.deliveries.insert(accountId, delivery);
       });
       const given = await Promise.all(
         [storage, other, storage, other].map(async (each, index) => {
@@ -531,7 +531,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       const [old, young] = [sampleDelivery(webhook.id), sampleDelivery(webhook.id, {}, startMs + 1)];
       await storage.write(async (tx) => {
         for (const delivery of [old, young]) {
-          await tx.deliveries.insert(delivery);
+          await tx.deliveries.insert(accountId, delivery);
           await tx.deliveries.insertAttempt(delivery.id, 1, sampleAttempt());
         }
       });
@@ -547,7 +547,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
     test('leaves everything as it was if the transaction is rolled back', async () => {
       const { storage } = await open();
       const { accountId, webhook } = await storedWebhook(storage);
-      await storage.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
+      await storage.write(async (tx) => tx.deliveries.insert(accountId, sampleDelivery(webhook.id)));
       const undone = storage.write(async (tx) => {
         expect(await tx.deliveries.prune(startMs + 10, 5)).toBe(1);
         throw new Error('on purpose');
@@ -571,13 +571,15 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           const made = await Promise.all(Array.from({ length: 4 }, () => storedWebhook(storage)));
           const deliveries = made.map(({ webhook }) => sampleDelivery(webhook.id));
           await storage.write(async (tx) => {
-            for (const delivery of deliveries) await tx.deliveries.insert(delivery);
+            for (const [index, { accountId }] of made.entries()) {
+              await tx.deliveries.insert(accountId, deliveries[index] ?? expect.fail());
+            }
           });
           const told = new Set<string>();
           const accountIds: unknown[] = [];
           const stop = storage.watch((touched) => {
             accountIds.push(...(touched?.accountIds ?? ['any']));
-            for (const webhookId of touched?.webhookIds ?? []) told.add(webhookId);
+            for (const [webhookId, accountId] of touched?.webhooks ?? []) told.add(`${accountId} ${webhookId}`);
           });
           const tried = new Set<string>();
           const running: Promise<unknown>[] = [];
@@ -585,19 +587,20 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
             const [{ accountId, webhook } = expect.fail(), delivery = expect.fail()] = [made[index], deliveries[index]];
             const due = ['insert', 'retry', 'enable'].includes(kind);
             const write = storage.write(async (tx) => {
-              if (kind === 'insert') await tx.deliveries.insert(sampleDelivery(webhook.id));
-              if (kind === 'retry') await tx.deliveries.update(delivery);
-              if (kind === 'settle') await tx.deliveries.update({ ...delivery, status: 'succeeded', dueAt: null });
+              if (kind === 'insert') await tx.deliveries.insert(accountId, sampleDelivery(webhook.id));
+              if (kind === 'retry') await tx.deliveries.update(accountId, delivery);
+              if (kind === 'settle')
+                await tx.deliveries.update(accountId, { ...delivery, status: 'succeeded', dueAt: null });
               if (kind === 'enable') await tx.webhooks.update(accountId, webhook);
               if (kind === 'disable') await tx.webhooks.update(accountId, withEnabled(webhook, 'requested'));
               if (kind === 'remove') await tx.webhooks.remove(accountId, webhook.id);
               if (fails) throw new Error('on purpose');
             });
-            if (due) tried.add(webhook.id);
+            if (due) tried.add(`${accountId} ${webhook.id}`);
             running.push(
               write.then(
                 // At once when the promise resolves, not some time later.
-                () => due && expect(told).toContain(webhook.id),
+                () => due && expect(told).toContain(`${accountId} ${webhook.id}`),
                 () => undefined,
               ),
             );
@@ -623,9 +626,9 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => {
         await tx.webhooks.insert(accountId, off);
         const none = at(-9, { status: 'succeeded', dueAt: null });
-        for (const delivery of [at(-5), at(0), at(1), none]) await tx.deliveries.insert(delivery);
-        await tx.deliveries.insert(sampleDelivery(other.webhook.id, { dueAt: timestamp(startMs - 7) }));
-        await tx.deliveries.insert(sampleDelivery(off.id, { dueAt: timestamp(startMs - 8) }));
+        for (const delivery of [at(-5), at(0), at(1), none]) await tx.deliveries.insert(accountId, delivery);
+        await tx.deliveries.insert(accountId, sampleDelivery(other.webhook.id, { dueAt: timestamp(startMs - 7) }));
+        await tx.deliveries.insert(accountId, sampleDelivery(off.id, { dueAt: timestamp(startMs - 8) }));
       });
       expect(await storage.read.deliveries.backlog(startMs, 10)).toEqual(backlogOf(4, 3, startMs - 7));
       expect(await storage.read.deliveries.backlog(startMs - 8, 10)).toEqual(backlogOf(4, 0, undefined));
@@ -638,15 +641,17 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
     test('is notified when another process makes something due', async () => {
       const { storage, beside } = await open();
       const other = await beside();
-      const { webhook } = await storedWebhook(storage);
+      const { accountId, webhook } = await storedWebhook(storage);
       let told = 0;
       const stop = storage.watch(() => {
         told++;
       });
-      await other.write(async (tx) => tx.deliveries.insert(sampleDelivery(webhook.id)));
+      await other.write(async (tx) => tx.deliveries.insert(accountId, sampleDelivery(webhook.id)));
       await until(() => told > 0);
       stop();
-      expect(await storage.read.deliveries.due(startMs)).toEqual([{ webhookId: webhook.id, dueAtMs: startMs }]);
+      expect(await storage.read.deliveries.due(startMs)).toEqual([
+        { accountId, webhookId: webhook.id, dueAtMs: startMs },
+      ]);
     });
   });
 }
@@ -859,10 +864,10 @@ class Model {
     } else if (command.kind === 'setBack') {
       this.#nowMs -= command.ms;
     } else if (command.kind === 'insert') {
-      const { webhook } = this.#webhooks[command.webhook] ?? {};
+      const { accountId = '', webhook } = this.#webhooks[command.webhook] ?? {};
       if (webhook === undefined) return; // removed
       const delivery = sampleDelivery(webhook.id, { dueAt: timestamp(this.#nowMs + command.dueMs) }, this.#nowMs);
-      await this.#storage(0).write(async (tx) => tx.deliveries.insert(delivery));
+      await this.#storage(0).write(async (tx) => tx.deliveries.insert(accountId, delivery));
       this.#deliveries.push(delivery);
     } else if (command.kind === 'claim') {
       await this.#claim(command);
@@ -941,7 +946,7 @@ class Model {
         this.#webhooks.find(({ webhook }) => webhook.id === previous.webhookId)?.webhook,
       );
       await tx.deliveries.insertAttempt(previous.id, next.attemptCount, sampleAttempt());
-      await tx.deliveries.update(next);
+      await tx.deliveries.update(current?.accountId ?? expect.fail(), next);
     });
     this.#deliveries = this.#deliveries.map((delivery) => (delivery === known ? next : delivery));
   }
@@ -990,9 +995,9 @@ class Model {
 
   async #compare(): Promise<void> {
     const { deliveries } = this.#storage(1).read;
-    const due = this.#webhooks.flatMap(({ webhook }) => {
+    const due = this.#webhooks.flatMap(({ accountId, webhook }) => {
       const dueAtMs = this.#firstDueMs(webhook);
-      return dueAtMs === undefined ? [] : [{ webhookId: webhook.id, dueAtMs }];
+      return dueAtMs === undefined ? [] : [{ accountId, webhookId: webhook.id, dueAtMs }];
     });
     const order = (a: { webhookId: string }, b: { webhookId: string }) => (a.webhookId < b.webhookId ? -1 : 1);
     expect((await deliveries.due(this.#nowMs)).toSorted(order)).toEqual(due.toSorted(order));

@@ -11,6 +11,7 @@ import {
   sampleMessage,
   storedAccount,
 } from '../../support/samples.ts';
+import { wholeConversation } from '../../support/whole-conversation.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of what is written together, and what is read meanwhile: a part of `storageContract`. */
@@ -27,23 +28,10 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
         await tx.messages.insert(account.id, message);
       });
       const expected = { conversation, messages: [message] };
-      expect(await storage.read.conversations.findWithMessages(account.id, conversation.id)).toEqual(expected);
+      expect(await wholeConversation(storage.read, account.id, conversation.id)).toEqual(expected);
       const reopened = await reopen();
       expect(await reopened.read.accounts.list()).toEqual([account]);
-      expect(await reopened.read.conversations.findWithMessages(account.id, conversation.id)).toEqual(expected);
-    });
-
-    test('changes the state of the storage when it is committed, in every process that has it open', async () => {
-      const { storage, beside } = await open();
-      const other = await beside();
-      const states = async (): Promise<number[]> => [await storage.state(), await other.state()];
-      const before = await states();
-      await expect(storage.write(() => Promise.reject(new Error('on purpose')))).rejects.toThrow('on purpose');
-      expect(await states()).toEqual(before);
-      await storage.write(async (tx) => await tx.accounts.insert(sampleAccount()));
-      const after = await states();
-      for (const [index, state] of after.entries()) expect(state).not.toBe(before[index]);
-      expect(await states()).toEqual(after);
+      expect(await wholeConversation(reopened.read, account.id, conversation.id)).toEqual(expected);
     });
 
     test('returns its value to its caller', async () => {
@@ -71,7 +59,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       );
       for (const [index, result] of results.entries()) {
         const conversation = conversations[index] as StoredConversation;
-        const found = await storage.read.conversations.findWithMessages(accountId, conversation.id);
+        const found = await wholeConversation(storage.read, accountId, conversation.id);
         if (index % 3 === 1) {
           expect(result.status === 'rejected' && result.reason).toBe(fault);
           expect(found).toBeUndefined();
@@ -191,7 +179,7 @@ export function worksContract(open: () => Promise<OpenedStorage>): void {
       const seen = new Set<number>();
       for (let written = false; !written; ) {
         written = await Promise.race([writing.then(() => true), nextTurn(false)]);
-        const found = await storage.read.conversations.findWithMessages(accountId, id);
+        const found = await wholeConversation(storage.read, accountId, id);
         expect(found?.messages.map((message) => message.sequence)).toEqual(
           Array.from({ length: found?.conversation.messageCount ?? -1 }, (_, index) => index + 1),
         );

@@ -1,0 +1,231 @@
+import type { Awaitable } from '../domain/awaitable.ts';
+import type { Caller } from '../domain/caller.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { RateLimit, World } from '../domain/ports.ts';
+import { timestamp } from '../domain/time.ts';
+import { authenticate, type CredentialStores } from './authenticate.ts';
+import { clientAddress, FailedAttempts, network } from './failed-attempts.ts';
+import type { Line, LoadShedder } from './load-shedder.ts';
+import type { Origins, PageOrigin } from './origins.ts';
+import type { Charge, RateLimiter } from './rate-limit.ts';
+import { Shares } from './shares.ts';
+import type { Tokens } from './tokens.ts';
+
+/** What admission depends on, for REST requests, GraphQL requests and sockets alike. */
+export interface Arrival extends PageOrigin {
+  readonly authorization?: string | undefined;
+  /** The address at the other end of the connection. */
+  readonly peer?: string | undefined;
+  readonly forwardedFor?: string | undefined;
+}
+
+/** A request as admission reads it, and what it finds out about it. */
+export interface AdmissionContext {
+  readonly arrival: Arrival;
+  /** Whether it changes nothing. */
+  readonly isRead: boolean;
+  /** Whether its client has disconnected. */
+  readonly isGone: boolean;
+  readonly traceparent: string | undefined;
+  /** Set as soon as it is known, also if the request is refused then. */
+  caller?: Caller;
+  /** The budget that is left, also if the request is refused for it. */
+  rateLimit?: RateLimit;
+  /** What was charged; undefined if the request was refused. */
+  charged: Charge | undefined;
+}
+
+export interface AdmissionOptions {
+  readonly loadShedder: LoadShedder;
+  readonly tokens: Tokens;
+  readonly origins: Origins;
+  readonly trustedProxies: number;
+  /** Called when the last use of a key could not be stored. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** Admission for REST, GraphQL and sockets, in this order: overload, credential, origin, rate limit. */
+export class Admission {
+  readonly #world: Omit<World, 'limiter'>;
+  readonly #stores: CredentialStores;
+  readonly #limiter: RateLimiter;
+  readonly #shares: Shares;
+  readonly #options: AdmissionOptions;
+  readonly #failedAttempts: FailedAttempts;
+  /** Keys whose use was recorded in this minute, so that each costs at most one write per minute. */
+  readonly #recorded = { minute: 0, keyIds: new Set<string>() };
+
+  constructor(world: Omit<World, 'limiter'>, limiter: RateLimiter, options: AdmissionOptions) {
+    this.#world = world;
+    this.#stores = { ...world, tokens: options.tokens };
+    this.#limiter = limiter;
+    this.#shares = new Shares(limiter, world.clock);
+    this.#options = options;
+    this.#failedAttempts = new FailedAttempts(world.clock);
+  }
+
+  /**
+   * Waits until there is capacity for a request or an operation on a socket.
+   * @param line the queue to wait in
+   * @returns undefined if there is capacity now
+   * @throws UNAVAILABLE when overloaded
+   */
+  enter(line: Line): Promise<void> | undefined {
+    return this.#options.loadShedder.enter(line);
+  }
+
+  /**
+   * Authenticates the caller.
+   * @throws UNAUTHENTICATED, RATE_LIMITED after too many failures from one address, UNAVAILABLE
+   */
+  async identify(arrival: Arrival): Promise<Caller> {
+    const { authorization = '' } = arrival;
+    const address = clientAddress(arrival.peer, arrival.forwardedFor, this.#options.trustedProxies);
+    const refusal = this.#failedAttempts.refusalOf(address, authorization);
+    if (refusal !== undefined) throw refusal;
+    try {
+      const { caller, lastUsedAt } = await authenticate(this.#stores, arrival.authorization);
+      this.#recordUse(caller, lastUsedAt);
+      return caller;
+    } catch (error) {
+      if (!(error instanceof DomainError) || error.code !== 'UNAUTHENTICATED') throw error;
+      throw this.#failedAttempts.record(address, authorization) ?? error;
+    }
+  }
+
+  /** The network of a client's address. */
+  networkOf({ peer, forwardedFor }: Arrival): string {
+    return network(clientAddress(peer, forwardedFor, this.#options.trustedProxies));
+  }
+
+  /**
+   * Admits a request for one unit of its account's budget.
+   * @throws UNAUTHENTICATED; FORBIDDEN for a page that may not call, which costs no unit; RATE_LIMITED; UNAVAILABLE
+   */
+  async admit(context: AdmissionContext): Promise<Caller> {
+    const { arrival, traceparent } = context;
+    const turn = this.enter(context.isRead ? 'reads' : 'others');
+    if (turn !== undefined) await turn;
+    refuseGone(context);
+    const known = await this.identify(arrival);
+    const caller = traceparent === undefined ? known : { ...known, traceparent };
+    context.caller = caller;
+    refuseGone(context);
+    await this.#charge(context, caller, () => {
+      this.refuseForeignPage(caller, arrival);
+      return this.#spend(caller, 1);
+    });
+    refuseGone(context);
+    return caller;
+  }
+
+  /**
+   * Charges an admitted request for so many operations instead of one: all or none, so one that is refused here has
+   * cost nothing.
+   * @throws RATE_LIMITED, UNAVAILABLE
+   */
+  async chargeFor(units: number, context: AdmissionContext): Promise<void> {
+    const { caller, charged } = context;
+    if (caller === undefined || charged === undefined) throw new Error('A request is charged before it was admitted');
+    if (units > 1) await this.#charge(context, caller, () => this.chargeMore(caller, charged, units - 1));
+  }
+
+  /** Keeps what is left of the budget in the context, also when the request is refused. */
+  async #charge(context: AdmissionContext, caller: Caller, charge: () => Awaitable<Charge>): Promise<void> {
+    try {
+      context.charged = await charge();
+      context.rateLimit = context.charged;
+    } catch (error) {
+      context.charged = undefined; // all or nothing was charged
+      const known = error instanceof DomainError ? error.facts.rateLimit : undefined;
+      const left = known ?? (await this.#peeked(caller));
+      if (left !== undefined) context.rateLimit = left;
+      throw error;
+    }
+  }
+
+  /** The budget, or undefined on failure, which must not replace the error being reported. */
+  async #peeked(caller: Caller): Promise<RateLimit | undefined> {
+    try {
+      return await this.peek(caller);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * Charges an admitted caller for so many more operations. The unit already paid is charged again with them, all or
+   * none.
+   * @throws RATE_LIMITED, UNAVAILABLE
+   */
+  async chargeMore(caller: Caller, charged: Charge, units: number): Promise<Charge> {
+    await (isBound(caller)
+      ? this.#shares.refund(caller, charged, 1)
+      : this.#limiter.refund(caller.account, charged, 1));
+    return await this.#spend(caller, 1 + units);
+  }
+
+  /**
+   * Charges a caller on an open socket for one more operation.
+   * @throws RATE_LIMITED, UNAVAILABLE
+   */
+  charge(caller: Caller): Awaitable<Charge> {
+    return this.#spend(caller, 1);
+  }
+
+  /** The budget of the caller's account, or its share of it, without spending any. */
+  peek(caller: Caller): Awaitable<RateLimit> {
+    return isBound(caller) ? this.#shares.peek(caller) : this.#limiter.peek(caller.account);
+  }
+
+  #spend(caller: Caller, units: number): Awaitable<Charge> {
+    return isBound(caller) ? this.#shares.admit(caller, units) : this.#limiter.admit(caller.account, units);
+  }
+
+  /**
+   * Anyone who views a page can read the credential in it, so pages have to use tokens instead of API keys.
+   * @throws FORBIDDEN for a key from any page but the service's own, and for a token from an unlisted origin
+   */
+  refuseForeignPage({ credential }: Caller, from: PageOrigin): void {
+    const { origins } = this.#options;
+    if (from.origin === undefined || origins.isOwn(from)) return;
+    if (credential === 'key') {
+      throw new DomainError(
+        'FORBIDDEN',
+        'An API key must not be used in a browser page; mint a short-lived token on your server and use that.',
+      );
+    }
+    if (!origins.isListed(from)) {
+      throw new DomainError('FORBIDDEN', 'Pages of this origin may not call; `CORS_ORIGINS` lists those that may.');
+    }
+  }
+
+  /** Records in the background the minute in which a key, or a token of it, was used. */
+  #recordUse({ account, keyId }: Caller, lastUsedAt: string | null): void {
+    const now = this.#world.clock.now();
+    const minute = Math.floor(now / 60_000);
+    if (this.#recorded.minute !== minute) {
+      this.#recorded.minute = minute;
+      this.#recorded.keyIds.clear();
+    }
+    if (this.#recorded.keyIds.has(keyId)) return;
+    this.#recorded.keyIds.add(keyId);
+    if (lastUsedAt !== null && Math.floor(Date.parse(lastUsedAt) / 60_000) >= minute) return;
+    this.#world.storage
+      .write(async (tx) => {
+        const key = await tx.apiKeys.find(account.id, keyId);
+        if (key !== undefined) await tx.apiKeys.update({ ...key, lastUsedAt: timestamp(minute * 60_000) });
+      })
+      .catch(this.#options.onError);
+  }
+}
+
+/** Whether a caller has a share of its account's budget only. */
+function isBound({ conversationId }: Caller): boolean {
+  return conversationId !== undefined;
+}
+
+/** Whatever has been waited for, nothing more is done for a client that has gone. */
+export function refuseGone({ isGone }: Pick<AdmissionContext, 'isGone'>): void {
+  if (isGone) throw new DomainError('BAD_REQUEST', 'The client disconnected before its request was processed.');
+}

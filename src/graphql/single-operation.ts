@@ -1,0 +1,110 @@
+import { type ExecutionResult, getOperationAST } from 'graphql';
+import type { Admission } from '../access/admission.ts';
+import type { Telemetry, World } from '../domain/ports.ts';
+import type { RequestContext } from '../http/request-context.ts';
+import type { RequestLog } from '../http/request-log.ts';
+import type { Reply } from '../http/respond.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
+import { turns } from '../runtime/turns.ts';
+import { AnswerBudget } from './answer-budget.ts';
+import { OperationContext } from './context.ts';
+import type { Documents } from './documents.ts';
+import { type MediaType, resultReply } from './errors.ts';
+import { presentResult } from './present.ts';
+import { asGraphQLError, judge, run } from './requests.ts';
+
+export interface SingleOperationOptions {
+  readonly documents: Documents;
+  readonly admission: Admission;
+  readonly timings: ConnectionTimings;
+  readonly telemetry: Telemetry;
+  readonly requestLog: RequestLog;
+}
+
+/**
+ * Answers the most common request, one query or mutation by POST, with the functions that Yoga's hooks call for all
+ * others: its own steps would take as long as everything else.
+ *
+ * @returns a handler whose result is undefined for a request that Yoga has to answer; it may have been admitted by then,
+ *   which `RequestContext` knows
+ */
+export function answerSingleOperations(
+  world: World,
+  { documents, admission, timings, telemetry, requestLog }: SingleOperationOptions,
+): (http: RequestContext) => Promise<Reply | undefined> {
+  /** Undefined for a batch, a subscription, and what Yoga has to look at more closely. */
+  async function resultOf(http: RequestContext): Promise<ExecutionResult | undefined> {
+    const caller = await admission.admit(http);
+    const asked = paramsIn(await http.readJson(admission));
+    if (asked === undefined) return undefined;
+    const { query, ...params } = asked;
+    const prepared = await documents.prepare(caller.account.id, query, http);
+    const operation = getOperationAST(prepared.document, params.operationName);
+    if (operation == null || operation.operation === 'subscription') return undefined;
+    if (prepared.errors.length > 0) return { errors: prepared.errors };
+    const budget = new AnswerBudget();
+    const { errors, units } = judge(prepared, params, budget);
+    if (errors.length > 0) return { errors };
+    await admission.chargeFor(units, http);
+    const contextValue = new OperationContext(world, caller, {
+      timings,
+      onCall: (...call) => http.called(telemetry, ...call),
+      budget,
+      isSubscription: false,
+    });
+    const result = await run(prepared, { ...params, contextValue });
+    if (budget.bytes > largeBytes) await turns.next(caller.account.id); // writing it takes milliseconds
+    return result;
+  }
+
+  return async (http) => {
+    if (http.method !== 'POST') return undefined;
+    const mediaType = mediaTypeFor(http.req.headers.accept);
+    if (mediaType === undefined) return undefined;
+    let result: ExecutionResult | undefined;
+    try {
+      if (http.fault !== undefined) throw http.fault;
+      result = await resultOf(http);
+    } catch (error) {
+      result = { errors: [asGraphQLError(error)] };
+    }
+    return result && resultReply(presentResult(result, http, { requestLog, telemetry }), mediaType);
+  };
+}
+
+/** An answer longer than this takes so long to write that it waits for its account's turn. */
+const largeBytes = 1024 * 1024;
+
+interface Params {
+  readonly query: string;
+  readonly variableValues: Readonly<Record<string, unknown>>;
+  readonly operationName: string | null;
+}
+
+/** The parameters of a single operation; undefined if the body has anything else or they are invalid. */
+function paramsIn(body: unknown): Params | undefined {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
+  const { query, variables = null, operationName = null, ...others } = body as Record<string, unknown>;
+  if (typeof query !== 'string' || query === '' || Object.keys(others).length > 0) return undefined;
+  if (typeof variables !== 'object' || Array.isArray(variables)) return undefined;
+  if (operationName !== null && (typeof operationName !== 'string' || operationName === '')) return undefined;
+  return { query, variableValues: (variables ?? {}) as Record<string, unknown>, operationName };
+}
+
+/** The media type of the result: the first supported one listed. Undefined if the header needs a closer look. */
+function mediaTypeFor(accept: string | undefined): MediaType | undefined {
+  if (accept === undefined) return 'application/json';
+  for (const entry of accept.split(',')) {
+    const [type, ...parameters] = entry.split(';');
+    if (parameters.some((parameter) => parameter.includes('charset'))) return undefined;
+    switch (type?.trim().toLowerCase()) {
+      case 'application/json':
+      case 'application/*':
+      case '*/*':
+        return 'application/json';
+      case 'application/graphql-response+json':
+        return 'application/graphql-response+json';
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,37 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Plugin } from 'graphql-yoga';
+import { isPreflight, type Origins } from '../access/origins.ts';
+import { RequestContext } from './request-context.ts';
+import type { Responder } from './respond.ts';
+
+/** What Yoga passes to the hooks of its plugins with each request. */
+export interface ServerContext {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  /** Set by the first plugin. */
+  http: RequestContext;
+}
+
+/** A plugin that answers HTTP requests. */
+export type HttpPlugin = Plugin<object, ServerContext>;
+
+/**
+ * Ends Yoga's part of a request that was answered on Node's own response, which is faster than a Response of the Fetch
+ * standard. To be passed to `endResponse` when all has been written.
+ */
+export const answered = new Response(null);
+
+/** Makes the context of each request, and answers the preflights of browsers. */
+export function useRequestContext(origins: Origins, responder: Responder): HttpPlugin {
+  return {
+    onRequest({ serverContext, endResponse }) {
+      const { req, res } = serverContext;
+      const http = new RequestContext(req, res);
+      serverContext.http = http;
+      if (!isPreflight(req) || http.fault !== undefined) return undefined;
+      return responder
+        .send(http, { status: 204, headers: origins.preflightHeaders(req.headers) })
+        .then(() => endResponse(answered));
+    },
+  };
+}

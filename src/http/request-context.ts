@@ -1,0 +1,123 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Admission, type AdmissionContext, type Arrival, refuseGone } from '../access/admission.ts';
+import type { Charge } from '../access/rate-limit.ts';
+import { holdsSecret } from '../access/secrets.ts';
+import type { Caller } from '../domain/caller.ts';
+import type { Deprecation } from '../domain/deprecation.ts';
+import type { DomainError, ErrorCode } from '../domain/errors.ts';
+import type { CallCode, Face, RateLimit, Telemetry } from '../domain/ports.ts';
+import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
+import { readJson } from './body.ts';
+import { protocolFault } from './protocol.ts';
+
+/** One HTTP request with what is learnt while it is processed; the source of its log line. */
+export class RequestContext implements AdmissionContext {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly requestId: string;
+  readonly method: string;
+  /** The path as sent, still percent-encoded, without the query. */
+  readonly path: string;
+  /** The query string without its question mark. */
+  readonly query: string;
+  readonly startedMs = performance.now();
+  /** How it violates HTTP, if it does. */
+  readonly fault: DomainError | undefined;
+  /** The caller's trace. */
+  readonly traceparent: string | undefined;
+  /** Whose request it is, once that is known. */
+  caller?: Caller;
+  rateLimit?: RateLimit;
+  /** What was charged for it, unless it was refused. */
+  charged: Charge | undefined;
+  /** The operation called, for the log; the first if there were several. */
+  operation?: string;
+  /** The error it ended with, if any. */
+  code?: ErrorCode;
+  /** A health or metrics probe: logged at debug level, not counted. */
+  isProbe = false;
+  /** Set if it used something deprecated. */
+  deprecation?: Deprecation;
+  #body?: Promise<unknown>;
+
+  constructor(req: IncomingMessage, res: ServerResponse) {
+    this.req = req;
+    this.res = res;
+    this.requestId = requestIdOf(req.headers['x-request-id']);
+    this.traceparent = parseTraceparent(req.headers['traceparent']);
+    this.method = req.method ?? 'GET';
+    const url = req.url ?? '/';
+    const mark = url.indexOf('?');
+    this.path = mark === -1 ? url : url.slice(0, mark);
+    this.query = mark === -1 ? '' : url.slice(mark + 1);
+    this.fault = protocolFault(req);
+  }
+
+  get traceId(): string | undefined {
+    return this.traceparent && traceIdOf(this.traceparent);
+  }
+
+  get face(): Face {
+    if (this.path === '/graphql') return 'graphql';
+    return this.path === '/v1' || this.path.startsWith('/v1/') ? 'rest' : 'page';
+  }
+
+  /** Whether it is a GET, or a HEAD, which is a GET whose response Node sends without its body. */
+  get isRead(): boolean {
+    return this.method === 'GET' || this.method === 'HEAD';
+  }
+
+  get arrival(): Arrival {
+    return arrivalOf(this.req);
+  }
+
+  get isGone(): boolean {
+    const { socket } = this.req;
+    return socket.destroyed || socket.writableEnded;
+  }
+
+  /**
+   * The body of an admitted request, cached since it can be read only once.
+   * @throws UNAUTHENTICATED for a credential that has ended; see `readJson` in body.ts for others
+   */
+  readJson(admission: Admission): Promise<unknown> {
+    this.#body ??= this.#readJson(admission);
+    return this.#body;
+  }
+
+  async #readJson(admission: Admission): Promise<unknown> {
+    const { req, caller } = this;
+    if (caller === undefined) throw new Error('A body is read before its request was admitted');
+    const hadArrived = req.complete;
+    const body = await readJson(req, caller.account.id, async () => {
+      refuseGone(this);
+      if (!hadArrived) await admission.identify(this.arrival); // it may have been revoked while the body was on its way
+    });
+    refuseGone(this);
+    return body;
+  }
+
+  /** Counts a completed operation of a request that may call several. */
+  called(telemetry: Pick<Telemetry, 'called'>, operation: string, code: CallCode, durationMs: number): void {
+    this.operation ??= operation;
+    telemetry.called(this.face, operation, code, durationMs);
+  }
+}
+
+/** What admission needs from a request or an upgrade. */
+export function arrivalOf({ headers, socket }: IncomingMessage): Arrival {
+  return {
+    authorization: headers.authorization,
+    origin: headers.origin,
+    host: headers.host,
+    peer: socket.remoteAddress,
+    forwardedFor: headers['x-forwarded-for'] as string | undefined,
+  };
+}
+
+/** The client's request id if it is 1 to 128 visible ASCII characters without a secret in them, otherwise a new one. */
+export function requestIdOf(header: string | string[] | undefined): string {
+  const isUsable = typeof header === 'string' && /^[\x21-\x7e]{1,128}$/.test(header) && !holdsSecret(header);
+  return isUsable ? header : randomUUID();
+}

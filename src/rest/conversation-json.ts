@@ -1,0 +1,23 @@
+import type { OpenConversation } from '../domain/conversations.ts';
+import { turns } from '../runtime/turns.ts';
+
+/** Messages read and serialised at once: 1.5 MiB of JSON at most. */
+const messagesAtOnce = 20;
+
+/**
+ * The JSON of a conversation with its messages in pieces, each made in a turn of the account.
+ * @throws NOT_FOUND when the conversation is deleted meanwhile
+ */
+export async function* piecesWithMessages(
+  { conversation, messages }: OpenConversation,
+  accountId: string,
+): AsyncGenerator<string> {
+  const { messageCount } = conversation;
+  yield `${JSON.stringify(conversation).slice(0, -1)},"messages":[`;
+  for (let from = 1; from <= messageCount; from += messagesAtOnce) {
+    await turns.next(accountId);
+    const page = await messages(from, Math.min(from + messagesAtOnce - 1, messageCount));
+    yield (from === 1 ? '' : ',') + JSON.stringify(page).slice(1, -1);
+  }
+  yield ']}';
+}

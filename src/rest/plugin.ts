@@ -1,0 +1,236 @@
+import type { Logger } from 'pino';
+import { addRoute, createRouter, findRoute } from 'rou3';
+import type { Admission } from '../access/admission.ts';
+import type { Sessions } from '../access/sessions.ts';
+import { type Deprecation, deprecatedFields } from '../domain/deprecation.ts';
+import { DomainError, internal, isTrouble } from '../domain/errors.ts';
+import type { EventSubscription } from '../domain/events.ts';
+import type { World } from '../domain/ports.ts';
+import { announcesBody } from '../http/body.ts';
+import { isKnown } from '../http/entity-tags.ts';
+import { pageReply } from '../http/page.ts';
+import { answered, type HttpPlugin } from '../http/plugin.ts';
+import type { RequestContext } from '../http/request-context.ts';
+import type { RequestLog } from '../http/request-log.ts';
+import type { Reply, Responder } from '../http/respond.ts';
+import type { ConnectionTimings } from '../http/timings.ts';
+import { eventStreamHeaders, openEventStream } from './event-stream.ts';
+import { inputOfHeaders } from './headers.ts';
+import { type InputReader, inputReader, namingSources } from './input.ts';
+import { createPages } from './pages.ts';
+import { type Probes, probeRoutes } from './probe-routes.ts';
+import { problemReply } from './problem.ts';
+import { type Answer, routes as allRoutes, type Route } from './routes.ts';
+
+const prefix = '/v1';
+
+interface Target {
+  readonly route: Route;
+  readonly reader: InputReader;
+  readonly deprecated: ReadonlyMap<string, Deprecation>;
+}
+
+/** The targets of one path, by method. */
+type Methods = Map<string, Target>;
+
+interface RestOptions {
+  readonly admission: Admission;
+  readonly sessions: Sessions;
+  readonly timings: ConnectionTimings;
+  readonly log: Logger;
+  readonly requestLog: RequestLog;
+  readonly responder: Responder;
+  readonly probes: Probes;
+  /** The URL at which clients reach the service; used for its documentation and its links. */
+  readonly publicUrl?: string | undefined;
+  /** Routes instead of the service's own, for tests. */
+  readonly routes?: readonly Route[] | undefined;
+}
+
+/** Answers every request outside of GraphQL: `/v1`, pages and probes that need no credential, and 404 for the rest. */
+export function useRest(
+  world: World,
+  { admission, sessions, timings, log, requestLog, responder, probes, publicUrl, routes = allRoutes }: RestOptions,
+): HttpPlugin {
+  const publicPath = publicUrl === undefined ? '' : new URL(publicUrl).pathname.replace(/\/$/, '');
+  const pageAt = createPages(routes, publicUrl, publicPath);
+  const probeAt = probeRoutes(probes);
+  const router = createRouter<Methods>();
+  const byPath = new Map<string, Methods>();
+  for (const route of routes) {
+    let methods = byPath.get(route.path);
+    if (methods === undefined) {
+      methods = new Map();
+      byPath.set(route.path, methods);
+      addRoute(router, '', prefix + route.path, methods);
+    }
+    const target = { route, reader: inputReader(route), deprecated: deprecatedFields(route.operation.input) };
+    methods.set(route.method, target);
+    if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
+  }
+
+  /** Checks in this order: credential, rate limit, path and method, scope, body, operation. */
+  async function apiReply(http: RequestContext): Promise<Reply> {
+    const caller = await admission.admit(http);
+    // The router ignores a trailing slash: a request whose id is missing would be answered with the list.
+    const match = http.path.endsWith('/') ? undefined : findRoute(router, '', http.path, { params: true });
+    if (match === undefined) throw new DomainError('NOT_FOUND', 'This path does not exist.');
+    const target = match.data.get(http.method);
+    if (target === undefined) {
+      const allow = [...match.data.keys(), 'OPTIONS'];
+      if (http.method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
+      throw new DomainError('METHOD_NOT_ALLOWED', `This path supports ${allow.join(', ')}.`, { allow });
+    }
+    const { route, reader } = target;
+    const { operation } = route;
+    http.operation = operation.name;
+    if (operation.deprecated !== undefined) http.deprecation = operation.deprecated;
+    operation.authorise(caller);
+    // A body is read even if the operation takes none: its fields have to be refused, not silently ignored.
+    const body = announcesBody(http.req) ? await http.readJson(admission) : undefined;
+    const { input, faults } = reader.read(decodeParams(match.params), http.query, body);
+    const inHeaders = inputOfHeaders(http.req, route);
+    const found = [...faults, ...inHeaders.faults];
+    Object.assign(input, inHeaders.input);
+    const deprecation = soonest(target.deprecated, input);
+    if (deprecation !== undefined) http.deprecation ??= deprecation;
+    let replayed = false;
+    try {
+      const parsed = operation.parse(input, found);
+      const output = await operation.run(world, caller, parsed, () => {
+        replayed = true;
+      });
+      if (route.streams) {
+        const onError = (cause: unknown): void =>
+          log.error({ requestId: http.requestId, traceId: http.traceId, err: cause }, 'event stream failed');
+        const text = openEventStream(output as EventSubscription, {
+          caller,
+          res: http.res,
+          sessions,
+          timings,
+          onError,
+        });
+        return { status: 200, headers: { ...eventStreamHeaders }, body: text };
+      }
+      return await replyOf(route, output, () => route.answer(output, caller), http, replayed);
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      throw namingSources(error, { route, inHeaders: inHeaders.input, found });
+    }
+  }
+
+  /** Pages and probes, which need no credential. */
+  async function publicReply(http: RequestContext): Promise<Reply> {
+    const { path, method } = http;
+    const page = pageAt(path);
+    const answer = probeAt.get(path) ?? (page && (() => pageReply(page, http)));
+    if (answer === undefined)
+      throw new DomainError('NOT_FOUND', 'This path does not exist; the API is under /v1 and /graphql.');
+    http.isProbe = probeAt.has(path);
+    const Allow = publicMethods.join(', ');
+    if (method === 'OPTIONS') return { status: 204, headers: { Allow } };
+    if (!publicMethods.includes(method))
+      throw new DomainError('METHOD_NOT_ALLOWED', `This path supports ${Allow}.`, { allow: publicMethods });
+    return await answer();
+  }
+
+  function errorReply(error: unknown, http: RequestContext): Reply {
+    const known = error instanceof DomainError ? error : internal(error);
+    http.code = known.code;
+    if (isTrouble(known)) requestLog.failed(http, known.cause ?? known);
+    return problemReply(known, http);
+  }
+
+  async function replyTo(http: RequestContext): Promise<Reply> {
+    let reply: Reply;
+    try {
+      if (http.fault !== undefined) throw http.fault;
+      reply = await (http.face === 'rest' ? apiReply(http) : publicReply(http));
+    } catch (error) {
+      reply = errorReply(error, http);
+    }
+    if (http.deprecation !== undefined) addDeprecation(reply.headers, http.deprecation, http.operation);
+    if (publicPath !== '') prefixLinks(publicPath, reply.headers);
+    return reply;
+  }
+
+  return {
+    onRequest({ serverContext: { http }, endResponse }) {
+      if (http.face === 'graphql') return undefined;
+      return replyTo(http)
+        .then((reply) => responder.send(http, reply))
+        .then(() => endResponse(answered));
+    },
+  };
+}
+
+/** The methods of paths outside the API. */
+const publicMethods = ['GET', 'HEAD', 'OPTIONS'];
+
+function decodeParams(params: Record<string, string> | undefined): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(params ?? {}).map(([name, value]) => {
+      try {
+        return [name, decodeURIComponent(value)];
+      } catch {
+        return [name, value]; // it cannot be an id, so the operation answers NOT_FOUND
+      }
+    }),
+  );
+}
+
+/** @param makeAnswer called unless the client has the current version already */
+async function replyOf(
+  route: Route,
+  output: unknown,
+  makeAnswer: () => Answer | Promise<Answer>,
+  http: RequestContext,
+  replayed: boolean,
+): Promise<Reply> {
+  const { status, location, version } = route;
+  const headers: Record<string, string> = { 'Cache-Control': 'no-store' };
+  if (replayed) headers['Idempotent-Replayed'] = 'true';
+  if (location !== undefined) headers['Location'] = location(output);
+  if (version !== undefined) {
+    const tag = `"${version(output)}"`;
+    headers['ETag'] = tag;
+    headers['Cache-Control'] = 'private, no-cache'; // clients may cache it, but must revalidate each time
+    const isRead = route.method === 'GET';
+    if (isRead) headers['Vary'] = 'Authorization'; // a token bound to a conversation sees less of the same version
+    if (isRead && isKnown(http.req.headers['if-none-match'], tag)) return { status: 304, headers };
+  }
+  const { next, body: value, json, pieces } = await makeAnswer();
+  if (next != null) headers['Link'] = `<${nextPage(http, next)}>; rel="next"`;
+  const body = pieces ?? json ?? JSON.stringify(value);
+  if (body === undefined) return { status, headers };
+  headers['Content-Type'] = 'application/json; charset=utf-8';
+  return { status, headers, body };
+}
+
+/** The URL of the same list from a cursor on. */
+function nextPage({ path, query }: RequestContext, cursor: string): string {
+  const parameters = new URLSearchParams(query);
+  parameters.delete('offset');
+  parameters.set('after', cursor);
+  return `${path}?${parameters}`;
+}
+
+/** Adds the path under which a proxy exposes the service to the links in a reply. */
+function prefixLinks(path: string, headers: Record<string, string>): void {
+  if (headers['Location'] !== undefined) headers['Location'] = path + headers['Location'];
+  if (headers['Link'] !== undefined) headers['Link'] = headers['Link'].replaceAll('</', `<${path}/`);
+}
+
+/** The deprecation with the earliest sunset among the fields that an input uses. */
+function soonest(deprecated: ReadonlyMap<string, Deprecation>, input: object): Deprecation | undefined {
+  const used = [...deprecated].flatMap(([name, deprecation]) => (Object.hasOwn(input, name) ? [deprecation] : []));
+  return used.sort((a, b) => a.sunset.localeCompare(b.sunset))[0];
+}
+
+/** Adds `Deprecation` (RFC 9745), `Sunset` (RFC 8594) and a link to the documentation of the operation. */
+function addDeprecation(headers: Record<string, string>, { since, sunset }: Deprecation, operation = ''): void {
+  headers['Deprecation'] = `@${Date.parse(since) / 1_000}`;
+  headers['Sunset'] = new Date(sunset).toUTCString();
+  const link = `</docs#${operation}>; rel="deprecation"; type="text/html"`;
+  headers['Link'] = headers['Link'] === undefined ? link : `${headers['Link']}, ${link}`;
+}

@@ -1,0 +1,407 @@
+import {
+  type Attempt,
+  type DeliveryOfWebhook,
+  longestLeaseMs,
+  type StoredDelivery,
+} from '../../domain/delivery-record.ts';
+import type { StoredEvent } from '../../domain/events.ts';
+import { lowestIdAt } from '../../domain/ids.ts';
+import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/storage-port.ts';
+import { isBeingErased } from './erasure.ts';
+import { type EventRow, eventColumns, toEvent } from './events.ts';
+import { countInSpans, firstId, pageFrom } from './index-spans.ts';
+import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import type { attempts, deliveries } from './tables.ts';
+import { isPresent, toWebhook, type WebhookRow, webhookColumns } from './webhooks.ts';
+
+/** The columns that can change after creation. */
+const changing = [
+  'status',
+  'attemptCount',
+  'step',
+  'trigger',
+  'dueAt',
+  'completedAt',
+] as const satisfies readonly (keyof Row)[];
+
+/** All columns but the keys. */
+const columns = [
+  'id',
+  'eventId',
+  'eventType',
+  'eventSequence',
+  'sample',
+  'traceparent',
+  'createdAt',
+  ...changing,
+] as const satisfies readonly (keyof Row)[];
+
+type Row = typeof deliveries.$inferSelect;
+type DeliveryRow = Pick<Row, (typeof columns)[number]>;
+type KeyedRow = DeliveryRow & Pick<Row, 'key' | 'webhookKey'>;
+
+function toDelivery(row: DeliveryRow, webhookId: string): StoredDelivery {
+  return {
+    id: row.id,
+    webhookId,
+    eventId: row.eventId,
+    eventType: row.eventType,
+    eventSequence: row.eventSequence,
+    sample: row.sample,
+    status: row.status,
+    attemptCount: row.attemptCount,
+    step: row.step,
+    trigger: row.trigger,
+    dueAt: toTimestamp(row.dueAt),
+    traceparent: row.traceparent,
+    createdAt: toTimestamp(row.createdAt),
+    completedAt: toTimestamp(row.completedAt),
+  };
+}
+
+function toRow(delivery: StoredDelivery): DeliveryRow {
+  return {
+    ...delivery,
+    dueAt: toMs(delivery.dueAt),
+    createdAt: toMs(delivery.createdAt),
+    completedAt: toMs(delivery.completedAt),
+  };
+}
+
+const attemptColumns = [
+  'number',
+  'id',
+  'startedAt',
+  'durationMs',
+  'trigger',
+  'responseStatus',
+  'error',
+] as const satisfies readonly (keyof typeof attempts.$inferSelect)[];
+
+type AttemptRow = Pick<typeof attempts.$inferSelect, (typeof attemptColumns)[number] | 'responseBody'>;
+
+function toAttempt(row: AttemptRow): Attempt {
+  return {
+    id: row.id,
+    startedAt: toTimestamp(row.startedAt),
+    durationMs: row.durationMs,
+    trigger: row.trigger,
+    responseStatus: row.responseStatus,
+    responseBody: row.responseBody,
+    error: row.error,
+  };
+}
+
+// Conditions of partial indexes have to appear word for word in a statement that is to use them.
+
+const isPending = `deliveries.status = 'pending'`;
+const ofEnabledWebhook = `webhooks.enabled = 1 AND ${isPresent}`;
+
+const lease = 'SELECT 1 FROM delivery_leases WHERE delivery_key = deliveries.key';
+/** Whether there is a lease: an attempt is under way, or the process that made it died before it could release it. */
+const isTried = `EXISTS (${lease})`;
+/** Whether the lease keeps others from claiming the delivery; see `longestLeaseMs` for its upper bound. */
+const isHeld = `EXISTS (${lease} AND ends_at - :nowMs BETWEEN 1 AND ${longestLeaseMs})`;
+
+interface JoinedRow extends DeliveryRow {
+  readonly webhookId: string;
+  readonly webhookEnabled: 0 | 1;
+  readonly isTried: 0 | 1;
+}
+
+function toDeliveryOfWebhook(row: JoinedRow): DeliveryOfWebhook {
+  return { ...toDelivery(row, row.webhookId), webhookEnabled: row.webhookEnabled === 1, isTried: row.isTried === 1 };
+}
+
+// CROSS JOIN makes SQLite begin with the table that is named first.
+export function deliveryReads(db: Statements): DeliveryReads {
+  const select = `SELECT ${columnsOf('deliveries', columns)}, webhooks.id AS webhookId,
+    webhooks.enabled AS webhookEnabled, ${isTried} AS isTried`;
+  const ofAccount = `webhooks.account_id = :accountId AND ${isPresent}`;
+  const withWebhook = `FROM deliveries CROSS JOIN webhooks WHERE webhooks.key = deliveries.webhook_key AND ${ofAccount}`;
+  const ofWebhook = `FROM webhooks CROSS JOIN deliveries
+    WHERE ${ofAccount} AND webhooks.id = :webhookId AND deliveries.webhook_key = webhooks.key`;
+  const before = `${ofWebhook} AND deliveries.id < :before ORDER BY deliveries.id DESC`;
+
+  const find = db.prepare<JoinedRow>(`${select} ${withWebhook} AND deliveries.id = :id`);
+  const findMany = db.prepare<JoinedRow>(
+    `${select} ${withWebhook} AND deliveries.id IN (SELECT value FROM json_each(:ids))`,
+  );
+  const page = db.prepare<JoinedRow>(`${select} ${before} LIMIT :limit OFFSET :offset`);
+  const place = db.prepare<Pick<Row, 'id'>>(`SELECT deliveries.id AS id ${before} LIMIT 1 OFFSET :offset`);
+  const countSome = db.prepare<{ count: number; lastId: string | null }>(
+    `SELECT count(*) AS count, min(id) AS lastId FROM (SELECT deliveries.id AS id ${before} LIMIT :limit) AS some`,
+  );
+  const failed = db.prepare<DeliveryRow>(
+    `${select} ${ofWebhook} AND deliveries.status = 'failed' AND deliveries.id >= :fromId
+      ORDER BY deliveries.id LIMIT :limit`,
+  );
+  // Without the response body if the conversation of the event is being erased.
+  const attemptRanges = db.prepare<AttemptRow & { range: number }>(
+    `SELECT ${columnsOf('attempts', attemptColumns)}, range.key AS range,
+        CASE WHEN EXISTS (SELECT 1 FROM events WHERE events.account_id = webhooks.account_id
+            AND events.sequence = deliveries.event_sequence AND ${isBeingErased('events')})
+          THEN NULL ELSE attempts.response_body END AS responseBody
+      FROM json_each(:ranges) AS range CROSS JOIN deliveries CROSS JOIN webhooks CROSS JOIN attempts
+      WHERE deliveries.id = range.value ->> 0 AND webhooks.key = deliveries.webhook_key AND ${ofAccount}
+        AND attempts.delivery_key = deliveries.key
+        AND attempts.number BETWEEN range.value ->> 1 AND range.value ->> 2`,
+  );
+  return {
+    ...backlogReads(db),
+    find: (accountId, id) => {
+      const row = find.get({ accountId, id });
+      return row && toDeliveryOfWebhook(row);
+    },
+    findMany: (accountId, ids) =>
+      alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDeliveryOfWebhook)),
+    page: (accountId, webhookId, query) =>
+      pageFrom(
+        accountId,
+        query,
+        ({ limit, offset, after = firstId }) =>
+          sliceOf(
+            page.all({ accountId, webhookId, before: after, limit: limit + 1, offset }),
+            limit,
+            toDeliveryOfWebhook,
+          ),
+        (after = firstId, entries) => place.get({ accountId, webhookId, before: after, offset: entries - 1 })?.id,
+      ),
+    count: (accountId, webhookId) =>
+      countInSpans(
+        accountId,
+        (limit, after = firstId) =>
+          countSome.get({ accountId, webhookId, before: after, limit }) ?? { count: 0, lastId: null },
+      ),
+    attempts: (accountId, asked) => {
+      const lists: Attempt[][] = asked.map(() => []);
+      const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));
+      for (const row of attemptRanges.all({ accountId, ranges })) lists[row.range]?.push(toAttempt(row));
+      return lists;
+    },
+    failed: (accountId, webhookId, range) =>
+      failed.all({ ...range, accountId, webhookId }).map((row) => toDelivery(row, webhookId)),
+  };
+}
+
+interface DueRow {
+  readonly accountId: string;
+  readonly webhookId: string;
+  readonly dueAtMs: number | null;
+}
+
+/** What the sender asks of all accounts: which webhooks have deliveries due, and how much is waiting. */
+function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
+  /** When the first pending delivery of a webhook is due, without those that are excluded. */
+  const earliestDue = (isExcluded: string) =>
+    `(SELECT deliveries.due_at FROM deliveries
+      WHERE deliveries.webhook_key = webhooks.key AND ${isPending} AND NOT ${isExcluded}
+      ORDER BY deliveries.due_at LIMIT 1)`;
+  const pending = `FROM webhooks CROSS JOIN deliveries
+    WHERE ${ofEnabledWebhook} AND deliveries.webhook_key = webhooks.key AND ${isPending}`;
+  const due = db.prepare<DueRow>(
+    `SELECT account_id AS accountId, id AS webhookId, ${earliestDue(isTried)} AS dueAtMs
+      FROM webhooks WHERE ${ofEnabledWebhook}`,
+  );
+  // One row per attempt under way: when its delivery can be claimed again.
+  const leases = db.prepare<DueRow>(
+    `SELECT webhooks.account_id AS accountId, webhooks.id AS webhookId,
+        iif(ends_at - :nowMs > ${longestLeaseMs}, deliveries.due_at, ends_at) AS dueAtMs
+      FROM delivery_leases CROSS JOIN deliveries CROSS JOIN webhooks
+      WHERE deliveries.key = delivery_key AND ${isPending} AND webhooks.key = deliveries.webhook_key
+        AND ${ofEnabledWebhook}`,
+  );
+  const countPending = db.prepare<{ count: number }>(
+    `SELECT count(*) AS count FROM (SELECT 1 ${pending} LIMIT :countedTo)`,
+  );
+  const countDue = db.prepare<{ count: number }>(
+    `SELECT count(*) AS count
+      FROM (SELECT 1 ${pending} AND deliveries.due_at <= :nowMs AND NOT ${isHeld} LIMIT :countedTo)`,
+  );
+  const firstDue = db.prepare<Pick<DueRow, 'dueAtMs'>>(
+    `SELECT min(${earliestDue(isHeld)}) AS dueAtMs FROM webhooks WHERE ${ofEnabledWebhook}`,
+  );
+  return {
+    due: (nowMs) => {
+      const first = new Map<string, { accountId: string; webhookId: string; dueAtMs: number }>();
+      for (const { accountId, webhookId, dueAtMs } of [...due.all(), ...leases.all({ nowMs })]) {
+        if (dueAtMs === null) continue;
+        const earliestMs = Math.min(dueAtMs, first.get(webhookId)?.dueAtMs ?? dueAtMs);
+        first.set(webhookId, { accountId, webhookId, dueAtMs: earliestMs });
+      }
+      return [...first.values()];
+    },
+    backlog: (nowMs, countedTo) => {
+      const dueAtMs = firstDue.get({ nowMs })?.dueAtMs ?? Number.POSITIVE_INFINITY;
+      return {
+        pending: countPending.get({ countedTo })?.count ?? 0,
+        due: countDue.get({ countedTo, nowMs })?.count ?? 0,
+        oldestDueAtMs: dueAtMs > nowMs ? undefined : dueAtMs,
+        countedTo,
+      };
+    },
+  };
+}
+
+/** @param onDue called with a webhook that may have a delivery due; the transaction may still be rolled back */
+export function deliveryWrites(db: Statements, onDue: (accountId: string, webhookId: string) => void): DeliveryWrites {
+  const insert = db.prepare(
+    insertInto('deliveries', columns, { webhookKey: '(SELECT key FROM webhooks WHERE id = :webhookId)' }),
+  );
+  const update = db.prepare(`UPDATE deliveries SET ${assignments(changing)} WHERE id = :id`);
+  const insertAttempt = db.prepare(
+    insertInto('attempts', [...attemptColumns, 'responseBody'], {
+      deliveryKey: '(SELECT key FROM deliveries WHERE id = :deliveryId)',
+    }),
+  );
+  return {
+    ...claims(db),
+    ...pruning(db),
+    insert: (accountId, delivery) => {
+      insert.run({ ...toRow(delivery), webhookId: delivery.webhookId });
+      onDue(accountId, delivery.webhookId);
+    },
+    update: (accountId, delivery) => {
+      update.run({ ...toRow(delivery) });
+      if (delivery.status === 'pending') onDue(accountId, delivery.webhookId);
+    },
+    insertAttempt: (deliveryId, number, attempt) => {
+      insertAttempt.run({ ...attempt, deliveryId, number, startedAt: toMs(attempt.startedAt) });
+    },
+  };
+}
+
+/** The webhook of a delivery, and its account. */
+type Owner = Pick<ReleasedDelivery, 'accountId' | 'webhook'>;
+
+interface OwnerRow extends WebhookRow {
+  readonly key: number;
+  readonly accountId: string;
+}
+
+function toOwner(row: OwnerRow): Owner {
+  return { accountId: row.accountId, webhook: toWebhook(row) };
+}
+
+/** What a claim finds of one webhook. */
+interface Due {
+  /** Undefined when the webhook is disabled or was removed. */
+  readonly owner: Owner | undefined;
+  readonly due: readonly KeyedRow[];
+  readonly nextDueAtMs: number | undefined;
+}
+
+/** Taking deliveries for an attempt, and giving them back after it. */
+function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
+  // No joins: so a webhook or an event is read once for all of its deliveries.
+  const selectWebhook = `SELECT webhooks.key AS key, webhooks.account_id AS accountId, ${webhookColumns} FROM webhooks
+    WHERE ${isPresent}`;
+  const webhookById = db.prepare<OwnerRow>(`${selectWebhook} AND id = :webhookId`);
+  const webhookByKey = db.prepare<OwnerRow>(`${selectWebhook} AND key = :key`);
+  const selectDelivery = `SELECT ${columnsOf('deliveries', ['key', 'webhookKey', ...columns])} FROM deliveries`;
+  const firstFree = db.prepare<KeyedRow>(
+    `${selectDelivery} WHERE webhook_key = :webhookKey AND ${isPending} AND NOT ${isHeld}
+      ORDER BY due_at LIMIT :limit`,
+  );
+  const deliveriesByIds = db.prepare<KeyedRow>(`${selectDelivery} WHERE id IN (SELECT value FROM json_each(:ids))`);
+  const eventsBySequence = db.prepare<EventRow>(
+    `SELECT ${eventColumns} FROM events
+      WHERE account_id = :accountId AND sequence IN (SELECT value FROM json_each(:sequences))`,
+  );
+  // Without `WHERE true` SQLite would parse ON CONFLICT as the ON of a join.
+  const putLeases = db.prepare(
+    `INSERT INTO delivery_leases (delivery_key, lease, ends_at)
+      SELECT value, :lease, :endsMs FROM json_each(:keys) WHERE true
+      ON CONFLICT DO UPDATE SET lease = excluded.lease, ends_at = excluded.ends_at`,
+  );
+  const endLeases = db.prepare<{ key: number }>(
+    `DELETE FROM delivery_leases WHERE delivery_key IN (SELECT value FROM json_each(:keys)) AND lease = :lease
+      RETURNING delivery_key AS key`,
+  );
+
+  const eventsAt = (accountId: string, sequences: ReadonlySet<number | null>): Map<number, StoredEvent> => {
+    const ofLog = [...sequences].filter((sequence) => sequence !== null);
+    const found = ofLog.length === 0 ? [] : eventsBySequence.all({ accountId, sequences: jsonList(ofLog) });
+    return new Map(found.map((row) => [row.sequence, toEvent(row)]));
+  };
+  const dueOf = (webhookId: string, limit: number, nowMs: number): Due => {
+    const webhook = webhookById.get({ webhookId });
+    if (!webhook?.enabled) return { owner: undefined, due: [], nextDueAtMs: undefined };
+    const free = firstFree.all({ webhookKey: webhook.key, nowMs, limit: limit + 1 });
+    const due = free.slice(0, limit).filter(({ dueAt }) => dueAt !== null && dueAt <= nowMs);
+    return { owner: toOwner(webhook), due, nextDueAtMs: free[due.length]?.dueAt ?? undefined };
+  };
+  return {
+    claim: (wanted, lease) => {
+      const claims = wanted.map(({ webhookId, limit }) => dueOf(webhookId, limit, lease.nowMs));
+      const keys = claims.flatMap(({ due }) => due.map(({ key }) => key));
+      if (keys.length > 0) putLeases.run({ lease: lease.id, endsMs: lease.endsMs, keys: jsonList(keys) });
+      const eventsOfAccount = new Map(
+        [...Map.groupBy(claims, ({ owner }) => owner?.accountId)].map(([accountId, own]) => {
+          const sequences = new Set(own.flatMap(({ due }) => due.map(({ eventSequence }) => eventSequence)));
+          return [accountId, accountId === undefined ? undefined : eventsAt(accountId, sequences)];
+        }),
+      );
+      return claims.map(({ owner, due, nextDueAtMs }) => {
+        if (owner === undefined) return { claimed: [], nextDueAtMs };
+        const events = eventsOfAccount.get(owner.accountId);
+        const claimed = due.map((row) => ({
+          delivery: toDelivery(row, owner.webhook.id),
+          ...owner,
+          event: events?.get(row.eventSequence ?? -1) ?? null,
+        }));
+        return { claimed, nextDueAtMs };
+      });
+    },
+    release: (lease, ids) => {
+      const rows = deliveriesByIds.all({ ids: jsonList(ids) });
+      const ended = endLeases.all({ lease, keys: jsonList(rows.map(({ key }) => key)) });
+      const wasHeld = new Set(ended.map(({ key }) => key));
+      const owners = new Map<number, Owner | undefined>();
+      const found = new Map<string, ReleasedDelivery>();
+      for (const row of rows) {
+        if (!wasHeld.has(row.key)) continue;
+        const { webhookKey } = row;
+        if (!owners.has(webhookKey)) {
+          const webhook = webhookByKey.get({ key: webhookKey });
+          owners.set(webhookKey, webhook && toOwner(webhook));
+        }
+        const owner = owners.get(webhookKey);
+        if (owner !== undefined) found.set(row.id, { delivery: toDelivery(row, owner.webhook.id), ...owner });
+      }
+      return ids.map((id) => found.get(id));
+    },
+  };
+}
+
+/** Deleting old deliveries, and what is left of webhooks that were removed. */
+function pruning(db: Statements): Pick<DeliveryWrites, 'prune'> {
+  const removeOldest = db.prepare(
+    `DELETE FROM deliveries WHERE key IN
+      (SELECT key FROM deliveries WHERE id < :beforeId ORDER BY id LIMIT :limit)`,
+  );
+  const removedWebhook = db.prepare<{ key: number }>('SELECT key FROM webhooks WHERE removed = 1 LIMIT 1');
+  const removeOfWebhook = db.prepare(
+    'DELETE FROM deliveries WHERE key IN (SELECT key FROM deliveries WHERE webhook_key = :webhookKey LIMIT :limit)',
+  );
+  const removeWebhook = db.prepare('DELETE FROM webhooks WHERE key = :key');
+  /** Deletes deliveries of removed webhooks, and each of those webhooks after its last delivery. */
+  const removeOrphans = (limit: number): number => {
+    let removed = 0;
+    while (removed < limit) {
+      const webhook = removedWebhook.get();
+      if (webhook === undefined) break;
+      const changes = removeOfWebhook.run({ webhookKey: webhook.key, limit: limit - removed });
+      if (removed + changes < limit) removeWebhook.run({ key: webhook.key });
+      removed += changes;
+    }
+    return removed;
+  };
+  return {
+    prune: (beforeMs, limit) => {
+      const removed = removeOldest.run({ beforeId: lowestIdAt('delivery', beforeMs), limit });
+      return removed + (removed < limit ? removeOrphans(limit - removed) : 0);
+    },
+  };
+}

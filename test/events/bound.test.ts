@@ -1,0 +1,327 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { scopes } from '../../src/domain/caller.ts';
+import type { Client, Json } from '../support/client.ts';
+import { minuteMs } from '../support/clock.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { SseReader } from '../support/sse.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
+
+// What a token bound to a conversation reads of the event log: a page of a visitor must learn nothing from it of other
+// conversations, of leads, or of how busy the account is.
+
+let server: TestServer;
+let account: TestAccount;
+let conversationId: string;
+
+beforeAll(async () => {
+  server = await startTestServer({ timings: { heartbeatMs: 50 } });
+});
+afterAll(() => server.close());
+beforeEach(async () => {
+  server.clock.advance(minuteMs);
+  account = await server.account();
+  const input = {
+    externalId: `secret ${account.account.id}`,
+    metadata: { note: 'secret' },
+    message: { content: 'Hello', sender: 'visitor', metadata: { note: 'secret' } },
+  };
+  conversationId = (await account.rest('POST', '/conversations', { body: input })).body.id;
+});
+
+async function tokenFor(id = conversationId): Promise<string> {
+  return (await account.rest('POST', '/tokens', { body: { scopes, conversationId: id } })).body.token;
+}
+
+async function bound(id = conversationId): Promise<Client> {
+  return server.clientFor(await tokenFor(id));
+}
+
+const write = (content: string, by: Client = account): Promise<Json> =>
+  by.rest('POST', `/conversations/${conversationId}/messages`, { body: { content, sender: 'visitor' } });
+
+const captureLead = (): Promise<Json> =>
+  account.rest('POST', '/leads', { body: { conversationId, email: 'ada@example.com' } });
+
+/** Other conversations of the account, with two events each. */
+async function beBusy(times = 3): Promise<void> {
+  for (let count = 0; count < times; count++) {
+    await account.rest('POST', '/conversations', { body: { message: { content: 'other', sender: 'visitor' } } });
+  }
+}
+
+const fields = `__typename id type sequence cursor
+  ... on ConversationStartedEvent { conversation { id metadata externalId } }
+  ... on MessageReceivedEvent { message { content metadata } conversation { id metadata externalId } }
+  ... on ConversationClosedEvent { conversation { id metadata externalId } }
+  ... on LeadCapturedEvent { lead { email } }`;
+const page = `nodes { ${fields} } edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }`;
+
+/** The events of a page on each face, with their cursors. */
+async function pages(client: Client, after?: string): Promise<{ events: Json[]; hasMore: boolean; next: string }[]> {
+  const rest = await client.rest('GET', `/events${after === undefined ? '' : `?after=${after}`}`);
+  const graphql = await client.graphql(`query ($after: String) { events(after: $after) { ${page} } }`, { after });
+  expect([rest.status, graphql.errors]).toEqual([200, undefined]);
+  const { nodes, pageInfo } = graphql.data.events;
+  const { pagination } = rest.body;
+  return [
+    { events: rest.body.data, hasMore: pagination.hasMore, next: pagination.nextCursor },
+    { events: nodes, hasMore: pageInfo.hasNextPage, next: pageInfo.endCursor },
+  ];
+}
+
+async function openStream(token: string, query = '', headers: Record<string, string> = {}): Promise<SseReader> {
+  const reader = await SseReader.open(`${server.url}/v1/events/stream${query}`, {
+    authorization: `Bearer ${token}`,
+    ...headers,
+  });
+  onTestFinished(() => reader.close());
+  return reader;
+}
+
+async function openSocket(token: string): Promise<RawSocket> {
+  const socket = await new RawSocket(server.url).init(token);
+  onTestFinished(() => socket.socket.terminate());
+  return socket;
+}
+
+/** Every text of base64url in an answer that could be a cursor, decoded. */
+function decoded(answer: unknown): string[] {
+  const texts = JSON.stringify(answer).match(/[\w-]{16,}/g) ?? [];
+  return texts.map((text) => Buffer.from(text, 'base64url').toString('latin1'));
+}
+
+const plainCursor = /^[0-9a-f]{16}\.\d+$/;
+
+test('it reads no lead, asked for or not, by page, stream or subscription', async () => {
+  const token = await tokenFor();
+  const client = server.clientFor(token);
+  const [stream, socket] = [await openStream(token), await openSocket(token)];
+  socket.subscribe('all', `subscription { events { ${fields} } }`);
+  socket.subscribe('leads', 'subscription { leadCaptured { id lead { email } } }');
+  socket.subscribe('asked', 'subscription { events(types: [LEAD_CAPTURED]) { id } }');
+  socket.subscribe('last', '{ eventCursor }');
+  await socket.first('last', 'complete');
+  await captureLead();
+  await write('after the lead');
+  await until(() => socket.of('all').length === 1 && stream.events.length === 1);
+  for (const { events } of await pages(client)) {
+    expect(events.map(({ type }) => type.toLowerCase().replace('_', '.'))).toEqual([
+      'conversation.started',
+      'message.received',
+      'message.received',
+    ]);
+  }
+  const asked = await client.rest('GET', '/events?types=lead.captured');
+  expect(asked.body).toMatchObject({ data: [], pagination: { hasMore: false } });
+  expect([socket.of('leads'), socket.of('asked')]).toEqual([[], []]);
+  expect(`${stream.body} ${JSON.stringify(socket.messages)}`).not.toContain('ada@example.com');
+  // The account still reads it.
+  expect((await account.rest('GET', '/events?types=lead.captured')).body.data).toHaveLength(1);
+});
+
+test('it sees of an event neither its sequence nor what is the client’s own', async () => {
+  const token = await tokenFor();
+  const [stream, socket] = [await openStream(token), await openSocket(token)];
+  socket.subscribe('all', `subscription { events { ${fields} } }`);
+  socket.subscribe('last', '{ eventCursor }');
+  await socket.first('last', 'complete');
+  await write('Hello');
+  await until(() => socket.of('all').length === 1 && stream.events.length === 1);
+  const seen = [
+    ...(await pages(server.clientFor(token))).flatMap(({ events }) => events),
+    ...stream.events,
+    socket.of('all')[0].payload.data.events,
+  ];
+  expect(seen).toHaveLength(8);
+  for (const event of seen) {
+    expect(event.sequence).toBeNull();
+    const { conversation } = event.data ?? event;
+    expect(conversation).toMatchObject({ id: conversationId, metadata: {}, externalId: null });
+  }
+  expect(JSON.stringify(seen)).not.toContain('secret');
+});
+
+test('it sees the same of its conversation itself, on both faces', async () => {
+  const client = await bound();
+  const answers = [
+    (await client.rest('GET', `/conversations/${conversationId}`)).body,
+    (await client.graphql(`{ conversation(id: "${conversationId}") { externalId metadata } }`)).data.conversation,
+    (await client.graphql(`{ node(id: "${conversationId}") { ... on Conversation { externalId metadata } } }`)).data
+      .node,
+    (
+      await client.graphql(`mutation { sendMessage(input: { conversationId: "${conversationId}", content: "x",
+        sender: VISITOR }) { conversation { externalId metadata } } }`)
+    ).data.sendMessage.conversation,
+  ];
+  for (const answer of answers) expect(answer).toMatchObject({ externalId: null, metadata: {} });
+  const { body } = await account.rest('GET', `/conversations/${conversationId}`);
+  expect(body).toMatchObject({ externalId: expect.stringContaining('secret'), metadata: { note: 'secret' } });
+});
+
+describe('its cursors', () => {
+  /** A cursor from each place that gives one. */
+  async function allCursors(client: Client, token: string): Promise<string[]> {
+    const [stream, socket] = [await openStream(token), await openSocket(token)];
+    await stream.until(({ blocks }) => blocks.filter(({ id }) => id !== undefined).length >= 2); // and a heartbeat
+    socket.subscribe('all', `subscription { events { ${fields} } }`);
+    socket.subscribe('cursor', '{ eventCursor }');
+    await socket.first('cursor', 'complete');
+    const sent = await client.graphql(`mutation { sendMessage(input: { conversationId: "${conversationId}",
+      content: "x", sender: VISITOR, idempotencyKey: "k" }) { eventCursor } }`);
+    const again = await client.graphql(`mutation { sendMessage(input: { conversationId: "${conversationId}",
+      content: "x", sender: VISITOR, idempotencyKey: "k" }) { eventCursor } }`);
+    await until(() => socket.of('all').length === 1 && stream.events.length === 1);
+    const { data } = await client.graphql(`{ eventCursor events { ${page} } }`);
+    const { body } = await client.rest('GET', '/events?limit=1');
+    expect(body.pagination.hasMore).toBe(true);
+    return [
+      data.eventCursor,
+      sent.data.sendMessage.eventCursor,
+      again.data.sendMessage.eventCursor,
+      data.events.pageInfo.startCursor,
+      data.events.pageInfo.endCursor,
+      ...data.events.edges.map(({ cursor }: Json) => cursor),
+      ...data.events.nodes.map(({ cursor }: Json) => cursor),
+      body.pagination.nextCursor,
+      body.data[0].cursor,
+      ...stream.blocks.flatMap(({ id }) => (id === undefined ? [] : [id])),
+      stream.events[0].cursor,
+      socket.of('all')[0].payload.data.events.cursor,
+      socket.of('cursor')[0].payload.data.eventCursor,
+    ];
+  }
+
+  test('tell nothing of the account, wherever they come from', async () => {
+    await beBusy();
+    const token = await tokenFor();
+    const cursors = await allCursors(server.clientFor(token), token);
+    expect(cursors.length).toBeGreaterThan(15);
+    for (const cursor of cursors) expect(cursor).toMatch(/^[\w-]{102}$/);
+    expect(decoded(cursors).filter((text) => plainCursor.test(text))).toEqual([]);
+    // The same place looks different each time, so that two looks do not tell whether anything has happened.
+    const client = server.clientFor(token);
+    const looks = await Promise.all(Array.from({ length: 5 }, () => client.graphql('{ eventCursor }')));
+    expect(new Set(looks.map(({ data }) => data.eventCursor)).size).toBe(5);
+    // What was found in plain cursors is what the account itself is given.
+    const { data } = await account.graphql('{ eventCursor }');
+    expect(decoded(data).filter((text) => plainCursor.test(text))).toHaveLength(1);
+  });
+
+  test('are good with every token of the same conversation, and with no other credential', async () => {
+    const { data } = await (await bound()).graphql('{ eventCursor }');
+    const own: string = data.eventCursor;
+    const other = (await account.rest('POST', '/conversations')).body.id;
+    const plain = (await account.graphql('{ eventCursor }')).data.eventCursor;
+    const changed = `${own.slice(0, 50)}${own[50] === 'A' ? 'B' : 'A'}${own.slice(51)}`;
+    await write('later');
+    for (const { events } of await pages(await bound(), own)) {
+      expect(events.map(({ type }) => type)).toHaveLength(1);
+    }
+    const strangers = await server.account();
+    const attempts: [Client, string][] = [
+      [await bound(), plain],
+      [await bound(), changed],
+      [await bound(), own.slice(0, -1)],
+      [await bound(other), own],
+      [account, own],
+      [strangers, own],
+    ];
+    for (const [client, after] of attempts) {
+      const rest = await client.rest('GET', `/events?after=${after}`);
+      const graphql = await client.graphql('query ($after: String) { events(after: $after) { nodes { id } } }', {
+        after,
+      });
+      const detail = 'is not a cursor of the event log';
+      expect(rest).toMatchObject({ status: 400, body: { errors: [{ parameter: 'after', detail }] } });
+      expect(graphql.errors).toMatchObject([{ extensions: { code: 'VALIDATION_FAILED', errors: [{ detail }] } }]);
+      const stream = await client.rest('GET', '/events/stream', { headers: { 'last-event-id': after } });
+      expect(stream).toMatchObject({ status: 400, body: { errors: [{ header: 'Last-Event-ID', detail }] } });
+    }
+  });
+
+  test('lead on without a gap and without a repeat, through pages, streams and sockets', async () => {
+    const token = await tokenFor();
+    const client = server.clientFor(token);
+    const start: string = (await client.graphql('{ eventCursor }')).data.eventCursor;
+    for (let count = 1; count <= 5; count++) {
+      await beBusy(1);
+      await write(`${count}`);
+      await captureLead();
+    }
+    const contents = ['1', '2', '3', '4', '5'];
+    const paged: string[] = [];
+    for (let after = start, hasMore = true; hasMore; ) {
+      const { body } = await client.rest('GET', `/events?limit=2&after=${after}`);
+      paged.push(...body.data.map(({ data }: Json) => data.message.content));
+      ({ hasMore, nextCursor: after } = body.pagination);
+    }
+    expect(paged).toEqual(contents);
+    const first = await openStream(token, `?after=${start}`);
+    await first.until(({ events }) => events.length === 5);
+    const second = await openStream(token, '', { 'last-event-id': first.events[1].cursor });
+    await second.until(({ events }) => events.length === 3);
+    expect([...first.events.slice(0, 2), ...second.events].map(({ data }) => data.message.content)).toEqual(contents);
+    const socket = await openSocket(token);
+    socket.subscribe(
+      'rest',
+      'subscription ($after: String) { messageReceived(after: $after) { message { content } } }',
+      {
+        after: first.events[2].cursor,
+      },
+    );
+    await until(() => socket.of('rest').length === 2);
+    expect(socket.of('rest').map(({ payload }) => payload.data.messageReceived.message.content)).toEqual(['4', '5']);
+  });
+
+  test('that the log no longer reaches back to give another that it does, and this tells nothing either', async () => {
+    const token = await tokenFor();
+    const client = server.clientFor(token);
+    const old: string = (await client.graphql('{ eventCursor }')).data.eventCursor;
+    await beBusy();
+    const { body: before } = await account.rest('GET', '/account');
+    await server.storage.write(async (tx) => tx.events.prune(server.clock.now() + minuteMs, 100));
+    await write('after it');
+    const rest = await client.rest('GET', `/events?after=${old}`);
+    expect(rest).toMatchObject({ status: 410, body: { code: 'CURSOR_EXPIRED' } });
+    const graphql = await client.graphql(`{ events(after: "${old}") { nodes { id } } }`);
+    const socket = await openSocket(token);
+    socket.subscribe('late', `subscription { events(after: "${old}") { id } }`);
+    const late = await socket.first('late');
+    const oldest = [
+      rest.body.oldestCursor,
+      graphql.errors?.[0]?.extensions.oldestCursor,
+      (late.payload.errors ?? late.payload)[0].extensions.oldestCursor,
+    ];
+    for (const cursor of oldest) {
+      expect(cursor).toMatch(/^[\w-]{102}$/);
+      expect(cursor).not.toBe(before.eventCursor);
+      for (const { events } of await pages(client, cursor)) expect(events).toHaveLength(1);
+    }
+  });
+});
+
+test('whether there is more before or after a page speaks of its own events only', async () => {
+  await beBusy();
+  const other = (await account.rest('POST', '/conversations')).body.id;
+  await beBusy();
+  const client = await bound(other);
+  const [whole] = await pages(client);
+  expect(whole).toMatchObject({ events: [{ type: 'conversation.started' }], hasMore: false });
+  const query = `query ($first: Int, $after: String) { events(first: $first, after: $after) { ${page} } }`;
+  const start = (await client.graphql(query, { first: 1 })).data.events;
+  expect(start.pageInfo).toMatchObject({ hasNextPage: false, hasPreviousPage: false });
+  expect(start.nodes).toHaveLength(1);
+  await beBusy();
+  const end = (await client.graphql(query, { after: start.pageInfo.endCursor })).data.events;
+  expect(end).toMatchObject({ nodes: [], pageInfo: { hasNextPage: false, hasPreviousPage: true } });
+  expect((await client.rest('GET', '/events?limit=1')).headers['link']).toBeUndefined();
+  // Of its own events it is told.
+  await account.rest('POST', `/conversations/${other}/messages`, { body: { content: 'x', sender: 'visitor' } });
+  const more = (await client.graphql(query, { first: 1 })).data.events;
+  expect(more.pageInfo).toMatchObject({ hasNextPage: true, hasPreviousPage: false });
+  // What came before its first event is not its own, however much that was.
+  const late = await bound((await account.rest('POST', '/conversations')).body.id);
+  const [, page2] = await pages(late);
+  expect(page2).toMatchObject({ events: [{ type: 'CONVERSATION_STARTED' }], hasMore: false });
+});

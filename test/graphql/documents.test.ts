@@ -1,0 +1,81 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
+import { Documents } from '../../src/graphql/documents.ts';
+import { schema } from '../../src/graphql/schema.ts';
+import { startTestServer } from '../support/server.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
+
+const many = (count: number, made: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => made(index)).join(' ');
+
+const small = '{ account { id } }';
+/** A document of nearly 2,000 tokens, 0.8 MB parsed. */
+const large = (name: string): string => `query ${name} { ${many(490, (i) => `k${i}: eventCursor`)} }`;
+
+test('a document that is used again is not prepared again, and each account has its own', async () => {
+  const documents = new Documents(schema);
+  const first = await documents.prepare('one', small);
+  expect((await documents.prepare('one', small)) === first).toBe(true);
+  expect((await documents.prepare('other', small)) === first).toBe(false);
+});
+
+test('an invalid document is not kept, except for its own request', async () => {
+  const documents = new Documents(schema);
+  const request = {};
+  const first = await documents.prepare('one', '{ nothing }', request);
+  expect(first.errors).toHaveLength(1);
+  expect((await documents.prepare('one', '{ nothing }', request)) === first).toBe(true);
+  expect((await documents.prepare('one', '{ nothing }')) === first).toBe(false);
+});
+
+test('the documents of an account weigh at most 8 MiB, and displace none of another', async () => {
+  const documents = new Documents(schema);
+  const [others, oldest] = [await documents.prepare('other', small), await documents.prepare('one', small)];
+  let weight = 0;
+  for (let index = 0; weight < 9 * 1024 * 1024; index++) {
+    weight += (await documents.prepare('one', large(`Q${index}`))).weight;
+  }
+  expect((await documents.prepare('one', small)) === oldest).toBe(false);
+  expect((await documents.prepare('other', small)) === others).toBe(true);
+});
+
+test('a document grows heavier with each of its operations that runs', async () => {
+  const documents = new Documents(schema);
+  const source = `${many(150, (i) => `query Q${i} { ...F }`)} fragment F on Query { ${many(40, (i) => `k${i}: __typename`)} }`;
+  const first = await documents.prepare('one', source);
+  const parsed = first.weight;
+  for (let index = 0; index < 150; index++) {
+    const operation = first.operation(`Q${index}`);
+    const context = { budget: new AnswerBudget() };
+    operation?.run({ context: context as never, variables: { sources: {}, coerced: {} } as never });
+  }
+  expect(first.weight - parsed).toBeGreaterThan(150 * 40 * 500);
+  expect((await documents.prepare('one', source)) === first, 'it is too heavy to be kept').toBe(true);
+  expect((await documents.prepare('one', source)) === first).toBe(false);
+});
+
+test('the documents of an account’s open subscriptions are bounded, and the same text counts once', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const client = await server.account();
+  const socket = await new RawSocket(server.url).init(client.secret);
+  onTestFinished(() => socket.socket.terminate());
+  const after = (await client.rest('GET', '/account')).body.eventCursor;
+  const subscription = (name: string) =>
+    `subscription ${name}($after: String) { events(after: $after) { ${many(600, (i) => `k${i}: sequence`)} } }`;
+  const refusals = () => ids.filter((id) => socket.of(id).some(({ payload }) => payload?.errors !== undefined));
+  const ids = Array.from({ length: 40 }, (_, index) => `S${index}`);
+  for (const id of ids) socket.subscribe(id, subscription(id), { after });
+  const alike = Array.from({ length: 20 }, (_, index) => `same${index}`);
+  for (const id of alike) socket.subscribe(id, subscription('S0'), { after });
+  await client.rest('POST', '/conversations');
+  await until(() => ids.every((id) => socket.of(id).length > 0) && alike.every((id) => socket.of(id).length > 0));
+  expect(refusals().length).toBeGreaterThan(10);
+  expect(refusals().length).toBeLessThan(30);
+  expect(socket.of(refusals()[0] ?? '')[0]?.payload.errors[0].extensions.code).toBe('QUOTA_EXCEEDED');
+  expect(alike.flatMap((id) => socket.of(id)).every(({ payload }) => payload.errors === undefined)).toBe(true);
+  for (const id of ids) socket.send({ type: 'complete', id });
+  socket.subscribe('another', subscription('another'), { after });
+  expect((await socket.first('another')).payload.errors).toBeUndefined();
+});

@@ -1,0 +1,97 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
+import { openWire, requestText, type Wire } from './wire.ts';
+
+// More connections, and more unfinished heads on them, than a server has room for.
+
+/** Another address of this machine, on which the crowd is. */
+const elsewhere = '127.0.0.2';
+const asked = requestText('GET', '/healthz');
+
+async function start(connectionLimits: TestServerOptions['connectionLimits']): Promise<TestServer> {
+  const server = await startTestServer({ connectionLimits });
+  onTestFinished(() => server.close());
+  return server;
+}
+
+/** A connection on which a request has been answered. */
+async function openUsed(server: TestServer, localAddress?: string): Promise<Wire> {
+  const wire = openWire(server.url, localAddress);
+  await wire.send(asked);
+  expect((await wire.response()).status).toBe(200);
+  return wire;
+}
+
+async function isServed(wire: Wire): Promise<boolean> {
+  await wire.send(asked);
+  return await wire.response().then(
+    ({ status }) => status === 200,
+    () => false,
+  );
+}
+
+test('for a connection too many, the one is closed that was idle for longest', async () => {
+  const server = await start({ connections: 5 });
+  const wires: Wire[] = [];
+  for (let count = 0; count < 5; count++) wires.push(await openUsed(server));
+  expect(await isServed(wires[0] as Wire)).toBe(true); // and so it is no more the first
+  await openUsed(server);
+  await wires[1]?.ended;
+  for (const index of [2, 3, 4, 0]) expect(await isServed(wires[index] as Wire)).toBe(true);
+  expect(server.logLines).toMatchObject([{ level: 'warn', count: 1 }]);
+});
+
+test('those who are in use are not closed for others, and when all are, a new one is', async () => {
+  const server = await start({ connections: 3 });
+  const { secret } = await server.account();
+  const headers = { Authorization: `Bearer ${secret}` };
+  const openStream = async (): Promise<void> => {
+    const wire = openWire(server.url);
+    await wire.send(requestText('GET', '/v1/events/stream', { headers }));
+    await wire.received(12);
+    streams.push(wire);
+  };
+  const streams: Wire[] = [];
+  await openStream();
+  await openStream();
+  for (let count = 0; count < 10; count++) await openUsed(server);
+  await openStream();
+  const late = openWire(server.url);
+  await late.ended;
+  expect(await Promise.race([...streams.map(({ ended }) => ended), 'open'])).toBe('open');
+});
+
+test.runIf(process.platform === 'linux')('of the address that has the most, whoever opens a crowd', async () => {
+  const server = await start({ connections: 8 });
+  const alone = await openUsed(server);
+  const crowd: Wire[] = [];
+  for (let count = 0; count < 20; count++) crowd.push(await openUsed(server, elsewhere));
+  expect(await isServed(alone)).toBe(true);
+  await Promise.all(crowd.slice(0, 13).map(({ ended }) => ended));
+});
+
+test.runIf(process.platform === 'linux')(
+  'of too many unfinished heads, those of the address that has the most are refused, the first first',
+  async () => {
+    const server = await start({ heads: 5 });
+    const slow = openWire(server.url);
+    await slow.send('GET /healthz HTTP/1.1\r\nHost: a\r\n');
+    const crowd: Wire[] = [];
+    for (let count = 0; count < 12; count++) {
+      crowd.push(await openUsed(server, elsewhere));
+      await crowd.at(-1)?.send(`GET /healthz HTTP/1.1\r\nX: ${'x'.repeat(5_000)}`);
+    }
+    for (const wire of crowd.slice(0, 8)) {
+      const { status, headers, body } = await wire.response();
+      expect({ status, retry: headers['retry-after'] }).toEqual({ status: 503, retry: '1' });
+      expect(JSON.parse(body)).toMatchObject({ code: 'UNAVAILABLE', requestId: headers['x-request-id'] });
+      await wire.ended;
+    }
+    await slow.send('\r\n');
+    expect((await slow.response()).status).toBe(200);
+    for (const wire of crowd.slice(8)) {
+      await wire.send('\r\nHost: a\r\n\r\n');
+      expect((await wire.response()).status).toBe(200);
+    }
+  },
+);

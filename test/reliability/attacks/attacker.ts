@@ -1,0 +1,140 @@
+import { type Answer, type Cut, HttpConnection, requestBytes } from './connection.ts';
+import { Told, unfinished } from './told.ts';
+
+/** Who attacks, and what was prepared for it. */
+export interface Target {
+  readonly url: string;
+  readonly secret: string;
+  /** The ids and cursors that the preparation has returned. */
+  readonly fixture: Readonly<Record<string, string>>;
+  /** Whether as much is sent as was seen, or just some of it. */
+  readonly isLong: boolean;
+}
+
+/** A customer who prepares an attack, by what every customer may do. */
+export class Customer {
+  readonly url: string;
+  readonly secret: string;
+
+  constructor({ url, secret }: Pick<Target, 'url' | 'secret'>) {
+    this.url = url;
+    this.secret = secret;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: an answer has the shape that the request asks for
+  async rest(method: string, path: string, body?: object): Promise<any> {
+    const response = await fetch(`${this.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${this.secret}`, 'content-type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text.slice(0, 500)}`);
+    return text === '' ? undefined : JSON.parse(text);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the same
+  async graphql(query: string, variables: object = {}): Promise<any> {
+    const { data, errors } = await this.rest('POST', '/graphql', { query, variables });
+    if (errors !== undefined) throw new Error(JSON.stringify(errors).slice(0, 500));
+    return data;
+  }
+
+  /** Repeats a mutation's field, fifty to a request. */
+  async repeat(count: number, field: (index: number) => string): Promise<void> {
+    for (let from = 0; from < count; from += 50) {
+      const indices = Array.from({ length: Math.min(50, count - from) }, (_, index) => from + index);
+      await this.graphql(`mutation { ${indices.map((index) => `m${index}: ${field(index)}`).join(' ')} }`);
+    }
+  }
+
+  /** A conversation with so many messages. @returns its id */
+  async conversation(messages: number, content = 'Where is it?', more: object = {}): Promise<string> {
+    const { id } = await this.rest('POST', '/v1/conversations', more);
+    const input = `conversationId: "${id}", content: ${JSON.stringify(content)}, sender: VISITOR`;
+    await this.repeat(messages, () => `sendMessage(input: {${input}}) { eventCursor }`);
+    return id;
+  }
+}
+
+export function times<T>(count: number, make: (index: number) => T): T[] {
+  return Array.from({ length: count }, (_, index) => make(index));
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+interface Sending {
+  readonly connections: number;
+  /** How many in all; without it, as many as there is time for. */
+  readonly requests?: number;
+  readonly forMs?: number;
+}
+
+/** Sends requests on so many connections, on each one after the other; and opens another where one was closed. */
+export async function send(
+  { url }: Target,
+  { connections, requests = Number.POSITIVE_INFINITY, forMs = 60_000 }: Sending,
+  requestOf: (index: number) => Buffer,
+): Promise<Told> {
+  const told = new Told();
+  const endMs = performance.now() + forMs;
+  let next = 0;
+  const all: HttpConnection[] = [];
+  const sendAll = Promise.all(
+    times(connections, async () => {
+      let connection: HttpConnection | undefined;
+      while (next < requests && performance.now() < endMs) {
+        if (connection?.isOpen !== true) {
+          connection = new HttpConnection(url);
+          all.push(connection);
+        }
+        told.addAnswer(await connection.ask(requestOf(next++)));
+      }
+    }),
+  );
+  // Who is not answered for long goes away.
+  const isAnswered = await Promise.race([sendAll.then(() => true), sleep(forMs + 30_000).then(() => false)]);
+  if (!isAnswered) told.add('no answer for 30 s');
+  for (const connection of all) connection.close();
+  return told;
+}
+
+/** Opens connections, a few at a time, each of which does something and stays; they all leave together. */
+export async function hold(
+  target: Target,
+  { connections, forMs }: { connections: number; forMs: number },
+  use: (connection: HttpConnection, index: number) => Promise<void>,
+): Promise<Told> {
+  const told = new Told();
+  const all: HttpConnection[] = [];
+  const endMs = performance.now() + forMs;
+  const using: Promise<void>[] = [];
+  for (let index = 0; index < connections && performance.now() < endMs; index++) {
+    const connection = new HttpConnection(target.url);
+    all.push(connection);
+    const answered = connection.answer();
+    const left = sleep(endMs - performance.now()).then((): undefined => undefined);
+    using.push(
+      Promise.race([answered, left]).then((answer: Answer | Cut | undefined) => {
+        if (answer === undefined) told.add(unfinished);
+        else told.addAnswer(answer);
+      }),
+    );
+    await Promise.race([use(connection, index), sleep(endMs - performance.now())]);
+    if (index % 20 === 19) await sleep(1);
+  }
+  await Promise.all(using);
+  for (const connection of all) connection.close();
+  return told;
+}
+
+export function graphqlBytes({ secret }: Target, query: string, variables?: object): Buffer {
+  return requestBytes('POST', '/graphql', { secret, body: { query, variables } });
+}
+
+/** The field so often, each time under another name. */
+export function aliases(count: number, field: string, prefix = 'a'): string {
+  return times(count, (index) => `${prefix}${index}:${field}`).join(' ');
+}

@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { effort, longTest } from '../../support/effort.ts';
+import { verdictOf } from './bounds.ts';
+import { reportOf } from './report.ts';
+import { type Attack, attacks, everythingAtOnce } from './table.ts';
+import { type Result, Trial } from './trial.ts';
+
+// A real server that one account attacks, while a neighbour asks for simple things. Each attack is a row of the table.
+// Those that are named by ATTACKS, a regular expression, are tried alone.
+
+const isLong = effort(false, true);
+const repetitions = Number(process.env['ATTACKS_REPETITIONS'] ?? effort(1, 5));
+const only = process.env['ATTACKS'];
+const isChosen = ({ name, isShort }: Attack): boolean =>
+  only === undefined ? isLong || isShort === true : new RegExp(only).test(name);
+const chosen = attacks.filter(isChosen);
+const smallHeapMiB = 256;
+
+const results: Result[] = [];
+const notHeld: string[] = [];
+let shared: Trial | undefined;
+
+beforeAll(async () => {
+  // In the short run they share a server.
+  if (!isLong) shared = await Trial.start({ isLong });
+});
+
+afterAll(() => {
+  shared?.stop();
+  console.log([reportOf(results), ...notHeld].join('\n'));
+});
+
+async function tryAttacks(name: string, attacking: readonly Attack[], maxOldSpaceMiB?: number): Promise<void> {
+  const trial = shared ?? (await Trial.start({ isLong, ...(maxOldSpaceMiB !== undefined && { maxOldSpaceMiB }) }));
+  try {
+    const result = await trial.run(name, attacking, maxOldSpaceMiB === undefined ? repetitions : 1);
+    results.push(result);
+    if (isLong) console.log(reportOf([result])); // it takes a while until all are done
+    expect(trial.isAlive, 'the process lives').toBe(true);
+    const { faults, waitsForScheduling } = verdictOf(attacking, result, isLong);
+    notHeld.push(...waitsForScheduling.map((text) => `${name}: ${text} (until work is scheduled fairly)`));
+    if (maxOldSpaceMiB !== undefined) return;
+    expect(faults).toEqual([]);
+    expect(trial.troubles()).toEqual([]);
+  } finally {
+    if (trial !== shared) trial.stop();
+  }
+}
+
+const timeout = effort(60_000, 600_000);
+
+test.each(chosen)('the neighbour does not notice, and memory stays bounded: $name', { timeout }, async (attack) => {
+  await tryAttacks(attack.name, [attack]);
+});
+
+longTest('the neighbour does not notice everything at once, by several accounts', { timeout }, async () => {
+  if (only === undefined || new RegExp(only).test('everything'))
+    await tryAttacks('everything at once', everythingAtOnce);
+});
+
+if (isLong) {
+  test.each(chosen)(`a process with ${smallHeapMiB} MiB of heap lives: $name`, { timeout }, async (attack) => {
+    await tryAttacks(`${attack.name} (${smallHeapMiB} MiB of heap)`, [attack], smallHeapMiB);
+  });
+}

@@ -1,0 +1,96 @@
+import { hold, send, type Target, times } from './attacker.ts';
+import { requestBytes } from './connection.ts';
+import type { Attack } from './table.ts';
+import type { Told } from './told.ts';
+
+const mebibyte = 1024 * 1024;
+
+/** The head of a request whose body is still to come. */
+function headBytes({ secret }: Target, path: string, framing: Record<string, string>): Buffer {
+  return requestBytes('POST', path, { secret, headers: { 'Content-Type': 'application/json', ...framing } });
+}
+
+const almostAll = Buffer.alloc(mebibyte - 1, ' ');
+
+/** Chunks of one byte each, which are white space in JSON. */
+const byteChunks = Buffer.from('1\r\n \r\n'.repeat(16 * 1024));
+
+const deep = '['.repeat(mebibyte);
+const manyKeys = `{${times(80_000, (index) => `"k${index}":0`).join(',')}}`;
+const manyItems = `[${'0,'.repeat(500_000)}0]`;
+const manyObjects = `[${'{},'.repeat(340_000)}{}]`;
+
+function bodies(target: Target, count: number, connections: number): Promise<Told> {
+  const texts = [deep, manyKeys, manyItems, manyObjects];
+  const requests = texts.flatMap((body) =>
+    ['/v1/conversations', '/graphql'].map((path) => requestBytes('POST', path, { secret: target.secret, body })),
+  );
+  return send(
+    target,
+    { connections, requests: count },
+    (index) => requests[index % requests.length] ?? Buffer.alloc(0),
+  );
+}
+
+async function inByteChunks(target: Target, count: number, forMs: number): Promise<Told> {
+  return await hold(target, { connections: count, forMs }, async (connection) => {
+    await connection.write(headBytes(target, '/v1/conversations', { 'Transfer-Encoding': 'chunked' }));
+    // They go on side by side.
+    void (async () => {
+      for (let sent = 0; sent < mebibyte - 16 * 1024; sent += 16 * 1024) {
+        if (!(await connection.write(byteChunks))) return;
+      }
+      await connection.write(Buffer.from('2\r\n{}\r\n0\r\n\r\n'));
+    })();
+  });
+}
+
+async function almostWhole(target: Target, connections: number, forMs: number): Promise<Told> {
+  const head = headBytes(target, '/v1/conversations', { 'Content-Length': `${mebibyte}` });
+  return await hold(target, { connections, forMs }, async (connection) => {
+    void (await connection.write(head));
+    void connection.write(almostAll);
+  });
+}
+
+export const bodyAttacks: Attack[] = [
+  {
+    name: 'bodies of 1 MiB that lack their last byte',
+    limits: 'raised',
+    isShort: true,
+    attack: (target) => almostWhole(target, target.isLong ? 1_000 : 200, target.isLong ? 10_000 : 1_500),
+  },
+  {
+    name: 'bodies of 1 MiB that lack their last byte, of a trial',
+    limits: 'trial',
+    attack: (target) => almostWhole(target, 1_000, 10_000),
+  },
+  {
+    name: 'bodies of 1 MiB in chunks of one byte',
+    limits: 'trial',
+    needsFairScheduling: true, // a write waits in line behind those of who has sent many
+    isShort: true,
+    attack: (target) => inByteChunks(target, target.isLong ? 40 : 4, target.isLong ? 45_000 : 3_000),
+  },
+  {
+    name: 'bodies of 1 MiB that are deep or have very many parts',
+    limits: 'trial',
+    isShort: true,
+    attack: (target) => bodies(target, target.isLong ? 56 : 16, target.isLong ? 56 : 16),
+  },
+  {
+    name: 'bodies of 1 MiB that are deep or have very many parts, again and again',
+    limits: 'raised',
+    needsFairScheduling: true, // a write waits in line behind those of who has sent many
+    attack: (target) => bodies(target, 400, 32),
+  },
+  {
+    name: 'bodies of 1 MiB when no requests are left',
+    limits: 'trial',
+    async attack(target) {
+      const read = requestBytes('GET', '/v1/account', { secret: target.secret });
+      await send(target, { connections: 4, requests: 110 }, () => read);
+      return await bodies(target, 600, 32);
+    },
+  },
+];

@@ -1,0 +1,98 @@
+import { hold, send, type Target, times } from './attacker.ts';
+import { HttpConnection, requestBytes } from './connection.ts';
+import type { Attack } from './table.ts';
+import { Told, unfinished } from './told.ts';
+
+const longPath = `/v1/${'x'.repeat(15_000)}`;
+
+/** Requests of which many are on their way on each connection; only how many answers there were is looked at. */
+async function pipeline({ url }: Target, connections: number, forMs: number, request: Buffer): Promise<Told> {
+  const told = new Told();
+  const endMs = performance.now() + forMs;
+  const bytes = Buffer.concat(times(Math.max(1, Math.floor(65_536 / request.length)), () => request));
+  await Promise.all(
+    times(connections, async () => {
+      while (performance.now() < endMs) {
+        const connection = new HttpConnection(url);
+        let statuses = '';
+        connection.socket.removeAllListeners('data');
+        connection.socket.on('data', (chunk: Buffer) => {
+          if (statuses === '') statuses = chunk.toString('latin1', 0, 40_000);
+        });
+        const leaving = setTimeout(() => connection.close(), endMs - performance.now());
+        while (performance.now() < endMs && (await connection.write(bytes)));
+        clearTimeout(leaving);
+        const [, status] = /^HTTP\/1\.1 (\d\d\d) /.exec(statuses) ?? [];
+        const [, code] = /"code":"([A-Z_]+)"/.exec(statuses) ?? [];
+        told.add(status === undefined ? unfinished : code === undefined ? status : `${status} ${code}`);
+        connection.close();
+      }
+    }),
+  );
+  return told;
+}
+
+export const edgeAttacks: Attack[] = [
+  {
+    name: 'paths of 15 KB without a credential',
+    limits: 'none',
+    isShort: true,
+    logMiB: 8,
+    attack: (target) => pipeline(target, 64, target.isLong ? 5_000 : 1_200, requestBytes('GET', longPath)),
+  },
+  {
+    name: 'heads that are never finished, without a credential',
+    limits: 'none',
+    attack: (target) =>
+      hold(target, { connections: 3_000, forMs: 8_000 }, async (connection) => {
+        await connection.write(Buffer.from(`GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ${'x'.repeat(15_000)}`));
+      }),
+  },
+  {
+    name: 'connections without anything on them',
+    limits: 'none',
+    attack: (target) => hold(target, { connections: 5_000, forMs: 8_000 }, async () => {}),
+  },
+  {
+    name: 'requests with keys that do not exist',
+    limits: 'none',
+    logMiB: 8,
+    attack: (target) =>
+      send(target, { connections: 64, forMs: 5_000 }, (index) =>
+        requestBytes('GET', '/v1/conversations', { secret: `cs_${String(index).padStart(43, 'a')}` }),
+      ),
+  },
+  {
+    name: 'upgrades to sockets that say no hello, without a credential',
+    limits: 'none',
+    attack: (target) =>
+      hold(target, { connections: 3_000, forMs: 8_000 }, async (connection) => {
+        await connection.write(
+          requestBytes('GET', '/graphql', {
+            headers: {
+              Connection: 'Upgrade',
+              Upgrade: 'websocket',
+              'Sec-WebSocket-Version': '13',
+              'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+              'Sec-WebSocket-Protocol': 'graphql-transport-ws',
+            },
+          }),
+        );
+      }),
+  },
+  {
+    name: 'requests that are not HTTP, without a credential',
+    limits: 'none',
+    logMiB: 8,
+    attack: (target) => send(target, { connections: 64, forMs: 5_000 }, () => Buffer.from('nonsense\r\n\r\n')),
+  },
+  {
+    name: 'requests when no requests are left',
+    limits: 'trial',
+    logMiB: 8,
+    attack: (target) =>
+      send(target, { connections: 64, forMs: 5_000 }, () =>
+        requestBytes('GET', '/v1/conversations', { secret: target.secret }),
+      ),
+  },
+];

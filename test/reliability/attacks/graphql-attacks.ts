@@ -1,0 +1,318 @@
+import { WebSocket } from 'ws';
+import { aliases, type Customer, graphqlBytes, send, sleep, type Target, times } from './attacker.ts';
+import { requestBytes } from './connection.ts';
+import type { Attack } from './table.ts';
+import { Told, unfinished } from './told.ts';
+
+const wide = { messages: 100, aliases: 90 };
+/** What the contract allows for each event. */
+const allowed = { messages: 90, aliases: 18 };
+
+function nested({ messages, aliases: count }: typeof wide, isTwice: boolean): string {
+  const inner = `messages(first: ${messages}) { nodes { ${aliases(count, 'id')} } }`;
+  const twice = `messages(first: ${messages}) { nodes { conversation { ${inner} } } }`;
+  return `messageReceived(AFTER) { conversation { ${isTwice ? twice : inner} } }`;
+}
+
+/** Subscribes on a socket, in ways that differ, so that no answer serves two. */
+async function subscribe(
+  { url, secret }: Target,
+  count: number,
+  field: string,
+  { after, by, told }: { after?: string | undefined; by: 'variable' | 'alias'; told: Told },
+): Promise<WebSocket> {
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/graphql`, 'graphql-transport-ws', {
+    maxPayload: 2 ** 31 - 1,
+  });
+  const closed = new Promise<void>((resolve) => {
+    socket.on('close', (code) => {
+      if (code !== 1005) told.add(`closed with ${code}`);
+      resolve();
+    });
+  });
+  socket.on('error', () => {});
+  const arguments_ = after === undefined ? '' : `(after: ${JSON.stringify(after)})`;
+  await new Promise<void>((resolve) => {
+    socket.on('open', () =>
+      socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${secret}` } })),
+    );
+    socket.on('message', (data: Buffer) => {
+      // What is large is not parsed.
+      const start = data.toString('utf8', 0, 300);
+      const [, type = ''] = /"type":"(\w+)"/.exec(start) ?? [];
+      if (type === 'connection_ack') resolve();
+      const code =
+        /"code":"([A-Z_]+)"/.exec(start)?.[1] ??
+        /"code":"([A-Z_]+)"/.exec(data.toString('utf8', Math.max(0, data.length - 600)))?.[1];
+      if (type === 'next') told.add(code === undefined ? 'event' : `event ${code}`);
+      if (type === 'error') told.add(`error ${code}`);
+    });
+    void closed.then(resolve);
+  });
+  for (let index = 0; index < count; index++) {
+    const name = by === 'alias' ? `n${index}: ` : '';
+    const query = `subscription { ${name}${field.replace('(AFTER)', arguments_)} }`;
+    const payload = { query, ...(by === 'variable' && { variables: { n: index } }) };
+    if (socket.readyState === WebSocket.OPEN)
+      socket.send(JSON.stringify({ id: `s${index}`, type: 'subscribe', payload }));
+  }
+  return socket;
+}
+
+interface Subscriptions {
+  readonly sockets: number;
+  readonly each: number;
+  readonly field: string;
+  readonly by: 'variable' | 'alias';
+  readonly messages: number;
+}
+
+/** Subscribes, then has a visitor write, and takes what comes of it for a while. */
+async function followAndWrite(target: Target, { sockets, each, field, by, messages }: Subscriptions): Promise<Told> {
+  const told = new Told();
+  const all: WebSocket[] = [];
+  for (let index = 0; index < sockets; index++) all.push(await subscribe(target, each, field, { by, told }));
+  await settled(told, 300, 5_000);
+  const path = `/v1/conversations/${target.fixture['conversation']}/messages`;
+  const body = { content: 'Hello?', sender: 'visitor' };
+  const written = await send(target, { connections: 1, requests: messages }, () =>
+    requestBytes('POST', path, { secret: target.secret, body }),
+  );
+  for (const [outcome, count] of Object.entries(written.counts)) told.add(outcome, count);
+  await settled(told, target.isLong ? 5_000 : 1_000, target.isLong ? 40_000 : 10_000);
+  for (const socket of all) socket.close();
+  await sleep(100);
+  for (const socket of all) socket.terminate();
+  return told;
+}
+
+/** Resolves when nothing more was told for a while. */
+async function settled(told: Told, quietMs: number, patienceMs: number): Promise<void> {
+  const endMs = performance.now() + patienceMs;
+  let last = '';
+  for (let changedMs = performance.now(); performance.now() < Math.min(changedMs + quietMs, endMs); await sleep(20)) {
+    const now = JSON.stringify(told.counts);
+    if (now !== last) changedMs = performance.now();
+    last = now;
+  }
+}
+
+async function oneConversation(customer: Customer): Promise<Record<string, string>> {
+  return { conversation: await customer.conversation(100) };
+}
+
+async function hundredEvents(customer: Customer): Promise<Record<string, string>> {
+  const { eventCursor } = await customer.graphql('{ eventCursor }');
+  return { after: eventCursor, ...(await oneConversation(customer)) };
+}
+
+async function replay(
+  target: Target,
+  { sockets, each, field }: { sockets: number; each: number; field: string },
+): Promise<Told> {
+  const told = new Told();
+  const { after } = target.fixture;
+  const all = await Promise.all(times(sockets, () => subscribe(target, each, field, { after, by: 'alias', told })));
+  await settled(told, target.isLong ? 5_000 : 1_000, target.isLong ? 40_000 : 10_000);
+  for (const socket of all) socket.close();
+  await sleep(100);
+  for (const socket of all) socket.terminate();
+  return told;
+}
+
+/** A hundred conversations with a hundred messages each, or a fifth of them. */
+async function manyConversations(customer: Customer, isLong: boolean): Promise<Record<string, string>> {
+  await Promise.all(
+    times(10, async () => {
+      for (let index = 0; index < (isLong ? 10 : 2); index++) await customer.conversation(100);
+    }),
+  );
+  return {};
+}
+
+/** As many objects and values as the limits allow, in a text that was not sent before. */
+function largest(index: number): string {
+  return `{ conversations(first: 100) { nodes { messages(first: 100) { nodes { ${aliases(8, 'id', `q${index}x`)} } } } } }`;
+}
+
+async function longEmails(customer: Customer): Promise<Record<string, string>> {
+  const visitor = { email: '😀'.repeat(320) };
+  await Promise.all(
+    times(10, async () => {
+      for (let index = 0; index < 10; index++) await customer.conversation(10, 'x', { visitor });
+    }),
+  );
+  return {};
+}
+
+function longTexts(count: number): string {
+  const visitor = `conversation { visitor { ${aliases(count, 'email')} } }`;
+  return `{ conversations(first: 100) { nodes { messages(first: 10) { nodes { ${visitor} } } } } }`;
+}
+
+export const graphqlAttacks: Attack[] = [
+  {
+    name: 'subscriptions that differ by a variable, to large answers',
+    limits: 'trial',
+    prepare: oneConversation,
+    attack: (target) =>
+      followAndWrite(target, { sockets: 1, each: 40, field: nested(wide, true), by: 'variable', messages: 1 }),
+  },
+  {
+    name: 'subscriptions that differ by an alias, to large answers',
+    limits: 'trial',
+    prepare: oneConversation,
+    attack: (target) =>
+      followAndWrite(target, { sockets: 1, each: 90, field: nested(wide, true), by: 'alias', messages: 1 }),
+  },
+  {
+    name: 'subscriptions to answers as large as allowed',
+    limits: 'raised',
+    isShort: true,
+    prepare: oneConversation,
+    attack: (target) =>
+      followAndWrite(target, {
+        sockets: target.isLong ? 20 : 2,
+        each: 100,
+        field: nested(allowed, false),
+        by: 'alias',
+        messages: target.isLong ? 20 : 3,
+      }),
+  },
+  {
+    name: 'a subscription that replays a hundred events to large answers',
+    limits: 'trial',
+    prepare: hundredEvents,
+    attack: (target) => replay(target, { sockets: 1, each: 1, field: nested(wide, true) }),
+  },
+  {
+    name: 'replays of a hundred events to answers as large as allowed',
+    limits: 'raised',
+    prepare: hundredEvents,
+    attack: (target) => replay(target, { sockets: 10, each: 100, field: nested(allowed, false) }),
+  },
+  {
+    name: 'queries with very many errors',
+    limits: 'trial',
+    async prepare(customer) {
+      const { id } = await customer.rest('POST', '/v1/conversations', {});
+      await customer.repeat(
+        100,
+        () => `captureLead(input: {conversationId: "${id}", email: "ada@example.com"}) { eventCursor }`,
+      );
+      const { secret } = await customer.rest('POST', '/v1/api-keys', { name: 'leads only', scopes: ['leads:read'] });
+      return { secret };
+    },
+    attack: (target) => {
+      const pages = times(5, (index) => `l${index}: leads(first: 100) { ...p }`).join(' ');
+      const query = `{ ${pages} } fragment p on LeadConnection { nodes { ${aliases(195, 'conversation{id}')} } }`;
+      const own = { ...target, secret: target.fixture['secret'] ?? '' };
+      return send(target, { connections: 4, requests: 8 }, () => graphqlBytes(own, query));
+    },
+  },
+  {
+    name: 'a query for long texts that count as short',
+    limits: 'trial',
+    prepare: longEmails,
+    attack: (target) => send(target, { connections: 1, requests: 2 }, () => graphqlBytes(target, longTexts(320))),
+  },
+  {
+    name: 'queries for long texts, within the limit on values',
+    limits: 'raised',
+    prepare: longEmails,
+    attack: (target) => send(target, { connections: 33, requests: 100 }, () => graphqlBytes(target, longTexts(30))),
+  },
+  {
+    name: 'queries that are as large as allowed, side by side',
+    limits: 'trial',
+    isShort: true,
+    prepare: manyConversations,
+    attack: (target) =>
+      send(target, { connections: target.isLong ? 33 : 10, requests: target.isLong ? 99 : 20 }, (index) =>
+        graphqlBytes(target, largest(index)),
+      ),
+  },
+  {
+    name: 'queries that are as large as allowed, again and again',
+    limits: 'raised',
+    prepare: manyConversations,
+    attack: (target) =>
+      send(target, { connections: 64, forMs: 10_000 }, (index) => graphqlBytes(target, largest(index))),
+  },
+  {
+    name: 'queries for a million values, side by side',
+    limits: 'trial',
+    prepare: manyConversations,
+    attack: (target) =>
+      send(target, { connections: 33, requests: 33 }, () =>
+        graphqlBytes(
+          target,
+          `{ conversations(first: 100) { nodes { messages(first: 100) { nodes { ${aliases(95, 'id')} } } } } }`,
+        ),
+      ),
+  },
+  {
+    name: 'batches of documents that take long to validate',
+    limits: 'trial',
+    isShort: true,
+    attack: (target) =>
+      send(target, { connections: 9, requests: target.isLong ? 9 : 4 }, (index) =>
+        requestBytes('POST', '/graphql', {
+          secret: target.secret,
+          body: times(10, (each) => ({
+            query: `{ ${times(490, () => 'account{id}').join(' ')} b${index}x${each}: __typename }`,
+          })),
+        }),
+      ),
+  },
+  {
+    name: 'documents of one field, in many forms',
+    limits: 'raised',
+    attack: (target) =>
+      send(target, { connections: 16, forMs: 8_000 }, (index) => {
+        const parts = [
+          `{ ${times(20, () => 'account{id}').join(' ')} }`,
+          `{ account { ${aliases(600, 'id', `n${index}x`)} } }`,
+          `{ ${aliases(380, `account{id}`, `n${index}x`)} }`,
+          `query q${index} { ...f0 } ${times(180, (at) => `fragment f${at} on Query { ...f${at + 1} account { id } }`).join(' ')} fragment f180 on Query { eventCursor }`,
+          `{ ${times(180, () => '... on Query { account { id } }').join(' ')} q${index}: eventCursor }`,
+        ];
+        return graphqlBytes(target, parts[index % parts.length] ?? '');
+      }),
+  },
+  {
+    name: 'thousands of different invalid documents',
+    limits: 'raised',
+    isShort: true,
+    attack: (target) =>
+      send(target, { connections: 8, requests: target.isLong ? 2_500 : 400 }, (index) =>
+        graphqlBytes(target, `{ ${'x '.repeat(48)}z${index} }`),
+      ),
+  },
+  {
+    name: 'documents with two hundred operations, all called',
+    limits: 'raised',
+    attack: (target) => {
+      const documentOf = (number: number): string =>
+        times(200, (at) => `query o${at} { a${number}: account { id } }`).join(' ');
+      return send(target, { connections: 8, requests: 14 * 200 }, (index) =>
+        requestBytes('POST', '/graphql', {
+          secret: target.secret,
+          body: { query: documentOf(Math.floor(index / 200)), operationName: `o${index % 200}` },
+        }),
+      );
+    },
+  },
+  {
+    name: 'subscribe messages when no requests are left',
+    limits: 'trial',
+    async attack(target) {
+      const told = new Told();
+      const sockets = await Promise.all(times(20, () => subscribe(target, 1_000, '__typename', { by: 'alias', told })));
+      await settled(told, 1_000, 10_000);
+      for (const socket of sockets) socket.terminate();
+      if (Object.keys(told.counts).length === 0) told.add(unfinished);
+      return told;
+    },
+  },
+];

@@ -1,0 +1,142 @@
+import { aliases, sleep, type Target, times } from './attacker.ts';
+import { copiesOf, FloodSocket, frame } from './sockets.ts';
+import type { Attack } from './table.ts';
+import { Told, unfinished } from './told.ts';
+
+interface Flood {
+  readonly sockets: number;
+  readonly forMs: number;
+  readonly bytes: Buffer;
+  /** Whether the bytes are sent once only, and the socket then stays. */
+  readonly once?: boolean;
+  /** Whether a socket that was closed is opened again. */
+  readonly again?: boolean;
+}
+
+/** Sends the same on many sockets, as fast as the server takes it. */
+async function flood(target: Target, { sockets, forMs, bytes, once = false, again = true }: Flood): Promise<Told> {
+  const told = new Told();
+  const endMs = performance.now() + forMs;
+  const open: FloodSocket[] = [];
+  const leave = sleep(forMs).then(() => {
+    for (const socket of open) socket.close();
+  });
+  await Promise.all(
+    times(sockets, async () => {
+      do {
+        const opening = FloodSocket.open(target.url, target.secret);
+        const socket = await Promise.race([opening, leave.then(() => undefined)]);
+        if (socket === undefined) {
+          told.add(unfinished);
+          void opening.then((late) => late.close());
+          return;
+        }
+        open.push(socket);
+        do {
+          if (!(await socket.write(bytes))) break;
+        } while (!once && performance.now() < endMs);
+        if (once) while (socket.isOpen && performance.now() < endMs) await sleep(50);
+        told.add(performance.now() < endMs && socket.ending !== undefined ? socket.ending : unfinished);
+        socket.close();
+      } while (again && performance.now() < endMs);
+    }),
+  );
+  return told;
+}
+
+function subscribing(index: number, query: string): Buffer {
+  return frame(JSON.stringify({ id: `s${index}`, type: 'subscribe', payload: { query } }));
+}
+
+const shortMs = 1_200;
+
+export const socketAttacks: Attack[] = [
+  {
+    name: 'sockets that send ping messages without end',
+    limits: 'trial',
+    isShort: true,
+    attack: (target) =>
+      flood(target, {
+        sockets: 20,
+        forMs: target.isLong ? 15_000 : shortMs,
+        bytes: copiesOf(frame('{"type":"ping"}')),
+      }),
+  },
+  {
+    name: 'sockets that complete subscriptions that are not there',
+    limits: 'trial',
+    attack: (target) =>
+      flood(target, {
+        sockets: 5,
+        forMs: target.isLong ? 12_000 : shortMs,
+        bytes: copiesOf(frame('{"id":"nothing","type":"complete"}')),
+      }),
+  },
+  {
+    name: 'sockets that send pings of the protocol below',
+    limits: 'trial',
+    attack: (target) => flood(target, { sockets: 20, forMs: 12_000, bytes: copiesOf(frame('', 0x89)) }),
+  },
+  {
+    name: 'sockets with messages of very many fragments',
+    limits: 'trial',
+    isShort: true,
+    attack: (target) =>
+      flood(target, {
+        sockets: 50,
+        forMs: target.isLong ? 5_000 : shortMs,
+        bytes: Buffer.concat([frame('{', 0x01), ...times(16_000, () => frame(' ', 0x00))]),
+        once: true,
+        again: false,
+      }),
+  },
+  {
+    name: 'sockets with messages that lack their last byte',
+    limits: 'raised',
+    attack: (target) =>
+      flood(target, {
+        sockets: 1_000,
+        forMs: 8_000,
+        bytes: frame(' '.repeat(65_000)).subarray(0, -1),
+        once: true,
+        again: false,
+      }),
+  },
+  {
+    name: 'sockets that send subscribe messages that are refused',
+    limits: 'trial',
+    attack: (target) =>
+      flood(target, {
+        sockets: 20,
+        forMs: 12_000,
+        bytes: Buffer.concat(times(500, (index) => subscribing(index, '{ account { id } }'))),
+      }),
+  },
+  {
+    name: 'sockets that send large messages that are refused',
+    limits: 'trial',
+    attack: (target) => {
+      const query = `{ account { ${aliases(600, 'id')} } } #${'x'.repeat(55_000)}`;
+      const bytes = Buffer.concat(times(20, (index) => subscribing(index, query)));
+      return flood(target, { sockets: 20, forMs: 12_000, bytes });
+    },
+  },
+  {
+    name: 'sockets that are opened and left at once',
+    limits: 'trial',
+    async attack(target) {
+      const told = new Told();
+      const endMs = performance.now() + 8_000;
+      await Promise.all(
+        times(32, async () => {
+          while (performance.now() < endMs) {
+            const socket = await FloodSocket.open(target.url, target.secret);
+            told.add(socket.ending ?? unfinished);
+            socket.close();
+          }
+        }),
+      );
+      return told;
+    },
+  },
+];

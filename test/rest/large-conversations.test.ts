@@ -1,0 +1,87 @@
+import { request } from 'undici';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { sendMessage } from '../../src/domain/messages.ts';
+import { openWire, requestText } from '../http/wire.ts';
+import type { Json } from '../support/client.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+
+// A conversation can hold 8 MiB. It is read and written in pieces, which nobody has to wait for.
+
+let server: TestServer;
+let client: TestAccount;
+let statements: string[] = [];
+beforeAll(async () => {
+  server = await startTestServer({ onStatement: (sql) => void statements.push(sql) });
+  client = await server.account();
+});
+afterAll(() => server.close());
+
+async function conversationWith(count: number, content: string): Promise<string> {
+  const { body } = await client.rest('POST', '/conversations', { body: { metadata: { a: 'ü' } } });
+  const caller: Caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+  const message = { conversationId: body.id, content, sender: 'agent' } as const;
+  const all = Array.from({ length: count }, () => sendMessage.execute(server.app.world, caller, message));
+  await Promise.all(all);
+  return body.id;
+}
+
+test.each([
+  { name: 'many short messages', count: 250, content: 'Grüße 📦' },
+  { name: 'a few long messages', count: 41, content: '€'.repeat(16_384) },
+])('a large conversation has all its messages, in order: $name', async ({ count, content }) => {
+  const id = await conversationWith(count, content);
+  const { status, headers, body } = await client.rest('GET', `/conversations/${id}`);
+  expect([status, headers['transfer-encoding']]).toEqual([200, 'chunked']);
+  const { messages, ...conversation } = body;
+  expect({ data: [conversation] }).toMatchObject({
+    data: (await client.rest('GET', '/conversations?limit=1')).body.data,
+  });
+  const listed: Json[] = [];
+  for (let offset = 0; offset < count; offset += 100) {
+    const page = await client.rest('GET', `/conversations/${id}/messages?limit=100&offset=${offset}`);
+    listed.push(...page.body.data);
+  }
+  expect(messages).toEqual(listed);
+  expect(listed.map(({ sequence }) => sequence)).toEqual(Array.from({ length: count }, (_, index) => index + 1));
+});
+
+test('a client that has the current version is told so before any message is read', async () => {
+  const id = await conversationWith(150, 'Hello');
+  const path = `/conversations/${id}`;
+  const { headers } = await client.rest('GET', path);
+  statements = [];
+  const unchanged = await client.rest('GET', path, { headers: { 'if-none-match': headers['etag'] as string } });
+  expect([unchanged.status, unchanged.headers['etag']]).toEqual([304, headers['etag']]);
+  expect(statements.filter((sql) => /\bmessages\b/.test(sql))).toEqual([]);
+});
+
+test('HEAD has the headers of a large conversation, and reads no message', async () => {
+  const id = await conversationWith(150, 'Hello');
+  const path = `/conversations/${id}`;
+  const got = await client.rest('GET', path);
+  statements = [];
+  const head = await request(`${server.url}/v1${path}`, {
+    method: 'HEAD',
+    headers: { authorization: `Bearer ${client.secret}` },
+  });
+  expect([head.statusCode, await head.body.text()]).toEqual([200, '']);
+  for (const name of ['etag', 'content-type', 'cache-control', 'vary'])
+    expect(head.headers[name]).toBe(got.headers[name]);
+  expect(statements.filter((sql) => /\bmessages\b/.test(sql))).toEqual([]);
+});
+
+test('a large conversation that is deleted while it is read is cut off, not ended', async () => {
+  const id = await conversationWith(160, '€'.repeat(16_384));
+  const wire = openWire(server.url);
+  wire.pause();
+  await wire.send(
+    requestText('GET', `/v1/conversations/${id}`, { headers: { Authorization: `Bearer ${client.secret}` } }),
+  );
+  await client.rest('GET', '/account');
+  expect((await client.rest('DELETE', `/conversations/${id}`)).status).toBe(204);
+  wire.goOn();
+  await wire.ended;
+  await expect(wire.response()).rejects.toThrow('The connection ended');
+  expect(server.logLines.filter(({ level }) => level === 'error')).toEqual([]);
+});

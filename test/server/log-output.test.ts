@@ -1,0 +1,90 @@
+import { execFileSync } from 'node:child_process';
+import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { logOutput } from '../../src/server/log-output.ts';
+import { until } from '../support/wait.ts';
+
+// The log on what cannot be written: a pipe that nobody reads, or whose reader has gone, and a disk that is full.
+
+const lossNotice = (lost: number): string => `${lost} lost\n`;
+const line = (number: number): string => `${number} ${'x'.repeat(1_000)}\n`;
+
+/** A pipe with both its ends in this process. */
+function openPipe(): { reader: number; writer: number } {
+  const folder = mkdtempSync(join(tmpdir(), 'conversation-service-log-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'pipe');
+  execFileSync('mkfifo', [path]);
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  return { reader, writer: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) };
+}
+
+function readAll(fd: number): string {
+  const buffer = Buffer.alloc(65_536);
+  let text = '';
+  try {
+    for (let length = readSync(fd, buffer); length > 0; length = readSync(fd, buffer))
+      text += buffer.toString('utf8', 0, length);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) throw error;
+  }
+  return text;
+}
+
+test('lines that nobody reads are kept up to a megabyte; what is lost beyond that is one gap, which a line counts', async () => {
+  const { reader, writer } = openPipe();
+  const output = logOutput(writer, lossNotice);
+  const written = 2_000;
+  for (let number = 0; number < written; number++) {
+    output.write(line(number));
+    if (number % 10 === 9) await setImmediate();
+  }
+  let text = '';
+  const untilRead = (end: string): Promise<void> =>
+    until(() => {
+      text += readAll(reader);
+      return text.endsWith(end);
+    });
+  await untilRead(' lost\n');
+  output.write(line(written));
+  await untilRead(line(written));
+
+  const numbers = text.split('\n').slice(0, -1);
+  const kept = numbers.findIndex((each) => each.endsWith(' lost'));
+  expect(numbers.map((each) => Number(each.split(' ')[0]))).toEqual([
+    ...Array.from({ length: kept }, (_, number) => number),
+    written - kept,
+    written,
+  ]);
+  expect(kept).toBeGreaterThan(1_000);
+  expect(kept).toBeLessThan(1_200);
+});
+
+test('nothing is thrown when the reader of the pipe has gone', async () => {
+  const { reader, writer } = openPipe();
+  const output = logOutput(writer, lossNotice);
+  closeSync(reader);
+  for (let number = 0; number < 3; number++) {
+    output.write(line(number));
+    await setImmediate();
+  }
+});
+
+test('a process whose log is on a full disk ends all the same, a second later at most', () => {
+  const module = join(import.meta.dirname, '../../src/server/log-output.ts');
+  const program = `
+    import { logOutput } from ${JSON.stringify(module)};
+    logOutput(1, String).write('a line\\n');
+    setImmediate(() => process.exit(3));
+  `;
+  const startedMs = performance.now();
+  const command = `exec > /dev/full; exec "$@"`;
+  const args = ['-c', command, 'sh', process.execPath, '--input-type=module', '--eval', program];
+  expect(() => execFileSync('sh', args, { stdio: 'pipe' })).toThrow(
+    expect.objectContaining({ status: 3, stderr: Buffer.alloc(0) }),
+  );
+  expect(performance.now() - startedMs).toBeGreaterThan(900);
+});

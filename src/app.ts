@@ -9,7 +9,7 @@ import type { AddressPolicy } from './delivery/address-guard.ts';
 import { LiveLog } from './delivery/live-log.ts';
 import { ThreadedWebhookClient } from './delivery/threaded-webhook-client.ts';
 import { WebhookSender } from './delivery/webhook-sender.ts';
-import type { Clock, World } from './domain/ports.ts';
+import type { Clock, Ports } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
 import { Documents } from './graphql/documents.ts';
 import { useGraphQL } from './graphql/plugin.ts';
@@ -22,12 +22,12 @@ import { Responder } from './http/respond.ts';
 import { type ConnectionTimings, defaultTimings } from './http/timings.ts';
 import { UnsentResponses } from './http/unsent-responses.ts';
 import { Maintenance } from './maintenance.ts';
+import { createPorts } from './ports.ts';
 import { useRest } from './rest/plugin.ts';
 import { problemReply } from './rest/problem.ts';
 import type { Route } from './rest/routes.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
-import { createWorld } from './world.ts';
 
 export interface AppOptions {
   readonly storage: Storage;
@@ -65,7 +65,7 @@ const defaultDeliveryTimings: DeliveryTimings = { webhookConnectMs: 5_000, webho
 const publicOnly: AddressPolicy = { allowHttp: false, allowPrivate: false };
 
 export interface App {
-  readonly world: World;
+  readonly ports: Ports;
   readonly requestLog: RequestLog;
   /** Answers every HTTP request: Yoga, with REST, GraphQL, pages and probes as its plugins. */
   readonly listener: RequestListener;
@@ -104,8 +104,8 @@ export function buildApp(options: AppOptions): App {
   const timings = { ...defaultTimings, ...defaultDeliveryTimings, ...options.timings };
   const onError = (error: unknown): void => log.error({ err: error }, 'background work failed');
   const liveLog = new LiveLog(storage, (error) => log.warn({ err: error }, 'could not read an event log; retrying'));
-  const world = createWorld({ storage, clock, webhookPolicy, liveLog });
-  const { tokens, limiter } = world;
+  const ports = createPorts({ storage, clock, webhookPolicy, liveLog });
+  const { tokens, limiter } = ports;
   const sessions = new Sessions({ storage, clock, onError });
   const client = new ThreadedWebhookClient({
     policy: webhookPolicy,
@@ -113,14 +113,14 @@ export function buildApp(options: AppOptions): App {
     totalMs: timings.webhookTotalMs,
     nameServers: options.nameServers,
   });
-  const webhooks = new WebhookSender({ storage, clock, ids: world.ids, client, log, telemetry: metrics });
+  const webhooks = new WebhookSender({ storage, clock, ids: ports.ids, client, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
   const loadShedder = new LoadShedder({
     storage,
     waitingWrites,
     onRefusal: (refused) => log.warn({ refused }, 'overloaded: requests were refused'),
   });
-  const admission = new Admission(world, limiter, {
+  const admission = new Admission(ports, limiter, {
     loadShedder,
     tokens,
     origins,
@@ -137,8 +137,8 @@ export function buildApp(options: AppOptions): App {
     schema,
     plugins: [
       useRequestContext(origins, responder),
-      useRest(world, { ...common, log, probes, publicUrl, routes: options.routes }),
-      useGraphQL(world, { ...common, documents, telemetry: metrics }),
+      useRest(ports, { ...common, log, probes, publicUrl, routes: options.routes }),
+      useGraphQL(ports, { ...common, documents, telemetry: metrics }),
     ],
     fetchAPI: { Request: RequestOfNode },
     batching: true,
@@ -156,14 +156,14 @@ export function buildApp(options: AppOptions): App {
   const maintenance = new Maintenance({ storage, clock, log, limiter, eventRetentionMs });
 
   return {
-    world,
+    ports,
     requestLog,
     listener: (req, res) => void yoga(req, res),
     sessions,
     liveLog,
     webhooks,
     attachSocket: (server) =>
-      attachSocket(server, world, {
+      attachSocket(server, ports, {
         schema,
         documents,
         admission,

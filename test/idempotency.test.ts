@@ -349,7 +349,7 @@ describe('a key', () => {
     const { id } = (await client.rest('POST', '/webhooks', { body: { url: receiver.url } })).body;
     await client.rest('PATCH', `/webhooks/${id}`, { body: { enabled: false } });
     const failed = { status: 'failed', dueAt: null, completedAt: start, attemptCount: 10 } as const;
-    await server.app.world.storage.write(async (tx) => {
+    await server.app.ports.storage.write(async (tx) => {
       for (let index = 0; index < count; index++)
         await tx.deliveries.insert(client.account.id, sampleDelivery(id, failed, startMs));
     });
@@ -369,39 +369,39 @@ describe('a key', () => {
   test('of a recovery that broke off goes on with it, and counts what was done before', async () => {
     const client = await server.account();
     const id = await failing(client, 650);
-    const { world } = server.app;
+    const { ports } = server.app;
     const caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) } as const;
     let steps = 0;
     const breaking: Storage = {
-      ...world.storage,
-      write: (work) => (steps++ < 2 ? world.storage.write(work) : Promise.reject(new Error('it broke off'))),
+      ...ports.storage,
+      write: (work) => (steps++ < 2 ? ports.storage.write(work) : Promise.reject(new Error('it broke off'))),
     };
     const input = { id, since: '2026-11-01T00:00:00Z', idempotencyKey: 'k' };
-    await expect(recoverWebhook.execute({ ...world, storage: breaking }, caller, input)).rejects.toThrow('broke off');
-    expect(await recoverWebhook.execute(world, caller, input)).toMatchObject({ count: 650 });
+    await expect(recoverWebhook.execute({ ...ports, storage: breaking }, caller, input)).rejects.toThrow('broke off');
+    expect(await recoverWebhook.execute(ports, caller, input)).toMatchObject({ count: 650 });
   });
 
   test('of another process is given as such, though this one had worked at it in a transaction that was lost', async () => {
     const client = await server.account();
-    const { world } = server.app;
+    const { ports } = server.app;
     const caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) } as const;
     const input = createConversation.parse({ subject: 'Once', idempotencyKey: 'k' });
     let theirs: unknown;
     const losing: Storage = {
-      ...world.storage,
+      ...ports.storage,
       async write(work) {
         const lost = new Error('lost');
-        const attempt = world.storage.write(async (tx) => {
+        const attempt = ports.storage.write(async (tx) => {
           await work(tx);
           throw lost;
         });
         await expect(attempt).rejects.toBe(lost);
-        theirs = await createConversation.run(world, caller, input);
-        return await world.storage.write(work);
+        theirs = await createConversation.run(ports, caller, input);
+        return await ports.storage.write(work);
       },
     };
     let replays = 0;
-    const result = await createConversation.run({ ...world, storage: losing }, caller, input, () => replays++);
+    const result = await createConversation.run({ ...ports, storage: losing }, caller, input, () => replays++);
     expect(result).toEqual(theirs);
     expect(replays).toBe(1);
   });

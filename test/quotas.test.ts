@@ -15,7 +15,7 @@ async function fill(client: TestAccount, messages: readonly string[]): Promise<s
   const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
   await Promise.all(
     messages.map((content) =>
-      sendMessage.execute(server.app.world, caller, { conversationId: body.id, content, sender: 'agent' }),
+      sendMessage.execute(server.app.ports, caller, { conversationId: body.id, content, sender: 'agent' }),
     ),
   );
   return body.id;

@@ -1,7 +1,7 @@
 import type { Awaitable } from '../domain/awaitable.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { RateLimit, World } from '../domain/ports.ts';
+import type { Ports, RateLimit } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { authenticate, type CredentialStores } from './authenticate.ts';
 import { clientAddress, FailedAttempts, network } from './failed-attempts.ts';
@@ -46,7 +46,7 @@ export interface AdmissionOptions {
 
 /** Admission for REST, GraphQL and sockets, in this order: overload, credential, origin, rate limit. */
 export class Admission {
-  readonly #world: Omit<World, 'limiter'>;
+  readonly #ports: Omit<Ports, 'limiter'>;
   readonly #stores: CredentialStores;
   readonly #limiter: RateLimiter;
   readonly #shares: Shares;
@@ -55,13 +55,13 @@ export class Admission {
   /** Keys whose use was recorded in this minute, so that each costs at most one write per minute. */
   readonly #recorded = { minute: 0, keyIds: new Set<string>() };
 
-  constructor(world: Omit<World, 'limiter'>, limiter: RateLimiter, options: AdmissionOptions) {
-    this.#world = world;
-    this.#stores = { ...world, tokens: options.tokens };
+  constructor(ports: Omit<Ports, 'limiter'>, limiter: RateLimiter, options: AdmissionOptions) {
+    this.#ports = ports;
+    this.#stores = { ...ports, tokens: options.tokens };
     this.#limiter = limiter;
-    this.#shares = new Shares(limiter, world.clock);
+    this.#shares = new Shares(limiter, ports.clock);
     this.#options = options;
-    this.#failedAttempts = new FailedAttempts(world.clock);
+    this.#failedAttempts = new FailedAttempts(ports.clock);
   }
 
   /**
@@ -202,7 +202,7 @@ export class Admission {
 
   /** Records in the background the minute in which a key, or a token of it, was used. */
   #recordUse({ account, keyId }: Caller, lastUsedAt: string | null): void {
-    const now = this.#world.clock.now();
+    const now = this.#ports.clock.now();
     const minute = Math.floor(now / 60_000);
     if (this.#recorded.minute !== minute) {
       this.#recorded.minute = minute;
@@ -211,7 +211,7 @@ export class Admission {
     if (this.#recorded.keyIds.has(keyId)) return;
     this.#recorded.keyIds.add(keyId);
     if (lastUsedAt !== null && Math.floor(Date.parse(lastUsedAt) / 60_000) >= minute) return;
-    this.#world.storage
+    this.#ports.storage
       .write(async (tx) => {
         const key = await tx.apiKeys.find(account.id, keyId);
         if (key !== undefined) await tx.apiKeys.update({ ...key, lastUsedAt: timestamp(minute * 60_000) });

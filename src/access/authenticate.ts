@@ -1,7 +1,7 @@
 import { isValid } from '../domain/api-keys.ts';
 import { type Caller, unauthenticated } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import { apiKeyPattern } from './secrets.ts';
 import type { Tokens } from './tokens.ts';
 
@@ -15,7 +15,7 @@ interface Identified {
 }
 
 /** Where credentials are looked up. */
-export type CredentialStores = Pick<World, 'storage' | 'secrets' | 'clock'> & { readonly tokens: Tokens };
+export type CredentialStores = Pick<Ports, 'storage' | 'secrets' | 'clock'> & { readonly tokens: Tokens };
 
 /**
  * Authenticates the caller. The key is looked up on every request, also for tokens, so that a revocation by any process

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { createAccount, limitOf, plans, updateAccount } from '../domain/accounts.ts';
 import { keyNotice, print, table } from './output.ts';
-import { withWorld } from './with-world.ts';
+import { withPorts } from './with-ports.ts';
 
 interface AccountOptions {
   readonly name?: string;
@@ -21,7 +21,7 @@ export function addAccount(program: Command): void {
     .option('--requests-per-hour <number>', 'a rate limit that overrides the plan’s')
     .option('--json', 'print JSON')
     .action(async (options: AccountOptions) => {
-      const created = await withWorld((world) => createAccount(world, inputOf(options)), { mayCreate: true });
+      const created = await withPorts((ports) => createAccount(ports, inputOf(options)), { mayCreate: true });
       const { account, apiKey } = created;
       print(created, options, () => `${account.id}  ${account.name}\n\n${keyNotice(apiKey.secret)}`);
     });
@@ -31,7 +31,7 @@ export function addAccount(program: Command): void {
     .description('List all accounts')
     .option('--json', 'print JSON')
     .action(async (options: AccountOptions) => {
-      const accounts = await withWorld(async ({ storage }) => await storage.read.accounts.list());
+      const accounts = await withPorts(async ({ storage }) => await storage.read.accounts.list());
       print(accounts, options, () =>
         table(
           accounts.map((each) => ({ ...each, limit: limitOf(each) })),
@@ -49,7 +49,7 @@ export function addAccount(program: Command): void {
     .option('--requests-per-hour <number>', 'a rate limit that overrides the plan’s; `plan` removes it')
     .option('--json', 'print JSON')
     .action(async (id: string, options: AccountOptions) => {
-      const changed = await withWorld((world) => updateAccount(world, id, inputOf(options)));
+      const changed = await withPorts((ports) => updateAccount(ports, id, inputOf(options)));
       print(changed, options, () => table([{ ...changed, limit: limitOf(changed) }], ['id', 'name', 'plan', 'limit']));
     });
 }

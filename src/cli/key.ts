@@ -2,9 +2,9 @@ import { type Command, Option } from 'commander';
 import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../domain/api-keys.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
 import { maxPageSize, nextCursor } from '../domain/paging.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import { keyNotice, print, table } from './output.ts';
-import { asAccount } from './with-world.ts';
+import { asAccount } from './with-ports.ts';
 
 interface KeyOptions {
   readonly account: string;
@@ -28,8 +28,8 @@ export function addKey(program: Command): void {
     .option('--expires-at <time>', 'when it expires, in RFC 3339 (default: never)')
     .option('--json', 'print JSON')
     .action(async (options: KeyOptions) => {
-      const { apiKey } = await asAccount(options.account, (world, caller) =>
-        createApiKey.execute(world, caller, {
+      const { apiKey } = await asAccount(options.account, (ports, caller) =>
+        createApiKey.execute(ports, caller, {
           name: options.name,
           ...(options.scopes === undefined ? {} : { scopes: options.scopes }),
           ...(options.expiresAt === undefined ? {} : { expiresAt: options.expiresAt }),
@@ -60,17 +60,17 @@ export function addKey(program: Command): void {
     .addOption(accountOption())
     .option('--json', 'print JSON')
     .action(async (id: string, options: KeyOptions) => {
-      await asAccount(options.account, (world, caller) => revokeApiKey.execute(world, caller, { id }));
+      await asAccount(options.account, (ports, caller) => revokeApiKey.execute(ports, caller, { id }));
       print({ revokedApiKeyId: id }, options, () => `Revoked ${id}.`);
     });
 }
 
 /** All pages: revoked keys are listed too, so there can be any number. */
-async function allKeys(world: World, caller: Caller): Promise<readonly ApiKey[]> {
+async function allKeys(ports: Ports, caller: Caller): Promise<readonly ApiKey[]> {
   const keys: ApiKey[] = [];
   let after: string | null | undefined;
   do {
-    const page = await listApiKeys.execute(world, caller, { limit: maxPageSize, ...(after && { after }) });
+    const page = await listApiKeys.execute(ports, caller, { limit: maxPageSize, ...(after && { after }) });
     keys.push(...page.items);
     after = nextCursor(page);
   } while (after !== null);

@@ -8,7 +8,7 @@ import { systemClock } from '../server/clock.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { askingFiles } from './errors.ts';
-import { asAccount } from './with-world.ts';
+import { asAccount } from './with-ports.ts';
 
 interface ListenOptions {
   readonly account?: string;
@@ -37,8 +37,8 @@ export function addListen(program: Command): void {
 async function listen(options: ListenOptions): Promise<void> {
   process.stdout.on('error', () => {}); // printLine handles it
   const forward = options.url === undefined ? undefined : forwarder(options.url, options);
-  await asAccount(options.account, async (world, caller) => {
-    const subscription = await streamEvents.execute(world, caller, {
+  await asAccount(options.account, async (ports, caller) => {
+    const subscription = await streamEvents.execute(ports, caller, {
       ...(options.types === undefined ? {} : { types: options.types }),
       ...(options.after === undefined ? {} : { after: options.after }),
     });

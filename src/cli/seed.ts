@@ -9,13 +9,13 @@ import { codeOf, notFound } from '../domain/errors.ts';
 import type { Ids } from '../domain/ids.ts';
 import { captureLead } from '../domain/leads.ts';
 import { sendMessage } from '../domain/messages.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { keyNotice, print } from './output.ts';
 import { inOrder, type Shop, type Step, shopName } from './seed-story.ts';
 import { TerminalLine } from './terminal-line.ts';
-import { operatorOf, withWorld } from './with-world.ts';
+import { operatorOf, withPorts } from './with-ports.ts';
 
 interface SeedOptions {
   readonly account?: string;
@@ -66,13 +66,13 @@ async function seed(options: SeedOptions): Promise<void> {
   const stop = new AbortController();
   void untilAskedToStop(readConfig()).then(() => stop.abort());
   const mayCreate = options.account === undefined;
-  await withWorld((world) => fill(world, options, stop.signal), { mayCreate, ...writing });
+  await withPorts((ports) => fill(ports, options, stop.signal), { mayCreate, ...writing });
 }
 
-async function fill(world: World, options: SeedOptions, signal: AbortSignal): Promise<void> {
+async function fill(ports: Ports, options: SeedOptions, signal: AbortSignal): Promise<void> {
   const { conversations, months, randomSeed, json = false } = options;
   const accountCount = options.account === undefined ? options.accounts : 1;
-  const toMs = world.clock.now();
+  const toMs = ports.clock.now();
   const fromMs = addMonths(toMs, -months);
   const startedMs = performance.now();
   const written = { conversations: 0, messages: 0, leads: 0, events: 0 };
@@ -82,16 +82,16 @@ async function fill(world: World, options: SeedOptions, signal: AbortSignal): Pr
   try {
     for (let index = 0; index < accountCount && !signal.aborted; index++) {
       const shop = { conversations, fromMs, toMs, seed: randomSeed + index };
-      const seeded = await accountFor(world, options.account, shop);
+      const seeded = await accountFor(ports, options.account, shop);
       accounts.push(seeded);
       // Printed first, so that the key is not lost if the rest fails.
       if (!json && seeded.apiKey !== null) {
         console.log(`${seeded.account.id}  ${seeded.account.name}\n\n${keyNotice(seeded.apiKey.secret)}`);
       }
-      for (const steps of inOrder(shop, world.ids)) {
+      for (const steps of inOrder(shop, ports.ids)) {
         if (signal.aborted) break;
         const batchMs = performance.now();
-        const done = await takeAll(steps, world, seeded.account, (events) => (written.events += events));
+        const done = await takeAll(steps, ports, seeded.account, (events) => (written.events += events));
         for (const { operation, input } of steps.filter((_, at) => done[at])) {
           if (operation === createConversation) written.conversations++;
           if (operation === captureLead) written.leads++;
@@ -129,15 +129,15 @@ function summary(written: { conversations: number; messages: number; leads: numb
  */
 async function takeAll(
   steps: readonly Step[],
-  world: World,
+  ports: Ports,
   account: Account,
   count: (events: number) => void,
 ): Promise<boolean[]> {
   const all: Promise<boolean>[] = [];
   for (const step of steps) {
     await new Promise<void>((resolve) => {
-      const storage = withoutWebhooks(world.storage, count, resolve);
-      const taken = take(step, { ...world, storage }, account);
+      const storage = withoutWebhooks(ports.storage, count, resolve);
+      const taken = take(step, { ...ports, storage }, account);
       all.push(taken);
       taken.then(() => resolve()).catch(() => resolve());
     });
@@ -170,16 +170,16 @@ function withoutWebhooks(storage: Storage, count: (events: number) => void, onQu
  * @throws NOT_FOUND
  */
 async function accountFor(
-  world: World,
+  ports: Ports,
   id: string | undefined,
   { seed, fromMs }: Shop,
 ): Promise<{ account: Account; apiKey: NewApiKey | null }> {
   if (id !== undefined) {
-    const account = await world.storage.read.accounts.find(id);
+    const account = await ports.storage.read.accounts.find(id);
     if (account === undefined) throw notFound('account');
     return { account, apiKey: null };
   }
-  const then = { ...world, clock: { ...world.clock, now: () => fromMs } };
+  const then = { ...ports, clock: { ...ports.clock, now: () => fromMs } };
   return await createAccount(then, { name: shopName(seed), plan: 'business' });
 }
 
@@ -189,15 +189,15 @@ async function accountFor(
  */
 async function take(
   { atMs, operation, input, conversationId }: Step,
-  world: World,
+  ports: Ports,
   account: Account,
 ): Promise<boolean> {
-  const clock = { ...world.clock, now: () => atMs };
+  const clock = { ...ports.clock, now: () => atMs };
   // Later steps of a conversation need not wait until it is stored, since its id was made before.
   const next: Ids['next'] = (kind, ...time) =>
-    kind === 'conversation' ? conversationId : world.ids.next(kind, ...time);
+    kind === 'conversation' ? conversationId : ports.ids.next(kind, ...time);
   try {
-    await operation.execute({ ...world, clock, ids: { next } }, operatorOf(account), input);
+    await operation.execute({ ...ports, clock, ids: { next } }, operatorOf(account), input);
     return true;
   } catch (error) {
     if (['NOT_FOUND', 'CONVERSATION_CLOSED', 'INVALID_TRANSITION'].includes(codeOf(error))) return false;

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { scheduleMs } from '../delivery/schedule.ts';
 import { createAccount } from '../domain/accounts.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import { systemClock } from '../server/clock.ts';
 import { createLog } from '../server/log.ts';
 import { untilAskedToStop } from '../server/stop.ts';
@@ -20,7 +20,7 @@ export function addServe(program: Command): void {
       const server = await startServer({ config, log, clock: systemClock });
       const stopping = untilAskedToStop(config);
       try {
-        if (!config.production) await createDemoAccount(server.app.world, server.url);
+        if (!config.production) await createDemoAccount(server.app.ports, server.url);
       } catch (error) {
         await server.close();
         throw error;
@@ -45,9 +45,9 @@ export function addServe(program: Command): void {
 }
 
 /** In an empty database, creates a first account to try things with, and prints its key. */
-async function createDemoAccount(world: World, url: string): Promise<void> {
-  if ((await world.storage.read.accounts.list()).length > 0) return;
-  const { account, apiKey } = await createAccount(world, { name: 'demo', plan: 'business' });
+async function createDemoAccount(ports: Ports, url: string): Promise<void> {
+  if ((await ports.storage.read.accounts.list()).length > 0) return;
+  const { account, apiKey } = await createAccount(ports, { name: 'demo', plan: 'business' });
   console.log(`
 Created a first account: ${account.name} (${account.plan}).
 

@@ -5,7 +5,7 @@ import { notFound } from './errors.ts';
 import { eventCursor, exampleEventCursor } from './event-cursor.ts';
 import { idShape } from './ids.ts';
 import { operation, parseInput } from './operation.ts';
-import type { World } from './ports.ts';
+import type { Ports } from './ports.ts';
 import { line } from './text.ts';
 import { type Timestamp, timeShape, timestamp } from './time.ts';
 
@@ -104,18 +104,18 @@ const accountInput = z.strictObject({
 });
 
 /** Creates an account and its first key, with every scope. For the operator only: it checks no credential. */
-export async function createAccount(world: World, input: unknown): Promise<{ account: Account; apiKey: NewApiKey }> {
+export async function createAccount(ports: Ports, input: unknown): Promise<{ account: Account; apiKey: NewApiKey }> {
   const { name, plan, requestsPerHour: own } = parseInput(accountInput, input);
-  const now = world.clock.now();
+  const now = ports.clock.now();
   const account: Account = {
-    id: world.ids.next('account', now),
+    id: ports.ids.next('account', now),
     name,
     plan,
     requestsPerHour: own ?? null,
     createdAt: timestamp(now),
   };
-  const prepared = prepareApiKey({ ...world, now }, { name: 'first key', scopes });
-  const apiKey = await world.storage.write(async (tx) => {
+  const prepared = prepareApiKey({ ...ports, now }, { name: 'first key', scopes });
+  const apiKey = await ports.storage.write(async (tx) => {
     await tx.accounts.insert(account);
     return await storeApiKey(tx, account.id, prepared);
   });
@@ -126,9 +126,9 @@ export async function createAccount(world: World, input: unknown): Promise<{ acc
  * Changes an account's name, plan or limit. For the operator only: it checks no credential.
  * @throws NOT_FOUND
  */
-export async function updateAccount(world: World, id: string, input: unknown): Promise<Account> {
+export async function updateAccount(ports: Ports, id: string, input: unknown): Promise<Account> {
   const changes = parseInput(accountInput.partial(), input);
-  return await world.storage.write(async (tx) => {
+  return await ports.storage.write(async (tx) => {
     const account = await tx.accounts.find(id);
     if (account === undefined) throw notFound('account');
     const changed: Account = {

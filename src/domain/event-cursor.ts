@@ -1,6 +1,6 @@
 import type { Caller } from './caller.ts';
 import { DomainError, validationFailed } from './errors.ts';
-import type { World } from './ports.ts';
+import type { Ports } from './ports.ts';
 import type { Reads } from './storage-port.ts';
 
 /**
@@ -46,7 +46,7 @@ const plainForm: CursorForm = { show: (cursor) => cursor, read: (given) => parse
 export async function cursorFormOf({
   caller: { account, conversationId },
   cursorSeal,
-}: Pick<World, 'cursorSeal'> & { readonly caller: Caller }): Promise<CursorForm> {
+}: Pick<Ports, 'cursorSeal'> & { readonly caller: Caller }): Promise<CursorForm> {
   if (conversationId === undefined) return plainForm;
   const seal = await cursorSeal();
   const binding = `${account.id} ${conversationId}`;

@@ -11,11 +11,11 @@ import {
   validationFailed,
 } from './errors.ts';
 import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
-import type { World } from './ports.ts';
+import type { Ports } from './ports.ts';
 import type { Transaction } from './storage-port.ts';
 
 /** The context in which an operation runs. */
-export interface Context extends World {
+export interface Context extends Ports {
   readonly caller: Caller;
   /** The time of this call, in epoch milliseconds. */
   readonly now: number;
@@ -74,9 +74,9 @@ export interface Operation<Input = unknown, Output = unknown> {
    * Runs with input returned by `parse`, for a caller accepted by `authorise`.
    * @param onReplay called when the result is that of an earlier request with the same idempotency key
    */
-  run(world: World, caller: Caller, input: Input, onReplay?: () => void): Promise<Output>;
+  run(ports: Ports, caller: Caller, input: Input, onReplay?: () => void): Promise<Output>;
   /** Authorises, parses and runs. */
-  execute(world: World, caller: Caller, input: unknown): Promise<Output>;
+  execute(ports: Ports, caller: Caller, input: unknown): Promise<Output>;
 }
 
 /** The key was used for another request, or the stored result was erased. */
@@ -110,8 +110,8 @@ export function operation<Schema extends z.ZodType, Output>(
       if (self.scope !== 'any') requireScope(caller, self.scope);
     },
     parse: (input, others) => parseInput(schema, input, others) as z.output<Schema>,
-    run(world, caller, parsed, onReplay = () => {}) {
-      const context = contextOf(world, caller);
+    run(ports, caller, parsed, onReplay = () => {}) {
+      const context = contextOf(ports, caller);
       if (repeatable === undefined) return definition.run(context, parsed);
       const { idempotencyKey: key, ...rest } = parsed as { idempotencyKey?: string | null };
       const input = rest as z.output<Schema>;
@@ -123,14 +123,14 @@ export function operation<Schema extends z.ZodType, Output>(
           ...context,
           // The fingerprint guarantees that a result stored under this key is of this operation's type.
           once: <T>(work: (tx: Transaction, part?: T) => Promise<T>) =>
-            once.run(world.storage, work as () => Promise<never>) as Promise<unknown> as Promise<T>,
+            once.run(ports.storage, work as () => Promise<never>) as Promise<unknown> as Promise<T>,
         },
         input,
       );
     },
-    async execute(world, caller, input) {
+    async execute(ports, caller, input) {
       self.authorise(caller);
-      return await self.run(world, caller, self.parse(input));
+      return await self.run(ports, caller, self.parse(input));
     },
   };
   return self;
@@ -141,12 +141,12 @@ function withIdempotencyKey(schema: z.ZodType): z.ZodType {
 }
 
 /** The context of a request without an idempotency key: its result is not stored. */
-function contextOf(world: World, caller: Caller): Context {
+function contextOf(ports: Ports, caller: Caller): Context {
   return {
-    ...world,
+    ...ports,
     caller,
-    now: world.clock.now(),
-    once: (work) => world.storage.write((tx) => work(tx)),
+    now: ports.clock.now(),
+    once: (work) => ports.storage.write((tx) => work(tx)),
   };
 }
 

@@ -6,8 +6,8 @@ import type { Ids } from './ids.ts';
 import type { Storage } from './storage-port.ts';
 import type { TokenGrant } from './tokens.ts';
 
-/** Everything outside the domain that operations depend on. `world.ts` wires it. */
-export interface World {
+/** Everything outside the domain that operations depend on. `ports.ts` wires it. */
+export interface Ports {
   readonly storage: Storage;
   readonly clock: Clock;
   readonly ids: Ids;

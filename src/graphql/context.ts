@@ -1,7 +1,7 @@
 import type { Caller } from '../domain/caller.ts';
 import { codeOf, DomainError } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
-import type { CallCode, World } from '../domain/ports.ts';
+import type { CallCode, Ports } from '../domain/ports.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
@@ -45,31 +45,31 @@ export class OperationContext implements GraphQLContext {
   readonly onSlowReader: (() => void) | undefined;
   readonly closed: AbortSignal | undefined;
   readonly budget: AnswerBudget;
-  readonly #world: World;
+  readonly #ports: Ports;
   readonly #onCall: ContextOptions['onCall'];
   readonly #isSubscription: boolean;
   #loaders: Loaders | undefined;
 
-  constructor(world: World, caller: Caller, options: ContextOptions) {
+  constructor(ports: Ports, caller: Caller, options: ContextOptions) {
     this.caller = caller;
     this.timings = options.timings;
     this.onSlowReader = options.onSlowReader;
     this.closed = options.closed;
     this.budget = options.budget ?? new AnswerBudget();
-    this.#world = world;
+    this.#ports = ports;
     this.#onCall = options.onCall;
     this.#isSubscription = options.isSubscription;
   }
 
   get loaders(): Loaders {
-    this.#loaders ??= new Loaders(this.#world, this.caller, { cache: !this.#isSubscription });
+    this.#loaders ??= new Loaders(this.#ports, this.caller, { cache: !this.#isSubscription });
     return this.#loaders;
   }
 
   /** The same context for the response to one event: they may be computed concurrently, each with a budget of its own. */
   forEvent(): OperationContext {
     const [onCall, isSubscription] = [this.#onCall, this.#isSubscription];
-    const own = new OperationContext(this.#world, this.caller, {
+    const own = new OperationContext(this.#ports, this.caller, {
       ...this,
       onCall,
       isSubscription,
@@ -80,7 +80,7 @@ export class OperationContext implements GraphQLContext {
   }
 
   call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output> {
-    return this.countAsCall(operation, () => operation.execute(this.#world, this.caller, input));
+    return this.countAsCall(operation, () => operation.execute(this.#ports, this.caller, input));
   }
 
   countAsCall<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {

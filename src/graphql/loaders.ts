@@ -6,7 +6,7 @@ import { attemptRanges, deliveriesById } from '../domain/deliveries.ts';
 import type { Attempt, Delivery } from '../domain/delivery-record.ts';
 import { type Lead, leadsById } from '../domain/leads.ts';
 import { listMessageRanges, type Message, type MessageRange, messagesById } from '../domain/messages.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import type { AttemptRange } from '../domain/storage-port.ts';
 import type { Webhook } from '../domain/webhook-record.ts';
 import { webhooksById } from '../domain/webhooks.ts';
@@ -16,7 +16,7 @@ import { webhooksById } from '../domain/webhooks.ts';
  * of the loaders, and an idle subscription none, so each is created on first use.
  */
 export class Loaders {
-  readonly #context: { readonly caller: Caller; readonly storage: World['storage'] };
+  readonly #context: { readonly caller: Caller; readonly storage: Ports['storage'] };
   readonly #cache: boolean;
   #conversation?: DataLoader<string, Conversation | undefined>;
   #lead?: DataLoader<string, Lead | undefined>;
@@ -30,7 +30,7 @@ export class Loaders {
    * @param cache whether loaded values are cached: right for a query or a mutation, but wrong for a subscription, which
    * shows the current state at each event
    */
-  constructor({ storage }: World, caller: Caller, { cache }: { cache: boolean }) {
+  constructor({ storage }: Ports, caller: Caller, { cache }: { cache: boolean }) {
     this.#context = { caller, storage };
     this.#cache = cache;
   }
@@ -88,7 +88,7 @@ export class Loaders {
   }
 
   #byId<T>(
-    load: (context: { caller: Caller; storage: World['storage'] }, ids: readonly string[]) => Promise<readonly T[]>,
+    load: (context: { caller: Caller; storage: Ports['storage'] }, ids: readonly string[]) => Promise<readonly T[]>,
   ): DataLoader<string, T> {
     return new DataLoader((ids) => load(this.#context, ids), { cache: this.#cache });
   }

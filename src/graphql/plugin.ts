@@ -10,7 +10,7 @@ import type { Admission } from '../access/admission.ts';
 import type { Sessions } from '../access/sessions.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Telemetry, World } from '../domain/ports.ts';
+import type { Ports, Telemetry } from '../domain/ports.ts';
 import { pageReply } from '../http/page.ts';
 import { answered, type ServerContext } from '../http/plugin.ts';
 import type { RequestContext } from '../http/request-context.ts';
@@ -65,10 +65,10 @@ export interface GraphQLOptions {
  * the other hooks are for batches, GET, subscriptions and whatever else Yoga has to look at.
  */
 export function useGraphQL(
-  world: World,
+  ports: Ports,
   { documents, admission, responder, sessions, timings, requestLog, telemetry }: GraphQLOptions,
 ): Plugin<GraphQLContext, YogaContext> {
-  const answerSingle = answerSingleOperations(world, { documents, admission, timings, requestLog, telemetry });
+  const answerSingle = answerSingleOperations(ports, { documents, admission, timings, requestLog, telemetry });
 
   async function parseRequest(http: RequestContext): Promise<GraphQLParams | GraphQLParams[]> {
     const body = await http.readJson(admission);
@@ -197,7 +197,7 @@ export function useGraphQL(
       const onSlowReader = (): void => void res.destroy();
       const onCall: ContextOptions['onCall'] = (...call) => http.called(telemetry, ...call);
       const options = { timings, onCall, onSlowReader, budget, isSubscription: false };
-      extendContext(new OperationContext(world, callerOf(http), options).asProperties());
+      extendContext(new OperationContext(ports, callerOf(http), options).asProperties());
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
@@ -224,7 +224,7 @@ export function useGraphQL(
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());
-        const loaders = new Loaders(world, caller, { cache: false });
+        const loaders = new Loaders(ports, caller, { cache: false });
         extendContext({ loaders, closed } as Partial<GraphQLContext> as GraphQLContext);
         setSubscribeFn(async (args: ExecutionArgs) => {
           const validated = validateSubscriptionArgs(args);

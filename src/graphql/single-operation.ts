@@ -1,6 +1,6 @@
 import { type ExecutionResult, getOperationAST } from 'graphql';
 import type { Admission } from '../access/admission.ts';
-import type { Telemetry, World } from '../domain/ports.ts';
+import type { Ports, Telemetry } from '../domain/ports.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply } from '../http/respond.ts';
@@ -29,7 +29,7 @@ export interface SingleOperationOptions {
  *   which `RequestContext` knows
  */
 export function answerSingleOperations(
-  world: World,
+  ports: Ports,
   { documents, admission, timings, telemetry, requestLog }: SingleOperationOptions,
 ): (http: RequestContext) => Promise<Reply | undefined> {
   /** Undefined for a batch, a subscription, and what Yoga has to look at more closely. */
@@ -46,7 +46,7 @@ export function answerSingleOperations(
     const { errors, units } = judge(prepared, params, budget);
     if (errors.length > 0) return { errors };
     await admission.chargeFor(units, http);
-    const contextValue = new OperationContext(world, caller, {
+    const contextValue = new OperationContext(ports, caller, {
       timings,
       onCall: (...call) => http.called(telemetry, ...call),
       budget,

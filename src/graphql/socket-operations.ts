@@ -6,7 +6,7 @@ import type { Charge } from '../access/rate-limit.ts';
 import { refuseEnded as refuseEndedCredential } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Telemetry, World } from '../domain/ports.ts';
+import type { Ports, Telemetry } from '../domain/ports.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
@@ -34,12 +34,12 @@ export interface OperationOptions {
 
 /** Admits and prepares the operations that clients ask for by `subscribe` messages. */
 export class SocketOperations {
-  readonly #world: World;
+  readonly #ports: Ports;
   readonly #options: OperationOptions;
   readonly #onCall: ContextOptions['onCall'];
 
-  constructor(world: World, options: OperationOptions) {
-    this.#world = world;
+  constructor(ports: Ports, options: OperationOptions) {
+    this.#ports = ports;
     this.#options = options;
     this.#onCall = (...call) => options.telemetry.called('socket', ...call);
   }
@@ -55,7 +55,7 @@ export class SocketOperations {
       if (!state.wire.isWritable) await state.wire.drained();
       refuseEnded(state);
       const caller = await this.#callerOf(state);
-      if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= this.#world.clock.now()) {
+      if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= this.#ports.clock.now()) {
         endSession(state.wire, 'credential');
         throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
       }
@@ -70,14 +70,14 @@ export class SocketOperations {
   /** The caller with its account as it is now: plans and limits may have changed since the socket was opened. */
   async #callerOf({ caller }: SocketState): Promise<Caller> {
     if (caller === undefined) throw new Error('A socket subscribed before it was authenticated');
-    const account = await this.#world.storage.read.accounts.find(caller.account.id);
+    const account = await this.#ports.storage.read.accounts.find(caller.account.id);
     return account === undefined || isDeepStrictEqual(account, caller.account) ? caller : { ...caller, account };
   }
 
   /** Looks at the credential again right before an operation runs: another process may just have revoked it. */
   async #refuseEnded(state: SocketState, caller: Caller): Promise<void> {
     try {
-      await refuseEndedCredential(this.#world.storage.read, { caller, clock: this.#world.clock });
+      await refuseEndedCredential(this.#ports.storage.read, { caller, clock: this.#ports.clock });
     } catch (error) {
       if (error instanceof DomainError && error.code === 'UNAUTHENTICATED') endSession(state.wire, 'credential');
       throw error;
@@ -120,7 +120,7 @@ export class SocketOperations {
     await this.#refuseEnded(state, caller);
     return {
       ...args,
-      contextValue: new OperationContext(this.#world, caller, {
+      contextValue: new OperationContext(this.#ports, caller, {
         timings,
         onCall: this.#onCall,
         isSubscription,

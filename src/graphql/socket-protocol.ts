@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Admission } from '../access/admission.ts';
 import type { Sessions } from '../access/sessions.ts';
 import { DomainError, type ErrorCode, internal, isTrouble } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import { domainErrorOf } from './errors.ts';
 import { FanOut } from './fan-out.ts';
@@ -32,11 +32,11 @@ export interface ProtocolOptions extends OperationOptions {
 }
 
 /** The hooks of graphql-ws: authentication at `connection_init`, admission and charging at every `subscribe`. */
-export function protocolOptions(world: World, options: ProtocolOptions): ServerOptions<ConnectionParams, SocketState> {
+export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerOptions<ConnectionParams, SocketState> {
   const { admission, sessions, telemetry, log, requestLog } = options;
   const fanOut = new FanOut(options.documents);
   const reports = new SocketReports(telemetry, log, requestLog);
-  const operations = new SocketOperations(world, options);
+  const operations = new SocketOperations(ports, options);
   return {
     connectionInitWaitTimeout: 0, // `SilentSockets` takes its place
 

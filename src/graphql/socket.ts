@@ -5,7 +5,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import type { Origins } from '../access/origins.ts';
 import { withoutSecrets } from '../access/secrets.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import { protocolFault, toOriginForm } from '../http/protocol.ts';
 import { type WholeReply, writeRawReply } from '../http/raw-reply.ts';
 import { arrivalOf, requestIdOf } from '../http/request-context.ts';
@@ -40,9 +40,9 @@ export interface SocketOptions extends ProtocolOptions {
  * may not call are refused at the upgrade, credentials are checked at `connection_init`, and every `subscribe` is
  * charged as a request.
  */
-export function attachSocket(server: Server, world: World, options: SocketOptions): { close(graceMs: number): void } {
+export function attachSocket(server: Server, ports: Ports, options: SocketOptions): { close(graceMs: number): void } {
   const { origins, unsent, timings, telemetry, admission, problemReply, log, requestLog, onError } = options;
-  const protocol = makeServer<ConnectionParams, SocketState>(protocolOptions(world, options));
+  const protocol = makeServer<ConnectionParams, SocketState>(protocolOptions(ports, options));
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: maxMessageBytes,
@@ -95,7 +95,7 @@ export function attachSocket(server: Server, world: World, options: SocketOption
     const wire = new Wire(socket, connection, {
       address: admission.networkOf(arrival),
       timings,
-      clock: world.clock,
+      clock: ports.clock,
       unsentResponses: unsent,
       waitingMessages,
       onEnd: () => end(wire, state),

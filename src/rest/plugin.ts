@@ -5,7 +5,7 @@ import type { Sessions } from '../access/sessions.ts';
 import { type Deprecation, deprecatedFields } from '../domain/deprecation.ts';
 import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
 import { announcesBody } from '../http/body.ts';
 import { isKnown } from '../http/entity-tags.ts';
 import { pageReply } from '../http/page.ts';
@@ -49,7 +49,7 @@ interface RestOptions {
 
 /** Answers every request outside of GraphQL: `/v1`, pages and probes that need no credential, and 404 for the rest. */
 export function useRest(
-  world: World,
+  ports: Ports,
   { admission, sessions, timings, log, requestLog, responder, probes, publicUrl, routes = allRoutes }: RestOptions,
 ): HttpPlugin {
   const publicPath = publicUrl === undefined ? '' : new URL(publicUrl).pathname.replace(/\/$/, '');
@@ -97,7 +97,7 @@ export function useRest(
     let replayed = false;
     try {
       const parsed = operation.parse(input, found);
-      const output = await operation.run(world, caller, parsed, () => {
+      const output = await operation.run(ports, caller, parsed, () => {
         replayed = true;
       });
       if (route.streams) {

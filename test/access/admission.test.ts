@@ -34,7 +34,7 @@ function operatorOf({ account: owner }: TestAccount): Caller {
 }
 
 async function newKey(input: object = {}, of: TestAccount = account, on: TestServer = server): Promise<NewApiKey> {
-  return (await createApiKey.execute(on.app.world, operatorOf(of), { name: 'made by a test', ...input })).apiKey;
+  return (await createApiKey.execute(on.app.ports, operatorOf(of), { name: 'made by a test', ...input })).apiKey;
 }
 
 interface Answer {
@@ -747,7 +747,7 @@ describe('a caller that is bound to one conversation', () => {
     'can call %s on its conversation, and finds no other, through either face',
     async (_, { rest, graphql }) => {
       const client = await tokenOf(account, { scopes, conversationId: own.id });
-      const seal = await server.app.world.cursorSeal();
+      const seal = await server.app.ports.cursorSeal();
       const after = seal.seal(ofAnotherLog, `${account.account.id} ${own.id}`);
       const ask = async (id: string) => {
         const [method, path, body] = rest(id, after);
@@ -810,8 +810,8 @@ describe('a caller that is bound to one conversation', () => {
   });
 
   test('reads the events of its conversation only, without their metadata', async () => {
-    const { world } = server.app;
-    const { items } = await listEvents.execute(world, bound, {});
+    const { ports } = server.app;
+    const { items } = await listEvents.execute(ports, bound, {});
     expect(items.map(({ type, conversationId }) => [type, conversationId])).toEqual([
       ['conversation.started', own.id],
       ['message.received', own.id],
@@ -820,26 +820,26 @@ describe('a caller that is bound to one conversation', () => {
     expect(text).toContain('"metadata":{}');
     expect(text).not.toContain('4711');
     for (const operation of [listEvents, streamEvents]) {
-      await expect(operation.execute(world, bound, { conversationId: other.id })).rejects.toMatchObject({
+      await expect(operation.execute(ports, bound, { conversationId: other.id })).rejects.toMatchObject({
         code: 'NOT_FOUND',
       });
     }
   });
 
   test('reads its conversation and its messages without their metadata', async () => {
-    const { world } = server.app;
-    const { conversation, messages } = await operations.getConversation.execute(world, bound, { id: own.id });
+    const { ports } = server.app;
+    const { conversation, messages } = await operations.getConversation.execute(ports, bound, { id: own.id });
     expect(conversation).toMatchObject({ id: own.id, metadata: {} });
     expect(await messages(1, 1)).toMatchObject([{ id: own.messageId, content: 'Hello', metadata: {} }]);
-    const list = await operations.listMessages.execute(world, bound, { conversationId: own.id });
+    const list = await operations.listMessages.execute(ports, bound, { conversationId: own.id });
     expect(list.items).toMatchObject([{ id: own.messageId, metadata: {} }]);
-    const byId = await messagesById({ caller: bound, storage: world.storage }, [own.messageId, other.messageId]);
+    const byId = await messagesById({ caller: bound, storage: ports.storage }, [own.messageId, other.messageId]);
     expect(byId).toMatchObject([{ id: own.messageId, metadata: {} }, undefined]);
   });
 
   test('sees of what it sends no metadata either, and the account sees all of it', async () => {
-    const { world } = server.app;
-    const sent = await operations.sendMessage.execute(world, bound, { conversationId: own.id, ...message });
+    const { ports } = server.app;
+    const sent = await operations.sendMessage.execute(ports, bound, { conversationId: own.id, ...message });
     expect(sent).toMatchObject({ message: { sender: 'visitor', metadata: {} }, conversation: { metadata: {} } });
     const { body } = await account.rest('GET', `/conversations/${own.id}`);
     expect(body.metadata).toEqual(metadata);
@@ -847,11 +847,11 @@ describe('a caller that is bound to one conversation', () => {
   });
 
   test('finds no other conversation, as if there were none', async () => {
-    const { world } = server.app;
+    const { ports } = server.app;
     const attempts = (id: string): Promise<unknown>[] => [
-      operations.getConversation.execute(world, bound, { id }),
-      operations.listMessages.execute(world, bound, { conversationId: id }),
-      operations.sendMessage.execute(world, bound, { conversationId: id, ...message }),
+      operations.getConversation.execute(ports, bound, { id }),
+      operations.listMessages.execute(ports, bound, { conversationId: id }),
+      operations.sendMessage.execute(ports, bound, { conversationId: id, ...message }),
     ];
     const words = async (id: string): Promise<unknown[]> =>
       (await Promise.allSettled(attempts(id))).map((result) => result.status === 'rejected' && `${result.reason}`);
@@ -862,20 +862,20 @@ describe('a caller that is bound to one conversation', () => {
   });
 
   test('sends as its own sender only', async () => {
-    const { world } = server.app;
+    const { ports } = server.app;
     const visitor: Caller = { ...bound, sender: 'visitor' };
     const send = (sender: string): Promise<unknown> =>
-      operations.sendMessage.execute(world, visitor, { ...message, conversationId: own.id, sender });
+      operations.sendMessage.execute(ports, visitor, { ...message, conversationId: own.id, sender });
     for (const sender of ['agent', 'bot']) await expect(send(sender)).rejects.toMatchObject({ code: 'FORBIDDEN' });
     await expect(send('visitor')).resolves.toMatchObject({ message: { sender: 'visitor' } });
   });
 
   test('needs the scope as everybody does', async () => {
     const reader: Caller = { ...bound, scopes: new Set<Scope>(['conversations:read']) };
-    const { world } = server.app;
-    await expect(operations.getConversation.execute(world, reader, { id: own.id })).resolves.toBeDefined();
+    const { ports } = server.app;
+    await expect(operations.getConversation.execute(ports, reader, { id: own.id })).resolves.toBeDefined();
     await expect(
-      operations.sendMessage.execute(world, reader, { conversationId: own.id, ...message }),
+      operations.sendMessage.execute(ports, reader, { conversationId: own.id, ...message }),
     ).rejects.toMatchObject({ code: 'FORBIDDEN', message: expect.stringContaining('conversations:write') });
   });
 });

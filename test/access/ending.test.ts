@@ -35,28 +35,28 @@ const attempts: Readonly<Record<string, Attempt>> = {
   createApiKey: {
     rest: () => ['POST', '/api-keys', { name: 'too late' }],
     mutation: () => 'createApiKey(input: { name: "too late" }) { apiKey { id secret } }',
-    execute: (caller) => createApiKey.execute(server.app.world, caller, { name: 'too late' }),
+    execute: (caller) => createApiKey.execute(server.app.ports, caller, { name: 'too late' }),
   },
   createToken: {
     rest: () => ['POST', '/tokens', { scopes: ['events:read'] }],
     mutation: () => 'createToken(input: { scopes: [EVENTS_READ] }) { token { token } }',
-    execute: (caller) => createToken.execute(server.app.world, caller, { scopes: ['events:read'] }),
+    execute: (caller) => createToken.execute(server.app.ports, caller, { scopes: ['events:read'] }),
     keysOnly: true,
   },
   createWebhook: {
     rest: () => ['POST', '/webhooks', { url }],
     mutation: () => `createWebhook(input: { url: "${url}" }) { webhook { secret } }`,
-    execute: (caller) => createWebhook.execute(server.app.world, caller, { url }),
+    execute: (caller) => createWebhook.execute(server.app.ports, caller, { url }),
   },
   rotateWebhookSecret: {
     rest: (webhook) => ['POST', `/webhooks/${webhook}/rotate-secret`, {}],
     mutation: (webhook) => `rotateWebhookSecret(input: { id: "${webhook}" }) { webhook { secret } }`,
-    execute: (caller, id) => rotateWebhookSecret.execute(server.app.world, caller, { id }),
+    execute: (caller, id) => rotateWebhookSecret.execute(server.app.ports, caller, { id }),
   },
   revokeApiKey: {
     rest: (_, key) => ['DELETE', `/api-keys/${key}`, {}],
     mutation: (_, key) => `revokeApiKey(input: { id: "${key}" }) { revokedApiKeyId }`,
-    execute: (caller, _, id) => revokeApiKey.execute(server.app.world, caller, { id }),
+    execute: (caller, _, id) => revokeApiKey.execute(server.app.ports, caller, { id }),
   },
 };
 
@@ -99,7 +99,7 @@ async function lateBody(
 }
 
 async function lastUseOf(owner: TestAccount, keyId: string): Promise<unknown> {
-  return (await server.app.world.storage.read.apiKeys.find(owner.account.id, keyId))?.lastUsedAt;
+  return (await server.app.ports.storage.read.apiKeys.find(owner.account.id, keyId))?.lastUsedAt;
 }
 
 describe.each(Object.entries(attempts))('%s', (_, { rest, mutation, execute, keysOnly }) => {
@@ -135,7 +135,7 @@ describe.each(Object.entries(attempts))('%s', (_, { rest, mutation, execute, key
       const caller: Caller = { account: owner.account, keyId: ending.id, credential, scopes: new Set(scopes) };
       const operator: Caller = { ...caller, credential: 'operator' };
       // Both wait for the same transaction, in this order.
-      const revoking = revokeApiKey.execute(server.app.world, operator, { id: ending.id });
+      const revoking = revokeApiKey.execute(server.app.ports, operator, { id: ending.id });
       if (keysOnly) await revoking; // a token is signed without a transaction
       const attempt = execute(caller, webhook, other);
       await expect(attempt).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });

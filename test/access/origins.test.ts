@@ -164,12 +164,12 @@ describe.each(answers)('%s, asked for with a token,', (_, status, send) => {
   });
 
   test('is refused to any other page, which cannot even read why', async () => {
-    const before = await server.app.world.limiter.peek(account.account);
+    const before = await server.app.ports.limiter.peek(account.account);
     for (const origin of foreign) {
       const answer = await send({ origin });
       expect({ origin, status: answer.status, cors: corsOf(answer) }).toEqual({ origin, status: 403, cors: {} });
     }
-    const { remaining } = await server.app.world.limiter.peek(account.account);
+    const { remaining } = await server.app.ports.limiter.peek(account.account);
     expect(remaining, 'it costs nothing').toBe(before.remaining);
   });
 });

@@ -351,7 +351,7 @@ describe('whatever happens', () => {
   );
 
   /** Two processes on one file, and the time that has really passed, whatever their clock says of it. */
-  class World {
+  class Ports {
     readonly time: Time;
     #limit: number;
     #account: Account;
@@ -367,11 +367,11 @@ describe('whatever happens', () => {
       this.#limiters = [limiterOn(this.time.clock, 0), limiterOn(this.time.clock, 1)];
     }
 
-    static async open(startMs: number, limit: number): Promise<World> {
-      const world = new World(startMs, limit);
+    static async open(startMs: number, limit: number): Promise<Ports> {
+      const ports = new Ports(startMs, limit);
       forgetClock();
-      await world.admitAll([{ by: 0, units: 1 }]);
-      return world;
+      await ports.admitAll([{ by: 0, units: 1 }]);
+      return ports;
     }
 
     limiter(index: 0 | 1): RateLimiter {
@@ -439,20 +439,20 @@ describe('whatever happens', () => {
         limits,
         fc.array(disaster, { minLength: 5, maxLength: 40 }),
         async (at, limit, actions) => {
-          const world = await World.open(at, limit);
+          const ports = await Ports.open(at, limit);
           for (const [by, next] of actions) {
-            if (next.kind === 'admit') await world.admitAll([{ by, units: next.units }]);
-            else if (next.kind === 'burst') await world.admitAll(next.burst.map((units) => ({ by, units })));
+            if (next.kind === 'admit') await ports.admitAll([{ by, units: next.units }]);
+            else if (next.kind === 'burst') await ports.admitAll(next.burst.map((units) => ({ by, units })));
             else if (next.kind === 'both') {
-              await world.admitAll(next.burst.map((units, index) => ({ by: index % 2 === 0 ? 0 : 1, units })));
-            } else if (next.kind === 'advance') world.time.pass(next.step);
-            else if (next.kind === 'batch') await world.batch(by, next.units, next.step);
-            else if (next.kind === 'tick') await world.limiter(by).handBack();
-            else if (next.kind === 'restart') await world.restart(by);
-            else if (next.kind === 'crash') world.crash(by);
-            else if (next.kind === 'set') world.time.clock.nowMs += next.byMs;
-            else if (next.kind === 'reboot') await world.reboot(by, next.step);
-            else world.changeLimit(next.limit);
+              await ports.admitAll(next.burst.map((units, index) => ({ by: index % 2 === 0 ? 0 : 1, units })));
+            } else if (next.kind === 'advance') ports.time.pass(next.step);
+            else if (next.kind === 'batch') await ports.batch(by, next.units, next.step);
+            else if (next.kind === 'tick') await ports.limiter(by).handBack();
+            else if (next.kind === 'restart') await ports.restart(by);
+            else if (next.kind === 'crash') ports.crash(by);
+            else if (next.kind === 'set') ports.time.clock.nowMs += next.byMs;
+            else if (next.kind === 'reboot') await ports.reboot(by, next.step);
+            else ports.changeLimit(next.limit);
           }
         },
       ),

@@ -255,7 +255,7 @@ describe('a GraphQL batch', () => {
 
   test('whose body comes over the turn of a minute costs nothing either when it is refused', async () => {
     const account = await server.account({ plan: 'trial', requestsPerHour: 10 });
-    const left = async (): Promise<number> => (await server.app.world.limiter.peek(account.account)).remaining;
+    const left = async (): Promise<number> => (await server.app.ports.limiter.peek(account.account)).remaining;
     const body = JSON.stringify(batchOf(5));
     const nextMinuteMs = (Math.floor(server.clock.now() / 60_000) + 1) * 60_000;
     async function* slowly(): AsyncGenerator<string> {

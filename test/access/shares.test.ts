@@ -33,16 +33,16 @@ interface Page extends Client {
 
 /** A page of a visitor in a conversation; without an id in a new one. Making it costs nothing of the budget. */
 async function page(input: object = {}, id?: string, of: TestAccount = account, url = server.url): Promise<Page> {
-  const { world } = server.app;
-  const keys = (await world.storage.read.apiKeys.page(of.account.id, { limit: 1, offset: 0 })).items;
+  const { ports } = server.app;
+  const keys = (await ports.storage.read.apiKeys.page(of.account.id, { limit: 1, offset: 0 })).items;
   const operator: Caller = {
     account: of.account,
     keyId: keys[0]?.id ?? '',
     credential: 'operator',
     scopes: new Set(scopes),
   };
-  const conversationId = id ?? (await createConversation.execute(world, operator, {})).conversation.id;
-  const { token: minted } = await createToken.execute(world, operator, { scopes, conversationId, ...input });
+  const conversationId = id ?? (await createConversation.execute(ports, operator, {})).conversation.id;
+  const { token: minted } = await createToken.execute(ports, operator, { scopes, conversationId, ...input });
   const client = clientOf(url, minted.token);
   return {
     ...client,
@@ -235,7 +235,7 @@ describe('the last fifth of a budget', () => {
 });
 
 test('the shares of a bounded number of conversations are counted, the latest, and forgotten with their hour', async () => {
-  const { limiter, clock } = server.app.world;
+  const { limiter, clock } = server.app.ports;
   const shares = new Shares(limiter as ConstructorParameters<typeof Shares>[0], clock, 2);
   const callerIn = (conversationId: string): Caller => ({
     account: account.account,

@@ -160,9 +160,9 @@ describe('a token', () => {
     const { headers } = await server.clientFor(token).rest('GET', '/account');
     expect(headers['x-ratelimit-remaining']).toBe('98');
     const minute = new Date(Math.floor(server.clock.now() / minuteMs) * minuteMs).toISOString();
-    const { world } = server.app;
+    const { ports } = server.app;
     await expect
-      .poll(async () => (await world.storage.read.apiKeys.page(own.account.id, { limit: 1, offset: 0 })).items)
+      .poll(async () => (await ports.storage.read.apiKeys.page(own.account.id, { limit: 1, offset: 0 })).items)
       .toMatchObject([{ lastUsedAt: minute }]);
   });
 
@@ -174,7 +174,7 @@ describe('a token', () => {
     const client = clientOf(own.url, (await mint(owner)).token);
     await client.rest('GET', '/conversations/conv_1');
     // Its use is recorded in the background, which reads the key, too.
-    const { read } = own.app.world.storage;
+    const { read } = own.app.ports.storage;
     const lastUsedAt = async () =>
       (await read.apiKeys.page(owner.account.id, { limit: 1, offset: 0 })).items[0]?.lastUsedAt;
     await expect.poll(lastUsedAt).not.toBeNull();

@@ -77,21 +77,21 @@ export class Chronicle {
   }
 
   async #do(next: Command, nowMs: number): Promise<void> {
-    const { world } = this.#server.app;
+    const { ports } = this.#server.app;
     const life = 'which' in next && next.which !== undefined ? this.#lives[next.which % this.#lives.length] : undefined;
     // A clock that goes back does not take a change to before the one that it follows.
     const atMs = Math.max(nowMs, life?.changedMs ?? 0);
     if (next.kind === 'create') {
       const message = next.first === undefined ? undefined : { content: 'x', sender: next.first };
-      const { conversation } = await createConversation.execute(world, this.caller, message ? { message } : {});
+      const { conversation } = await createConversation.execute(ports, this.caller, message ? { message } : {});
       this.#lives.push({ id: conversation.id, changedMs: nowMs, ...this.annals.started(next.first, nowMs) });
     } else if (next.kind === 'lead') {
       if (next.which !== undefined && life === undefined) return;
       const of = life === undefined ? {} : { conversationId: life.id };
-      await captureLead.execute(world, this.caller, { ...of, email: 'a@example.com' });
+      await captureLead.execute(ports, this.caller, { ...of, email: 'a@example.com' });
       this.annals.captured(life, atMs);
     } else if (life !== undefined && next.kind === 'message') {
-      const sending = sendMessage.execute(world, this.caller, {
+      const sending = sendMessage.execute(ports, this.caller, {
         conversationId: life.id,
         content: 'x',
         sender: next.sender,
@@ -104,7 +104,7 @@ export class Chronicle {
       this.annals.wrote(life, next.sender, atMs);
       life.changedMs = atMs;
     } else if (life !== undefined && next.kind === 'status') {
-      const changing = updateConversation.execute(world, this.caller, { id: life.id, status: next.to });
+      const changing = updateConversation.execute(ports, this.caller, { id: life.id, status: next.to });
       if (life.status === 'closed' && next.to === 'pending') {
         await expect(changing).rejects.toMatchObject({ code: 'INVALID_TRANSITION' });
         return;

@@ -60,7 +60,7 @@ test('every figure is what a count of all that happened gives, for any period, i
             from: new Date((base + from) * quarterMs).toISOString(),
             to: new Date((base + from + length) * quarterMs).toISOString(),
           };
-          const report = await getAnalytics.execute(server.app.world, chronicle.caller, {
+          const report = await getAnalytics.execute(server.app.ports, chronicle.caller, {
             ...period,
             interval,
             timezone,
@@ -92,12 +92,12 @@ test.each([
   const startMs = Date.parse(midnight);
   for (let atMs = startMs - quarterMs; atMs < startMs + 26 * 4 * quarterMs; atMs += quarterMs) {
     server.clock.nowMs = atMs + 1;
-    await createConversation.execute(server.app.world, caller, {});
+    await createConversation.execute(server.app.ports, caller, {});
   }
   const period = { from: new Date(startMs).toISOString(), to: new Date(startMs + 2 * dayMs).toISOString() };
-  const byDay = await getAnalytics.execute(server.app.world, caller, { ...period, timezone });
+  const byDay = await getAnalytics.execute(server.app.ports, caller, { ...period, timezone });
   expect(byDay.series[0]?.conversationsStarted).toBe(hours * 4);
-  const byHour = await getAnalytics.execute(server.app.world, caller, { ...period, timezone, interval: 'hour' });
+  const byHour = await getAnalytics.execute(server.app.ports, caller, { ...period, timezone, interval: 'hour' });
   const ofDay = byHour.series.filter(({ to }) => to <= (byDay.series[0]?.to ?? ''));
   expect(ofDay).toHaveLength(Math.ceil(hours));
   expect(ofDay.reduce((sum, { conversationsStarted }) => sum + conversationsStarted, 0)).toBe(hours * 4);
@@ -107,8 +107,8 @@ test('without bounds a report is of the last 30 days, with what happened just no
   const { caller } = new Chronicle(server, await server.account());
   for (const now of ['2026-11-21T06:12:00.123Z', '2026-11-21T06:15:00.000Z', '2026-11-21T06:29:59.999Z']) {
     server.clock.nowMs = Date.parse(now);
-    await createConversation.execute(server.app.world, caller, {});
-    const { period, totals } = await getAnalytics.execute(server.app.world, caller, {});
+    await createConversation.execute(server.app.ports, caller, {});
+    const { period, totals } = await getAnalytics.execute(server.app.ports, caller, {});
     const to = now < '2026-11-21T06:15' ? '06:15' : '06:30';
     expect(period).toEqual({
       from: `2026-10-22T${to}:00.000Z`,
@@ -119,17 +119,17 @@ test('without bounds a report is of the last 30 days, with what happened just no
     expect(totals.conversationsStarted).toBeGreaterThan(0);
   }
   // In Berlin the clocks went back in these 30 days.
-  const { period } = await getAnalytics.execute(server.app.world, caller, { timezone: 'Europe/Berlin' });
+  const { period } = await getAnalytics.execute(server.app.ports, caller, { timezone: 'Europe/Berlin' });
   expect(period.from).toBe('2026-10-22T05:30:00.000Z');
 });
 
 test('leads captured at once in one conversation convert it once', async () => {
   const { caller } = new Chronicle(server, await server.account());
-  const { conversation } = await createConversation.execute(server.app.world, caller, {});
+  const { conversation } = await createConversation.execute(server.app.ports, caller, {});
   server.clock.advance(3 * dayMs);
   const lead = { conversationId: conversation.id, email: 'ada@example.com' };
-  await Promise.all(Array.from({ length: 5 }, () => captureLead.execute(server.app.world, caller, lead)));
-  const { totals, series } = await getAnalytics.execute(server.app.world, caller, {});
+  await Promise.all(Array.from({ length: 5 }, () => captureLead.execute(server.app.ports, caller, lead)));
+  const { totals, series } = await getAnalytics.execute(server.app.ports, caller, {});
   expect(totals).toMatchObject({ conversationsStarted: 1, leads: 5, conversionRate: 1 });
   expect(series.filter(({ conversionRate }) => conversionRate !== null)).toHaveLength(1);
   const { body } = await server.clientFor((await server.account()).secret).rest('GET', '/analytics');

@@ -5,7 +5,7 @@ import { newConversation } from '../../src/domain/conversation-changes.ts';
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import { addMessage } from '../../src/domain/messages.ts';
-import type { World } from '../../src/domain/ports.ts';
+import type { Ports } from '../../src/domain/ports.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 
@@ -27,11 +27,11 @@ const messagesEach = 10;
 const batchSize = 200;
 const ids = createIds((target) => randomFillSync(target));
 
-/** What operations need of the world to be called on a file, without a server. */
-export function worldOn(storage: Storage): World {
+/** What operations need to be called on a file, without a server. */
+export function portsOn(storage: Storage): Ports {
   const clock = { now: () => Date.now() };
   const webhookTargets = { faultOf: () => undefined };
-  return { storage, ids, secrets, clock, webhookTargets } as unknown as World;
+  return { storage, ids, secrets, clock, webhookTargets } as unknown as Ports;
 }
 
 interface Amounts {
@@ -55,8 +55,8 @@ export async function makeData(path: string, amounts: Amounts): Promise<BenchDat
 }
 
 async function fillAccount(storage: Storage, conversations: number, withMessagesCount: number): Promise<Tenant> {
-  const world = worldOn(storage);
-  const { account, apiKey } = await createAccount(world, {
+  const ports = portsOn(storage);
+  const { account, apiKey } = await createAccount(ports, {
     name: 'bench',
     plan: 'business',
     requestsPerHour: 1_000_000_000,

@@ -4,7 +4,7 @@ import { LogEvent } from '../../src/domain/events.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
 import { createWebhook } from '../../src/domain/webhooks.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { type BenchData, worldOn } from './data.ts';
+import { type BenchData, portsOn } from './data.ts';
 import { ours, peer, remove, serve } from './processes.ts';
 import { median, type Plan, ratio, type WorkResult } from './throughput.ts';
 
@@ -68,15 +68,15 @@ async function makeBacklog({ path, accountId, withMessages }: BenchData, url: st
   const account = await storage.read.accounts.find(accountId);
   if (account === undefined) throw new Error('The account is gone');
   const caller: Caller = { account, keyId: 'key_bench', credential: 'operator', scopes: new Set(scopes) };
-  const world = worldOn(storage);
+  const ports = portsOn(storage);
   for (let index = 0; index < webhooks; index++) {
-    await createWebhook.execute(world, caller, { url: `${url}/${index}`, events: ['message.received'] });
+    await createWebhook.execute(ports, caller, { url: `${url}/${index}`, events: ['message.received'] });
   }
   const content = 'Is there any news about my parcel?';
   for (let sent = 0; sent < count; sent += 50) {
     const ids = Array.from({ length: 50 }, (_, index) => withMessages[(sent + index) % withMessages.length]);
     await Promise.all(
-      ids.map((conversationId) => sendMessage.execute(world, caller, { conversationId, content, sender: 'visitor' })),
+      ids.map((conversationId) => sendMessage.execute(ports, caller, { conversationId, content, sender: 'visitor' })),
     );
   }
   const epoch = await storage.read.events.epoch();

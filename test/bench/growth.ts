@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { createAccount } from '../../src/domain/accounts.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { type BenchData, worldOn } from './data.ts';
+import { type BenchData, portsOn } from './data.ts';
 import { type Contestant, ours, peer, remove, type Served, serve } from './processes.ts';
 import { median, onFreshCopy } from './throughput.ts';
 
@@ -253,7 +253,7 @@ export async function memoryOfSubscriptions(data: BenchData, sockets: number): P
   const storage = openSqliteStorage(copy);
   const secrets: string[] = [];
   for (let index = 0; index <= Math.ceil(sockets / perAccount); index++) {
-    const { apiKey } = await createAccount(worldOn(storage), {
+    const { apiKey } = await createAccount(portsOn(storage), {
       name: `idle ${index}`,
       plan: 'business',
       requestsPerHour: 1_000_000,

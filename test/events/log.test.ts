@@ -361,7 +361,7 @@ describe('the list of events', () => {
       scopes: new Set(['events:read']),
       conversationId: mine.id,
     };
-    const read = (input: object) => listEvents.execute(server.app.world, caller, input);
+    const read = (input: object) => listEvents.execute(server.app.ports, caller, input);
     const blank = (event: Json): Json =>
       JSON.parse(JSON.stringify({ ...event, sequence: null }), (key, value) =>
         key === 'metadata' ? {} : key === 'externalId' ? null : value,

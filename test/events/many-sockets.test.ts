@@ -88,7 +88,7 @@ async function openMany(client: TestAccount, count: number): Promise<Subscriber[
 }
 
 async function writeEvent({ account }: TestAccount): Promise<void> {
-  await server.app.world.storage.write(async (tx) => {
+  await server.app.ports.storage.write(async (tx) => {
     await tx.events.append(account.id, [sampleEvent(sampleConversation())]);
   });
 }

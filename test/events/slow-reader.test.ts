@@ -23,7 +23,7 @@ const fullQuery = `subscription ($after: String) {
 }`;
 
 function makeEvents(client: TestAccount, count: number, bytes: number): NewEvent[] {
-  const { ids } = server.app.world;
+  const { ids } = server.app.ports;
   const now = server.clock.now();
   const at = new Date(now).toISOString();
   return Array.from({ length: count }, () => ({
@@ -54,7 +54,7 @@ function makeEvents(client: TestAccount, count: number, bytes: number): NewEvent
 /** Writes events past the operations, which would take longer than the reading that this is about. */
 async function write(client: TestAccount, count: number, bytes: number): Promise<void> {
   const events = makeEvents(client, count, bytes);
-  await server.app.world.storage.write(async (tx) => {
+  await server.app.ports.storage.write(async (tx) => {
     await tx.events.append(client.account.id, events);
   });
 }
@@ -389,7 +389,7 @@ test.each([
     reader.pause();
     for (let step = 0; step < 20; step++) await write(client, 50, 30_000);
     server.clock.advance(1);
-    const { storage } = server.app.world;
+    const { storage } = server.app.ports;
     await storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
     await write(client, 1, 1);
     reader.resume();

@@ -66,7 +66,7 @@ const expiredCursor = Buffer.from('00.1').toString('base64url');
 
 /** What is left of an account's budget. Looking costs nothing. */
 async function remaining({ account }: TestAccount): Promise<number> {
-  return (await server.app.world.limiter.peek(account)).remaining;
+  return (await server.app.ports.limiter.peek(account)).remaining;
 }
 
 describe('a socket is opened', () => {
@@ -177,7 +177,7 @@ describe('a socket is opened', () => {
     socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${client.secret}` } });
     expect(await socket.closed).toMatchObject({ code: 4403 });
     await open({ headers: { origin: own.url } }, own.url).init(client.secret);
-    expect((await own.app.world.limiter.peek(client.account)).remaining).toBe(1_000_000);
+    expect((await own.app.ports.limiter.peek(client.account)).remaining).toBe(1_000_000);
   });
 
   test('on another path: rejected, whatever the client does with its connection', async () => {
@@ -494,7 +494,7 @@ describe('a rejected operation', () => {
       expectRefusal(message, 'RATE_LIMITED', { retryAfterSeconds: expect.any(Number) });
       expect(message.payload[0].extensions.retryAfterSeconds).toBeGreaterThan(0);
     }
-    await server.app.world.storage.write(async (tx) => {
+    await server.app.ports.storage.write(async (tx) => {
       await tx.events.append(client.account.id, [started()]);
     });
     await until(() => socket.of('live').length === 3);
@@ -577,7 +577,7 @@ describe('a rejected operation', () => {
 });
 
 function started(conversationId: string | null = null) {
-  const { ids } = server.app.world;
+  const { ids } = server.app.ports;
   const now = server.clock.now();
   return {
     id: ids.next('event', now),
@@ -642,7 +642,7 @@ describe('the rate limit of a socket', () => {
     await until(() => socket.of('events').length === 1 && socket.of('typed').length === 1);
     expect(before - (await remaining(client))).toBe(4);
     for (let count = 0; count < 20; count++)
-      await server.app.world.storage.write(async (tx) => {
+      await server.app.ports.storage.write(async (tx) => {
         await tx.events.append(client.account.id, [started()]);
       });
     for (let count = 0; count < 20; count++) socket.send({ type: 'ping', payload: { count } });
@@ -658,10 +658,10 @@ describe('the rate limit of a socket', () => {
     await socket.first('1', 'next');
     socket.subscribe('2', '{ eventCursor }');
     await socket.first('2', 'error');
-    await updateAccount(server.app.world, client.account.id, { requestsPerHour: 2 });
+    await updateAccount(server.app.ports, client.account.id, { requestsPerHour: 2 });
     socket.subscribe('3', '{ eventCursor }');
     await socket.first('3', 'next');
-    await updateAccount(server.app.world, client.account.id, { requestsPerHour: 1 });
+    await updateAccount(server.app.ports, client.account.id, { requestsPerHour: 1 });
     socket.subscribe('4', '{ eventCursor }');
     await socket.first('4', 'error');
   });
@@ -675,7 +675,7 @@ describe('the rate limit of a socket', () => {
       await socket.first(id, 'error');
     }
     // One request was charged, so a limit of two leaves exactly one more.
-    await updateAccount(server.app.world, client.account.id, { requestsPerHour: 2 });
+    await updateAccount(server.app.ports, client.account.id, { requestsPerHour: 2 });
     socket.subscribe('5', '{ eventCursor }');
     expect((await socket.first('5')).type).toBe('next');
     socket.subscribe('6', '{ eventCursor }');

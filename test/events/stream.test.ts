@@ -50,7 +50,7 @@ const expiredCursor = Buffer.from('00.1').toString('base64url');
 /** Removes all events that there are, as if they had grown old. */
 async function forgetEvents(): Promise<void> {
   server.clock.advance(1);
-  await server.app.world.storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
+  await server.app.ports.storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
 }
 
 describe('GET /v1/events/stream', () => {
@@ -232,11 +232,11 @@ describe('GET /v1/events/stream', () => {
   test('counts 1, however long it lasts', async () => {
     const client = await server.account();
     const reader = await openStream(client);
-    await server.app.world.storage.write(async (tx) => {
+    await server.app.ports.storage.write(async (tx) => {
       await tx.events.append(client.account.id, [sampleEvent(sampleConversation())]);
     });
     await reader.until(({ blocks, events }) => events.length === 1 && blocks.length > 4);
-    expect((await server.app.world.limiter.peek(client.account)).remaining).toBe(999_999);
+    expect((await server.app.ports.limiter.peek(client.account)).remaining).toBe(999_999);
   });
 
   test('shows each of two accounts only its own events', async () => {

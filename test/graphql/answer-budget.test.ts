@@ -84,7 +84,7 @@ test('a caller bound to a sender cannot speak as another, in a first message nei
     sender: 'visitor',
   };
   const create = (sender: string) =>
-    createConversation.execute(server.app.world, visitor, { message: { content: 'hi', sender } });
+    createConversation.execute(server.app.ports, visitor, { message: { content: 'hi', sender } });
   await expect(create('agent')).rejects.toMatchObject({ code: 'FORBIDDEN' });
   await expect(create('bot')).rejects.toMatchObject({ code: 'FORBIDDEN' });
   expect((await create('visitor')).conversation.status).toBe('pending');

@@ -27,7 +27,7 @@ afterAll(() => server.close());
 
 function contextFor(granted: readonly Scope[], budget = new AnswerBudget()): OperationContext {
   const caller: Caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(granted) };
-  return new OperationContext(server.app.world, caller, {
+  return new OperationContext(server.app.ports, caller, {
     timings: defaultTimings,
     onCall: () => {},
     budget,

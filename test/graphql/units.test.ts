@@ -17,9 +17,9 @@ const create = (alias: string): string => `${alias}: createConversation(input: {
 const creations = (count: number): string => `mutation { ${many(count, (i) => create(`c${i}`))} }`;
 
 const remaining = async ({ account }: TestAccount): Promise<number> =>
-  (await server.app.world.limiter.peek(account)).remaining;
+  (await server.app.ports.limiter.peek(account)).remaining;
 const conversations = async ({ account }: TestAccount): Promise<number> =>
-  server.app.world.storage.read.conversations.count(account.id, {});
+  server.app.ports.storage.read.conversations.count(account.id, {});
 
 const mutations: [name: string, query: string, variables: object, units: number][] = [
   ['one field', creations(1), {}, 1],

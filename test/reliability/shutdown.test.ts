@@ -135,12 +135,12 @@ test('whatever was sent before it is answered whole, on connections new and old,
 const messageCount = 120;
 
 /** A conversation that does not fit into what the system keeps of a connection. */
-async function fillConversation({ account }: TestAccount, { app: { world } }: TestServer): Promise<void> {
+async function fillConversation({ account }: TestAccount, { app: { ports } }: TestServer): Promise<void> {
   const caller: Caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
   const message = { sender: 'visitor', content: '𝄞'.repeat(16_000) };
-  const { conversation } = await createConversation.execute(world, caller, { message });
+  const { conversation } = await createConversation.execute(ports, caller, { message });
   for (let count = 1; count < messageCount; count++) {
-    await sendMessage.execute(world, caller, { conversationId: conversation.id, ...message });
+    await sendMessage.execute(ports, caller, { conversationId: conversation.id, ...message });
   }
 }
 

@@ -31,7 +31,7 @@ async function conversationWith(account: TestAccount, messages: number): Promise
   const { body } = await account.rest('POST', '/conversations');
   const caller: Caller = { account: account.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
   const message = { conversationId: body.id, content: largest, sender: 'agent' } as const;
-  await Promise.all(Array.from({ length: messages }, () => sendMessage.execute(server.app.world, caller, message)));
+  await Promise.all(Array.from({ length: messages }, () => sendMessage.execute(server.app.ports, caller, message)));
   return body.id;
 }
 

@@ -21,7 +21,7 @@ async function conversationWith(count: number, content: string): Promise<string>
   const { body } = await client.rest('POST', '/conversations', { body: { metadata: { a: 'ü' } } });
   const caller: Caller = { account: client.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
   const message = { conversationId: body.id, content, sender: 'agent' } as const;
-  const all = Array.from({ length: count }, () => sendMessage.execute(server.app.world, caller, message));
+  const all = Array.from({ length: count }, () => sendMessage.execute(server.app.ports, caller, message));
   await Promise.all(all);
   return body.id;
 }

@@ -65,7 +65,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     // No test talks to the world outside: nobody answers at the port for what is to be discarded.
     nameServers: options.nameServers ?? ['127.0.0.1:9'],
   });
-  const { world } = server.app;
+  const { ports } = server.app;
   const { routes } = options;
   const other = routes && new Conformance(openApiDocument(routes));
   const conformance = other && (() => other);
@@ -77,14 +77,14 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clientFor: (secret) => clientOf(server.url, secret, conformance),
     async account({ plan = 'business', requestsPerHour } = {}) {
       const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);
-      const { account, apiKey } = await createAccount(world, { name: 'test', plan, requestsPerHour: limit });
+      const { account, apiKey } = await createAccount(ports, { name: 'test', plan, requestsPerHour: limit });
       const operator: Caller = { account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
       return {
         ...clientOf(server.url, apiKey.secret, conformance),
         account,
         secret: apiKey.secret,
         async withScopes(...granted) {
-          const made = await createApiKey.execute(world, operator, { name: 'scoped', scopes: granted });
+          const made = await createApiKey.execute(ports, operator, { name: 'scoped', scopes: granted });
           return clientOf(server.url, made.apiKey.secret, conformance);
         },
       };

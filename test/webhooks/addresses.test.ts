@@ -211,8 +211,8 @@ async function guarded(options: TestServerOptions = {}) {
     },
     async insert(url: string): Promise<string> {
       const at = timestamp(server.clock.nowMs);
-      const id = server.app.world.ids.next('webhook', server.clock.nowMs);
-      const secret = server.app.world.secrets.generateSigningSecret();
+      const id = server.app.ports.ids.next('webhook', server.clock.nowMs);
+      const secret = server.app.ports.secrets.generateSigningSecret();
       secrets.set(id, secret);
       await server.storage.write(async (tx) =>
         tx.webhooks.insert(scene.client.account.id, {

@@ -20,7 +20,7 @@ function callerOf({ account }: TestAccount): Caller {
 
 /** Makes events without the way through HTTP, which is not what is tested here. */
 async function makeEvents(server: TestServer, client: TestAccount, count: number): Promise<void> {
-  const made = Array.from({ length: count }, () => createConversation.execute(server.app.world, callerOf(client), {}));
+  const made = Array.from({ length: count }, () => createConversation.execute(server.app.ports, callerOf(client), {}));
   await Promise.all(made);
 }
 
@@ -28,7 +28,7 @@ async function makeEvents(server: TestServer, client: TestAccount, count: number
 async function webhooks({ server, receiver }: Scene, client: TestAccount, paths: readonly string[]): Promise<void> {
   for (const path of paths) {
     const input = { url: `${receiver.url}${path}` };
-    const { webhook } = await createWebhook.execute(server.app.world, callerOf(client), input);
+    const { webhook } = await createWebhook.execute(server.app.ports, callerOf(client), input);
     receiver.trust(path, String(webhook.secret));
   }
 }
@@ -157,13 +157,13 @@ test('an account that deletes webhooks and makes them anew at a receiver that ha
     const hanging = paths(`hangs/${round}`, 20);
     const made: string[] = [];
     for (const path of hanging) {
-      const { webhook } = await createWebhook.execute(server.app.world, callerOf(client), { url: receiver.url + path });
+      const { webhook } = await createWebhook.execute(server.app.ports, callerOf(client), { url: receiver.url + path });
       receiver.trust(path, String(webhook.secret));
       made.push(webhook.id);
     }
     await makeEvents(server, client, 4);
     await settled(scene);
-    for (const id of made) await deleteWebhook.execute(server.app.world, callerOf(client), { id });
+    for (const id of made) await deleteWebhook.execute(server.app.ports, callerOf(client), { id });
   }
   expect(receiver.open, 'what hangs is half of all').toBeLessThanOrEqual(192);
   expect(receiver.open).toBeGreaterThan(150);

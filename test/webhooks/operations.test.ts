@@ -225,9 +225,9 @@ describe('recover', () => {
     const [caller, neighbour] = [client, other].map(
       ({ account }): Caller => ({ account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) }),
     ) as [Caller, Caller];
-    const { world } = server.app;
-    const recovering = recoverWebhook.execute(world, caller, { id, since: timestamp(server.clock.nowMs - 1) });
-    await createConversation.execute(world, neighbour, {});
+    const { ports } = server.app;
+    const recovering = recoverWebhook.execute(ports, caller, { id, since: timestamp(server.clock.nowMs - 1) });
+    await createConversation.execute(ports, neighbour, {});
     const range = { fromId: '', limit: 500 };
     const left = await server.storage.read.deliveries.failed(client.account.id, id, range);
     expect(left.length).toBeGreaterThanOrEqual(500 - 64);

@@ -99,7 +99,7 @@ test('an attempt about to start at the end of the grace period does not delay th
   const { receiver, webhook } = await sceneOf(server, client, () => ({ instead: 'hang' }));
   await webhook();
   const caller: Caller = { account: client.account, keyId: 'test', credential: 'operator', scopes: new Set(scopes) };
-  await createConversation.execute(server.app.world, caller, {});
+  await createConversation.execute(server.app.ports, caller, {});
   // The delivery is about to be claimed, in the next turn of the loop, and the grace time is over by then.
   const startedMs = performance.now();
   const stopped = server.app.webhooks.stop(0);

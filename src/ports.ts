@@ -6,10 +6,10 @@ import { Tokens } from './access/tokens.ts';
 import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
 import type { LiveLog } from './delivery/live-log.ts';
 import { createIds } from './domain/ids.ts';
-import type { Clock, World } from './domain/ports.ts';
+import type { Clock, Ports } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
 
-interface WorldOptions {
+interface PortsOptions {
   readonly storage: Storage;
   readonly clock: Clock;
   /** Where webhooks may be sent. */
@@ -18,7 +18,7 @@ interface WorldOptions {
 }
 
 /** The implementations of the domain's ports, for the server and for a command alike. */
-export function createWorld({ storage, clock, webhookPolicy, liveLog }: WorldOptions) {
+export function createPorts({ storage, clock, webhookPolicy, liveLog }: PortsOptions) {
   return {
     storage,
     clock,
@@ -29,5 +29,5 @@ export function createWorld({ storage, clock, webhookPolicy, liveLog }: WorldOpt
     limiter: new RateLimiter({ storage, clock }),
     liveEvents: liveLog,
     webhookTargets: webhookTargets(webhookPolicy),
-  } satisfies World;
+  } satisfies Ports;
 }

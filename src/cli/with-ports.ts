@@ -4,14 +4,14 @@ import { LiveLog } from '../delivery/live-log.ts';
 import type { Account } from '../domain/accounts.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
 import { notFound } from '../domain/errors.ts';
-import type { World } from '../domain/ports.ts';
+import type { Ports } from '../domain/ports.ts';
+import { createPorts } from '../ports.ts';
 import { systemClock } from '../server/clock.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { openStorage } from '../server/storage.ts';
 import type { SqliteOptions } from '../storage/sqlite/storage.ts';
-import { createWorld } from '../world.ts';
 
-interface WorldOptions extends Pick<SqliteOptions, 'busyTimeoutMs' | 'maxGroupMs'> {
+interface PortsOptions extends Pick<SqliteOptions, 'busyTimeoutMs' | 'maxGroupMs'> {
   /** Whether the command creates the database if there is none yet. */
   readonly mayCreate?: boolean;
 }
@@ -20,16 +20,16 @@ interface WorldOptions extends Pick<SqliteOptions, 'busyTimeoutMs' | 'maxGroupMs
  * Opens the configured storage for one command, whether or not a server is running, and closes it afterwards.
  * @throws OperatorError
  */
-export async function withWorld<T>(
-  work: (world: World) => Promise<T>,
-  { mayCreate = false, ...options }: WorldOptions = {},
+export async function withPorts<T>(
+  work: (ports: Ports) => Promise<T>,
+  { mayCreate = false, ...options }: PortsOptions = {},
 ): Promise<T> {
   const { databasePath, webhookPolicy } = readConfig();
   if (!mayCreate && !existsSync(databasePath)) throw new OperatorError(`There is no database ${databasePath}.`);
   const storage = await openStorage(databasePath, options);
   try {
     const liveLog = new LiveLog(storage);
-    return await work(createWorld({ storage, clock: systemClock, webhookPolicy, liveLog }));
+    return await work(createPorts({ storage, clock: systemClock, webhookPolicy, liveLog }));
   } finally {
     await storage.close();
   }
@@ -42,12 +42,12 @@ export async function withWorld<T>(
  */
 export async function asAccount<T>(
   accountId: string | undefined,
-  work: (world: World, caller: Caller) => Promise<T>,
+  work: (ports: Ports, caller: Caller) => Promise<T>,
 ): Promise<T> {
-  return await withWorld(async (world) => {
-    const account = await (accountId === undefined ? onlyAccount(world) : world.storage.read.accounts.find(accountId));
+  return await withPorts(async (ports) => {
+    const account = await (accountId === undefined ? onlyAccount(ports) : ports.storage.read.accounts.find(accountId));
     if (account === undefined) throw notFound('account');
-    return await work(world, operatorOf(account));
+    return await work(ports, operatorOf(account));
   });
 }
 
@@ -56,7 +56,7 @@ export function operatorOf(account: Account): Caller {
 }
 
 /** @throws OperatorError */
-async function onlyAccount({ storage }: World): Promise<Account | undefined> {
+async function onlyAccount({ storage }: Ports): Promise<Account | undefined> {
   const accounts = await storage.read.accounts.list();
   if (accounts.length === 1) return accounts[0];
   throw new OperatorError(

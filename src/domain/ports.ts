@@ -6,7 +6,7 @@ import type { Ids } from './ids.ts';
 import type { Storage } from './storage-port.ts';
 import type { TokenGrant } from './tokens.ts';
 
-/** Everything outside the domain that operations depend on. `ports.ts` wires it. */
+/** Everything outside the domain that operations depend on. `src/ports.ts` wires it. */
 export interface Ports {
   readonly storage: Storage;
   readonly clock: Clock;

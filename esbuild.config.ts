@@ -13,7 +13,7 @@ const { metafile } = await build({
     'src/main.js',
     'src/delivery/webhook-client-thread.ts',
     'src/graphql/graphiql-page.ts',
-    'src/storage/sqlite/checkpoint.ts',
+    'src/storage/sqlite/checkpoint-thread.ts',
     'src/storage/sqlite/long-tasks.ts',
   ],
   outdir,

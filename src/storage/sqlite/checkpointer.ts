@@ -1,8 +1,6 @@
 import { type ResourceLimits, Worker } from 'node:worker_threads';
 import { threadModule } from '../../layout.ts';
-import type { FromThread, ToThread } from './checkpoint.ts';
 import type { Connection } from './open.ts';
-import { emptyLog } from './write-ahead-log.ts';
 
 /** The size of the write-ahead log that starts a checkpoint, in pages. */
 const checkpointPages = 2_000;
@@ -12,7 +10,12 @@ const fallbackPages = 8_000;
 const emptyRetryMs = 50;
 /** The thread keeps next to nothing in memory. */
 const memory: ResourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 };
-const program = threadModule('storage/sqlite/checkpoint');
+const program = threadModule('storage/sqlite/checkpoint-thread');
+
+/** What the thread is asked to do. */
+export type ToThread = 'checkpoint' | 'empty' | 'close';
+/** The answer to each 'checkpoint' and 'empty': whether the log is empty now. */
+export type FromThread = boolean;
 
 /**
  * Has a thread checkpoint the write-ahead log, and empty it after an erasure. Otherwise a commit would do it now and
@@ -123,5 +126,18 @@ export class Checkpointer {
     this.#answered(false);
     this.#writing.pragma(`wal_autocheckpoint = ${fallbackPages}`);
     this.#onFailure(error);
+  }
+}
+
+/**
+ * Checkpoints the write-ahead log and empties it.
+ * @returns whether it is empty; it cannot be emptied while another connection reads or writes
+ */
+export function emptyLog(connection: Connection): boolean {
+  try {
+    const [result] = connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
+    return result?.busy === 0;
+  } catch {
+    return false;
   }
 }

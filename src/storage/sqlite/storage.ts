@@ -2,7 +2,7 @@ import type { Reads, Storage, Transaction } from '../../domain/storage-port.ts';
 import { accountReads, accountWrites, apiKeyReads, apiKeyWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { patient } from './busy-retry.ts';
-import { Checkpointer } from './checkpointer.ts';
+import { Checkpointer, emptyLog } from './checkpointer.ts';
 import { CommitWatch } from './commit-watch.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
@@ -27,7 +27,6 @@ import { refuseSuperseded } from './schema-guard.ts';
 import { Statements } from './statements.ts';
 import { scoped, type WorkScope } from './transaction-scope.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
-import { emptyLog } from './write-ahead-log.ts';
 import { Writer, type WriterOptions } from './writer.ts';
 
 export interface SqliteStorage extends Storage {

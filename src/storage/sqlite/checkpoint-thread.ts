@@ -1,13 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
-import { emptyLog } from './write-ahead-log.ts';
+import { emptyLog, type FromThread, type ToThread } from './checkpointer.ts';
 
-// A thread that checkpoints the write-ahead log while others read and commit.
-
-/** What the thread is asked to do. */
-export type ToThread = 'checkpoint' | 'empty' | 'close';
-/** The answer to each 'checkpoint' and 'empty': whether the log is empty now. */
-export type FromThread = boolean;
+// The thread of the Checkpointer: it checkpoints the write-ahead log while others read and commit.
 
 // Emptying the log waits for readers, and would keep writers waiting meanwhile.
 const connection = new Database(workerData as string, { fileMustExist: true, timeout: 0 });

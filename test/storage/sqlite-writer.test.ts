@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Transaction } from '../../src/domain/storage-port.ts';
-import { patient } from '../../src/storage/sqlite/busy-retry.ts';
+import { patient } from '../../src/storage/sqlite/errors.ts';
 import { openReader, openWriter, stopBlocking } from '../../src/storage/sqlite/open.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { scoped } from '../../src/storage/sqlite/transaction-scope.ts';

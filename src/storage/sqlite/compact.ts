@@ -1,7 +1,6 @@
 import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { pause, retryDelayMs } from './busy-retry.ts';
-import { asDomainError, isBusy, unavailable } from './errors.ts';
+import { asDomainError, isBusy, pause, retryDelayMs, unavailable } from './errors.ts';
 import { realFile } from './files.ts';
 import { type Connection, openWriter } from './open.ts';
 import { withOpenLock } from './open-lock.ts';

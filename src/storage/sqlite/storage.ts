@@ -1,11 +1,11 @@
 import type { Reads, Storage, Transaction } from '../../domain/storage-port.ts';
 import { accountReads, accountWrites, apiKeyReads, apiKeyWrites } from './accounts.ts';
 import { analyticsReads, analyticsWrites } from './analytics.ts';
-import { patient } from './busy-retry.ts';
 import { Checkpointer, emptyLog } from './checkpointer.ts';
 import { CommitWatch } from './commit-watch.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
+import { patient } from './errors.ts';
 import { eventReads, eventWrites } from './events.ts';
 import { makePrivate, realFile, requireWritable } from './files.ts';
 import { idempotencyReads, idempotencyWrites } from './idempotency.ts';

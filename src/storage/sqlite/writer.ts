@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Pace } from '../../runtime/pace.ts';
-import { pause, retryDelayMs } from './busy-retry.ts';
-import { asDomainError, isBusy, unavailable } from './errors.ts';
+import { asDomainError, isBusy, pause, retryDelayMs, unavailable } from './errors.ts';
 import type { Connection } from './open.ts';
 import { Slices } from './slices.ts';
 import type { WorkScope } from './transaction-scope.ts';

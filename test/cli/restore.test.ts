@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { backUp } from '../../src/storage/sqlite/backup.ts';
-import { takeOpenLock } from '../../src/storage/sqlite/open-lock.ts';
+import { takeOpenLock } from '../../src/storage/sqlite/open.ts';
 import { type Restored, restore } from '../../src/storage/sqlite/restore.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf, type Json } from '../support/client.ts';

@@ -15,7 +15,7 @@ import {
   unfinishedName,
 } from './files.ts';
 import { inThread } from './in-thread.ts';
-import { openLockSuffix } from './open-lock.ts';
+import { openLockSuffix } from './open.ts';
 
 /** Reports the current step and, where it is known, how much of that step is done, from 0 to 1. */
 type OnProgress = (part: 'copying' | 'checking', share?: number) => void;

@@ -2,8 +2,7 @@ import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { asDomainError, isBusy, pause, retryDelayMs, unavailable } from './errors.ts';
 import { realFile } from './files.ts';
-import { type Connection, openWriter } from './open.ts';
-import { withOpenLock } from './open-lock.ts';
+import { type Connection, openWriter, withOpenLock } from './open.ts';
 
 export interface Compacted {
   /** Bytes of the file and its write-ahead log. */

@@ -1,8 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { FileFault } from './files.ts';
-import { type Connection, type MigrationReport, migrate, stateOf } from './open.ts';
-import { withOpenLock } from './open-lock.ts';
+import { type Connection, type MigrationReport, migrate, stateOf, withOpenLock } from './open.ts';
 
 // A thread for tasks that keep SQLite busy for a time that grows with the database. The program can meanwhile report
 // progress and be interrupted.

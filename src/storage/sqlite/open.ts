@@ -1,7 +1,13 @@
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { migrationsFolder } from '../../layout.ts';
-import { createPrivate } from './files.ts';
+import { isBusy, unavailable } from './errors.ts';
+import { createPrivate, giveToOwnerOf } from './files.ts';
+
+// Opening a database: its connections, the lock that keeps others from opening or replacing it meanwhile, and its
+// migrations.
 
 export type Connection = Database.Database;
 
@@ -57,6 +63,46 @@ export function openReader(path: string, { onStatement }: ConnectionOptions = {}
   return connection;
 }
 
+/** Appended to the name of a database to give the name of its lock file. */
+export const openLockSuffix = '-lock';
+
+/**
+ * Runs `work` while no other process opens the database or puts another file in its place.
+ *
+ * A process that waited for a lock on the database file itself could get the lock of a file that had meanwhile been
+ * moved away, and would then use that file together with the write-ahead log of its replacement. So the lock is on a
+ * separate file, which is never moved. It is a SQLite lock, which the system releases however the process ends.
+ * @param timeoutMs how long to wait, blocking, for another process that holds the lock
+ * @throws Error when the lock is still held after that
+ */
+export function withOpenLock<T>(path: string, timeoutMs: number, work: () => T): T {
+  const lock = takeOpenLock(path, timeoutMs);
+  try {
+    return work();
+  } finally {
+    lock.close();
+  }
+}
+
+/**
+ * Takes the lock of a database; the caller releases it by closing it. For its parameters and errors see `withOpenLock`.
+ */
+export function takeOpenLock(path: string, timeoutMs: number): { close(): void } {
+  const name = path + openLockSuffix;
+  const isNew = createPrivate(name);
+  const lock = new Database(name, { timeout: timeoutMs });
+  try {
+    if (isNew) giveToOwnerOf(existsSync(path) ? path : dirname(path), name);
+    lock.exec('BEGIN EXCLUSIVE'); // writes nothing: the file stays empty
+    return lock;
+  } catch (error) {
+    lock.close();
+    throw isBusy(error)
+      ? new Error('another process is opening it or restoring a backup into it; try again later', { cause: error })
+      : error;
+  }
+}
+
 /** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
 declare const builtMigrations: string | undefined;
 
@@ -102,4 +148,26 @@ export function migrate(connection: Connection): MigrationReport {
     return { applied: pending.length, total: migrations.length };
   });
   return apply.immediate();
+}
+
+/**
+ * Guards a file against use after a newer version of the program has migrated it, as in a rolling upgrade: what an
+ * older version writes lacks what the newer one relies on.
+ *
+ * Every migration changes the schema, so nothing has to be checked while SQLite's schema version stays the same.
+ * @returns a check that throws UNAVAILABLE, to be called within a transaction so that no migration can come in between
+ */
+export function refuseSuperseded(connection: Connection): () => void {
+  const schemaVersion = connection.prepare<[], number>('PRAGMA schema_version').pluck();
+  // Not read here: a newer version could migrate the file between now and the first transaction.
+  let known: number | undefined;
+  return () => {
+    const version = schemaVersion.get();
+    if (version === known) return;
+    const { done, newest } = stateOf(connection);
+    if (done > newest) {
+      throw unavailable('The database was migrated by a newer version of the service, which is to take over.');
+    }
+    known = version;
+  };
 }

@@ -34,8 +34,7 @@ import {
   unfinishedName,
 } from './files.ts';
 import { inThread } from './in-thread.ts';
-import type { Connection, MigrationReport } from './open.ts';
-import { takeOpenLock } from './open-lock.ts';
+import { type Connection, type MigrationReport, takeOpenLock } from './open.ts';
 
 export interface RestoreOptions {
   readonly clock: Clock;

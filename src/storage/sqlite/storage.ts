@@ -20,10 +20,10 @@ import {
   openReader,
   openTimeoutMs,
   openWriter,
+  refuseSuperseded,
   stopBlocking,
+  withOpenLock,
 } from './open.ts';
-import { withOpenLock } from './open-lock.ts';
-import { refuseSuperseded } from './schema-guard.ts';
 import { Statements } from './statements.ts';
 import { scoped, type WorkScope } from './transaction-scope.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';

@@ -1,5 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { threadModule } from '../../layout.ts';
 import {
   createPrivate,
   FileFault,
@@ -14,8 +16,7 @@ import {
   sync,
   unfinishedName,
 } from './files.ts';
-import { inThread } from './in-thread.ts';
-import { openLockSuffix } from './open.ts';
+import { type MigrationReport, openLockSuffix } from './open.ts';
 
 /** Reports the current step and, where it is known, how much of that step is done, from 0 to 1. */
 type OnProgress = (part: 'copying' | 'checking', share?: number) => void;
@@ -30,6 +31,7 @@ export interface BackupOptions {
 
 /** How often the size of the copy is polled. */
 const pollMs = 100;
+const program = threadModule('storage/sqlite/backup-thread');
 
 /**
  * Copies a database, which may be in use, into one file that is complete, checked, and readable by its owner only.
@@ -52,13 +54,13 @@ export async function backUp(
   onUnfinished(copy);
   try {
     await watchingGrowth(copy, onProgress, (onBytes) =>
-      inThread({ work: 'copy', from: databasePath, to: copy }, onBytes),
+      inBackupThread({ work: 'copy', from: databasePath, to: copy }, onBytes),
     ).catch((error: unknown) => {
       if (!(error instanceof Error) || error instanceof FileFault) throw error;
       throw new FileFault(`${databasePath} could not be copied to ${file}: ${error.message}.`, { cause: error });
     });
     onProgress('checking');
-    await inThread({ work: 'check', path: copy });
+    await inBackupThread({ work: 'check', path: copy });
     sync(copy);
     const { size } = statSync(copy);
     if (force) {
@@ -114,4 +116,39 @@ async function watchingGrowth<T>(
   } finally {
     clearInterval(timer);
   }
+}
+
+/** A task of the thread, and its files. */
+export type Task =
+  | { readonly work: 'copy'; readonly from: string; readonly to: string }
+  | { readonly work: 'check'; readonly path: string }
+  | { readonly work: 'prepare'; readonly path: string; readonly backup: string };
+
+/** What the thread reports: the size that a copy will have at most, and in the end the outcome of the task. */
+export type TaskReport =
+  | { readonly bytes: number }
+  | { readonly result: MigrationReport | undefined }
+  | { readonly fault: string }
+  | { readonly failure: { readonly message: string; readonly code: string | undefined } };
+
+/**
+ * Performs a task of a backup or a restoration in a thread, which ends with it.
+ * @param onBytes called with the size that a copy will have at most
+ * @throws FileFault for what the operator can fix
+ */
+export function inBackupThread(
+  task: Task,
+  onBytes: (bytes: number) => void = () => {},
+): Promise<MigrationReport | undefined> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(program, { workerData: task });
+    worker.on('message', (message: TaskReport) => {
+      if ('bytes' in message) onBytes(message.bytes);
+      else if ('fault' in message) reject(new FileFault(message.fault));
+      else if ('failure' in message) reject(Object.assign(new Error(message.failure.message), message.failure));
+      else resolve(message.result);
+    });
+    worker.once('error', reject);
+    worker.once('exit', () => reject(new Error('The thread ended without a result'))); // comes after all of its messages
+  });
 }

@@ -14,7 +14,9 @@ import { dirname } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../domain/ports.ts';
-import { carryOver } from './carry-over.ts';
+import { minuteMs, minuteOf, minutesBefore } from '../../domain/rate-window.ts';
+import { type ClockReading, SteadyClock } from '../../domain/steady-clock.ts';
+import { inBackupThread } from './backup.ts';
 import { isBusy } from './errors.ts';
 import {
   createPrivate,
@@ -33,7 +35,6 @@ import {
   sync,
   unfinishedName,
 } from './files.ts';
-import { inThread } from './in-thread.ts';
 import { type Connection, type MigrationReport, takeOpenLock } from './open.ts';
 
 export interface RestoreOptions {
@@ -83,9 +84,10 @@ export async function restore(database: string, backup: string, options: Restore
     chmodSync(copy, modeAfter(databasePath));
     giveToOwnerOf(present === undefined ? dirname(databasePath) : databasePath, copy);
     onProgress('checking');
-    const migrations = await inThread({ work: 'prepare', path: copy, backup });
+    const migrations = await inBackupThread({ work: 'prepare', path: copy, backup });
     if (migrations === undefined) throw new Error('A backup was prepared without a report');
-    const carriedOver = present?.connection !== undefined && carryOver(present.connection, copy, clock);
+    const carriedOver =
+      present?.connection !== undefined && carryOverLimitsAndRevocations(present.connection, copy, clock);
     sync(copy);
     const previous = `${databasePath}.before-${fileTimestamp(clock.now())}`;
     swap(databasePath, { copy, previous, present });
@@ -190,4 +192,86 @@ function leaveWalMode(connection: Connection): boolean {
 /** A time as part of a file name. */
 function fileTimestamp(epochMs: number): string {
   return new Date(epochMs).toISOString().replace(/[-:.]/g, '');
+}
+
+/** Clocks that differ by less are one, read at two moments: what both have counted in a minute is the same. */
+const sameClockMs = 1_000;
+
+interface Spent {
+  readonly accountId: string;
+  readonly minute: number;
+  readonly count: number;
+}
+
+interface Revocation {
+  readonly id: string;
+  readonly revokedAt: number;
+}
+
+/**
+ * Copies from a database into the backup that replaces it what a restoration must not undo: the requests that accounts
+ * have spent within the last hour, and the revocations of keys.
+ * @returns false when the database cannot be read
+ */
+function carryOverLimitsAndRevocations(present: Connection, backupPath: string, clock: Clock): boolean {
+  let reading: ClockReading;
+  let spent: Spent[];
+  let revocations: Revocation[];
+  try {
+    reading = readClock(present, clock);
+    spent = spentAt(present, reading.atMs);
+    revocations = present
+      .prepare<[], Revocation>('SELECT id, revoked_at AS revokedAt FROM api_keys WHERE revoked_at IS NOT NULL')
+      .all();
+  } catch {
+    return false; // it is damaged, or not a database of this program
+  }
+  const backup = new Database(backupPath, { fileMustExist: true });
+  try {
+    const spend = backup.prepare<Spent>(
+      `INSERT INTO rate_windows (account_id, minute, count) VALUES (:accountId, :minute, :count)
+       ON CONFLICT DO UPDATE SET count = max(count, excluded.count)`,
+    );
+    const setClock = backup.prepare<ClockReading>(
+      'INSERT OR REPLACE INTO rate_clock VALUES (1, :atMs, :wallMs, :uptimeMs, :boot)',
+    );
+    const revoke = backup.prepare<Revocation>(
+      'UPDATE api_keys SET revoked_at = :revokedAt WHERE id = :id AND revoked_at IS NULL',
+    );
+    backup.transaction(() => {
+      // The backup's own counts stay as well: the present database may be an empty one that replaced a lost one.
+      const { atMs } = readClock(backup, clock);
+      const known = spentAt(backup, atMs);
+      const laterMs = reading.atMs - atMs;
+      const laterMinutes = Math.abs(laterMs) < sameClockMs ? 0 : Math.ceil(laterMs / minuteMs);
+      const last = minuteOf(reading.atMs);
+      backup.exec('DELETE FROM rate_windows');
+      for (const each of known) spend.run({ ...each, minute: Math.min(each.minute + laterMinutes, last) });
+      for (const each of spent) spend.run(each);
+      setClock.run(reading);
+      for (const each of revocations) revoke.run(each);
+    })();
+    return true;
+  } finally {
+    backup.close();
+  }
+}
+
+/** The requests spent within the hour up to a time of the limiter's clock. */
+function spentAt(connection: Connection, atMs: number): Spent[] {
+  const last = minuteOf(atMs);
+  return connection
+    .prepare<{ first: number; last: number }, Spent>(
+      // An earlier version counted by the machine's clock, which may have been ahead.
+      `SELECT account_id AS accountId, min(minute, :last) AS minute, sum(count) AS count FROM rate_windows
+       WHERE minute >= :first AND count > 0 GROUP BY 1, 2`,
+    )
+    .all({ first: last - minutesBefore, last });
+}
+
+/** The limiter's clock as of now, going on from the reading in a database. Earlier versions did not store any. */
+function readClock(connection: Connection, clock: Clock): ClockReading {
+  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'rate_clock'`).get() !== undefined;
+  const sql = 'SELECT at AS atMs, wall AS wallMs, uptime AS uptimeMs, boot FROM rate_clock';
+  return new SteadyClock(clock).goOnFrom(isThere ? connection.prepare<[], ClockReading>(sql).get() : undefined);
 }

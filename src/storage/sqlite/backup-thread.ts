@@ -1,23 +1,11 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
+import type { Task, TaskReport } from './backup.ts';
 import { FileFault } from './files.ts';
 import { type Connection, type MigrationReport, migrate, stateOf, withOpenLock } from './open.ts';
 
-// A thread for tasks that keep SQLite busy for a time that grows with the database. The program can meanwhile report
-// progress and be interrupted.
-
-/** A task and its files. */
-export type Task =
-  | { readonly work: 'copy'; readonly from: string; readonly to: string }
-  | { readonly work: 'check'; readonly path: string }
-  | { readonly work: 'prepare'; readonly path: string; readonly backup: string };
-
-/** What the thread reports: the size that a copy will have at most, and in the end the outcome of the task. */
-export type Message =
-  | { readonly bytes: number }
-  | { readonly result: MigrationReport | undefined }
-  | { readonly fault: string }
-  | { readonly failure: { readonly message: string; readonly code: string | undefined } };
+// A thread for those tasks of a backup and a restoration that keep SQLite busy for a time that grows with the database.
+// The program can meanwhile report progress and be interrupted.
 
 /** How long to wait for locks: blocking harms nobody in this thread. */
 const timeoutMs = 5_000;
@@ -131,7 +119,7 @@ function perform(task: Task): MigrationReport | undefined {
   }
 }
 
-function report(message: Message): void {
+function report(message: TaskReport): void {
   parentPort?.postMessage(message);
 }
 

@@ -1,9 +1,9 @@
 import type { Account } from '../../domain/accounts.ts';
 import type { ApiKey } from '../../domain/api-keys.ts';
 import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites, FoundApiKey } from '../../domain/storage-port.ts';
-import { firstId } from './index-spans.ts';
 import { metaCounter, metaIncrement, metaValue } from './meta.ts';
-import { fromJson, sliceOf, toJson, toMs, toTimestamp } from './rows.ts';
+import { aboveAllIds, sliceOf } from './paging.ts';
+import { fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { columnsOf, insertInto, type Statements } from './statements.ts';
 import type { accounts, accountTotals, apiKeys } from './tables.ts';
 
@@ -131,7 +131,7 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
       const row = find.get({ accountId, id });
       return row && toApiKey(row);
     },
-    page: (accountId, { limit, offset, after = firstId }) =>
+    page: (accountId, { limit, offset, after = aboveAllIds }) =>
       sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toApiKey),
     count: (accountId) => count.get({ accountId })?.count ?? 0,
     revocations: metaCounter(db, 'revocations'),

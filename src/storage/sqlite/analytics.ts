@@ -3,7 +3,7 @@ import { bucketOf, type DurationTally } from '../../domain/durations.ts';
 import type { AnalyticsReads, AnalyticsWrites } from '../../domain/storage-port.ts';
 import { turns } from '../../runtime/turns.ts';
 import { HistogramSum, withOneMore } from './histogram.ts';
-import { laterTurn } from './index-spans.ts';
+import { nextStep } from './paging.ts';
 import { columnOf, insertInto, type Statements } from './statements.ts';
 import type { analyticsHistograms } from './tables.ts';
 
@@ -97,7 +97,7 @@ export function analyticsReads(db: Statements): AnalyticsReads {
         const parts: AnalyticsSums[] = [];
         for (const part of partsOf(range)) {
           if (performance.now() >= endMs) {
-            await laterTurn(accountId);
+            await nextStep(accountId);
             endMs = performance.now() + sliceMs;
           }
           parts.push(sumsOf(accountId, part));

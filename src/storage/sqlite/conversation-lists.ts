@@ -3,11 +3,11 @@ import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import { turns } from '../../runtime/turns.ts';
 import type { ConversationRow } from './conversations.ts';
-import { countInSpans, few, laterTurn, skip, span } from './index-spans.ts';
+import { countInSteps, entriesPerStep, maxEntriesAtOnce, nextStep, skipInSteps } from './paging.ts';
 import type { Statements } from './statements.ts';
 
 // Lists of conversations, and their counts. Each walks an index in the requested order. A page itself is read at once.
-// What comes before it can be all that an account has, so that is skipped in spans.
+// What comes before it can be all that an account has, so that is skipped in steps.
 
 /** The conditions of a list or a count. Creation times and cursors by creation become bounds on ids. */
 interface Range {
@@ -93,7 +93,7 @@ function testsEntries(query: ConversationQuery): boolean {
 
 /** Whether a page may have to skip so many entries that it has to wait for its turn. */
 function maySkipMany(query: ConversationQuery): boolean {
-  return query.offset > few || testsEntries(query);
+  return query.offset > maxEntriesAtOnce || testsEntries(query);
 }
 
 /** @param columns what to select of a conversation */
@@ -123,7 +123,7 @@ export function conversationLists(db: Statements, columns: string) {
   }
 
   /** The place that lies `entries` after `query.after`, in the order of the page. */
-  const edge = (accountId: string, query: ConversationQuery, entries: number): Place | undefined =>
+  const placeAfter = (accountId: string, query: ConversationQuery, entries: number): Place | undefined =>
     select<Place>('id, last_activity_at AS lastActivityAtMs', accountId, {
       ...query,
       limit: 0,
@@ -131,24 +131,24 @@ export function conversationLists(db: Statements, columns: string) {
     })[0];
 
   async function afterSkipping(accountId: string, query: ConversationQuery): Promise<ConversationRow[]> {
-    const rest = await skip(accountId, query.after, query.offset, (after, entries) =>
-      edge(accountId, { ...query, after }, entries),
+    const rest = await skipInSteps(accountId, query.after, query.offset, (after, entries) =>
+      placeAfter(accountId, { ...query, after }, entries),
     );
     return pageOf(accountId, { ...query, ...rest });
   }
 
-  /** Tests entry by entry, one span at a time, and yields to the event loop in between. */
-  async function bySpans(accountId: string, query: ConversationQuery): Promise<ConversationRow[]> {
+  /** Tests entry by entry, in steps, and yields to the event loop in between. */
+  async function testingInSteps(accountId: string, query: ConversationQuery): Promise<ConversationRow[]> {
     const all = { ...query, filter: { status: query.filter.status } };
     const rows: ConversationRow[] = [];
     await turns.next(accountId);
-    for (let { after, offset } = query; ; await laterTurn(accountId)) {
-      const until = edge(accountId, { ...all, after }, span);
+    for (let { after, offset } = query; ; await nextStep(accountId)) {
+      const until = placeAfter(accountId, { ...all, after }, entriesPerStep);
       const part = { ...query, after, until, offset, limit: query.limit - rows.length };
       const found = pageOf(accountId, part);
       rows.push(...found);
       if (rows.length > query.limit || until === undefined) return rows;
-      // Rows are found only after the offset is used up; if none were, all matches of this span were skipped.
+      // Rows are found only after the offset is used up; if none were, all matches of this step were skipped.
       if (found.length > 0) offset = 0;
       else if (offset > 0) offset -= numberOf(accountId, part);
       after = until;
@@ -156,7 +156,7 @@ export function conversationLists(db: Statements, columns: string) {
   }
 
   /** Counts the first entries of a range, up to a limit, and finds the last of them. */
-  function countSome(accountId: string, range: Range, limit: number): { count: number; lastId: string | null } {
+  function countUpTo(accountId: string, range: Range, limit: number): { count: number; lastId: string | null } {
     const statement = db.prepareOnce<{ count: number; lastId: string | null }>(
       `SELECT count(*) AS count, max(id) AS lastId FROM
         (SELECT id FROM conversations INDEXED BY ${indexOf(range, false)} WHERE ${conditionsOf(range).join(' AND ')}
@@ -169,12 +169,12 @@ export function conversationLists(db: Statements, columns: string) {
     /** The rows of a page, and one more if there is one. */
     page: (accountId: string, query: ConversationQuery): ConversationRow[] | Promise<ConversationRow[]> => {
       if (!maySkipMany(query)) return pageOf(accountId, query);
-      return testsEntries(query) ? bySpans(accountId, query) : afterSkipping(accountId, query);
+      return testsEntries(query) ? testingInSteps(accountId, query) : afterSkipping(accountId, query);
     },
     count: (accountId: string, filter: ConversationFilter): number | Promise<number> => {
       const range = rangeOf({ filter, sort: '-createdAt' });
-      return countInSpans(accountId, (limit, afterId) =>
-        countSome(accountId, afterId === undefined ? range : { ...range, aboveId: afterId }, limit),
+      return countInSteps(accountId, (limit, afterId) =>
+        countUpTo(accountId, afterId === undefined ? range : { ...range, aboveId: afterId }, limit),
       );
     },
   };

@@ -2,7 +2,8 @@ import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
-import { alignToIds, fromJson, sliceOf, toJson, toMs, toTimestamp } from './rows.ts';
+import { sliceOf } from './paging.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 

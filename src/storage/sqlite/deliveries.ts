@@ -9,8 +9,8 @@ import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/storage-port.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
-import { countInSpans, firstId, pageFrom } from './index-spans.ts';
-import { alignToIds, sliceOf, toMs, toTimestamp } from './rows.ts';
+import { aboveAllIds, countInSteps, pageAfterSkipping, sliceOf } from './paging.ts';
+import { alignToIds, toMs, toTimestamp } from './rows.ts';
 import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { attempts, deliveries } from './tables.ts';
 import { isPresent, toWebhook, type WebhookRow, webhookColumns } from './webhooks.ts';
@@ -130,7 +130,7 @@ export function deliveryReads(db: Statements): DeliveryReads {
   );
   const page = db.prepare<JoinedRow>(`${select} ${before} LIMIT :limit OFFSET :offset`);
   const place = db.prepare<Pick<Row, 'id'>>(`SELECT deliveries.id AS id ${before} LIMIT 1 OFFSET :offset`);
-  const countSome = db.prepare<{ count: number; lastId: string | null }>(
+  const countUpTo = db.prepare<{ count: number; lastId: string | null }>(
     `SELECT count(*) AS count, min(id) AS lastId FROM (SELECT deliveries.id AS id ${before} LIMIT :limit) AS some`,
   );
   const failed = db.prepare<DeliveryRow>(
@@ -157,22 +157,22 @@ export function deliveryReads(db: Statements): DeliveryReads {
     findMany: (accountId, ids) =>
       alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDeliveryOfWebhook)),
     page: (accountId, webhookId, query) =>
-      pageFrom(
+      pageAfterSkipping(
         accountId,
         query,
-        ({ limit, offset, after = firstId }) =>
+        ({ limit, offset, after = aboveAllIds }) =>
           sliceOf(
             page.all({ accountId, webhookId, before: after, limit: limit + 1, offset }),
             limit,
             toDeliveryOfWebhook,
           ),
-        (after = firstId, entries) => place.get({ accountId, webhookId, before: after, offset: entries - 1 })?.id,
+        (after = aboveAllIds, entries) => place.get({ accountId, webhookId, before: after, offset: entries - 1 })?.id,
       ),
     count: (accountId, webhookId) =>
-      countInSpans(
+      countInSteps(
         accountId,
-        (limit, after = firstId) =>
-          countSome.get({ accountId, webhookId, before: after, limit }) ?? { count: 0, lastId: null },
+        (limit, after = aboveAllIds) =>
+          countUpTo.get({ accountId, webhookId, before: after, limit }) ?? { count: 0, lastId: null },
       ),
     attempts: (accountId, asked) => {
       const lists: Attempt[][] = asked.map(() => []);

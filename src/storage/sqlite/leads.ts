@@ -1,8 +1,8 @@
 import type { Lead } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/storage-port.ts';
 import { isBeingErased } from './erasure.ts';
-import { firstId, pageFrom } from './index-spans.ts';
-import { alignToIds, fromJson, sliceOf, toJson, toMs, toTimestamp } from './rows.ts';
+import { aboveAllIds, pageAfterSkipping, sliceOf } from './paging.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { leads } from './tables.ts';
 
@@ -40,12 +40,12 @@ export function leadReads(db: Statements): LeadReads {
     },
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toLead)),
     page: (accountId, query) =>
-      pageFrom(
+      pageAfterSkipping(
         accountId,
         query,
-        ({ limit, offset, after = firstId }) =>
+        ({ limit, offset, after = aboveAllIds }) =>
           sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toLead),
-        (after = firstId, entries) => place.get({ accountId, before: after, offset: entries - 1 })?.id,
+        (after = aboveAllIds, entries) => place.get({ accountId, before: after, offset: entries - 1 })?.id,
       ),
     count: (accountId) => count.get({ accountId })?.leads ?? 0,
   };

@@ -1,4 +1,3 @@
-import type { Slice } from '../../domain/paging.ts';
 import { type Timestamp, timestamp } from '../../domain/time.ts';
 
 // Conversions between rows and the domain. A time is epoch milliseconds in rows, and RFC 3339 in the domain.
@@ -21,12 +20,6 @@ export function toJson<T>(value: T): T extends null ? Json<NonNullable<T>> | nul
 
 export function fromJson<T extends Json<unknown> | null>(json: T): T extends Json<infer Value> ? Value : null {
   return (json === null ? null : JSON.parse(json)) as T extends Json<infer Value> ? Value : null;
-}
-
-/** A page from rows that were read with one more than its limit. */
-export function sliceOf<Row, T>(rows: readonly Row[], limit: number, map: (row: Row) => T): Slice<T> {
-  const hasMore = rows.length > limit;
-  return { items: (hasMore ? rows.slice(0, limit) : rows).map(map), hasMore };
 }
 
 /** Puts what was found into the order of the requested ids; undefined where nothing was found. */

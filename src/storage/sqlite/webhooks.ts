@@ -1,7 +1,7 @@
 import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
 import type { StoredWebhook } from '../../domain/webhook-record.ts';
-import { firstId } from './index-spans.ts';
-import { alignToIds, fromJson, sliceOf, toJson, toMs, toTimestamp } from './rows.ts';
+import { aboveAllIds, sliceOf } from './paging.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { webhooks } from './tables.ts';
 
@@ -70,7 +70,7 @@ export function webhookReads(db: Statements): WebhookReads {
       return row && toWebhook(row);
     },
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toWebhook)),
-    page: (accountId, { limit, offset, after = firstId }) =>
+    page: (accountId, { limit, offset, after = aboveAllIds }) =>
       sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toWebhook),
     count: (accountId) => count.get({ accountId })?.count ?? 0,
     enabled: (accountId) => enabled.all({ accountId }).map(({ id, events }) => ({ id, events: fromJson(events) })),

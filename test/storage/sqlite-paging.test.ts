@@ -6,7 +6,7 @@ import type { StoredConversation } from '../../src/domain/conversation-record.ts
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
 import { statuses } from '../../src/domain/lifecycle.ts';
 import { timestamp } from '../../src/domain/time.ts';
-import { span } from '../../src/storage/sqlite/index-spans.ts';
+import { entriesPerStep } from '../../src/storage/sqlite/paging.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { minuteMs } from '../support/clock.ts';
 import {
@@ -106,7 +106,7 @@ test('a page and its count are right and block nobody, however much of an accoun
     const counted = await turning(() => read.conversations.count(accountId, filter));
     expect(counted.result).toBe(matching.length);
     const isNarrowed = (filter.createdAfter ?? filter.createdBefore) !== undefined;
-    if (isNarrowed) expect(counted.turns).toBeGreaterThanOrEqual(Math.floor(matching.length / span));
+    if (isNarrowed) expect(counted.turns).toBeGreaterThanOrEqual(Math.floor(matching.length / entriesPerStep));
 
     for (const sort of conversationSorts) {
       const ofStatus = inOrder[sort].filter(({ status }) => status === (filter.status ?? status));
@@ -126,7 +126,7 @@ test('a page and its count are right and block nobody, however much of an accoun
         const walked = sort.endsWith('createdAt') ? expected : ofStatus;
         const last = expected[offset + 10] ?? walked.at(-1);
         const passed = last === undefined ? 0 : walked.indexOf(last);
-        expect(turns, what).toBeGreaterThanOrEqual(Math.floor(passed / (span + 1)));
+        expect(turns, what).toBeGreaterThanOrEqual(Math.floor(passed / (entriesPerStep + 1)));
       }
     }
   }
@@ -136,9 +136,9 @@ test('walks of a hundred that ask together block nobody', async () => {
   const { read } = storage;
   const sort = '-createdAt';
   const walks = [
-    () => read.conversations.page(accountId, { filter: { status: 'closed' }, sort, limit: 1, offset: span }),
+    () => read.conversations.page(accountId, { filter: { status: 'closed' }, sort, limit: 1, offset: entriesPerStep }),
     () => read.conversations.count(accountId, { createdAfter: startMs }),
-    () => read.leads.page(accountId, { limit: 1, offset: span }),
+    () => read.leads.page(accountId, { limit: 1, offset: entriesPerStep }),
     () =>
       read.conversations.page(accountId, {
         filter: { createdAfter: startMs },

@@ -1,10 +1,8 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
-import { askingFiles } from './errors.ts';
-import { formatBytes, print } from './output.ts';
-import { TerminalLine } from './terminal-line.ts';
-import { withoutRemains } from './unfinished.ts';
+import { removingUnfinishedFiles, reportingFileErrors } from './files.ts';
+import { formatBytes, print, TerminalLine } from './output.ts';
 
 interface BackupCommandOptions {
   readonly force?: boolean;
@@ -22,8 +20,8 @@ export function addBackup(program: Command): void {
       const { databasePath } = readConfig();
       const { backUp } = await import('../storage/sqlite/backup.ts');
       const [file, progress] = [resolve(name), new TerminalLine(process.stderr)];
-      const { bytes } = await withoutRemains((onUnfinished) =>
-        askingFiles(() =>
+      const { bytes } = await removingUnfinishedFiles((onUnfinished) =>
+        reportingFileErrors(() =>
           backUp(databasePath, file, {
             force: options.force === true,
             onProgress: (part, share) => progress.show(part === 'copying' ? 'Copying' : 'Verifying', share),

@@ -7,7 +7,7 @@ import { type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from '../server/clock.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
-import { askingFiles } from './errors.ts';
+import { reportingFileErrors } from './files.ts';
 import { asAccount } from './with-ports.ts';
 
 interface ListenOptions {
@@ -84,7 +84,7 @@ async function show(event: LogEvent, { json }: ListenOptions, answer?: string): 
 
 /** Like `console.log`, which ignores errors of writing. */
 function printLine(line: string): Promise<void> {
-  return askingFiles(
+  return reportingFileErrors(
     () =>
       new Promise((resolve, reject) => {
         process.stdout.write(`${line}\n`, (error) => {

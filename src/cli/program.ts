@@ -1,8 +1,10 @@
 import { Command } from 'commander';
+import { ConfigError } from '../config.ts';
+import { DomainError } from '../domain/errors.ts';
+import { OperatorError } from '../server/operator-error.ts';
 import { addAccount } from './account.ts';
 import { addBackup } from './backup.ts';
 import { addCompact } from './compact.ts';
-import { explain } from './errors.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
@@ -39,4 +41,22 @@ function sentence(text: string): string {
     .replace(/^error: /, '')
     .replace(/\n\(Did/, ' (did');
   return `${words.charAt(0).toUpperCase()}${words.slice(1).replace(/\.$/, '')}.`;
+}
+
+/** An error as the command line prints it: an expected one as a sentence, any other with its stack. */
+function explain(error: unknown): string {
+  if (error instanceof OperatorError) return error.message;
+  if (error instanceof ConfigError) return `The configuration is not valid:\n${error.message.replace(/^/gm, '  ')}`;
+  if (error instanceof DomainError) {
+    const { faults = [], oldestCursor } = error.facts;
+    if (faults.length > 0) return faults.map(({ pointer, detail }) => fault(pointer, detail)).join('\n');
+    return oldestCursor === undefined ? error.message : `${error.message}\noldestCursor: ${oldestCursor}`;
+  }
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+/** A validation error under the name of its option: the pointer `/expiresAt` is `--expires-at`. */
+function fault(pointer: string, detail: string): string {
+  const [name = ''] = pointer.slice(1).split('/');
+  return `--${name.replace(/[A-Z]/g, (capital) => `-${capital.toLowerCase()}`)} ${detail}.`;
 }

@@ -2,10 +2,8 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { systemClock } from '../server/clock.ts';
-import { askingFiles } from './errors.ts';
-import { print } from './output.ts';
-import { TerminalLine } from './terminal-line.ts';
-import { withoutRemains } from './unfinished.ts';
+import { removingUnfinishedFiles, reportingFileErrors } from './files.ts';
+import { print, TerminalLine } from './output.ts';
 
 interface RestoreCommandOptions {
   readonly force?: boolean;
@@ -23,8 +21,8 @@ export function addRestore(program: Command): void {
       const { databasePath } = readConfig();
       const { restore } = await import('../storage/sqlite/restore.ts');
       const [backup, progress] = [resolve(name), new TerminalLine(process.stderr)];
-      const { previous, carriedOver, migrations } = await withoutRemains((onUnfinished) =>
-        askingFiles(() =>
+      const { previous, carriedOver, migrations } = await removingUnfinishedFiles((onUnfinished) =>
+        reportingFileErrors(() =>
           restore(databasePath, backup, {
             clock: systemClock,
             force: options.force === true,

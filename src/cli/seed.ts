@@ -12,9 +12,8 @@ import { sendMessage } from '../domain/messages.ts';
 import type { Ports } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { untilAskedToStop } from '../server/stop.ts';
-import { keyNotice, print } from './output.ts';
+import { keyNotice, print, TerminalLine } from './output.ts';
 import { inOrder, type Shop, type Step, shopName } from './seed-story.ts';
-import { TerminalLine } from './terminal-line.ts';
 import { operatorOf, withPorts } from './with-ports.ts';
 
 interface SeedOptions {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { TerminalLine } from '../../src/cli/terminal-line.ts';
+import { TerminalLine } from '../../src/cli/output.ts';
 
 function shown(output: { isTTY?: boolean; columns?: number }): string[] {
   const texts: string[] = [];

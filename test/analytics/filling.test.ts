@@ -5,7 +5,7 @@ import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { effort } from '../support/effort.ts';
 import { migrations, OlderFile } from '../support/older-file.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
-import { Chronicle, histories, type Step } from './histories.ts';
+import { HistoryPlayer, histories, type Step } from './histories.ts';
 
 // A file of before the counters were kept is made from one in which they were: the same rows in the tables
 // of then. After the migration it has to hold the same counters.
@@ -56,8 +56,8 @@ function counted(path: string, accountId: string) {
 /** Plays a history, and gives what is counted of it as it happened, and after the fact. */
 async function countedTwice(steps: readonly Step[], change?: string) {
   const account = await server.account();
-  const chronicle = new Chronicle(server, account);
-  await chronicle.play(steps);
+  const player = new HistoryPlayer(server, account);
+  await player.play(steps);
   const path = olderFile(account.account.id, change);
   await migrated(path);
   return { live: counted(server.databasePath, account.account.id), filled: counted(path, account.account.id) };

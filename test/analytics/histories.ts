@@ -5,12 +5,12 @@ import { scopes } from '../../src/domain/caller.ts';
 import { createConversation, updateConversation } from '../../src/domain/conversations.ts';
 import { captureLead } from '../../src/domain/leads.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
-import { Annals, type Life, type Sender, type Status } from '../support/annals.ts';
 import { minuteMs } from '../support/clock.ts';
+import { type ConversationState, ExpectedFigures, type Sender, type Status } from '../support/expected-figures.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
 
-// Random lives of an account's conversations, played through the operations beside a model that notes
-// down each thing that happens, and can count them all when it is asked.
+// Random histories of an account's conversations, played through the operations. The figures that its analytics have to
+// show are counted beside them.
 
 type Command =
   | { readonly kind: 'create'; readonly first: Sender | undefined }
@@ -52,11 +52,11 @@ export function histories({ clockGoesBack }: { clockGoesBack: boolean }): fc.Arb
   return fc.array(fc.record({ laterMs, command }), { minLength: 5, maxLength: 80, size: 'max' });
 }
 
-/** Plays a history on a new account, and notes down what happens. */
-export class Chronicle {
-  readonly annals = new Annals();
+/** Plays a history on a new account, and counts the figures that it has to give. */
+export class HistoryPlayer {
+  readonly figures = new ExpectedFigures();
   readonly #server: TestServer;
-  readonly #lives: (Life & { readonly id: string; changedMs: number })[] = [];
+  readonly #conversations: (ConversationState & { readonly id: string; changedMs: number })[] = [];
   readonly caller: Caller;
 
   constructor(server: TestServer, { account }: TestAccount) {
@@ -65,7 +65,7 @@ export class Chronicle {
   }
 
   get openNow(): { active: number; pending: number } {
-    const count = (status: Status) => this.#lives.filter((life) => life.status === status).length;
+    const count = (status: Status) => this.#conversations.filter((each) => each.status === status).length;
     return { active: count('active'), pending: count('pending') };
   }
 
@@ -78,40 +78,47 @@ export class Chronicle {
 
   async #do(next: Command, nowMs: number): Promise<void> {
     const { ports } = this.#server.app;
-    const life = 'which' in next && next.which !== undefined ? this.#lives[next.which % this.#lives.length] : undefined;
+    const conversation =
+      'which' in next && next.which !== undefined
+        ? this.#conversations[next.which % this.#conversations.length]
+        : undefined;
     // A clock that goes back does not take a change to before the one that it follows.
-    const atMs = Math.max(nowMs, life?.changedMs ?? 0);
+    const atMs = Math.max(nowMs, conversation?.changedMs ?? 0);
     if (next.kind === 'create') {
       const message = next.first === undefined ? undefined : { content: 'x', sender: next.first };
-      const { conversation } = await createConversation.execute(ports, this.caller, message ? { message } : {});
-      this.#lives.push({ id: conversation.id, changedMs: nowMs, ...this.annals.started(next.first, nowMs) });
+      const created = await createConversation.execute(ports, this.caller, message ? { message } : {});
+      this.#conversations.push({
+        id: created.conversation.id,
+        changedMs: nowMs,
+        ...this.figures.conversationStarted(next.first, nowMs),
+      });
     } else if (next.kind === 'lead') {
-      if (next.which !== undefined && life === undefined) return;
-      const of = life === undefined ? {} : { conversationId: life.id };
+      if (next.which !== undefined && conversation === undefined) return;
+      const of = conversation === undefined ? {} : { conversationId: conversation.id };
       await captureLead.execute(ports, this.caller, { ...of, email: 'a@example.com' });
-      this.annals.captured(life, atMs);
-    } else if (life !== undefined && next.kind === 'message') {
+      this.figures.leadCaptured(conversation, atMs);
+    } else if (conversation !== undefined && next.kind === 'message') {
       const sending = sendMessage.execute(ports, this.caller, {
-        conversationId: life.id,
+        conversationId: conversation.id,
         content: 'x',
         sender: next.sender,
       });
-      if (life.status === 'closed' && next.sender !== 'visitor') {
+      if (conversation.status === 'closed' && next.sender !== 'visitor') {
         await expect(sending).rejects.toMatchObject({ code: 'CONVERSATION_CLOSED' });
         return;
       }
       await sending;
-      this.annals.wrote(life, next.sender, atMs);
-      life.changedMs = atMs;
-    } else if (life !== undefined && next.kind === 'status') {
-      const changing = updateConversation.execute(ports, this.caller, { id: life.id, status: next.to });
-      if (life.status === 'closed' && next.to === 'pending') {
+      this.figures.messageSent(conversation, next.sender, atMs);
+      conversation.changedMs = atMs;
+    } else if (conversation !== undefined && next.kind === 'status') {
+      const changing = updateConversation.execute(ports, this.caller, { id: conversation.id, status: next.to });
+      if (conversation.status === 'closed' && next.to === 'pending') {
         await expect(changing).rejects.toMatchObject({ code: 'INVALID_TRANSITION' });
         return;
       }
       await changing;
-      if (next.to !== life.status) life.changedMs = atMs;
-      this.annals.changed(life, next.to, atMs);
+      if (next.to !== conversation.status) conversation.changedMs = atMs;
+      this.figures.statusChanged(conversation, next.to, atMs);
     }
   }
 }

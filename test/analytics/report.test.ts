@@ -4,9 +4,9 @@ import { getAnalytics } from '../../src/domain/analytics.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { bucketOf, durationFigures } from '../../src/domain/durations.ts';
 import { captureLead } from '../../src/domain/leads.ts';
-import { checkDurations } from '../support/annals.ts';
+import { checkDurations } from '../support/expected-figures.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
-import { Chronicle, histories } from './histories.ts';
+import { HistoryPlayer, histories } from './histories.ts';
 
 const quarterMs = 15 * 60_000;
 const dayMs = 96 * quarterMs;
@@ -52,21 +52,21 @@ test('every figure is what a count of all that happened gives, for any period, i
       fc.array(question, { minLength: 3, maxLength: 6 }),
       async (start, steps, questions) => {
         server.clock.nowMs = Date.parse(start);
-        const chronicle = new Chronicle(server, await server.account());
-        await chronicle.play(steps);
+        const player = new HistoryPlayer(server, await server.account());
+        await player.play(steps);
         const base = Math.floor(Date.parse(start) / quarterMs);
         for (const { from, length, interval, timezone } of questions) {
           const period = {
             from: new Date((base + from) * quarterMs).toISOString(),
             to: new Date((base + from + length) * quarterMs).toISOString(),
           };
-          const report = await getAnalytics.execute(server.app.ports, chronicle.caller, {
+          const report = await getAnalytics.execute(server.app.ports, player.caller, {
             ...period,
             interval,
             timezone,
           });
           expect(report.period).toEqual({ ...period, interval, timezone });
-          expect(report.openNow).toEqual(chronicle.openNow);
+          expect(report.openNow).toEqual(player.openNow);
           expect(report.totals).toMatchObject(period);
           expect(report.previous.to).toBe(period.from);
           expect(report.series.map((point) => point.from)).toEqual([
@@ -74,7 +74,7 @@ test('every figure is what a count of all that happened gives, for any period, i
             ...report.series.slice(0, -1).map((point) => point.to),
           ]);
           expect(report.series.at(-1)?.to).toBe(period.to);
-          for (const figures of [report.totals, report.previous, ...report.series]) chronicle.annals.check(figures);
+          for (const figures of [report.totals, report.previous, ...report.series]) player.figures.check(figures);
         }
       },
     ),
@@ -88,7 +88,7 @@ test.each([
   ['Australia/Lord_Howe', '2026-04-04T13:00Z', 24.5],
 ])('a day of %s on which the clocks change counts all of its hours', async (timezone, midnight, hours) => {
   const account = await server.account();
-  const { caller } = new Chronicle(server, account);
+  const { caller } = new HistoryPlayer(server, account);
   const startMs = Date.parse(midnight);
   for (let atMs = startMs - quarterMs; atMs < startMs + 26 * 4 * quarterMs; atMs += quarterMs) {
     server.clock.nowMs = atMs + 1;
@@ -104,7 +104,7 @@ test.each([
 });
 
 test('without bounds a report is of the last 30 days, with what happened just now', async () => {
-  const { caller } = new Chronicle(server, await server.account());
+  const { caller } = new HistoryPlayer(server, await server.account());
   for (const now of ['2026-11-21T06:12:00.123Z', '2026-11-21T06:15:00.000Z', '2026-11-21T06:29:59.999Z']) {
     server.clock.nowMs = Date.parse(now);
     await createConversation.execute(server.app.ports, caller, {});
@@ -124,7 +124,7 @@ test('without bounds a report is of the last 30 days, with what happened just no
 });
 
 test('leads captured at once in one conversation convert it once', async () => {
-  const { caller } = new Chronicle(server, await server.account());
+  const { caller } = new HistoryPlayer(server, await server.account());
   const { conversation } = await createConversation.execute(server.app.ports, caller, {});
   server.clock.advance(3 * dayMs);
   const lead = { conversationId: conversation.id, email: 'ada@example.com' };

@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
 import { expectSound, rowsOf } from '../cli/rows.ts';
 import type { Json } from '../support/client.ts';
+import { AccountSnapshot, type EventRow, erased } from './account-snapshot.ts';
 import type { Seen } from './followers.ts';
 import { eventName, type Ledger, type Talk, type Write } from './ledger.ts';
-import { type EventRow, erased, Look } from './look.ts';
 
 // Holds a file against the ledger of those who have written into it. What is new is looked at each time, and
 // everything when it is asked for.
@@ -24,7 +24,7 @@ export class Audit {
 
   /** What servers that have ended have done of what they were asked, and nobody was told. */
   settle(which?: (write: Write) => boolean): Write[] {
-    return this.#look((look) => this.#ledger.settle((write) => look.effectOf(write), which));
+    return this.#read((snapshot) => this.#ledger.settle((write) => snapshot.effectOf(write), which));
   }
 
   /**
@@ -32,17 +32,17 @@ export class Audit {
    * @param seen what followers were given since
    */
   check(seen: readonly (readonly Seen[])[] = []): void {
-    this.#look((look) => {
-      expect(look.all('PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
-      expect(look.all('PRAGMA foreign_key_check')).toEqual([]);
-      this.#ledger.settle((write) => look.effectOf(write));
+    this.#read((snapshot) => {
+      expect(snapshot.all('PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
+      expect(snapshot.all('PRAGMA foreign_key_check')).toEqual([]);
+      this.#ledger.settle((write) => snapshot.effectOf(write));
       const changed = [...this.#ledger.changed];
       this.#ledger.changed = new Set();
-      this.#checkTalks(look, changed);
-      this.#checkEvents(look);
-      this.#checkKeys(look);
-      this.#checkCounters(look);
-      for (const events of seen) checkSeen(look, events);
+      this.#checkTalks(snapshot, changed);
+      this.#checkEvents(snapshot);
+      this.#checkKeys(snapshot);
+      this.#checkCounters(snapshot);
+      for (const events of seen) checkSeen(snapshot, events);
     });
   }
 
@@ -50,25 +50,25 @@ export class Audit {
   checkWhole(): void {
     this.check();
     const { talks, leads, events } = this.#ledger;
-    this.#look((look) => {
+    this.#read((snapshot) => {
       const messageCount = [...talks.values()].reduce((sum, { messages }) => sum + messages.size, 0);
-      this.#checkTalks(look, [...talks.values()]);
+      this.#checkTalks(snapshot, [...talks.values()]);
       const ofErasing = 'IN (SELECT conversation_key FROM erasing)';
       expect({
-        conversations: look.count(`conversations WHERE key NOT ${ofErasing}`),
-        messages: look.count(`messages WHERE conversation_key NOT ${ofErasing}`),
-        leads: look.count(
+        conversations: snapshot.count(`conversations WHERE key NOT ${ofErasing}`),
+        messages: snapshot.count(`messages WHERE conversation_key NOT ${ofErasing}`),
+        leads: snapshot.count(
           'leads WHERE conversation_id IS NULL OR conversation_id NOT IN (SELECT conversation_id FROM erasing)',
         ),
-        events: look.count('events'),
-        deliveries: look.count('deliveries'),
-        'messages that are not younger than the one before': look.count(`messages JOIN messages AS before
+        events: snapshot.count('events'),
+        deliveries: snapshot.count('deliveries'),
+        'messages that are not younger than the one before': snapshot.count(`messages JOIN messages AS before
           ON before.conversation_key = messages.conversation_key AND before.sequence = messages.sequence - 1
           WHERE before.id >= messages.id OR before.created_at > messages.created_at`),
-        'attempts that are not numbered 1, 2, 3 …': look.count(`deliveries WHERE
+        'attempts that are not numbered 1, 2, 3 …': snapshot.count(`deliveries WHERE
           attempt_count <> (SELECT count(*) FROM attempts WHERE delivery_key = deliveries.key) OR
           attempt_count <> (SELECT coalesce(max(number), 0) FROM attempts WHERE delivery_key = deliveries.key)`),
-        'erased events that still tell something': look.count(`events WHERE data <> '${erased}'
+        'erased events that still tell something': snapshot.count(`events WHERE data <> '${erased}'
           AND conversation_id NOT IN (SELECT id FROM conversations UNION SELECT conversation_id FROM erasing)`),
       }).toEqual({
         conversations: talks.size,
@@ -80,49 +80,49 @@ export class Audit {
         'attempts that are not numbered 1, 2, 3 …': 0,
         'erased events that still tell something': 0,
       });
-      checkHistograms(look);
+      checkHistograms(snapshot);
     });
     expectSound(rowsOf(this.#path, this.#accountId));
   }
 
   /** How many deliveries wait for an attempt or for its end. */
   pendingDeliveries(): number {
-    return this.#look((look) => look.count("deliveries WHERE status = 'pending'"));
+    return this.#read((snapshot) => snapshot.count("deliveries WHERE status = 'pending'"));
   }
 
   /** How many conversations are being erased, or were when a server was killed. */
   begunErasures(): number {
-    return this.#look((look) => look.count('erasing'));
+    return this.#read((snapshot) => snapshot.count('erasing'));
   }
 
   /** The deliveries that some server is trying, or was trying when it was killed. */
   leased(): { readonly eventId: string; readonly lease: string }[] {
-    return this.#look((look) =>
-      look.all('SELECT event_id AS eventId, lease FROM delivery_leases JOIN deliveries ON key = delivery_key'),
+    return this.#read((snapshot) =>
+      snapshot.all('SELECT event_id AS eventId, lease FROM delivery_leases JOIN deliveries ON key = delivery_key'),
     );
   }
 
-  #look<T>(at: (look: Look) => T): T {
-    const look = new Look(this.#path, this.#accountId);
+  #read<T>(work: (snapshot: AccountSnapshot) => T): T {
+    const snapshot = new AccountSnapshot(this.#path, this.#accountId);
     try {
-      return at(look);
+      return work(snapshot);
     } finally {
-      look.close();
+      snapshot.close();
     }
   }
 
   /** Each conversation is as its clients know it, with its messages, or nothing of it is left. */
-  #checkTalks(look: Look, talks: readonly Talk[]): void {
-    expect(talks.map(({ id }) => look.talk(id))).toEqual(
+  #checkTalks(snapshot: AccountSnapshot, talks: readonly Talk[]): void {
+    expect(talks.map(({ id }) => snapshot.talk(id))).toEqual(
       talks.map((talk) => (talk.isErased ? undefined : shownOf(talk))),
     );
-    for (const talk of talks.filter(({ isErased }) => isErased)) expect(look.remainsOf(talk), talk.id).toEqual([]);
+    for (const talk of talks.filter(({ isErased }) => isErased)) expect(snapshot.remainsOf(talk), talk.id).toEqual([]);
   }
 
-  /** Each happening has its one event and each event its one delivery, without gaps. */
-  #checkEvents(look: Look): void {
+  /** Each change that is told has its one event and each event its one delivery, without gaps. */
+  #checkEvents(snapshot: AccountSnapshot): void {
     const { untold } = this.#ledger;
-    const events = look.eventsAfter(this.#sequence);
+    const events = snapshot.eventsAfter(this.#sequence);
     expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => this.#sequence + index + 1));
     const unexplained: string[] = [];
     for (const event of events) {
@@ -131,7 +131,7 @@ export class Audit {
     }
     expect({ unexplained, missing: [...untold] }).toEqual({ unexplained: [], missing: [] });
     this.#sequence += events.length;
-    const deliveries = look.deliveriesAfter(this.#deliveryKey);
+    const deliveries = snapshot.deliveriesAfter(this.#deliveryKey);
     expect(deliveries.map(({ eventId, eventSequence }) => [eventSequence, eventId])).toEqual(
       events.map(({ id, sequence }) => [sequence, id]),
     );
@@ -139,11 +139,11 @@ export class Audit {
   }
 
   /** A result is kept for each key whose request had its effect, and for no other. */
-  #checkKeys(look: Look): void {
+  #checkKeys(snapshot: AccountSnapshot): void {
     const { kept, talks, open } = this.#ledger;
-    const isErasing = look.count('erasing') > 0;
+    const isErasing = snapshot.count('erasing') > 0;
     for (const { write, effect } of kept) {
-      const result = look.keptResult(write.key ?? '');
+      const result = snapshot.keptResult(write.key ?? '');
       expect(result, `a result is kept for ${write.kind} ${write.number}`).toBeDefined();
       const talkId = write.kind === 'create' ? effect.id : write.talk?.id;
       const isErased = talkId !== undefined && !talks.has(talkId);
@@ -153,22 +153,22 @@ export class Audit {
     const done = new Set(kept.map(({ write }) => write));
     for (const write of open) {
       if (write.key !== undefined && !done.has(write) && this.#ledger.foundOf(write) === undefined) {
-        expect(look.keptResult(write.key), `nothing is kept for ${write.kind} ${write.number}`).toBeUndefined();
+        expect(snapshot.keptResult(write.key), `nothing is kept for ${write.kind} ${write.number}`).toBeUndefined();
       }
     }
     this.#ledger.kept = [];
   }
 
-  #checkCounters(look: Look): void {
-    const { annals, leads, events } = this.#ledger;
+  #checkCounters(snapshot: AccountSnapshot): void {
+    const { figures, leads, events } = this.#ledger;
     const count = (status: 'active' | 'pending' | 'closed') => this.#ledger.count(status);
-    expect({ ...look.totals(), ...look.counters() }).toEqual({
+    expect({ ...snapshot.totals(), ...snapshot.counters() }).toEqual({
       active: count('active'),
       pending: count('pending'),
       closed: count('closed'),
       leadsNow: leads.size,
       eventSequence: events,
-      ...annals.totals,
+      ...figures.totals,
     });
   }
 }
@@ -209,10 +209,10 @@ function nameOfErased({ type, conversationId }: EventRow, untold: ReadonlySet<st
 }
 
 /** What a follower was given is in the log, and at the same place. */
-function checkSeen(look: Look, seen: readonly Seen[]): void {
+function checkSeen(snapshot: AccountSnapshot, seen: readonly Seen[]): void {
   const [first, last] = [seen[0], seen.at(-1)];
   if (first === undefined || last === undefined) return;
-  const events = look.eventsAfter(first.sequence - 1).slice(0, last.sequence - first.sequence + 1);
+  const events = snapshot.eventsAfter(first.sequence - 1).slice(0, last.sequence - first.sequence + 1);
   expect(seen.map(({ sequence, id, type }) => [sequence, id, type])).toEqual(
     events.map(({ sequence, id, type }) => [sequence, id, type]),
   );
@@ -230,10 +230,10 @@ export function whatOf(type: string, { message, conversation, lead }: Json): str
 }
 
 /** Each width of the histograms holds as many durations as were counted. */
-function checkHistograms(look: Look): void {
-  const { firstResponse, resolution } = look.counters();
+function checkHistograms(snapshot: AccountSnapshot): void {
+  const { firstResponse, resolution } = snapshot.counters();
   const sums = new Map<string, number>();
-  for (const { name, width, counts } of look.histograms()) {
+  for (const { name, width, counts } of snapshot.histograms()) {
     const of = `${name} ${width}`;
     for (let at = 2; at < counts.length; at += 6) sums.set(of, (sums.get(of) ?? 0) + counts.readUInt32BE(at));
   }

@@ -174,7 +174,7 @@ async function end({
   const accepted = receiver.deliveries.filter((delivery) => !refused.has(delivery));
   expectDelivered(log, accepted);
   const { totals, previous, openNow } = (await client.rest('GET', '/analytics')).body;
-  ledger.annals.check(totals);
-  ledger.annals.check(previous);
+  ledger.figures.check(totals);
+  ledger.figures.check(previous);
   expect(openNow).toEqual({ active: ledger.count('active'), pending: ledger.count('pending') });
 }

@@ -1,10 +1,10 @@
 import { expect } from 'vitest';
-import { Annals, type Life, type Sender, type Status } from '../support/annals.ts';
+import { type ConversationState, ExpectedFigures, type Sender, type Status } from '../support/expected-figures.ts';
 
 // What clients have asked of servers that are killed, and what they were told: all that a file may hold, and has to.
 
 /** A conversation as its clients know it. */
-export interface Talk extends Life {
+export interface Talk extends ConversationState {
   readonly id: string;
   readonly externalId: string;
   subject: string | null;
@@ -58,7 +58,7 @@ export const marks = {
 };
 
 export class Ledger {
-  readonly annals = new Annals();
+  readonly figures = new ExpectedFigures();
   readonly talks = new Map<string, Talk>();
   readonly leads = new Set<string>();
   /** How many writes were answered. */
@@ -147,7 +147,7 @@ export class Ledger {
 
   #started({ number, sender }: Write, { id, atMs, messageId }: Effect): void {
     const talk: Talk = {
-      ...this.annals.started(sender, atMs),
+      ...this.figures.conversationStarted(sender, atMs),
       id,
       externalId: marks.externalId(number),
       subject: marks.subject(number),
@@ -167,14 +167,14 @@ export class Ledger {
     talk.version++;
     this.changed.add(talk);
     if (kind === 'message' && sender !== undefined) {
-      this.annals.wrote(talk, sender, atMs);
+      this.figures.messageSent(talk, sender, atMs);
       this.#said(talk, number, sender, { id, sequence });
       return;
     }
     expect(version, `the version after ${kind} of ${talk.id}`).toBe(talk.version);
     if (kind === 'subject') talk.subject = marks.subject(number);
     if (to === undefined) return;
-    this.annals.changed(talk, to, atMs);
+    this.figures.statusChanged(talk, to, atMs);
     if (to === 'closed') this.#tell('conversation.closed', talk, `${talk.version}`);
   }
 
@@ -185,7 +185,7 @@ export class Ledger {
   }
 
   #captured(talk: Talk | undefined, { id, atMs }: Effect): void {
-    this.annals.captured(talk, atMs);
+    this.figures.leadCaptured(talk, atMs);
     this.leads.add(id);
     this.#tell('lead.captured', talk, id);
     if (talk === undefined) return;

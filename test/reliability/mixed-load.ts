@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import type { Sender } from '../support/annals.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
+import type { Sender } from '../support/expected-figures.ts';
 import { Random } from '../support/random.ts';
 import {
   type Asked,

@@ -16,7 +16,7 @@ import type { OpenedStorage } from './opened.ts';
 /** What every storage promises of what happened in each quarter of an hour: a part of `storageContract`. */
 export function analyticsContract(open: () => Promise<OpenedStorage>): void {
   describe('analytics', () => {
-    const happening = fc.record<AnalyticsDelta>(
+    const delta = fc.record<AnalyticsDelta>(
       {
         ...(Object.fromEntries(countNames.map((name) => [name, fc.integer({ min: 1, max: 3 })])) as Record<
           CountName,
@@ -55,7 +55,7 @@ export function analyticsContract(open: () => Promise<OpenedStorage>): void {
       const { storage, reopen } = await open();
       const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
       const added: { accountId: string; at: number; delta: AnalyticsDelta }[] = [];
-      const adding = fc.record({ accountId: fc.constantFrom(one.id, other.id), at: quarter, delta: happening });
+      const adding = fc.record({ accountId: fc.constantFrom(one.id, other.id), at: quarter, delta });
       const range = fc.tuple(quarter, quarter).map(([from, to]) => ({ from, to }));
       const check = async (from: Storage, ranges: readonly QuarterRange[]) => {
         for (const { id } of [one, other]) {

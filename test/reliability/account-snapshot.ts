@@ -24,7 +24,7 @@ interface TalkRow {
 export const erased = '{"erased":true}';
 
 /** An account in a file as it is at one moment. It is only read: tidying up after a kill is left to the next server. */
-export class Look {
+export class AccountSnapshot {
   readonly #database: Database.Database;
   readonly #accountId: string;
   readonly #statements = new Map<string, Database.Statement>();

@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import type { Task, TaskReport } from './backup.ts';
 import { FileFault } from './files.ts';
-import { type Connection, type MigrationReport, migrate, stateOf, withOpenLock } from './open.ts';
+import { type Connection, type MigrationReport, migrate, migrationState, withOpenLock } from './open.ts';
 
 // A thread for those tasks of a backup and a restoration that keep SQLite busy for a time that grows with the database.
 // The program can meanwhile report progress and be interrupted.
@@ -53,7 +53,7 @@ function prepare(path: string, backup: string): MigrationReport {
   const connection = new Database(path, { fileMustExist: true, timeout: timeoutMs });
   try {
     requireOurs(connection, backup);
-    const { done, newest } = stateOf(connection);
+    const { done, newest } = migrationState(connection);
     if (done > newest) {
       throw new FileFault(`${backup} was made by a newer version of this program: restore it with that one.`);
     }

@@ -118,7 +118,7 @@ export interface MigrationReport {
 }
 
 /** The newest migrations of a database and of this program, by the epoch milliseconds when they were made. */
-export function stateOf(connection: Connection): { done: number; newest: number } {
+export function migrationState(connection: Connection): { done: number; newest: number } {
   const done = connection.prepare('SELECT max(created_at) FROM __drizzle_migrations').pluck().get() as number | null;
   return { done: done ?? 0, newest: migrations.at(-1)?.folderMillis ?? 0 };
 }
@@ -132,7 +132,7 @@ export function migrate(connection: Connection): MigrationReport {
     connection.exec(
       'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',
     );
-    const { done, newest } = stateOf(connection);
+    const { done, newest } = migrationState(connection);
     if (done > newest) {
       throw new Error(
         'The database was migrated by a newer version of this program; run that version, or restore a backup.',
@@ -164,7 +164,7 @@ export function refuseSuperseded(connection: Connection): () => void {
   return () => {
     const version = schemaVersion.get();
     if (version === known) return;
-    const { done, newest } = stateOf(connection);
+    const { done, newest } = migrationState(connection);
     if (done > newest) {
       throw unavailable('The database was migrated by a newer version of the service, which is to take over.');
     }

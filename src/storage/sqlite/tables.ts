@@ -230,7 +230,7 @@ export const analyticsHistograms = sqliteTable(
     width: integer().notNull(),
     /** The first quarter hour of the span. */
     quarter: integer().notNull(),
-    /** Encoded; see `histogram.ts`. */
+    /** Encoded; see `analytics.ts`. */
     counts: blob({ mode: 'buffer' }).notNull(),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.name, table.width, table.quarter] })],

@@ -119,7 +119,9 @@ describe('the write-ahead log', () => {
     // Who has it open goes on; who opens it now finds nothing.
     const moved = join(folder, 'moved.db');
     for (const suffix of ['', '-wal', '-shm']) renameSync(path + suffix, moved + suffix);
-    await commit(storage, id, { from: 0, to: 60 });
+    await commit(storage, id, { from: 0, to: 10 }); // enough to start the thread, which takes a while to fail
+    await until(() => failures.length > 0);
+    await commit(storage, id, { from: 10, to: 60 });
     const pages = mostPages(moved);
     await storage.close();
     expect(pages).toBeGreaterThan(pagesAtMost);

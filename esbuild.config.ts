@@ -11,10 +11,10 @@ const { metafile } = await build({
   absWorkingDir: import.meta.dirname,
   entryPoints: [
     'src/main.js',
-    'src/delivery/webhook-client-thread.ts',
     'src/graphql/graphiql-page.ts',
     'src/storage/sqlite/backup-thread.ts',
     'src/storage/sqlite/checkpoint-thread.ts',
+    'src/webhooks/client-thread.ts',
   ],
   outdir,
   outbase: 'src',

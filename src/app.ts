@@ -5,12 +5,9 @@ import { Admission } from './access/admission.ts';
 import { LoadShedder } from './access/load-shedder.ts';
 import { Origins } from './access/origins.ts';
 import { Sessions } from './access/sessions.ts';
-import type { AddressPolicy } from './delivery/address-guard.ts';
-import { LiveLog } from './delivery/live-log.ts';
-import { ThreadedWebhookClient } from './delivery/threaded-webhook-client.ts';
-import { WebhookSender } from './delivery/webhook-sender.ts';
 import type { Clock, Ports } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
+import { LiveLog } from './events/live-log.ts';
 import { Documents } from './graphql/documents.ts';
 import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
@@ -28,6 +25,9 @@ import { problemReply } from './rest/problem.ts';
 import type { Route } from './rest/routes.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
+import type { AddressPolicy } from './webhooks/address-guard.ts';
+import { WebhookSender } from './webhooks/sender.ts';
+import { ThreadedWebhookClient } from './webhooks/threaded-client.ts';
 
 export interface AppOptions {
   readonly storage: Storage;

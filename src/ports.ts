@@ -3,11 +3,11 @@ import { cursorSealOf } from './access/cursor-seal.ts';
 import { RateLimiter } from './access/rate-limit.ts';
 import { secrets } from './access/secrets.ts';
 import { Tokens } from './access/tokens.ts';
-import { type AddressPolicy, webhookTargets } from './delivery/address-guard.ts';
-import type { LiveLog } from './delivery/live-log.ts';
 import { createIds } from './domain/ids.ts';
 import type { Clock, Ports } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
+import type { LiveLog } from './events/live-log.ts';
+import { type AddressPolicy, webhookTargets } from './webhooks/address-guard.ts';
 
 interface PortsOptions {
   readonly storage: Storage;

@@ -1,12 +1,12 @@
 import { type Command, Option } from 'commander';
 import { secrets } from '../access/secrets.ts';
 import { readConfig } from '../config.ts';
-import { ThreadedWebhookClient } from '../delivery/threaded-webhook-client.ts';
 import { eventTypes } from '../domain/event-types.ts';
 import { type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from '../server/clock.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
+import { ThreadedWebhookClient } from '../webhooks/threaded-client.ts';
 import { reportingFileErrors } from './files.ts';
 import { asAccount } from './with-ports.ts';
 

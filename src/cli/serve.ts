@@ -1,12 +1,12 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
-import { scheduleMs } from '../delivery/schedule.ts';
 import { createAccount } from '../domain/accounts.ts';
 import type { Ports } from '../domain/ports.ts';
 import { systemClock } from '../server/clock.ts';
 import { createLog } from '../server/log.ts';
 import { untilAskedToStop } from '../server/stop.ts';
+import { scheduleMs } from '../webhooks/attempt-outcome.ts';
 import { keyNotice } from './output.ts';
 
 export function addServe(program: Command): void {

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { readConfig } from '../config.ts';
-import { LiveLog } from '../delivery/live-log.ts';
 import type { Account } from '../domain/accounts.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
 import { notFound } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
+import { LiveLog } from '../events/live-log.ts';
 import { createPorts } from '../ports.ts';
 import { systemClock } from '../server/clock.ts';
 import { OperatorError } from '../server/operator-error.ts';

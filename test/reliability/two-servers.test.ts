@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { commandLine, type Serving, serve } from '../cli/program.ts';
-import { FastProcess } from '../delivery/fast-server.ts';
 import { clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
@@ -15,6 +14,7 @@ import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { eventually, gate, until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
+import { FastProcess } from '../webhooks/fast-server.ts';
 import { Audit } from './audit.ts';
 import { expectDelivered } from './expect-delivered.ts';
 import { follow } from './followers.ts';

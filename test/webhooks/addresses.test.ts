@@ -1,8 +1,8 @@
 import { createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { isPublic, webhookTargets } from '../../src/delivery/address-guard.ts';
-import { dnsLookup } from '../../src/delivery/resolve.ts';
 import { timestamp } from '../../src/domain/time.ts';
+import { isPublic, webhookTargets } from '../../src/webhooks/address-guard.ts';
+import { dnsLookup } from '../../src/webhooks/connector.ts';
 import type { Json } from '../support/client.ts';
 import { NameServer } from '../support/name-server.ts';
 import { startTestServer, type TestServerOptions } from '../support/server.ts';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { applyOutcome } from '../../src/delivery/attempt-outcome.ts';
-import { parseRetryAfter, waitMs } from '../../src/delivery/schedule.ts';
 import { deliveryView, type StoredDelivery, startedAnew } from '../../src/domain/delivery-record.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../src/domain/webhook-record.ts';
+import { applyOutcome, waitMs } from '../../src/webhooks/attempt-outcome.ts';
+import { parseRetryAfter } from '../../src/webhooks/client.ts';
 import { dayMs, hourMs, minuteMs, secondMs } from '../support/clock.ts';
 
 // The rules of the schedule for any sequence of answers, against a model that is written from the contract.

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ResponseBudget } from '../../src/delivery/response-budget.ts';
+import { ResponseBudget } from '../../src/webhooks/attempt-recorder.ts';
 import { hourMs } from '../support/clock.ts';
 
 const long = 'x'.repeat(16 * 1024);

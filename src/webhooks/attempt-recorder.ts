@@ -4,13 +4,17 @@ import { erasedJson } from '../domain/events.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { ClaimedDelivery, ReleasedDelivery, Storage, Transaction } from '../domain/storage-port.ts';
 import type { StoredWebhook } from '../domain/webhook-record.ts';
-import type { Turn } from './lanes.ts';
-import { pause } from './pause.ts';
+import type { Grant } from './delivery-queue.ts';
 
 /** The most attempts that one transaction records, so that it does not hold up other writers for long. */
 const maxTogether = 64;
 /** The pause after a failed write. */
 const retryMs = 1_000;
+const hourMs = 3_600_000;
+/** How much of the responses to an account's attempts is kept in full within an hour, in UTF-16 code units. */
+const fullLength = 8 * 1024 * 1024;
+/** How much of each further one. */
+const shortLength = 256;
 
 /** A delivery and its webhook as they are in the storage when an attempt is recorded. */
 interface CurrentRows {
@@ -34,7 +38,7 @@ export interface AttemptResult {
 
 /** An attempt that is over and not recorded yet. */
 export interface FinishedAttempt extends AttemptResult {
-  readonly turn: Turn;
+  readonly grant: Grant;
   readonly claimed: ClaimedDelivery;
   /** The number of erasures when its event was read. */
   readonly erasures: number;
@@ -144,4 +148,40 @@ async function wasErased(tx: Transaction, { accountId, delivery }: ReleasedDeliv
   if (delivery.eventSequence === null) return false;
   const { events } = await tx.events.after(accountId, delivery.eventSequence - 1, { filter: {}, limit: 1, span: 1 });
   return events[0]?.dataJson === erasedJson;
+}
+
+/**
+ * Bounds what the responses of receivers take on the disk: an account's own receivers may answer each of ten attempts
+ * at each of twenty deliveries of an event with 16 KiB.
+ */
+export class ResponseBudget {
+  #hour = 0;
+  /** What was kept within this hour, by account. */
+  readonly #kept = new Map<string, number>();
+
+  /** @returns as much of a response as is to be kept */
+  cut(accountId: string, body: string | null, nowMs: number): string | null {
+    const hour = Math.floor(nowMs / hourMs);
+    if (hour !== this.#hour) this.#kept.clear();
+    this.#hour = hour;
+    const before = this.#kept.get(accountId) ?? 0;
+    if (body === null || body.length <= shortLength) return body;
+    if (before + body.length > fullLength) return body.slice(0, shortLength).toWellFormed();
+    this.#kept.set(accountId, before + body.length);
+    return body;
+  }
+}
+
+/** Resolves after a time, or as soon as the signal is aborted. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
+  });
 }

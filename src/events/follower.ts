@@ -4,8 +4,7 @@ import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { turns } from '../runtime/turns.ts';
-import { batchSize, firstBatch } from './batch.ts';
-import type { Tail } from './tail.ts';
+import { batchSize, firstBatch, type Tail } from './tail.ts';
 
 /** The most sequences that one read of the storage scans for events that match the filter. */
 const span = 2_000;

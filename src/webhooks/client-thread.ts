@@ -1,9 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { guardedConnector } from './connector.ts';
-import { dnsLookup } from './resolve.ts';
-import type { ThreadOptions } from './threaded-webhook-client.ts';
-import { WebhookClient } from './webhook-client.ts';
-import type { Outcome, WebhookRequest } from './webhook-request.ts';
+import { WebhookClient } from './client.ts';
+import { dnsLookup, guardedConnector } from './connector.ts';
+import type { Outcome, ThreadOptions, WebhookRequest } from './threaded-client.ts';
 
 // The program of the thread that sends webhooks: signing, TLS and HTTP are what takes CPU time.
 

@@ -1,10 +1,9 @@
+import { createHmac } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { Agent, type Dispatcher, errors } from 'undici';
 import { AddressRefused } from './address-guard.ts';
 import type { guardedConnector } from './connector.ts';
-import { parseRetryAfter } from './schedule.ts';
-import { sign } from './signature.ts';
-import type { Outcome, WebhookRequest } from './webhook-request.ts';
+import type { Outcome, WebhookRequest } from './threaded-client.ts';
 
 /** How long an idle connection is kept at most, so that their number follows that of the attempts in flight. */
 const keepAliveMaxTimeout = 10_000;
@@ -74,6 +73,27 @@ function headersOf({ id, sentMs, body, secrets, traceparent }: WebhookRequest): 
     ...sign(id, sentMs, body, secrets),
     ...(traceparent !== undefined && { traceparent }),
   };
+}
+
+/** The headers of Standard Webhooks 1.0, by which a receiver verifies a delivery. */
+interface SignatureHeaders {
+  readonly 'webhook-id': string;
+  readonly 'webhook-timestamp': string;
+  readonly 'webhook-signature': string;
+}
+
+/**
+ * Signs a body according to Standard Webhooks 1.0: HMAC-SHA256 over id, time and body, once with each secret.
+ * @param id the event's id, by which a receiver recognises a repeat
+ * @param secrets `whsec_` and the key in base64, newest first
+ */
+function sign(id: string, sentMs: number, body: string, secrets: readonly string[]): SignatureHeaders {
+  const seconds = String(Math.floor(sentMs / 1_000));
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
+    return `v1,${createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')}`;
+  });
+  return { 'webhook-id': id, 'webhook-timestamp': seconds, 'webhook-signature': signatures.join(' ') };
 }
 
 /**
@@ -173,6 +193,20 @@ const cutOff = 'The response was cut off.';
 
 /** The statuses whose `Location` a client would follow. */
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
+/** `Date.parse` alone takes nearly anything for a date, `-5` and `Foo 2099` too. */
+const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*, \d\d[ -][A-Z][a-z][a-z][ -]\d\d(?:\d\d)? \d\d:\d\d:\d\d GMT$/;
+
+/**
+ * Parses a `Retry-After` header (RFC 9110, section 10.2.3): seconds or a date.
+ * @returns milliseconds, however many; undefined for anything else
+ */
+export function parseRetryAfter(header: string | undefined, nowMs: number): number | undefined {
+  if (header === undefined) return undefined;
+  if (/^\d+$/.test(header)) return Number(header) * 1_000;
+  const at = httpDate.test(header) ? Date.parse(header) : Number.NaN;
+  return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
+}
 
 /** Decodes arbitrary bytes to text that can be stored and shown, without a character that was cut in two at the end. */
 function decode(bytes: Buffer): string {

@@ -2,8 +2,7 @@ import type { EventFilter } from '../domain/events.ts';
 import type { EventFollower, LiveEvents } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { Follower } from './follower.ts';
-import { Tail } from './tail.ts';
-import { TailBudget } from './tail-budget.ts';
+import { Tail, TailBudget } from './tail.ts';
 
 /**
  * The live readers of the log. Replay and live reading are the same: a follower pulls from the log by sequence. A commit

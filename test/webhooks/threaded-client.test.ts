@@ -1,13 +1,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
-import { ThreadedWebhookClient, type WebhookClientOptions } from '../../src/delivery/threaded-webhook-client.ts';
-import type { Outcome, WebhookRequest } from '../../src/delivery/webhook-request.ts';
+import {
+  type Outcome,
+  ThreadedWebhookClient,
+  type WebhookClientOptions,
+  type WebhookRequest,
+} from '../../src/webhooks/threaded-client.ts';
 import { TestClock } from '../support/clock.ts';
 import { Receiver, type Replies } from '../support/receiver.ts';
 import { until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
 
-// The thread that sends webhooks. The requests and how responses to them are handled are tested in `test/webhooks`.
+// The thread that sends webhooks. The requests and how responses to them are handled are tested beside it.
 
 const clock = new TestClock();
 let opened: ThreadedWebhookClient | undefined;

@@ -1,13 +1,29 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LogEvent } from '../domain/events.ts';
 import type { Storage } from '../domain/storage-port.ts';
-import { batchSize, firstBatch } from './batch.ts';
-import type { TailBudget } from './tail-budget.ts';
+
+/** The most events in a batch for a follower, and in the result of one read of the storage. */
+export const batchSize = 100;
+/** A batch ends with the event that brings its text to this length, in UTF-16 code units. */
+const batchLength = 256 * 1024;
+
+/** The first of these events, as many as fit into a batch: a parked follower holds its last batch in memory. */
+export function firstBatch(events: readonly LogEvent[]): readonly LogEvent[] {
+  let length = 0;
+  const end = events.findIndex((event) => {
+    const fits = length < batchLength;
+    length += event.dataLength;
+    return !fits;
+  });
+  return end === -1 ? events : events.slice(0, end);
+}
 
 /** How many of an account's newest events are cached for its followers to share. */
 const tailSize = 1_000;
 /** The limit on their memory, in bytes. */
 const tailBytes = 8 * 1024 * 1024;
+/** The limit on the memory of the caches of all accounts, in bytes. */
+const tailsBytes = 32 * 1024 * 1024;
 /** After a failed read the tail is read again without waiting for a commit. */
 const retryMs = 1_000;
 
@@ -154,4 +170,33 @@ export class Tail {
 /** An estimate of the most memory that an event takes: as text, JSON and parsed, each with and without metadata. */
 function bytesOf({ dataLength }: LogEvent): number {
   return 1_024 + 8 * dataLength;
+}
+
+/** A cache that may be emptied at any time. */
+interface Cache {
+  /** Empties the cache, and reports its size as 0. */
+  clear(): void;
+}
+
+/**
+ * Bounds the memory that the tails of all accounts take together. When there is too much, the tails that have not grown
+ * for the longest time are cleared; their followers read from the storage.
+ */
+export class TailBudget {
+  /** The sizes of caches that are not empty, least recently grown first. */
+  readonly #sizes = new Map<Cache, number>();
+  #bytes = 0;
+
+  /** Reports the present size of a cache. It must be below the limit on all caches. */
+  resize(cache: Cache, bytes: number): void {
+    const before = this.#sizes.get(cache) ?? 0;
+    this.#bytes += bytes - before;
+    this.#sizes.delete(cache);
+    if (bytes > 0) this.#sizes.set(cache, bytes);
+    if (bytes <= before) return;
+    for (const oldest of this.#sizes.keys()) {
+      if (this.#bytes <= tailsBytes) return;
+      oldest.clear();
+    }
+  }
 }

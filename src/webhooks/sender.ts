@@ -9,12 +9,9 @@ import { timestamp } from '../domain/time.ts';
 import { childTraceparent, traceIdOf } from '../domain/trace.ts';
 import { signingSecrets } from '../domain/webhook-record.ts';
 import { applyOutcome, failedWithoutEvent, isSuccess, rescheduled } from './attempt-outcome.ts';
-import { AttemptRecorder, type AttemptResult } from './attempt-recorder.ts';
-import { Lanes, type Turn } from './lanes.ts';
-import { pause } from './pause.ts';
-import { ResponseBudget } from './response-budget.ts';
-import type { ThreadedWebhookClient } from './threaded-webhook-client.ts';
-import type { WebhookRequest } from './webhook-request.ts';
+import { AttemptRecorder, type AttemptResult, pause, ResponseBudget } from './attempt-recorder.ts';
+import { DeliveryQueue, type Grant } from './delivery-queue.ts';
+import type { ThreadedWebhookClient, WebhookRequest } from './threaded-client.ts';
 
 /** The polling interval, for deliveries that no commit announced: those another process scheduled, or held when it died. */
 const lookMs = 5_000;
@@ -36,7 +33,7 @@ export interface WebhookSenderOptions {
 
 /** A claimed delivery with what its attempt needs. */
 interface StartedAttempt {
-  readonly turn: Turn;
+  readonly grant: Grant;
   readonly claimed: ClaimedDelivery;
   /** The request body; undefined if the event was removed from the log. */
   readonly body: string | undefined;
@@ -53,7 +50,7 @@ export class WebhookSender {
   readonly #options: WebhookSenderOptions;
   /** Identifies this sender's claims. */
   readonly #lease = randomUUID();
-  readonly #lanes = new Lanes();
+  readonly #queue = new DeliveryQueue();
   readonly #responses = new ResponseBudget();
   readonly #recorder: AttemptRecorder;
   /** The ids of deliveries with an attempt in progress. */
@@ -78,7 +75,7 @@ export class WebhookSender {
       lease: this.#lease,
       signal: this.#giveUp.signal,
       onQueued: (finished) => {
-        for (const { turn, succeeded } of finished) this.#lanes.ended(turn, succeeded);
+        for (const { grant, succeeded } of finished) this.#queue.ended(grant, succeeded);
         // Queued in the same turn of the event loop, the next claim can be part of the same commit.
         this.#pump();
       },
@@ -105,7 +102,7 @@ export class WebhookSender {
     try {
       const { storage, clock } = this.#options;
       for (const { accountId, webhookId, dueAtMs } of await storage.read.deliveries.due(clock.now())) {
-        this.#lanes.plan(accountId, webhookId, dueAtMs);
+        this.#queue.plan(accountId, webhookId, dueAtMs);
       }
     } catch (error) {
       this.#options.log.warn({ err: error }, 'could not look for due deliveries');
@@ -143,7 +140,7 @@ export class WebhookSender {
   }
 
   #wake(webhooks: ReadonlyMap<string, string>): void {
-    for (const [webhookId, accountId] of webhooks) this.#lanes.plan(accountId, webhookId, 0);
+    for (const [webhookId, accountId] of webhooks) this.#queue.plan(accountId, webhookId, 0);
     this.#pump();
   }
 
@@ -153,16 +150,16 @@ export class WebhookSender {
     this.#track(this.#claimAll());
   }
 
-  /** Claims and starts due deliveries until no lane has a turn, then sets the timer for the next one. Never rejects. */
+  /** Claims and starts due deliveries until no more are granted, then sets the timer for the next one. Never rejects. */
   async #claimAll(): Promise<void> {
     while (this.#started) {
-      const turns = this.#lanes.take(this.#options.clock.now());
-      if (turns.length === 0) break;
+      const grants = this.#queue.grant(this.#options.clock.now());
+      if (grants.length === 0) break;
       try {
-        await this.#claim(turns);
+        await this.#claim(grants);
       } catch (error) {
         this.#options.log.warn({ err: error }, 'could not claim deliveries');
-        for (const turn of turns) this.#lanes.claimed(turn, 0, 0);
+        for (const grant of grants) this.#queue.claimed(grant, 0, 0);
         await pause(retryMs, this.#giveUp.signal);
       }
     }
@@ -170,10 +167,10 @@ export class WebhookSender {
     this.#setClaimTimer();
   }
 
-  async #claim(turns: readonly Turn[]): Promise<void> {
+  async #claim(grants: readonly Grant[]): Promise<void> {
     const { storage, clock } = this.#options;
     const nowMs = clock.now();
-    const wanted = turns.map(({ lane: { webhookId }, limit }) => ({ webhookId, limit }));
+    const wanted = grants.map(({ webhook, limit }) => ({ webhookId: webhook.id, limit }));
     const lease = { id: this.#lease, nowMs, endsMs: nowMs + leaseMs };
     const { epoch, erasures, claims } = await storage.write(async (tx) => ({
       epoch: await tx.events.epoch(),
@@ -181,12 +178,12 @@ export class WebhookSender {
       claims: await tx.deliveries.claim(wanted, lease),
     }));
     const bodyOf = bodies(epoch);
-    for (const [index, turn] of turns.entries()) {
+    for (const [index, grant] of grants.entries()) {
       const { claimed = [], nextDueAtMs } = claims[index] ?? {};
       // If the clock jumps, own leases may expire early: a delivery in progress is then claimed again, but not sent twice.
       const fresh = claimed.filter(({ delivery }) => !this.#inProgress.has(delivery.id));
-      for (const one of fresh) this.#start({ turn, claimed: one, body: bodyOf(one), erasures });
-      this.#lanes.claimed(turn, fresh.length, nextDueAtMs);
+      for (const one of fresh) this.#start({ grant, claimed: one, body: bodyOf(one), erasures });
+      this.#queue.claimed(grant, fresh.length, nextDueAtMs);
     }
   }
 
@@ -253,7 +250,7 @@ export class WebhookSender {
 
   #setClaimTimer(): void {
     clearTimeout(this.#claimTimer);
-    const waitMs = this.#lanes.firstMs - this.#options.clock.now();
+    const waitMs = this.#queue.firstMs - this.#options.clock.now();
     if (!this.#started || waitMs > lookMs) return; // the next poll comes first
     this.#claimTimer = setTimeout(() => this.#pump(), Math.max(1, waitMs)).unref();
   }

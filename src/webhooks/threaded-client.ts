@@ -2,8 +2,37 @@ import { type ResourceLimits, Worker } from 'node:worker_threads';
 import { maxResponseBytes } from '../domain/delivery-record.ts';
 import { threadModule } from '../layout.ts';
 import type { AddressPolicy } from './address-guard.ts';
-import type { FromThread, ToThread } from './webhook-client-thread.ts';
-import type { Outcome, WebhookRequest } from './webhook-request.ts';
+import type { FromThread, ToThread } from './client-thread.ts';
+
+/** The request of one delivery attempt. It is passed to a worker thread, so it is plain data. */
+export interface WebhookRequest {
+  readonly url: string;
+  /** The event's id, by which a receiver recognises a repeat. */
+  readonly id: string;
+  /** The time of the attempt, in epoch milliseconds. */
+  readonly sentMs: number;
+  /** JSON. */
+  readonly body: string;
+  /** The signing secrets: `whsec_` and the key in base64, newest first. */
+  readonly secrets: readonly string[];
+  /** The trace that the attempt belongs to (W3C Trace Context). */
+  readonly traceparent?: string | undefined;
+}
+
+/** The result of one attempt. */
+export interface Outcome {
+  /** The response status; null if there was no response. */
+  readonly status: number | null;
+  /** The beginning of the response body as text; null if there was no response. */
+  readonly body: string | null;
+  /** A description of the failure; null if there is nothing to add to the status. */
+  readonly error: string | null;
+  readonly durationMs: number;
+  /** The delay that the receiver asked for. */
+  readonly retryAfterMs?: number | undefined;
+  /** Whether the cause was on this machine, such as a lack of file descriptors: this says nothing about the receiver. */
+  readonly isLocalFailure?: boolean;
+}
 
 export interface WebhookClientOptions {
   readonly policy: AddressPolicy;
@@ -23,9 +52,9 @@ export interface ThreadOptions extends WebhookClientOptions {
 
 type OnOutcome = (outcome: Outcome) => void;
 
-/** The requests in flight are bounded: see lanes.ts. */
+/** The requests in flight are bounded: see delivery-queue.ts. */
 const memory: ResourceLimits = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 48 };
-const program = threadModule('delivery/webhook-client-thread');
+const program = threadModule('webhooks/client-thread');
 
 /**
  * Sends webhook requests from a worker thread, which is started for the first of them: API requests need not wait for

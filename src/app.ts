@@ -11,7 +11,7 @@ import { LiveLog } from './events/live-log.ts';
 import { Documents } from './graphql/documents.ts';
 import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
-import { attachSocket } from './graphql/socket.ts';
+import { attachSocket } from './graphql/socket/server.ts';
 import { RequestOfNode } from './http/node-request.ts';
 import { type ServerContext, useRequestContext } from './http/plugin.ts';
 import { RequestLog } from './http/request-log.ts';

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { variables } from '../src/config.ts';
-import { closeCodes } from '../src/graphql/wire.ts';
+import { closeCodes } from '../src/graphql/socket/client-socket.ts';
 import { longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 

@@ -6,9 +6,9 @@ import { turns } from '../runtime/turns.ts';
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
-import { EventIterator } from './event-iterator.ts';
 import { Lead } from './leads.ts';
 import { MessageType } from './messages.ts';
+import { EventIterator } from './subscriptions.ts';
 
 /** Spelt as an enum value: `conversation.started` is CONVERSATION_STARTED. */
 export const EventTypeEnum = builder.enumType('EventType', {

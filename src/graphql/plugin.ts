@@ -28,9 +28,9 @@ import { graphiQLPage } from './graphiql.ts';
 import { maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
 import { presentResult } from './present.ts';
-import { PresentedResults } from './presented-results.ts';
 import { asGraphQLError, dropExtraParams, judge, run, type Verdict } from './requests.ts';
 import { answerSingleOperations } from './single-operation.ts';
+import { PresentedResults } from './subscriptions.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 

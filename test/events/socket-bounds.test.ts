@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { SilentSockets } from '../../src/graphql/silent-sockets.ts';
+import { SilentSockets } from '../../src/graphql/socket/server.ts';
 import { secondMs } from '../support/clock.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';

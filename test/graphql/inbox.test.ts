@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Inbox, type InboxSocket, type Message } from '../../src/graphql/inbox.ts';
-import { WaitingMessages } from '../../src/graphql/waiting-messages.ts';
+import { Inbox, type InboxSocket, type Message, WaitingMessages } from '../../src/graphql/socket/inbox.ts';
 
 // What a socket has sent waits for turns of its account and for the admission of its operations, in bounded memory.
 

@@ -1,5 +1,4 @@
-import { turns } from '../runtime/turns.ts';
-import type { WaitingMessages } from './waiting-messages.ts';
+import { turns } from '../../runtime/turns.ts';
 
 /** The kind of an operation: a subscription, which lasts until it is ended, or one that is answered once. */
 export type OperationKind = 'subscription' | 'answer';
@@ -14,6 +13,10 @@ const maxWaitingText = 64 * 1024;
  * this fit only if they are shorter than any that asks for an operation.
  */
 const maxRead = 1_000;
+/** How much text may wait for the sockets of one account, or of one address before authentication. In UTF-16 code units. */
+const maxTextOfOne = 16 * 1024 * 1024;
+/** The same for all sockets. */
+const maxText = 64 * 1024 * 1024;
 
 export interface Message {
   /** The type of the message and the id of its operation; both are empty unless it has both. */
@@ -174,5 +177,27 @@ export class Inbox {
     this.#unadmitted += change;
     this.#onAdmission?.();
     this.#socket.regulate();
+  }
+}
+
+/** Counts the text of messages that sockets have received and that wait for their turn. */
+export class WaitingMessages {
+  readonly #byOwner = new Map<string, number>();
+  #total = 0;
+
+  /** @returns false if there is no room for a message of this length */
+  add(owner: string, length: number): boolean {
+    const before = this.#byOwner.get(owner) ?? 0;
+    if (before + length > maxTextOfOne || this.#total + length > maxText) return false;
+    this.#byOwner.set(owner, before + length);
+    this.#total += length;
+    return true;
+  }
+
+  remove(owner: string, length: number): void {
+    const left = (this.#byOwner.get(owner) ?? 0) - length;
+    if (left > 0) this.#byOwner.set(owner, left);
+    else this.#byOwner.delete(owner);
+    this.#total -= length;
   }
 }

@@ -5,13 +5,13 @@ import {
   type ExecutionResult,
   validateSubscriptionArgs,
 } from 'graphql';
-import type { Caller } from '../domain/caller.ts';
-import type { LogEvent } from '../domain/events.ts';
-import { turns } from '../runtime/turns.ts';
-import type { OperationContext } from './context.ts';
-import type { Documents, PreparedDocument } from './documents.ts';
-import { EventIterator } from './event-iterator.ts';
-import { asGraphQLError, run } from './requests.ts';
+import type { Caller } from '../../domain/caller.ts';
+import type { LogEvent } from '../../domain/events.ts';
+import { turns } from '../../runtime/turns.ts';
+import type { OperationContext } from '../context.ts';
+import type { Documents, PreparedDocument } from '../documents.ts';
+import { asGraphQLError, run } from '../requests.ts';
+import { EventIterator } from '../subscriptions.ts';
 
 // A thousand dashboards of an account may run the same subscription on the same log. Their response to an event is
 // computed and serialised once, and a subscriber that has fallen behind is sent many responses at once.

@@ -1,13 +1,22 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import type { Clock } from '../domain/ports.ts';
-import { codePoints } from '../domain/text.ts';
-import { parseJson } from '../http/json.ts';
-import { PullWatch } from '../http/pull-watch.ts';
-import type { ConnectionTimings } from '../http/timings.ts';
-import type { UnsentResponses } from '../http/unsent-responses.ts';
-import { Inbox, type InboxSocket, type Message, type MessageHandler, type OperationKind } from './inbox.ts';
-import type { WaitingMessages } from './waiting-messages.ts';
+import type { Arrival } from '../../access/admission.ts';
+import type { EndReason } from '../../access/sessions.ts';
+import type { Caller } from '../../domain/caller.ts';
+import type { Clock } from '../../domain/ports.ts';
+import { codePoints } from '../../domain/text.ts';
+import { parseJson } from '../../http/json.ts';
+import { PullWatch } from '../../http/pull-watch.ts';
+import type { ConnectionTimings } from '../../http/timings.ts';
+import type { UnsentResponses } from '../../http/unsent-responses.ts';
+import {
+  Inbox,
+  type InboxSocket,
+  type Message,
+  type MessageHandler,
+  type OperationKind,
+  type WaitingMessages,
+} from './inbox.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
 export const closeCodes = {
@@ -34,7 +43,7 @@ const freeMs = 10_000;
 /** The longest id of an operation, in characters: it is retained, and sent with each response. */
 const maxIdLength = 256;
 
-export interface WireOptions {
+export interface ClientSocketOptions {
   /** The address of the client, in whose name its messages wait until it is authenticated. */
   readonly address: string;
   readonly timings: ConnectionTimings;
@@ -42,21 +51,21 @@ export interface WireOptions {
   readonly unsentResponses: UnsentResponses;
   readonly waitingMessages: WaitingMessages;
   /** Called when either side has ended the socket. It may still have to be closed. */
-  readonly onEnd: (wire: Wire) => void;
+  readonly onEnd: (socket: ClientSocket) => void;
 }
 
 /**
  * One client's WebSocket as the protocol uses it. Whatever the client does, the socket uses bounded memory, and it is
  * ended if the client no longer answers pings or no longer reads.
  */
-export class Wire implements InboxSocket {
-  readonly #socket: WebSocket;
+export class ClientSocket implements InboxSocket {
+  readonly #webSocket: WebSocket;
   readonly #connection: Duplex;
   readonly #watch: PullWatch;
   readonly #pinging: NodeJS.Timeout;
   readonly #ended = new AbortController();
   readonly #inbox: Inbox;
-  readonly #options: WireOptions;
+  readonly #options: ClientSocketOptions;
   /** The account of the socket, once it is authenticated. */
   accountId: string | undefined;
   #unsent = 0;
@@ -69,22 +78,22 @@ export class Wire implements InboxSocket {
   #freeSinceMs = Number.NEGATIVE_INFINITY;
 
   /** @param connection the stream under the socket */
-  constructor(socket: WebSocket, connection: Duplex, options: WireOptions) {
+  constructor(webSocket: WebSocket, connection: Duplex, options: ClientSocketOptions) {
     const { pingMs, slowReaderMs } = options.timings;
     this.#options = options;
-    this.#socket = socket;
+    this.#webSocket = webSocket;
     this.#connection = connection;
     this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
     this.#inbox = new Inbox(this, options.waitingMessages);
     this.#pinging = setInterval(() => this.#ping(), pingMs).unref();
-    socket.on('ping', () => this.countFree());
-    socket.on('pong', () => {
+    webSocket.on('ping', () => this.countFree());
+    webSocket.on('pong', () => {
       this.#answersPings = true;
       this.countFree();
     });
     // Emitted for an invalid frame: ws closes the socket with the matching code.
-    socket.on('error', () => this.#end());
-    socket.once('close', () => {
+    webSocket.on('error', () => this.#end());
+    webSocket.once('close', () => {
       clearInterval(this.#pinging);
       this.#end();
     });
@@ -97,13 +106,13 @@ export class Wire implements InboxSocket {
 
   /** Passes on what the client sends until the socket is ended; what arrives while it closes is ignored. */
   listen(handler: MessageHandler): void {
-    this.#socket.on('message', (data) => {
+    this.#webSocket.on('message', (data) => {
       if (this.ended.aborted || this.#inbox.take(String(data), handler)) return;
       this.close(closeCodes.tooMany, 'Too many messages are waiting');
     });
   }
 
-  /** See `WireOptions.address`. */
+  /** See `ClientSocketOptions.address`. */
   get address(): string {
     return this.#options.address;
   }
@@ -137,15 +146,16 @@ export class Wire implements InboxSocket {
 
   /** Resolves once the messages are with the operating system, or the socket is no longer open. */
   send(...messages: readonly string[]): Promise<void> {
-    const socket = this.#socket;
-    if (this.ended.aborted || socket.readyState !== socket.OPEN || messages.length === 0) return Promise.resolve();
+    const webSocket = this.#webSocket;
+    if (this.ended.aborted || webSocket.readyState !== webSocket.OPEN || messages.length === 0)
+      return Promise.resolve();
     return new Promise((resolve) => {
       if (this.#unsent === 0) this.#watch.given();
       this.#unsent += messages.length;
       const last = messages.length - 1;
       this.#connection.cork(); // so that they are sent in one write
       for (const [index, message] of messages.entries()) {
-        socket.send(message, (error) => {
+        webSocket.send(message, (error) => {
           this.#sent();
           if (error != null) this.#end(); // the client has gone, and `close` will be emitted
           if (index === last) resolve();
@@ -159,7 +169,7 @@ export class Wire implements InboxSocket {
 
   /** Whether the client has taken enough to be sent more. While not, events wait in the log and queries do not begin. */
   get isWritable(): boolean {
-    return this.#unsent <= maxUnsentMessages && this.#socket.bufferedAmount <= maxUnsentBytes;
+    return this.#unsent <= maxUnsentMessages && this.#webSocket.bufferedAmount <= maxUnsentBytes;
   }
 
   /** Resolves when `isWritable` holds, or the socket has ended. */
@@ -172,14 +182,20 @@ export class Wire implements InboxSocket {
   }
 
   close(code: number, reason: string): void {
-    this.#socket.close(code, withinBytes(reason, maxReasonBytes));
+    this.#webSocket.close(code, withinBytes(reason, maxReasonBytes));
     this.#end();
-    this.#socket.resume(); // to read the client's close frame
+    this.#webSocket.resume(); // to read the client's close frame
+  }
+
+  /** Closes a socket whose credential or server has come to its end. */
+  endSession(reason: EndReason): void {
+    if (reason === 'shutdown') this.close(closeCodes.goingAway, 'Service restart');
+    else this.close(closeCodes.forbidden, 'Forbidden');
   }
 
   /** Drops the connection without a close frame. */
   terminate(): void {
-    this.#socket.terminate();
+    this.#webSocket.terminate();
   }
 
   #end(): void {
@@ -210,24 +226,38 @@ export class Wire implements InboxSocket {
   }
 
   regulate(): void {
-    const socket = this.#socket;
+    const webSocket = this.#webSocket;
     if (this.ended.aborted) return;
-    if (!this.isWritable || this.#inbox.pauses) socket.pause();
-    else if (socket.isPaused) socket.resume();
+    if (!this.isWritable || this.#inbox.pauses) webSocket.pause();
+    else if (webSocket.isPaused) webSocket.resume();
   }
 
   #ping(): void {
-    const socket = this.#socket;
+    const webSocket = this.#webSocket;
     // A ping would wait behind unsent data, or its pong would not be read. A dead client is then detected as a slow
     // reader instead.
-    if (socket.bufferedAmount > 0 || socket.isPaused) return;
+    if (webSocket.bufferedAmount > 0 || webSocket.isPaused) return;
     if (!this.#answersPings) {
-      socket.terminate();
+      webSocket.terminate();
       return;
     }
     this.#answersPings = false;
-    socket.ping();
+    webSocket.ping();
   }
+}
+
+/** One socket as the hooks of graphql-ws see it. There may be ten thousand, open for days, so it holds little. */
+export interface SocketState {
+  readonly socket: ClientSocket;
+  /** What admission checks; dropped once it has. */
+  arrival?: Arrival | undefined;
+  /** The header `X-Request-Id` of the upgrade request. */
+  readonly givenRequestId: string | string[] | undefined;
+  /** Identifies the socket in errors and logs; most sockets never need one. */
+  requestId?: string;
+  /** To be called when `connection_init` has arrived. graphql-ws would retain its own timer until the socket closes. */
+  greeted?: (() => void) | undefined;
+  caller?: Caller;
 }
 
 function messageOf(text: string): Message {

@@ -1,23 +1,18 @@
-import type { GraphQLError } from 'graphql';
+import type { GraphQLError, GraphQLFormattedError } from 'graphql';
 import type { Context, ServerOptions } from 'graphql-ws';
 import type { Logger } from 'pino';
-import type { Admission } from '../access/admission.ts';
-import type { Sessions } from '../access/sessions.ts';
-import { DomainError, type ErrorCode, internal, isTrouble } from '../domain/errors.ts';
-import type { Ports } from '../domain/ports.ts';
-import type { RequestLog } from '../http/request-log.ts';
-import { domainErrorOf } from './errors.ts';
+import type { Admission } from '../../access/admission.ts';
+import type { Sessions } from '../../access/sessions.ts';
+import { DomainError, type ErrorCode, internal, isTrouble } from '../../domain/errors.ts';
+import type { Ports, Telemetry } from '../../domain/ports.ts';
+import { requestIdOf } from '../../http/request-context.ts';
+import type { RequestLog } from '../../http/request-log.ts';
+import { isUncounted } from '../context.ts';
+import { domainErrorOf, presentError } from '../errors.ts';
+import { run } from '../requests.ts';
+import { closeCodes, type SocketState } from './client-socket.ts';
 import { FanOut } from './fan-out.ts';
-import { run } from './requests.ts';
-import {
-  type OperationOptions,
-  type OperationOrErrors,
-  type SocketArgs,
-  SocketOperations,
-} from './socket-operations.ts';
-import { SocketReports } from './socket-reports.ts';
-import { endSession, type SocketState } from './socket-state.ts';
-import { closeCodes } from './wire.ts';
+import { type OperationOptions, type OperationOrErrors, type SocketArgs, SocketOperations } from './operations.ts';
 
 /** The codes that operations are refused with before they are charged. */
 const unchargedCodes: ReadonlySet<ErrorCode> = new Set(['RATE_LIMITED', 'UNAUTHENTICATED', 'UNAVAILABLE']);
@@ -48,7 +43,7 @@ export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerO
       // An admitted operation is counted by the calls that it makes.
       if (isRefused(admitted)) {
         const error = domainErrorOf(admitted[0], false);
-        if (unchargedCodes.has(error.code)) extra.wire.countFree();
+        if (unchargedCodes.has(error.code)) extra.socket.countFree();
         reports.recordRefusal(extra, error, startedMs);
       }
       return admitted;
@@ -77,7 +72,7 @@ async function connect(
   { admission, sessions, reports }: { admission: Admission; sessions: Sessions; reports: SocketReports },
 ): Promise<boolean> {
   const { connectionParams, extra } = context;
-  const { wire, arrival = {} } = extra;
+  const { socket, arrival = {} } = extra;
   (context as { connectionParams?: object | undefined }).connectionParams = undefined; // it holds a secret
   extra.arrival = undefined;
   extra.greeted?.();
@@ -90,22 +85,85 @@ async function connect(
     const caller = await admission.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
     admission.refuseForeignPage(caller, arrival);
     extra.caller = caller;
-    wire.accountId = caller.account.id;
+    socket.accountId = caller.account.id;
   } catch (error) {
     const known = error instanceof DomainError ? error : internal(error);
     reports.recordRefusal(extra, known, startedMs);
     if (isTrouble(known)) reports.logTrouble(extra, known);
     else if (known.code !== 'UNAVAILABLE') return false;
-    wire.close(closeCodes.tryAgain, 'Try again later');
+    socket.close(closeCodes.tryAgain, 'Try again later');
     return true;
   }
-  if (wire.ended.aborted) return true;
-  const release = sessions.open(extra.caller, (reason) => endSession(wire, reason));
-  if (release === undefined) wire.close(closeCodes.tooMany, 'Too many sockets');
-  else wire.ended.addEventListener('abort', release);
+  if (socket.ended.aborted) return true;
+  const release = sessions.open(extra.caller, (reason) => socket.endSession(reason));
+  if (release === undefined) socket.close(closeCodes.tooMany, 'Too many sockets');
+  else socket.ended.addEventListener('abort', release);
   return true;
 }
 
 function isRefused(admitted: OperationOrErrors): admitted is readonly [GraphQLError, ...GraphQLError[]] {
   return Array.isArray(admitted);
+}
+
+/** Logs, counts and presents what goes wrong on sockets. */
+class SocketReports {
+  readonly #telemetry: Telemetry;
+  readonly #log: Logger;
+  readonly #requestLog: RequestLog;
+
+  constructor(telemetry: Telemetry, log: Logger, requestLog: RequestLog) {
+    this.#telemetry = telemetry;
+    this.#log = log;
+    this.#requestLog = requestLog;
+  }
+
+  logTrouble(state: SocketState, error: DomainError): void {
+    this.#requestLog.failed({ requestId: requestIdFor(state) }, error.cause ?? error);
+  }
+
+  /** Records that a socket or one of its operations was refused before it called an operation of the domain. */
+  recordRefusal(state: SocketState, error: DomainError, startedMs: number): void {
+    const durationMs = performance.now() - startedMs;
+    this.#telemetry.called('socket', undefined, error.code, durationMs);
+    if (!this.#requestLog.hasRoom(error.status)) return;
+    this.#log.info(
+      {
+        requestId: requestIdFor(state),
+        path: '/graphql',
+        accountId: state.caller?.account.id,
+        code: error.code,
+        durationMs: Math.round(durationMs * 100) / 100,
+      },
+      'socket request refused',
+    );
+  }
+
+  /** Presents the errors of an operation that ran, and counts those that no call of the domain has ended with. */
+  presentAndCount(errors: readonly GraphQLError[], state: SocketState): GraphQLFormattedError[] {
+    return this.present(errors, state, (error) => {
+      if (isUncounted(error)) this.#telemetry.called('socket', undefined, error.code, 0);
+    });
+  }
+
+  /** @param onTrouble called, once it is logged, with each error that the operator should look into */
+  present(
+    errors: readonly GraphQLError[],
+    state: SocketState,
+    onTrouble?: (error: DomainError) => void,
+  ): GraphQLFormattedError[] {
+    const options = {
+      requestId: requestIdFor(state),
+      requestFailed: false,
+      onTrouble: (error: DomainError): void => {
+        this.logTrouble(state, error);
+        onTrouble?.(error);
+      },
+    };
+    return errors.map((error) => presentError(error, options).toJSON());
+  }
+}
+
+function requestIdFor(state: SocketState): string {
+  state.requestId ??= requestIdOf(state.givenRequestId);
+  return state.requestId;
 }

@@ -1,20 +1,20 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type GraphQLError, type GraphQLSchema, getOperationAST } from 'graphql';
 import type { SubscribePayload } from 'graphql-ws';
-import type { Admission } from '../access/admission.ts';
-import type { Charge } from '../access/rate-limit.ts';
-import { refuseEnded as refuseEndedCredential } from '../domain/api-keys.ts';
-import type { Caller } from '../domain/caller.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { Ports, Telemetry } from '../domain/ports.ts';
-import type { ConnectionTimings } from '../http/timings.ts';
-import { AnswerBudget } from './answer-budget.ts';
-import { type ContextOptions, OperationContext } from './context.ts';
-import type { Documents } from './documents.ts';
+import type { Admission } from '../../access/admission.ts';
+import type { Charge } from '../../access/rate-limit.ts';
+import { refuseEnded as refuseEndedCredential } from '../../domain/api-keys.ts';
+import type { Caller } from '../../domain/caller.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { Ports, Telemetry } from '../../domain/ports.ts';
+import type { ConnectionTimings } from '../../http/timings.ts';
+import { AnswerBudget } from '../answer-budget.ts';
+import { type ContextOptions, OperationContext } from '../context.ts';
+import type { Documents } from '../documents.ts';
+import { asGraphQLError, dropExtraParams, judge } from '../requests.ts';
+import type { SocketState } from './client-socket.ts';
 import type { SubscriptionArgs } from './fan-out.ts';
 import { maxAtOnce } from './inbox.ts';
-import { asGraphQLError, dropExtraParams, judge } from './requests.ts';
-import { endSession, type SocketState } from './socket-state.ts';
 
 /** What graphql-ws executes an operation with. */
 export interface SocketArgs extends SubscriptionArgs {
@@ -52,11 +52,11 @@ export class SocketOperations {
       const { remaining } = await admission.peek(await this.#callerOf(state));
       const turn = remaining === 0 ? undefined : admission.enter('others');
       if (turn !== undefined) await turn;
-      if (!state.wire.isWritable) await state.wire.drained();
+      if (!state.socket.isWritable) await state.socket.drained();
       refuseEnded(state);
       const caller = await this.#callerOf(state);
       if (caller.expiresAtMs !== undefined && caller.expiresAtMs <= this.#ports.clock.now()) {
-        endSession(state.wire, 'credential');
+        state.socket.endSession('credential');
         throw new DomainError('UNAUTHENTICATED', 'The credential has expired.');
       }
       const charged = await admission.charge(caller);
@@ -79,7 +79,7 @@ export class SocketOperations {
     try {
       await refuseEndedCredential(this.#ports.storage.read, { caller, clock: this.#ports.clock });
     } catch (error) {
-      if (error instanceof DomainError && error.code === 'UNAUTHENTICATED') endSession(state.wire, 'credential');
+      if (error instanceof DomainError && error.code === 'UNAUTHENTICATED') state.socket.endSession('credential');
       throw error;
     }
     refuseEnded(state);
@@ -92,7 +92,7 @@ export class SocketOperations {
     payload: SubscribePayload,
   ): Promise<OperationOrErrors> {
     const { schema, documents, admission, timings } = this.#options;
-    const { wire } = state;
+    const { socket } = state;
     const prepared = await documents.prepare(caller.account.id, payload.query);
     refuseEnded(state);
     const { document, errors, source } = prepared;
@@ -107,15 +107,15 @@ export class SocketOperations {
       prepared,
       operationName: payload.operationName ?? null,
       variableValues: payload.variables ?? null,
-      deliver: (answers) => wire.send(...answers.map((answer) => `${start}${answer}}`)),
-      outlet: wire,
+      deliver: (answers) => socket.send(...answers.map((answer) => `${start}${answer}}`)),
+      outlet: socket,
     };
     const budget = new AnswerBudget();
     const { errors: refusals, units } = judge(prepared, args, budget);
     if (refusals.length > 0) return refusals;
     const isSubscription = operation.operation === 'subscription';
     if (isSubscription) dropExtraParams(payload); // graphql-ws retains it while the subscription lasts
-    if (!wire.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
+    if (!socket.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
     if (units > 1) await admission.chargeMore(caller, charged, units - 1);
     await this.#refuseEnded(state, caller);
     return {
@@ -125,15 +125,15 @@ export class SocketOperations {
         onCall: this.#onCall,
         isSubscription,
         budget,
-        closed: wire.ended,
+        closed: socket.ended,
       }),
     };
   }
 }
 
 /** An operation does not begin after its socket has ended: its credential may have been revoked. */
-function refuseEnded({ wire }: SocketState): void {
-  if (wire.ended.aborted) throw new DomainError('UNAUTHENTICATED', 'The socket has ended.');
+function refuseEnded({ socket }: SocketState): void {
+  if (socket.ended.aborted) throw new DomainError('UNAUTHENTICATED', 'The socket has ended.');
 }
 
 function noRoom(isSubscription: boolean): DomainError {

@@ -1,0 +1,200 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { handleProtocols, makeServer } from 'graphql-ws';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { Origins } from '../../access/origins.ts';
+import { withoutSecrets } from '../../access/secrets.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { Ports } from '../../domain/ports.ts';
+import { protocolFault, toOriginForm } from '../../http/protocol.ts';
+import { type WholeReply, writeRawReply } from '../../http/raw-reply.ts';
+import { arrivalOf, requestIdOf } from '../../http/request-context.ts';
+import type { UnsentResponses } from '../../http/unsent-responses.ts';
+import { ClientSocket, closeCodes, type SocketState } from './client-socket.ts';
+import { WaitingMessages } from './inbox.ts';
+import { type ConnectionParams, type ProtocolOptions, protocolOptions } from './protocol.ts';
+
+// GraphQL over WebSocket with the protocol graphql-transport-ws (see PROTOCOL.md of the package graphql-ws).
+
+/** The largest message that a client may send. */
+const maxMessageBytes = 64 * 1024;
+/** The most frames that it may be divided into. */
+const maxFragments = 64;
+/** The most pieces that one frame may arrive in: each takes memory of its own. ws closes a socket above it with 1008. */
+const maxPieces = 256;
+/** How many sockets may wait for their `connection_init`. */
+const maxSilent = 1_000;
+/** Sockets that may wait for their clients to close them, too. Beyond, the oldest connection is dropped. */
+const maxClosing = 1_000;
+
+export interface SocketOptions extends ProtocolOptions {
+  readonly origins: Origins;
+  readonly unsent: UnsentResponses;
+  /** Makes the HTTP response to a refused upgrade. */
+  readonly problemReply: (error: DomainError, occurrence: { path: string; requestId: string }) => WholeReply;
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * Serves subscriptions, queries and mutations over WebSocket on the path `/graphql` of a server. Pages of origins that
+ * may not call are refused at the upgrade, credentials are checked at `connection_init`, and every `subscribe` is
+ * charged as a request.
+ */
+export function attachSocket(server: Server, ports: Ports, options: SocketOptions): { close(graceMs: number): void } {
+  const { origins, unsent, timings, telemetry, admission, problemReply, log, requestLog, onError } = options;
+  const protocol = makeServer<ConnectionParams, SocketState>(protocolOptions(ports, options));
+  const webSockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: maxMessageBytes,
+    maxFragments,
+    maxBufferedChunks: maxPieces,
+    // One frame of a socket in each turn of the event loop: what is read at once can hold ten thousand.
+    allowSynchronousEvents: false,
+    handleProtocols,
+  });
+  const sockets = new Set<ClientSocket>();
+  const closing = new Set<ClientSocket>();
+  const silent = new SilentSockets(timings.initMs);
+  const waitingMessages = new WaitingMessages();
+  let isClosing = false;
+
+  const onUpgrade = (request: IncomingMessage, connection: Duplex, head: Buffer): void => {
+    toOriginForm(request);
+    const { headers } = request;
+    const fault = protocolFault(request, true);
+    if (fault !== undefined) {
+      refuse(request, connection, fault);
+    } else if (isClosing) {
+      // Has to be answered: Node has handed the connection over, but waits for it to end.
+      refuse(request, connection, new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 }));
+    } else if (request.url?.split('?')[0] !== '/graphql') {
+      refuse(request, connection, new DomainError('NOT_FOUND', 'WebSockets are available at /graphql only.'));
+    } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
+      // Browsers send no preflight for a socket.
+      refuse(request, connection, new DomainError('FORBIDDEN', 'Pages of this origin may not open sockets.'));
+    } else {
+      webSockets.handleUpgrade(request, connection, head, (webSocket) => open(webSocket, connection, request));
+    }
+  };
+
+  /** Answers and ends the connection: Node has handed it over, and neither handles its errors nor times it out. */
+  function refuse({ headers, url = '' }: IncomingMessage, connection: Duplex, error: DomainError, more = {}): void {
+    const requestId = requestIdOf(headers['x-request-id']);
+    const [path = ''] = url.split('?');
+    const reply = problemReply(error, { path, requestId });
+    connection.once('finish', () => connection.destroy());
+    writeRawReply(connection, requestId, { ...reply, headers: { ...reply.headers, ...more } });
+    telemetry.called('socket', undefined, error.code, 0);
+    if (!requestLog.hasRoom(error.status)) return;
+    const origin = headers.origin && withoutSecrets(headers.origin);
+    log.info({ requestId, path: withoutSecrets(path), origin, status: error.status }, 'socket refused');
+  }
+
+  function open(webSocket: WebSocket, connection: Duplex, request: IncomingMessage): void {
+    const arrival = arrivalOf(request);
+    const socket = new ClientSocket(webSocket, connection, {
+      address: admission.networkOf(arrival),
+      timings,
+      clock: ports.clock,
+      unsentResponses: unsent,
+      waitingMessages,
+      onEnd: () => end(socket, state),
+    });
+    sockets.add(socket);
+    const givenRequestId = request.headers['x-request-id'];
+    const state: SocketState = { socket, arrival, givenRequestId, greeted: silent.add(socket) };
+    const closed = protocol.opened(
+      {
+        protocol: webSocket.protocol,
+        send: (message) => socket.send(message),
+        close: (code = closeCodes.internal, reason = '') => socket.close(code, reason),
+        // graphql-ws also takes parsed messages, though its type says otherwise.
+        onMessage: (handle) =>
+          socket.listen((message) => handle(message as string).catch((error) => fail(socket, error))),
+      },
+      state,
+    );
+    webSocket.once('close', (code, reason) => {
+      sockets.delete(socket);
+      closing.delete(socket);
+      closed(code, String(reason)).catch(onError);
+    });
+  }
+
+  function end(socket: ClientSocket, { greeted }: SocketState): void {
+    greeted?.();
+    closing.add(socket);
+    const [oldest] = closing;
+    if (closing.size > maxClosing && !isClosing) oldest?.terminate();
+  }
+
+  function fail(socket: ClientSocket, error: unknown): void {
+    if (error instanceof Error && error.message.startsWith('Unexpected message')) {
+      socket.close(closeCodes.badRequest, 'Invalid message received');
+    } else {
+      onError(error);
+      socket.close(closeCodes.internal, 'Internal server error');
+    }
+  }
+
+  server.on('upgrade', onUpgrade);
+  webSockets.on('wsClientError', ({ message }, connection, request) => {
+    const error =
+      request.method === 'GET'
+        ? new DomainError('BAD_REQUEST', `${message}.`)
+        : new DomainError('METHOD_NOT_ALLOWED', 'A socket is opened with GET.', { allow: ['GET'] });
+    refuse(request, connection, error, { 'Sec-WebSocket-Version': '13, 8' });
+  });
+  return {
+    close(graceMs) {
+      isClosing = true;
+      for (const socket of sockets) socket.close(closeCodes.goingAway, 'Service restart');
+      // A client that does not answer the close frame must not keep the server from stopping.
+      setTimeout(() => {
+        for (const socket of sockets) socket.terminate();
+      }, graceMs).unref();
+      webSockets.close();
+    },
+  };
+}
+
+type SilentSocket = Pick<ClientSocket, 'address' | 'close'>;
+
+/**
+ * Sockets that have not sent `connection_init` yet, which needs no credential. Each is closed after a while. When there
+ * are too many, the oldest of the address that has most of them is closed: those of others, and of clients that send it
+ * at once, are not affected.
+ */
+export class SilentSockets {
+  readonly #initMs: number;
+  readonly #byAddress = new Map<string, Set<SilentSocket>>();
+  #size = 0;
+
+  /** @param initMs how long a socket may be silent */
+  constructor(initMs: number) {
+    this.#initMs = initMs;
+  }
+
+  /** @returns to be called when the socket has sent its `connection_init`, or has ended */
+  add(socket: SilentSocket): () => void {
+    const { address } = socket;
+    const timer = setTimeout(() => socket.close(closeCodes.silent, 'Connection initialisation timeout'), this.#initMs);
+    const ofAddress = this.#byAddress.get(address) ?? new Set();
+    this.#byAddress.set(address, ofAddress.add(socket));
+    this.#size++;
+    if (this.#size > maxSilent) this.#closeOldest();
+    return () => {
+      clearTimeout(timer);
+      if (!ofAddress.delete(socket)) return;
+      this.#size--;
+      if (ofAddress.size === 0) this.#byAddress.delete(address);
+    };
+  }
+
+  #closeOldest(): void {
+    let most: ReadonlySet<SilentSocket> = new Set();
+    for (const ofAddress of this.#byAddress.values()) if (ofAddress.size > most.size) most = ofAddress;
+    const [oldest] = most;
+    oldest?.close(closeCodes.tryAgain, 'Too many sockets without connection_init');
+  }
+}

@@ -23,6 +23,7 @@ import { createPorts } from './ports.ts';
 import { useRest } from './rest/plugin.ts';
 import { problemReply } from './rest/problem.ts';
 import type { Route } from './rest/routes.ts';
+import { scheduler } from './runtime/scheduler.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
 import type { AddressPolicy } from './webhooks/address-guard.ts';
@@ -116,6 +117,7 @@ export function buildApp(options: AppOptions): App {
   const webhooks = new WebhookSender({ storage, clock, ids: ports.ids, client, log, telemetry: metrics });
   const origins = new Origins({ publicUrl, listed: corsOrigins });
   const loadShedder = new LoadShedder({
+    scheduler,
     storage,
     waitingWrites,
     onRefusal: (refused) => log.warn({ refused }, 'overloaded: requests were refused'),

@@ -1,3 +1,4 @@
+import { refuseEnded } from '../domain/api-keys.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
 import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -5,7 +6,7 @@ import type { Ports, RateLimit } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
 import { authenticate, type CredentialStores } from './authenticate.ts';
 import { clientAddress, FailedAttempts, network } from './failed-attempts.ts';
-import type { Line, LoadShedder } from './load-shedder.ts';
+import type { LoadShedder } from './load-shedder.ts';
 import type { Origins, PageOrigin } from './origins.ts';
 import type { Charge, RateLimiter } from './rate-limit.ts';
 import { Shares } from './shares.ts';
@@ -44,7 +45,7 @@ export interface AdmissionOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Admission for REST, GraphQL and sockets, in this order: overload, credential, origin, rate limit. */
+/** Admission for REST, GraphQL and sockets, in this order: credential, overload, origin, rate limit. */
 export class Admission {
   readonly #ports: Omit<Ports, 'limiter'>;
   readonly #stores: CredentialStores;
@@ -65,13 +66,13 @@ export class Admission {
   }
 
   /**
-   * Waits until there is capacity for a request or an operation on a socket.
-   * @param line the queue to wait in
-   * @returns undefined if there is capacity now
+   * Waits until it is the turn of a request or of an operation on a socket.
+   * @param isRead whether it changes nothing
+   * @returns undefined if it need not wait
    * @throws UNAVAILABLE when overloaded
    */
-  enter(line: Line): Promise<void> | undefined {
-    return this.#options.loadShedder.enter(line);
+  enter(accountId: string, isRead: boolean): Promise<void> | undefined {
+    return this.#options.loadShedder.enter(accountId, isRead);
   }
 
   /**
@@ -98,19 +99,27 @@ export class Admission {
     return network(clientAddress(peer, forwardedFor, this.#options.trustedProxies));
   }
 
+  /** @throws UNAUTHENTICATED for a caller whose credential has been revoked or has expired since */
+  refuseEnded(caller: Caller): Promise<void> {
+    return refuseEnded(this.#ports.storage.read, { caller, clock: this.#ports.clock });
+  }
+
   /**
    * Admits a request for one unit of its account's budget.
    * @throws UNAUTHENTICATED; FORBIDDEN for a page that may not call, which costs no unit; RATE_LIMITED; UNAVAILABLE
    */
   async admit(context: AdmissionContext): Promise<Caller> {
     const { arrival, traceparent } = context;
-    const turn = this.enter(context.isRead ? 'reads' : 'others');
-    if (turn !== undefined) await turn;
-    refuseGone(context);
     const known = await this.identify(arrival);
     const caller = traceparent === undefined ? known : { ...known, traceparent };
     context.caller = caller;
     refuseGone(context);
+    const turn = this.enter(caller.account.id, context.isRead);
+    if (turn !== undefined) {
+      await turn;
+      refuseGone(context);
+      await this.refuseEnded(caller); // it may have been revoked meanwhile
+    }
     await this.#charge(context, caller, () => {
       this.refuseForeignPage(caller, arrival);
       return this.#spend(caller, 1);
@@ -215,7 +224,7 @@ export class Admission {
       .write(async (tx) => {
         const key = await tx.apiKeys.find(account.id, keyId);
         if (key !== undefined) await tx.apiKeys.update({ ...key, lastUsedAt: timestamp(minute * 60_000) });
-      })
+      }, account.id)
       .catch(this.#options.onError);
   }
 }

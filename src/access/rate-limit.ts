@@ -125,7 +125,7 @@ export class RateLimiter implements Limiter {
       entry.block.left += units;
       return;
     }
-    await this.#storage.write((tx) => this.#giveBack(tx, account.id, minute, units));
+    await this.#storage.write((tx) => this.#giveBack(tx, account.id, minute, units), account.id);
     if (entry === undefined) return;
     entry.refunds++;
     if (entry.block !== undefined) entry.block.windows = withFewer(entry.block.windows, minute, units);
@@ -231,7 +231,7 @@ export class RateLimiter implements Limiter {
         await tx.rateWindows.prune(account.id, first);
       }
       return { minute, limit, left, windows, readAtMs: now };
-    });
+    }, account.id);
     return await reserving.catch((error: unknown) => {
       if (hasBegun) entry.block = undefined; // it may have been committed all the same, so the rest of the old block counts as spent
       throw error;

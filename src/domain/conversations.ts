@@ -278,13 +278,13 @@ export const deleteConversation = operation({
  * @returns the number of erasures completed
  */
 export async function finishErasures(
-  { read, write }: Storage,
+  { read, write }: Pick<Storage, 'read' | 'write'>,
   which: (begun: { accountId: string; id: string }) => boolean = () => true,
 ): Promise<number> {
   const begun = (await read.conversations.erasing()).filter(which);
   for (const { accountId, id } of begun) {
     let isGone = false;
-    while (!isGone) isGone = await write(async (tx) => await tx.conversations.eraseMore(accountId, id));
+    while (!isGone) isGone = await write(async (tx) => await tx.conversations.eraseMore(accountId, id), accountId);
   }
   return begun.length;
 }

@@ -24,10 +24,10 @@ import {
   newestFirst,
   newestFirstInput,
 } from './paging.ts';
-import { Portion } from './portion.ts';
 import { sampleEvent } from './sample-event.ts';
 import type { AttemptRange, Reads, Transaction } from './storage-port.ts';
 import { timeInput, timestamp } from './time.ts';
+import { TimeBudget } from './time-budget.ts';
 import { findWebhook } from './webhook-record.ts';
 
 /** A delivery with this many attempts cannot be repeated: REST returns all of them in one response. */
@@ -269,7 +269,7 @@ async function recoverSome(
   range: FailedRange,
   now: number,
 ): Promise<{ count: number; next: FailedRange | undefined }> {
-  const portion = new Portion(); // other writes can run between two of them
+  const budget = new TimeBudget(); // other writes can run between two of them
   const failed = await tx.deliveries.failed(accountId, webhookId, { fromId: range.fromId, limit: recoverStep });
   let count = 0;
   for (const [index, delivery] of failed.entries()) {
@@ -278,7 +278,7 @@ async function recoverSome(
       count++;
     }
     const isLast = index === recoverStep - 1;
-    if (isLast || portion.isFullWith(1)) return { count, next: { ...range, fromId: `${delivery.id}~` } };
+    if (isLast || budget.isSpentWith(1)) return { count, next: { ...range, fromId: `${delivery.id}~` } };
   }
   return { count, next: undefined };
 }

@@ -12,10 +12,12 @@ import {
 } from './errors.ts';
 import { idempotencyKeyInput, Once, type Repeatable } from './idempotency.ts';
 import type { Ports } from './ports.ts';
-import type { Transaction } from './storage-port.ts';
+import type { Storage, Transaction } from './storage-port.ts';
 
 /** The context in which an operation runs. */
-export interface Context extends Ports {
+export interface Context extends Omit<Ports, 'storage'> {
+  /** Writes in the name of the caller's account. */
+  readonly storage: Pick<Storage, 'read' | 'write'>;
   readonly caller: Caller;
   /** The time of this call, in epoch milliseconds. */
   readonly now: number;
@@ -123,7 +125,7 @@ export function operation<Schema extends z.ZodType, Output>(
           ...context,
           // The fingerprint guarantees that a result stored under this key is of this operation's type.
           once: <T>(work: (tx: Transaction, part?: T) => Promise<T>) =>
-            once.run(ports.storage, work as () => Promise<never>) as Promise<unknown> as Promise<T>,
+            once.run(context.storage, work as () => Promise<never>) as Promise<unknown> as Promise<T>,
         },
         input,
       );
@@ -142,12 +144,9 @@ function withIdempotencyKey(schema: z.ZodType): z.ZodType {
 
 /** The context of a request without an idempotency key: its result is not stored. */
 function contextOf(ports: Ports, caller: Caller): Context {
-  return {
-    ...ports,
-    caller,
-    now: ports.clock.now(),
-    once: (work) => ports.storage.write((tx) => work(tx)),
-  };
+  const { read } = ports.storage;
+  const storage: Context['storage'] = { read, write: (work) => ports.storage.write(work, caller.account.id) };
+  return { ...ports, storage, caller, now: ports.clock.now(), once: (work) => storage.write((tx) => work(tx)) };
 }
 
 /** @throws VALIDATION_FAILED with the faults of the input, after those already found; at most `maxFaults` in all */

@@ -1,7 +1,7 @@
 import { expiredKeyMs } from './api-keys.ts';
 import { idempotencyMs } from './idempotency.ts';
-import { Portion } from './portion.ts';
 import type { Storage, Transaction } from './storage-port.ts';
+import { TimeBudget } from './time-budget.ts';
 
 /** Rows removed between two checks of the time: a delivery is removed with its responses, which can be megabytes. */
 const batchSizes = { deliveries: 1, events: 32, idempotencyRecords: 1, apiKeys: 32 } as const;
@@ -27,11 +27,11 @@ async function removeKind({ write }: Storage, kind: Kind, beforeMs: number): Pro
 
 /** @returns whether none are left */
 async function removePortion(tx: Transaction, kind: Kind, beforeMs: number): Promise<boolean> {
-  const portion = new Portion();
+  const budget = new TimeBudget();
   const batchSize = batchSizes[kind];
   for (;;) {
     const removed = await tx[kind].prune(beforeMs, batchSize);
     if (removed < batchSize) return true;
-    if (portion.isFullWith(removed)) return false;
+    if (budget.isSpentWith(removed)) return false;
   }
 }

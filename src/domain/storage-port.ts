@@ -27,10 +27,11 @@ export interface Storage {
    *
    * The work must await nothing but its `tx` and be safe to repeat: it may run again when the transaction was lost
    * through no fault of its own.
+   * @param accountId for whom: writes of accounts take turns. Those of the service itself are as one account's
    * @throws UNAVAILABLE when the storage is busy, full or closing
    * @throws any error of the work, after rolling it back
    */
-  write<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
+  write<T>(work: (tx: Transaction) => Promise<T>, accountId?: string): Promise<T>;
   /**
    * Notifies a listener of commits, by any process, that may have appended or erased events, made deliveries due or
    * ended credentials. It is only a hint: the listener has to read what changed.
@@ -43,8 +44,12 @@ export interface Storage {
    * @throws UNAVAILABLE when the storage cannot be read
    */
   check(): Awaitable<void>;
-  /** Expected time to process the waiting writes, based on recent ones. Locks held by others are not foreseen. */
-  readonly writeBacklogMs: number;
+  /**
+   * How long the next write is expected to wait for those before it, based on recent ones. Locks that others hold are not
+   * foreseen.
+   * @param accountId for whom it would be; without it, for all that waits
+   */
+  writeWaitMs(accountId?: string): number;
   /** Completes the waiting writes, then closes the files. */
   close(): Promise<void>;
 }

@@ -3,7 +3,7 @@ import { cursorExpired, eventCursor } from '../domain/event-cursor.ts';
 import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
-import { turns } from '../runtime/turns.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import { batchSize, firstBatch, type Tail } from './tail.ts';
 
 /** The most sequences that one read of the storage scans for events that match the filter. */
@@ -103,7 +103,7 @@ export class Follower implements EventFollower {
     const { accountId, filter } = this.#options;
     const { storage } = this.#sources;
     const { events: log } = storage.read;
-    await turns.next(accountId);
+    await scheduler.step(accountId);
     const epoch = await log.epoch();
     const { events, scannedTo } = await log.after(accountId, this.position, { filter, limit: this.#readSize, span });
     const { first } = await log.bounds(accountId);

@@ -6,7 +6,7 @@ import {
   type OperationDefinitionNode,
 } from 'graphql';
 import type { Awaitable } from '../domain/awaitable.ts';
-import { turns } from '../runtime/turns.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import { type CompiledOperation, compileOperation } from './compile.ts';
 import { HeldDocuments } from './held-documents.ts';
 import { type ComplexityCheck, complexityCheck, maxTokens } from './limits.ts';
@@ -115,7 +115,7 @@ export class Documents {
   }
 
   async #prepare(accountId: string, source: string, request?: object): Promise<PreparedDocument> {
-    await turns.next(accountId);
+    await scheduler.step(accountId);
     const meanwhile = this.#get(accountId, source);
     if (meanwhile !== undefined) return meanwhile;
     const prepared = new PreparedDocument(this.#schema, source);

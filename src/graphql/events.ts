@@ -2,7 +2,7 @@ import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
-import { turns } from '../runtime/turns.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
@@ -169,7 +169,7 @@ builder.queryFields((t) => ({
     },
     resolve: async (_, args, context) => {
       // A page whose filter matches little scans thousands of events, and one query can ask for a hundred of them.
-      await turns.next(context.caller.account.id);
+      await scheduler.step(context.caller.account.id);
       return await context.call(listEvents, listInput(args));
     },
   }),

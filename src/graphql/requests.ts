@@ -11,7 +11,7 @@ import {
 import type { Awaitable } from '../domain/awaitable.ts';
 import { DomainError, validationFailed } from '../domain/errors.ts';
 import { FewAtOnce } from '../runtime/few-at-once.ts';
-import { turns } from '../runtime/turns.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import { type AnswerBudget, inThousands } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
@@ -135,6 +135,7 @@ export function run(prepared: PreparedDocument, asked: Asked): Awaitable<Executi
   const context = contextValue as GraphQLContext;
   const start = (): Awaitable<ExecutionResult> => operation.run({ context, variables, rootValue });
   const { id } = context.caller.account;
-  const inTurn = (): Awaitable<ExecutionResult> => (context.budget.needsTurn ? turns.next(id).then(start) : start());
+  const inTurn = (): Awaitable<ExecutionResult> =>
+    context.budget.needsTurn ? scheduler.step(id).then(start) : start();
   return context.budget.isLarge ? largeOnes.run(id, inTurn) : inTurn();
 }

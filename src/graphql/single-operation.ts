@@ -5,7 +5,7 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply } from '../http/respond.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
-import { turns } from '../runtime/turns.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { OperationContext } from './context.ts';
 import type { Documents } from './documents.ts';
@@ -53,7 +53,7 @@ export function answerSingleOperations(
       isSubscription: false,
     });
     const result = await run(prepared, { ...params, contextValue });
-    if (budget.bytes > largeBytes) await turns.next(caller.account.id); // writing it takes milliseconds
+    if (budget.bytes > largeBytes) await scheduler.step(caller.account.id); // writing it takes milliseconds
     return result;
   }
 

@@ -1,7 +1,7 @@
 import type { ExecutionResult } from 'graphql';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
 import { PullWatch } from '../http/pull-watch.ts';
-import { turns } from '../runtime/turns.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import type { GraphQLContext } from './builder.ts';
 import { asGraphQLError } from './requests.ts';
 
@@ -30,7 +30,7 @@ export class EventIterator implements AsyncIterableIterator<LogEvent> {
     if (batch !== undefined) {
       // Its response is computed in a turn of the account. Until then it waits in the log: it may be erased meanwhile.
       this.giveBack(batch[0] as LogEvent);
-      await turns.next(this.#accountId);
+      await scheduler.step(this.#accountId);
       batch = await this.nextBatch();
     }
     if (batch === undefined) return { done: true, value: undefined };

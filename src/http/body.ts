@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { DomainError, errorCodes } from '../domain/errors.ts';
-import { turns } from '../runtime/turns.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import { BodyMemory, ordinaryBodyBytes } from './arriving-bodies.ts';
 import { parseJson } from './json.ts';
 
@@ -42,7 +42,7 @@ export async function readJson(
     if (bytes.length === 0) return undefined;
     // Only now is it known that a chunked body is not empty, and so needs a type.
     if (chunked) requireJson(req);
-    if (bytes.length > ordinaryBodyBytes) await turns.next(accountId);
+    if (bytes.length > ordinaryBodyBytes) await scheduler.step(accountId);
     return parseJson(textOf(bytes));
   } finally {
     memory.release();

@@ -92,7 +92,7 @@ export class RequestContext implements AdmissionContext {
     const hadArrived = req.complete;
     const body = await readJson(req, caller.account.id, async () => {
       refuseGone(this);
-      if (!hadArrived) await admission.identify(this.arrival); // it may have been revoked while the body was on its way
+      if (!hadArrived) await admission.refuseEnded(caller); // it may have been revoked while the body was on its way
     });
     refuseGone(this);
     return body;

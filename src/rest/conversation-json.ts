@@ -1,5 +1,5 @@
 import type { OpenConversation } from '../domain/conversations.ts';
-import { turns } from '../runtime/turns.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 
 /** Messages read and serialised at once: 1.5 MiB of JSON at most. */
 const messagesAtOnce = 20;
@@ -15,7 +15,7 @@ export async function* piecesWithMessages(
   const { messageCount } = conversation;
   yield `${JSON.stringify(conversation).slice(0, -1)},"messages":[`;
   for (let from = 1; from <= messageCount; from += messagesAtOnce) {
-    await turns.next(accountId);
+    await scheduler.step(accountId);
     const page = await messages(from, Math.min(from + messagesAtOnce - 1, messageCount));
     yield (from === 1 ? '' : ',') + JSON.stringify(page).slice(1, -1);
   }

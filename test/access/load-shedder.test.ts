@@ -1,18 +1,26 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { type Line, LoadShedder } from '../../src/access/load-shedder.ts';
+import { LoadShedder } from '../../src/access/load-shedder.ts';
 import { DomainError } from '../../src/domain/errors.ts';
+import { Scheduler } from '../../src/runtime/scheduler.ts';
 
 // What is let in while there is time for it, and what is refused. Time is the loop's own here, so it is really spent;
 // test/reliability/overload.test.ts tries the same with a whole server.
 
-const noWrites = { waitingWrites: 0, writeBacklogMs: 0 };
+const noWrites = { waitingWrites: 0, writeWaitMs: 0 };
+
+/** Who asks, and for what. */
+interface Asking {
+  readonly accountId?: string;
+  readonly isRead?: boolean;
+}
 
 /** A load shedder before work that holds the loop for so long each. */
-function workplace(eachMs: number, { waitingWrites, writeBacklogMs } = noWrites) {
+function workplace(eachMs: number, { waitingWrites, writeWaitMs } = noWrites) {
   const told: number[] = [];
   const loadShedder = new LoadShedder({
-    storage: { writeBacklogMs },
+    scheduler: new Scheduler(),
+    storage: { writeWaitMs: () => writeWaitMs },
     waitingWrites: () => waitingWrites,
     onRefusal: (refused) => told.push(refused),
   });
@@ -24,15 +32,15 @@ function workplace(eachMs: number, { waitingWrites, writeBacklogMs } = noWrites)
     /** In the order in which they were let in. */
     done,
     /** So many at once, each coming when the one before has got as far as it gets. */
-    async askAll(count: number, line: Line = 'others'): Promise<Promise<'done' | DomainError>[]> {
+    async askAll(count: number, asking: Asking = {}): Promise<Promise<'done' | DomainError>[]> {
       const asked: Promise<'done' | DomainError>[] = [];
-      for (; asked.length < count; await microtasks()) asked.push(place.ask(line));
+      for (; asked.length < count; await microtasks()) asked.push(place.ask(asking));
       return asked;
     },
-    async ask(line: Line = 'others'): Promise<'done' | DomainError> {
+    async ask({ accountId = 'account', isRead = false }: Asking = {}): Promise<'done' | DomainError> {
       const own = number++;
       try {
-        await loadShedder.enter(line);
+        await loadShedder.enter(accountId, isRead);
       } catch (error) {
         return error as DomainError;
       }
@@ -79,7 +87,7 @@ test('what comes at once is let in in the order of its coming, and the loop turn
 test('who only reads does not wait for all who write, nor they for all who read', async () => {
   const { askAll, done } = workplace(1);
   const writing = await askAll(50);
-  const reading = await askAll(20, 'reads');
+  const reading = await askAll(20, { isRead: true });
   await Promise.all([...writing, ...reading]);
   const isRead = done.map((number) => number >= 50);
   const lastRead = isRead.lastIndexOf(true);
@@ -123,14 +131,30 @@ test('many quick ones at once are let in, also right after a stall', async () =>
 });
 
 test('writes that wait for a lock of another process are no backlog, and those that take long are', async () => {
-  const locked = workplace(0, { waitingWrites: 5_000, writeBacklogMs: 500 });
+  const locked = workplace(0, { waitingWrites: 5_000, writeWaitMs: 500 });
   expect(await locked.ask()).toBe('done');
-  const slow = workplace(0, { waitingWrites: 300, writeBacklogMs: 1_100 });
+  const slow = workplace(0, { waitingWrites: 300, writeWaitMs: 1_100 });
   expect(await slow.ask()).toBe('done');
   hold(600);
   expect(isRefused(await slow.ask())).toBe(true);
-  const few = workplace(0, { waitingWrites: 100, writeBacklogMs: 1_100 });
+  const few = workplace(0, { waitingWrites: 100, writeWaitMs: 1_100 });
   expect(await few.ask()).toBe('done');
   hold(600);
   expect(await few.ask()).toBe('done');
+});
+
+test('only the account that sends too much is refused, and another hardly waits', async () => {
+  const { ask, askAll, done, loadShedder } = workplace(2);
+  const waiting: Promise<unknown>[] = [];
+  const waits: number[] = [];
+  for (const endMs = performance.now() + 3_000; performance.now() < endMs; ) {
+    waiting.push(...(await askAll(Math.max(0, 1_000 + done.length - waiting.length), { accountId: 'hostile' })));
+    const askedMs = performance.now();
+    expect(await ask({ accountId: 'neighbour' })).toBe('done');
+    waits.push(performance.now() - askedMs);
+  }
+  expect(waits.length).toBeGreaterThan(20);
+  expect(loadShedder.refused).toBeGreaterThan(0);
+  expect((await Promise.all(waiting)).filter(isRefused)).toHaveLength(loadShedder.refused);
+  expect(Math.max(...waits)).toBeLessThan(500);
 });

@@ -794,8 +794,9 @@ describe('subscriptions', () => {
     const sockets = await Promise.all(clients.map((client) => open().init(client.secret)));
     const streams = await Promise.all(clients.map((client) => openStream('/v1/events/stream', client.secret)));
     const ids = await Promise.all(clients.map(async (client) => (await startConversation(client)).body.id));
+    const cursors = await Promise.all(clients.map((client) => client.graphql('{ eventCursor }')));
     for (const [index, socket] of sockets.entries()) {
-      socket.subscribe('all', everything);
+      socket.subscribe('all', everything, { after: cursors[index]?.data?.eventCursor });
       socket.subscribe('foreign', `subscription { events(conversationId: "${ids[1 - index]}") { ${eventFields} } }`);
     }
     await Promise.all(

@@ -7,7 +7,7 @@ import {
 } from 'graphql';
 import type { Caller } from '../../domain/caller.ts';
 import type { LogEvent } from '../../domain/events.ts';
-import { turns } from '../../runtime/turns.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
 import type { OperationContext } from '../context.ts';
 import type { Documents, PreparedDocument } from '../documents.ts';
 import { asGraphQLError, run } from '../requests.ts';
@@ -117,7 +117,7 @@ class SharedAnswers {
 
   /** Resolves when the account has its next turn to compute responses: one for all who wait for it. */
   turn(): Promise<void> {
-    this.#nextTurn ??= turns.next(this.#accountId).then(() => {
+    this.#nextTurn ??= scheduler.step(this.#accountId).then(() => {
       this.#nextTurn = undefined;
       this.#startTurn();
     });
@@ -132,7 +132,7 @@ class SharedAnswers {
   /** Uses the present turn, or one that nobody else waits for. */
   #useTurn(): boolean {
     if (!this.#isFresh && performance.now() >= this.#turnEndsMs) {
-      if (!turns.takeAtOnce()) return false;
+      if (!scheduler.stepAtOnce()) return false;
       this.#startTurn();
     }
     this.#isFresh = false;

@@ -1,4 +1,4 @@
-import { turns } from '../../runtime/turns.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
 
 /** The kind of an operation: a subscription, which lasts until it is ended, or one that is answered once. */
 export type OperationKind = 'subscription' | 'answer';
@@ -122,7 +122,7 @@ export class Inbox {
   async #work(): Promise<void> {
     this.#isWorking = true;
     while (this.#waiting.length > 0) {
-      await turns.next(this.#socket.owner);
+      await scheduler.step(this.#socket.owner);
       const next = this.#next();
       if (next === undefined) break;
       const message = this.#socket.read(next.text);

@@ -3,7 +3,6 @@ import { type GraphQLError, type GraphQLSchema, getOperationAST } from 'graphql'
 import type { SubscribePayload } from 'graphql-ws';
 import type { Admission } from '../../access/admission.ts';
 import type { Charge } from '../../access/rate-limit.ts';
-import { refuseEnded as refuseEndedCredential } from '../../domain/api-keys.ts';
 import type { Caller } from '../../domain/caller.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { Ports, Telemetry } from '../../domain/ports.ts';
@@ -49,9 +48,9 @@ export class SocketOperations {
     const { admission } = this.#options;
     try {
       // What would be refused does not wait for capacity, where it would hold up the requests of others.
-      const { remaining } = await admission.peek(await this.#callerOf(state));
-      const turn = remaining === 0 ? undefined : admission.enter('others');
-      if (turn !== undefined) await turn;
+      const waiting = await this.#callerOf(state);
+      const { remaining } = await admission.peek(waiting);
+      if (remaining > 0) await admission.enter(waiting.account.id, false);
       if (!state.socket.isWritable) await state.socket.drained();
       refuseEnded(state);
       const caller = await this.#callerOf(state);
@@ -77,7 +76,7 @@ export class SocketOperations {
   /** Looks at the credential again right before an operation runs: another process may just have revoked it. */
   async #refuseEnded(state: SocketState, caller: Caller): Promise<void> {
     try {
-      await refuseEndedCredential(this.#ports.storage.read, { caller, clock: this.#ports.clock });
+      await this.#options.admission.refuseEnded(caller);
     } catch (error) {
       if (error instanceof DomainError && error.code === 'UNAUTHENTICATED') state.socket.endSession('credential');
       throw error;

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { GraphQLError, GraphQLFormattedError } from 'graphql';
 import type { Context, ServerOptions } from 'graphql-ws';
 import type { Logger } from 'pino';
@@ -7,6 +8,7 @@ import { DomainError, type ErrorCode, internal, isTrouble } from '../../domain/e
 import type { Ports, Telemetry } from '../../domain/ports.ts';
 import { requestIdOf } from '../../http/request-context.ts';
 import type { RequestLog } from '../../http/request-log.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
 import { isUncounted } from '../context.ts';
 import { domainErrorOf, presentError } from '../errors.ts';
 import { run } from '../requests.ts';
@@ -80,9 +82,12 @@ async function connect(
   const startedMs = performance.now();
   const given = connectionParams?.['authorization'] ?? connectionParams?.['Authorization'];
   try {
-    const turn = admission.enter('others');
-    if (turn !== undefined) await turn;
     const caller = await admission.identify(typeof given === 'string' ? { ...arrival, authorization: given } : arrival);
+    await admission.enter(caller.account.id, false);
+    // What came right behind is handled first, and so found to be too early.
+    await nextTurn();
+    await scheduler.step(socket.owner);
+    await admission.refuseEnded(caller);
     admission.refuseForeignPage(caller, arrival);
     extra.caller = caller;
     socket.accountId = caller.account.id;

@@ -1,7 +1,7 @@
 import { type AnalyticsSums, countNames, type QuarterRange, sumsOfAll } from '../../domain/analytics-delta.ts';
 import { bucketLimit, bucketOf, type DurationTally } from '../../domain/durations.ts';
 import type { AnalyticsReads, AnalyticsWrites } from '../../domain/storage-port.ts';
-import { turns } from '../../runtime/turns.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
 import { nextStep } from './paging.ts';
 import { columnOf, insertInto, type Statements } from './statements.ts';
 import type { analyticsHistograms } from './tables.ts';
@@ -90,7 +90,7 @@ export function analyticsReads(db: Statements): AnalyticsReads {
   return {
     async sums(accountId, ranges) {
       const sums: AnalyticsSums[] = [];
-      await turns.next(accountId);
+      await scheduler.step(accountId);
       let endMs = performance.now() + sliceMs;
       for (const range of ranges) {
         const parts: AnalyticsSums[] = [];

@@ -3,7 +3,7 @@ import type { ConversationFilter, ConversationQuery } from '../../domain/convers
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
-import { turns } from '../../runtime/turns.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { countInSteps, entriesPerStep, maxEntriesAtOnce, nextStep, skipInSteps, sliceOf } from './paging.ts';
 import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
@@ -277,7 +277,7 @@ function conversationLists(db: Statements, columns: string) {
   async function testingInSteps(accountId: string, query: ConversationQuery): Promise<ConversationRow[]> {
     const all = { ...query, filter: { status: query.filter.status } };
     const rows: ConversationRow[] = [];
-    await turns.next(accountId);
+    await scheduler.step(accountId);
     for (let { after, offset } = query; ; await nextStep(accountId)) {
       const until = placeAfter(accountId, { ...all, after }, entriesPerStep);
       const part = { ...query, after, until, offset, limit: query.limit - rows.length };

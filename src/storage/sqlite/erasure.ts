@@ -1,7 +1,7 @@
 import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
-import { Portion } from '../../domain/portion.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
+import { TimeBudget } from '../../domain/time-budget.ts';
 import type { EventRow } from './events.ts';
 import { metaIncrement } from './meta.ts';
 import { insertInto, jsonList, type Statements } from './statements.ts';
@@ -118,10 +118,10 @@ type Part = (place: Place) => number;
 function prepareSteps(db: Statements): (place: Place) => boolean {
   const parts = [removeMessages(db), removeLeads(db), clearResults(db), clearEvents(db)];
   return (place) => {
-    const portion = new Portion();
+    const budget = new TimeBudget();
     for (const part of parts) {
       for (let erased = part(place); erased > 0; erased = part(place)) {
-        if (portion.isFullWith(erased)) return false;
+        if (budget.isSpentWith(erased)) return false;
       }
     }
     return true;

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { PageQuery, Slice } from '../../domain/paging.ts';
-import { turns } from '../../runtime/turns.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
 
 // Pages and counts of lists. What a page skips, or what is counted, can be all that an account has: that is done in
 // steps, and the event loop turns in between, so that a request for a small part of a long list holds up nobody.
@@ -14,7 +14,7 @@ export const maxEntriesAtOnce = 500;
 /** Resolves when the account may take another step, in a later turn of the event loop. */
 export async function nextStep(accountId: string): Promise<void> {
   await nextTurn();
-  await turns.next(accountId);
+  await scheduler.step(accountId);
 }
 
 /** Sorts after every id: a list that has the newest entries first begins below it. */
@@ -37,7 +37,7 @@ export async function skipInSteps<Place>(
   offset: number,
   placeAfter: (after: Place | undefined, entries: number) => Place | undefined,
 ): Promise<{ after: Place | undefined; offset: number }> {
-  await turns.next(accountId);
+  await scheduler.step(accountId);
   while (offset > entriesPerStep) {
     const next = placeAfter(after, entriesPerStep);
     if (next === undefined) break; // fewer than that are left, so the page is empty
@@ -71,7 +71,7 @@ export function countInSteps(accountId: string, countUpTo: CountUpTo): number | 
 }
 
 async function countFurther(accountId: string, first: number, lastId: string, countUpTo: CountUpTo): Promise<number> {
-  await turns.next(accountId);
+  await scheduler.step(accountId);
   for (let total = first, afterId = lastId; ; await nextStep(accountId)) {
     const next = countUpTo(entriesPerStep, afterId);
     total += next.count;

@@ -66,15 +66,13 @@ export function openSqliteStorage(file: string, options: SqliteOptions = {}): Sq
     migrations,
     wasPublic,
     read: readsOn(new Statements(reading), busyTimeoutMs),
-    write: (work) => writer.write(work),
+    write: (work, accountId) => writer.write(work, accountId),
     watch: (listener) => watch.watch(listener),
     check: patient(checkOf(reading), busyTimeoutMs).check,
     get waitingWrites() {
       return writer.waiting;
     },
-    get writeBacklogMs() {
-      return writer.backlogMs;
-    },
+    writeWaitMs: (accountId) => writer.waitMs(accountId),
     async close() {
       await writer.close();
       await checkpointer.close();

@@ -1,13 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Pace } from '../../runtime/pace.ts';
+import { FairQueue } from '../../runtime/fair-queue.ts';
+import { MovingAverage } from '../../runtime/moving-average.ts';
 import { asDomainError, isBusy, pause, retryDelayMs, unavailable } from './errors.ts';
 import type { Connection } from './open.ts';
 import { Slices } from './slices.ts';
 import type { WorkScope } from './transaction-scope.ts';
 
 const maxGroupSize = 128;
-/** How many promises settle before the event loop turns, so that other requests need not wait for all of a group. */
-const settledAtOnce = 4;
+/** A group of more than so many yields to the event loop before it commits, which takes longer than a slice. */
+const smallGroup = 8;
 
 export interface WriterOptions {
   /** How long a unit of work waits for a lock that another process holds. */
@@ -34,9 +35,9 @@ interface Job<Tx> {
 type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 /**
- * The single writer. Units of work queue, and those that wait are committed as a group by one `BEGIN IMMEDIATE …
- * COMMIT`, each in its own savepoint unless it is alone. No promise settles before the commit. So one wait for the disk
- * serves everything that arrived during the last one. Between units of work the event loop may turn: what is not
+ * The single writer. Units of work queue, those of the accounts by turns, and those that wait are committed as a group by
+ * one `BEGIN IMMEDIATE … COMMIT`, each in its own savepoint unless it is alone. No promise settles before the commit. So
+ * one wait for the disk serves everything that arrived during the last one. Between units of work the event loop may turn: what is not
  * committed is visible on this connection only, which nothing else uses.
  *
  * A unit of work awaits nothing but its transaction, and therefore ends within microtasks. If it awaits anything else,
@@ -52,8 +53,8 @@ export class Writer<Tx> {
   readonly #onBegin: () => void;
   readonly #onCommit: () => void;
   readonly #onGroup: (works: number, durationMs: number) => void;
-  readonly #pace = new Pace();
-  #queue: Job<Tx>[] = [];
+  readonly #cost = new MovingAverage();
+  readonly #queue = new FairQueue<Job<Tx>>();
   #running = false;
   #closing = false;
   #idle: (() => void)[] = [];
@@ -87,18 +88,19 @@ export class Writer<Tx> {
 
   /** How many units of work are queued. */
   get waiting(): number {
-    return this.#queue.length;
+    return this.#queue.size;
   }
 
-  /** How long the queue is expected to take, if no other process holds the lock. */
-  get backlogMs(): number {
-    return this.#queue.length * this.#pace.eachMs;
+  /** How long the queue, or the part of it before an account's next work, takes if no other process holds the lock. */
+  waitMs(accountId?: string): number {
+    return (accountId === undefined ? this.#queue.size : this.#queue.before(accountId)) * this.#cost.eachMs;
   }
 
-  write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+  /** @param accountId for whom; work of the service itself counts as one account's */
+  write<T>(work: (tx: Tx) => Promise<T>, accountId = ''): Promise<T> {
     if (this.#closing) return Promise.reject(unavailable('The service is shutting down.'));
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({
+      this.#queue.push(accountId, {
         work,
         deadlineMs: performance.now() + this.#busyTimeoutMs,
         resolve: resolve as (value: unknown) => void,
@@ -123,14 +125,14 @@ export class Writer<Tx> {
 
   /** Commits group after group, with a turn of the event loop in between, until the queue is empty. Never rejects. */
   async #drain(): Promise<void> {
-    for (let attempt = 0; this.#queue.length > 0; ) {
+    for (let attempt = 0; this.#queue.size > 0; ) {
       const busy = this.#begin();
       if (busy === undefined) {
         attempt = 0;
         const startedMs = performance.now();
-        const done = await this.#commitGroup(this.#queue.splice(0, maxGroupSize));
+        const done = await this.#commitGroup(this.#queue);
         await nextTurn();
-        this.#pace.add(done, performance.now() - startedMs);
+        this.#cost.add(done, performance.now() - startedMs);
       } else {
         this.#expire(busy);
         await pause(retryDelayMs(attempt++));
@@ -155,53 +157,49 @@ export class Writer<Tx> {
   /** Fails the jobs that have waited too long; all of them if waiting is no use. */
   #expire(error: unknown): void {
     const now = isBusy(error) ? performance.now() : Number.POSITIVE_INFINITY;
-    const waiting = this.#queue;
-    this.#queue = waiting.filter((job) => job.deadlineMs > now);
-    for (const job of waiting) if (job.deadlineMs <= now) job.reject(asDomainError(error));
+    for (const job of this.#queue.removeWhere(({ deadlineMs }) => deadlineMs <= now)) job.reject(asDomainError(error));
   }
 
-  /** @returns how many of the group are done; the others are back in the queue */
-  async #commitGroup(group: readonly Job<Tx>[]): Promise<number> {
+  /** @returns how many jobs were taken from the queue and are done */
+  async #commitGroup(queue: { readonly size: number; take(): Job<Tx> | undefined }): Promise<number> {
     const slices = new Slices(this.#maxSliceMs);
-    const alone = group.length === 1; // it can roll back the whole transaction, and needs no savepoint
+    const size = Math.min(queue.size, maxGroupSize);
+    const alone = size === 1; // it can roll back the whole transaction, and needs no savepoint
     const done: [Job<Tx>, Outcome][] = [];
-    for (const [index, job] of group.entries()) {
+    while (done.length < size && slices.heldMs <= this.#maxGroupMs) {
       await slices.yieldIfOver();
+      const job = queue.take();
+      if (job === undefined) break;
       const outcome = await (alone ? this.#run(job) : this.#runInSavepoint(job));
+      done.push([job, outcome]);
       if (!this.#connection.inTransaction) {
         // SQLite rolled everything back, as it does on SQLITE_FULL and other errors: nothing of the group was written.
-        await this.#repeatAlone(group, outcome);
-        return group.length;
-      }
-      done.push([job, outcome]);
-      if (slices.heldMs > this.#maxGroupMs) {
-        this.#queue.unshift(...group.slice(index + 1));
-        break;
+        if (alone) settle(job, failureOf(outcome));
+        else await this.#repeatAlone(done.map(([lost]) => lost));
+        return done.length;
       }
     }
-    const isLarge = done.length > 2 * settledAtOnce;
-    if (isLarge) await slices.yield(); // the commit of a large group takes longer than a slice
+    if (done.length > smallGroup) await slices.yield();
     const failed = alone && done.some(([, outcome]) => 'error' in outcome);
     const failure = failed ? this.#rollback() : this.#commit();
     this.#onCommit();
     this.#onGroup(done.length, slices.heldMs);
-    for (const [index, [job, outcome]] of done.entries()) {
-      if ((index > 0 || isLarge) && index % settledAtOnce === 0) await nextTurn();
+    if (done.length > smallGroup) await nextTurn();
+    const answering = new Slices(this.#maxSliceMs);
+    for (const [job, outcome] of done) {
+      await answering.yieldIfOver();
       settle(job, failure ?? outcome);
+      await microtasksDone(); // what waits for it runs as far as it can
     }
     return done.length;
   }
 
   /** Repeats a group whose transaction was lost, each job in its own transaction. */
-  async #repeatAlone(group: readonly Job<Tx>[], lost: Outcome): Promise<void> {
-    if (group.length === 1 && group[0] !== undefined) {
-      settle(group[0], failureOf(lost));
-      return;
-    }
+  async #repeatAlone(group: readonly Job<Tx>[]): Promise<void> {
     for (const job of group) {
       await nextTurn();
       const busy = this.#begin();
-      if (busy === undefined) await this.#commitGroup([job]);
+      if (busy === undefined) await this.#commitGroup({ size: 1, take: () => job });
       else settle(job, failureOf({ error: busy }));
     }
   }
@@ -255,6 +253,11 @@ function prepareSteps(connection: Connection) {
     release: connection.prepare('RELEASE work'),
     commit: connection.prepare('COMMIT'),
   };
+}
+
+/** Resolves when no microtask is left: a tick that is queued by a microtask runs after all of them. */
+function microtasksDone(): Promise<void> {
+  return new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)));
 }
 
 function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {

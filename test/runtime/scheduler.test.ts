@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Turns } from '../../src/runtime/turns.ts';
+import { Scheduler } from '../../src/runtime/scheduler.ts';
 
 /** Busy for so long, as a step of work is. */
 function work(ms: number): void {
@@ -7,10 +7,10 @@ function work(ms: number): void {
 }
 
 test('accounts take their steps by turns, however many of one account came first', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   const order: string[] = [];
   const step = async (accountId: string): Promise<void> => {
-    await turns.next(accountId);
+    await scheduler.step(accountId);
     order.push(accountId);
   };
   const steps = [...Array.from({ length: 100 }, () => step('many')), step('few'), step('few')];
@@ -20,7 +20,7 @@ test('accounts take their steps by turns, however many of one account came first
 });
 
 test('the event loop turns between the steps of one account', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   let stepsBefore = Number.POSITIVE_INFINITY;
   let steps = 0;
   setImmediate(() => {
@@ -28,7 +28,7 @@ test('the event loop turns between the steps of one account', async () => {
   });
   await Promise.all(
     Array.from({ length: 50 }, async () => {
-      await turns.next('account');
+      await scheduler.step('account');
       work(1);
       steps++;
     }),
@@ -37,7 +37,7 @@ test('the event loop turns between the steps of one account', async () => {
 });
 
 test('after a long step the event loop turns several times before the next', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   const turnsBefore: number[] = [];
   let loopTurns = 0;
   let isRunning = true;
@@ -47,7 +47,7 @@ test('after a long step the event loop turns several times before the next', asy
   };
   setImmediate(count);
   const steps = Array.from({ length: 3 }, async () => {
-    await turns.next('account');
+    await scheduler.step('account');
     turnsBefore.push(loopTurns);
     work(50);
   });
@@ -58,25 +58,25 @@ test('after a long step the event loop turns several times before the next', asy
 });
 
 test('a step that fails holds up no other', async () => {
-  const turns = new Turns();
-  const failing = turns.next('one').then(() => {
+  const scheduler = new Scheduler();
+  const failing = scheduler.step('one').then(() => {
     throw new Error('failed');
   });
   await expect(failing).rejects.toThrow('failed');
-  await turns.next('one');
+  await scheduler.step('one');
 });
 
 test('a step is taken at once if nothing else takes one or waits, and others come after it', async () => {
-  const turns = new Turns();
+  const scheduler = new Scheduler();
   const order: string[] = [];
-  expect(turns.takeAtOnce()).toBe(true);
-  const next = turns.next('account').then(() => order.push('next'));
-  expect(turns.takeAtOnce()).toBe(false);
+  expect(scheduler.stepAtOnce()).toBe(true);
+  const next = scheduler.step('account').then(() => order.push('next'));
+  expect(scheduler.stepAtOnce()).toBe(false);
   await Promise.resolve();
   order.push('what the first step does once its promises are settled');
   await next;
   expect(order).toHaveLength(2);
   expect(order[1]).toBe('next');
   await new Promise((resolve) => setImmediate(resolve));
-  expect(turns.takeAtOnce()).toBe(true);
+  expect(scheduler.stepAtOnce()).toBe(true);
 });

@@ -2,7 +2,7 @@
 const keeps = 0.95;
 
 /** A moving average of durations per item. A single slow item changes it little. */
-export class Pace {
+export class MovingAverage {
   #count = 0;
   #ms = 0;
 

@@ -4,15 +4,15 @@ const maxMs = 4;
 const maxRows = 128;
 
 /**
- * The share of a large change that one transaction does. A transaction blocks the event loop, and rows can be large,
- * so the limit is mainly one of time; other requests run between the transactions.
+ * What one transaction does of a large change. A transaction blocks the event loop, and rows can be large, so the limit
+ * is mainly one of time; other requests run between the transactions.
  */
-export class Portion {
+export class TimeBudget {
   readonly #endsMs = performance.now() + maxMs;
   #rows = 0;
 
   /** Counts changed rows. @returns whether the rest should go into another transaction */
-  isFullWith(rows: number): boolean {
+  isSpentWith(rows: number): boolean {
     this.#rows += rows;
     return this.#rows >= maxRows || performance.now() > this.#endsMs;
   }

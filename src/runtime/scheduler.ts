@@ -1,0 +1,185 @@
+import { FairQueue } from './fair-queue.ts';
+import { MovingAverage } from './moving-average.ts';
+
+/**
+ * What arrives this soon after the first arrival in a turn of the event loop runs at once, unless others of its kind wait
+ * already. It is about what a few reads take together.
+ */
+const openMs = 2;
+/**
+ * Minimum time for waiting requests per turn of the event loop, which accepts only one new connection each time;
+ * otherwise as long as everything else took, so that neither starves the other.
+ */
+const minRequestsMs = 2;
+/** How long steps may occupy the event loop before it turns. */
+const stepsMs = 2;
+/**
+ * A request needs several turns of the event loop, from its arrival to its commit. So that it need not wait for a long
+ * step in each of them, the loop turns once for so much time that the last steps took, up to a limit.
+ */
+const msPerTurn = 10;
+const maxTurnsBetween = 10;
+
+type Run = () => void;
+
+/**
+ * Decides what a process does next. Requests wait here until there is time for them, and work of unknown length (large
+ * bodies and answers, messages of sockets, events, reports, erasures) is done in steps that wait here too. Reads, writes
+ * and steps each wait in a line of their own, which takes one of each account in turn: however much one account has
+ * waiting, another's next comes after one of each.
+ *
+ * In each turn of the event loop, requests run for as long as everything else has taken, reads and writes alternately,
+ * and then steps for a few milliseconds.
+ *
+ * What may run begins when its promise resolves, and has its time until it waits for anything but promises that are
+ * already settled.
+ */
+export class Scheduler {
+  readonly #reads = new FairQueue<Run>();
+  readonly #writes = new FairQueue<Run>();
+  readonly #steps = new FairQueue<Run>();
+  /** Whose turn it is among the requests. */
+  #areReadsNext = true;
+  /** Time of the first arrival in this turn of the event loop, or of the start of the requests' time in it. */
+  #startedMs: number | undefined;
+  /** Since when the event loop has done anything but run waiting requests. */
+  #otherWorkSinceMs = 0;
+  /** Waiting requests that ran in the last turn. */
+  #requestsRun = 0;
+  /** Average cost of a request, including what runs in between. */
+  readonly #requestCost = new MovingAverage();
+  #isStepping = false;
+  /** Turns of the event loop that have to pass before the next step. */
+  #turnsWithoutSteps = 0;
+
+  /** How many requests wait. */
+  get waitingRequests(): number {
+    return this.#reads.size + this.#writes.size;
+  }
+
+  /** Expected time to run all requests that wait. */
+  get requestsMs(): number {
+    return this.waitingRequests * this.#requestCost.eachMs;
+  }
+
+  /** How long the next request of this account is expected to wait. */
+  waitMs(accountId: string): number {
+    return (this.#reads.before(accountId) + this.#writes.before(accountId)) * this.#requestCost.eachMs;
+  }
+
+  /**
+   * Lets a request run, at once or after a wait. Writes always wait: they would wait for the shared commit anyway, and
+   * those that begin together share reads.
+   * @returns undefined if it may run at once
+   */
+  request(accountId: string, isRead: boolean): Promise<void> | undefined {
+    if (isRead && this.#isOpen(this.#reads)) return undefined;
+    return this.#wait(isRead ? this.#reads : this.#writes, accountId);
+  }
+
+  /** Resolves when the account may take a step. */
+  step(accountId: string): Promise<void> {
+    return this.stepAtOnce() ? Promise.resolve() : this.#wait(this.#steps, accountId);
+  }
+
+  /** Takes a step without waiting, if there is time and no other is taken or waits. @returns whether it may be taken */
+  stepAtOnce(): boolean {
+    if (this.#isStepping || this.#turnsWithoutSteps > 0 || !this.#isOpen(this.#steps)) return false;
+    this.#isStepping = true;
+    const startedMs = performance.now();
+    afterThis(() => this.#stepped(startedMs));
+    return true;
+  }
+
+  #isOpen(line: FairQueue<Run>): boolean {
+    const nowMs = performance.now();
+    return nowMs - this.#start(nowMs) < openMs && line.size === 0;
+  }
+
+  #wait(line: FairQueue<Run>, accountId: string): Promise<void> {
+    this.#start(performance.now());
+    return new Promise((run) => line.push(accountId, run));
+  }
+
+  /** @returns when this turn of the event loop was started */
+  #start(nowMs: number): number {
+    if (this.#startedMs === undefined) {
+      this.#startedMs = nowMs;
+      this.#otherWorkSinceMs = nowMs;
+      setImmediate(this.#nextTurn);
+    }
+    return this.#startedMs;
+  }
+
+  readonly #nextTurn = (): void => {
+    const nowMs = performance.now();
+    const otherWorkMs = nowMs - this.#otherWorkSinceMs;
+    if (this.#requestsRun > 0) {
+      const ranMs = this.#otherWorkSinceMs - (this.#startedMs ?? nowMs);
+      // Other work is counted for as long as the requests ran: if it took longer, none were left to run.
+      this.#requestCost.add(this.#requestsRun, ranMs + Math.min(ranMs, otherWorkMs));
+      this.#requestsRun = 0;
+    }
+    this.#turnsWithoutSteps = Math.max(0, this.#turnsWithoutSteps - 1);
+    if (this.waitingRequests + this.#steps.size + this.#turnsWithoutSteps === 0) {
+      this.#startedMs = undefined;
+      return;
+    }
+    this.#startedMs = nowMs;
+    run(this.#takeRequest, nowMs + Math.max(minRequestsMs, otherWorkMs), this.#runSteps);
+  };
+
+  readonly #takeRequest = (): Run | undefined => {
+    const [line, other] = this.#areReadsNext ? [this.#reads, this.#writes] : [this.#writes, this.#reads];
+    this.#areReadsNext = !this.#areReadsNext;
+    const next = line.take() ?? other.take();
+    if (next !== undefined) this.#requestsRun++;
+    return next;
+  };
+
+  readonly #runSteps = (): void => {
+    const nowMs = performance.now();
+    this.#otherWorkSinceMs = nowMs;
+    if (this.#turnsWithoutSteps > 0 || this.#steps.size === 0) {
+      setImmediate(this.#nextTurn);
+      return;
+    }
+    this.#isStepping = true;
+    run(
+      () => this.#steps.take(),
+      nowMs + stepsMs,
+      () => {
+        this.#stepped(nowMs);
+        setImmediate(this.#nextTurn);
+      },
+    );
+  };
+
+  #stepped(startedMs: number): void {
+    this.#isStepping = false;
+    const tookMs = performance.now() - startedMs;
+    if (tookMs > stepsMs) this.#turnsWithoutSteps = Math.min(maxTurnsBetween, Math.ceil(tookMs / msPerTurn));
+  }
+}
+
+/** Runs one after the other until none is left or the time is over. */
+function run(take: () => Run | undefined, endMs: number, then: () => void): void {
+  const next = (): void => {
+    const first = performance.now() < endMs ? take() : undefined;
+    if (first === undefined) {
+      then();
+    } else {
+      first();
+      afterThis(next);
+    }
+  };
+  next();
+}
+
+/** Calls back when what runs now waits for something. */
+function afterThis(callback: () => void): void {
+  queueMicrotask(() => process.nextTick(callback)); // a tick queued by a microtask runs after all microtasks
+}
+
+/** The scheduler of this process, which everything shares: whatever an account does, it has one turn in each line. */
+export const scheduler = new Scheduler();

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { FairQueue } from '../../src/runtime/fair-queue.ts';
+
+function takeAll(queue: FairQueue<string>): string[] {
+  const taken: string[] = [];
+  for (let item = queue.take(); item !== undefined; item = queue.take()) taken.push(item);
+  return taken;
+}
+
+function queueOf(...items: readonly [accountId: string, item: string][]): FairQueue<string> {
+  const queue = new FairQueue<string>();
+  for (const [accountId, item] of items) queue.push(accountId, item);
+  return queue;
+}
+
+test('accounts take turns, and the items of one account keep their order', () => {
+  const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['b', 'b1'], ['c', 'c1'], ['c', 'c2']);
+  expect(queue.size).toBe(6);
+  expect(takeAll(queue)).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3']);
+  expect(queue.size).toBe(0);
+});
+
+test('an account that comes later waits for one item of each other account', () => {
+  const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3']);
+  expect(queue.take()).toBe('a1');
+  queue.push('b', 'b1');
+  expect(takeAll(queue)).toEqual(['a2', 'b1', 'a3']);
+});
+
+test('the wait of an account counts what it has itself, and as many of each other account', () => {
+  const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['a', 'a4'], ['b', 'b1']);
+  expect(queue.before('a')).toBe(5);
+  expect(queue.before('b')).toBe(4);
+  expect(queue.before('c')).toBe(2);
+  expect(new FairQueue().before('a')).toBe(0);
+});
+
+test('items can be removed from the middle', () => {
+  const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['b', 'b1'], ['c', 'c1']);
+  expect(queue.removeWhere((item) => item === 'a1' || item === 'b1')).toEqual(['a1', 'b1']);
+  expect(queue.size).toBe(2);
+  expect(takeAll(queue)).toEqual(['a2', 'c1']);
+});

@@ -45,7 +45,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   telemetry: ['telemetry', 'domain'],
   rest: ['rest', 'http', 'access', 'domain', 'runtime'],
   graphql: ['graphql', 'http', 'access', 'domain', 'runtime', 'layout.ts'],
-  server: ['server', 'app.ts', 'config.ts', 'access', 'domain', 'http', 'rest', 'storage', 'telemetry'],
+  server: ['server', 'app.ts', 'config.ts', 'access', 'domain', 'http', 'rest', 'runtime', 'storage', 'telemetry'],
   'config.ts': ['config.ts'],
   'layout.ts': ['layout.ts'],
 };

@@ -68,11 +68,12 @@ export class Admission {
   /**
    * Waits until it is the turn of a request or of an operation on a socket.
    * @param isRead whether it changes nothing
+   * @param credential with which further requests are refused for a moment, if this one is
    * @returns undefined if it need not wait
    * @throws UNAVAILABLE when overloaded
    */
-  enter(accountId: string, isRead: boolean): Promise<void> | undefined {
-    return this.#options.loadShedder.enter(accountId, isRead);
+  enter(accountId: string, isRead: boolean, credential?: string): Promise<void> | undefined {
+    return this.#options.loadShedder.enter(accountId, isRead, credential);
   }
 
   /**
@@ -110,11 +111,12 @@ export class Admission {
    */
   async admit(context: AdmissionContext): Promise<Caller> {
     const { arrival, traceparent } = context;
+    this.#options.loadShedder.refuseAgain(arrival.authorization);
     const known = await this.identify(arrival);
     const caller = traceparent === undefined ? known : { ...known, traceparent };
     context.caller = caller;
     refuseGone(context);
-    const turn = this.enter(caller.account.id, context.isRead);
+    const turn = this.enter(caller.account.id, context.isRead, arrival.authorization);
     if (turn !== undefined) {
       await turn;
       refuseGone(context);

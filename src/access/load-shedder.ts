@@ -2,10 +2,19 @@ import { DomainError } from '../domain/errors.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import type { Scheduler } from '../runtime/scheduler.ts';
 
-/** The longest acceptable wait: a request that would wait longer is refused. */
+/** A request that would probably wait longer than this is refused at once. */
 const patienceMs = 1_000;
+/** One that has waited longer than this, because the estimate was wrong, is refused when its turn comes. */
+const maxWaitMs = 2 * patienceMs;
 /** Overload must last this long: after a pause every estimate is briefly too high. */
 const stallMs = 500;
+/**
+ * For so long after a refusal, further requests with the same credential are refused without looking it up, which costs as
+ * much as the refusal. Their `Retry-After` asks for longer.
+ */
+const refusedForMs = 100;
+/** Credentials that are remembered at most, so that the memory is bounded. */
+const maxRemembered = 10_000;
 /** This many may always wait: a pool of clients, each waiting for its response, is no overload. */
 const neverRefused = 256;
 
@@ -35,6 +44,9 @@ export class LoadShedder {
   /** Since when there has been more work than can be done in time. */
   #overloadedSinceMs: number | undefined;
   #refused = 0;
+  /** The credentials that were refused lately, and since when they are remembered. */
+  readonly #lately = new Set<string>();
+  #latelySinceMs = 0;
   readonly #reported = { refused: 0, atMs: Number.NEGATIVE_INFINITY };
   /** One shared error: in a flood, a refusal has to cost next to nothing. */
   readonly #refusal = new DomainError('UNAVAILABLE', 'The service is overloaded and cannot answer in time.', {
@@ -68,20 +80,37 @@ export class LoadShedder {
   }
 
   /**
+   * Refuses a credential that has just been refused.
+   * @param credential as the client has sent it
+   * @throws UNAVAILABLE
+   */
+  refuseAgain(credential: string | undefined): void {
+    if (this.#lately.size === 0) return;
+    const nowMs = performance.now();
+    if (nowMs - this.#latelySinceMs > refusedForMs) this.#lately.clear();
+    else if (credential !== undefined && this.#lately.has(credential)) throw this.#refuse(nowMs);
+  }
+
+  /**
    * Lets a request of an account run, at once or after a wait.
+   * @param credential as the client has sent it
    * @returns undefined if it may run at once
    * @throws UNAVAILABLE when overloaded; the promise can reject with it, too
    */
-  enter(accountId: string, isRead: boolean): Promise<void> | undefined {
+  enter(accountId: string, isRead: boolean, credential?: string): Promise<void> | undefined {
     const { scheduler, storage } = this.#options;
     const sinceMs = performance.now();
     if (this.#isOverloaded(sinceMs)) {
       const waitMs = scheduler.waitMs(accountId) + (isRead ? 0 : storage.writeWaitMs(accountId));
-      if (waitMs > patienceMs) throw this.#refuse(sinceMs);
+      if (waitMs > patienceMs) {
+        if (this.#lately.size === 0) this.#latelySinceMs = sinceMs;
+        if (credential !== undefined && this.#lately.size < maxRemembered) this.#lately.add(credential);
+        throw this.#refuse(sinceMs);
+      }
     }
     return scheduler.request(accountId, isRead)?.then(() => {
       const nowMs = performance.now();
-      if (nowMs - sinceMs > patienceMs && this.#isFlood) throw this.#refuse(nowMs);
+      if (nowMs - sinceMs > maxWaitMs && this.#isFlood) throw this.#refuse(nowMs);
     });
   }
 

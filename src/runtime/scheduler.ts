@@ -7,12 +7,17 @@ import { MovingAverage } from './moving-average.ts';
  */
 const openMs = 2;
 /**
- * Minimum time for waiting requests per turn of the event loop, which accepts only one new connection each time;
- * otherwise as long as everything else took, so that neither starves the other.
+ * What arrives this long after the first arrival waits until the event loop has read what else there is. Answered at once,
+ * thousands of clients would have sent their next requests by then, and the loop would not turn for seconds.
  */
+const arrivalsAtOnceMs = 5;
+/** How long arrivals that wait are begun per turn of the event loop, which accepts only one new connection each time. */
+const arrivalsMs = 20;
+/** The same for requests that wait: as long as everything else took, so that neither starves the other, but within these. */
 const minRequestsMs = 2;
-/** How long steps may occupy the event loop before it turns. */
-const stepsMs = 2;
+const maxRequestsMs = 20;
+/** The same for steps: half as long as the requests, many of which wait for one, but at least this. */
+const minStepsMs = 2;
 /**
  * A request needs several turns of the event loop, from its arrival to its commit. So that it need not wait for a long
  * step in each of them, the loop turns once for so much time that the last steps took, up to a limit.
@@ -23,18 +28,20 @@ const maxTurnsBetween = 10;
 type Run = () => void;
 
 /**
- * Decides what a process does next. Requests wait here until there is time for them, and work of unknown length (large
+ * Decides what a process does next. Requests wait here until there is time for them, by the network of their client until
+ * it is known whose they are, then by account. Work of unknown length (large
  * bodies and answers, messages of sockets, events, reports, erasures) is done in steps that wait here too. Reads, writes
  * and steps each wait in a line of their own, which takes one of each account in turn: however much one account has
  * waiting, another's next comes after one of each.
  *
- * In each turn of the event loop, requests run for as long as everything else has taken, reads and writes alternately,
- * and then steps for a few milliseconds.
+ * In each turn of the event loop, new requests are begun, which may mean to refuse them; then requests run for as long as
+ * everything else has taken, reads and writes alternately; and then steps for a few milliseconds.
  *
  * What may run begins when its promise resolves, and has its time until it waits for anything but promises that are
  * already settled.
  */
 export class Scheduler {
+  readonly #arrivals = new FairQueue<Run>();
   readonly #reads = new FairQueue<Run>();
   readonly #writes = new FairQueue<Run>();
   readonly #steps = new FairQueue<Run>();
@@ -49,8 +56,9 @@ export class Scheduler {
   /** Average cost of a request, including what runs in between. */
   readonly #requestCost = new MovingAverage();
   #isStepping = false;
-  /** Turns of the event loop that have to pass before the next step. */
+  /** Turns of the event loop that have to pass before the next step, unless they take longer than the last steps. */
   #turnsWithoutSteps = 0;
+  #noStepsUntilMs = 0;
 
   /** How many requests wait. */
   get waitingRequests(): number {
@@ -65,6 +73,17 @@ export class Scheduler {
   /** How long the next request of this account is expected to wait. */
   waitMs(accountId: string): number {
     return (this.#reads.before(accountId) + this.#writes.before(accountId)) * this.#requestCost.eachMs;
+  }
+
+  /**
+   * Lets a request that has just been read begin, at once or after a wait.
+   * @returns undefined if it may begin at once
+   */
+  arrival(network: string): Promise<void> | undefined {
+    const nowMs = performance.now();
+    const startedMs = this.#start(nowMs);
+    if (this.#arrivals.size === 0 && nowMs - startedMs < arrivalsAtOnceMs) return undefined;
+    return this.#wait(this.#arrivals, network);
   }
 
   /**
@@ -120,13 +139,19 @@ export class Scheduler {
       this.#requestCost.add(this.#requestsRun, ranMs + Math.min(ranMs, otherWorkMs));
       this.#requestsRun = 0;
     }
-    this.#turnsWithoutSteps = Math.max(0, this.#turnsWithoutSteps - 1);
-    if (this.waitingRequests + this.#steps.size + this.#turnsWithoutSteps === 0) {
+    this.#turnsWithoutSteps = nowMs > this.#noStepsUntilMs ? 0 : Math.max(0, this.#turnsWithoutSteps - 1);
+    if (this.waitingRequests + this.#arrivals.size + this.#steps.size + this.#turnsWithoutSteps === 0) {
       this.#startedMs = undefined;
       return;
     }
-    this.#startedMs = nowMs;
-    run(this.#takeRequest, nowMs + Math.max(minRequestsMs, otherWorkMs), this.#runSteps);
+    this.#startedMs = nowMs; // what arrives from here on is of the next turn
+    const runRequests = (): void => {
+      this.#startedMs = performance.now();
+      const otherWorkAndArrivalsMs = otherWorkMs + this.#startedMs - nowMs;
+      const requestsMs = Math.min(maxRequestsMs, Math.max(minRequestsMs, otherWorkAndArrivalsMs));
+      run(this.#takeRequest, this.#startedMs + requestsMs, this.#runSteps);
+    };
+    run(() => this.#arrivals.take(), nowMs + arrivalsMs, runRequests);
   };
 
   readonly #takeRequest = (): Run | undefined => {
@@ -147,7 +172,7 @@ export class Scheduler {
     this.#isStepping = true;
     run(
       () => this.#steps.take(),
-      nowMs + stepsMs,
+      nowMs + Math.max(minStepsMs, (nowMs - (this.#startedMs ?? nowMs)) / 2),
       () => {
         this.#stepped(nowMs);
         setImmediate(this.#nextTurn);
@@ -157,8 +182,11 @@ export class Scheduler {
 
   #stepped(startedMs: number): void {
     this.#isStepping = false;
-    const tookMs = performance.now() - startedMs;
-    if (tookMs > stepsMs) this.#turnsWithoutSteps = Math.min(maxTurnsBetween, Math.ceil(tookMs / msPerTurn));
+    const nowMs = performance.now();
+    const tookMs = nowMs - startedMs;
+    if (tookMs <= msPerTurn) return;
+    this.#turnsWithoutSteps = Math.min(maxTurnsBetween, Math.ceil(tookMs / msPerTurn));
+    this.#noStepsUntilMs = nowMs + tookMs;
   }
 }
 

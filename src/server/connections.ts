@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import { network } from '../access/failed-attempts.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 
 /** The code of the error of a client whose request was cut off because too many arrived at once. */
 export const tooManyHeads = 'TOO_MANY_HEADS';
@@ -213,7 +214,9 @@ export class Connections {
     // The previous response may have ended the connection.
     if (isBegun || req.socket.destroyed || req.socket.writableEnded) return;
     request.isBegun = true;
-    this.#handle(req, res);
+    const turn = scheduler.arrival(network(req.socket.remoteAddress ?? ''));
+    if (turn === undefined) this.#handle(req, res);
+    else void turn.then(() => this.#handle(req, res));
   }
 
   /** Ends the connections on which there is no request, not even the start of one. */

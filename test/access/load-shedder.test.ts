@@ -143,6 +143,19 @@ test('writes that wait for a lock of another process are no backlog, and those t
   expect(await few.ask()).toBe('done');
 });
 
+test('a credential that was refused is refused for a moment without being looked up, and others are not', async () => {
+  const slow = workplace(0, { waitingWrites: 300, writeWaitMs: 1_100 });
+  expect(await slow.ask()).toBe('done');
+  hold(600);
+  slow.loadShedder.refuseAgain('Bearer one');
+  expect(() => slow.loadShedder.enter('account', false, 'Bearer one')).toThrow(DomainError);
+  expect(() => slow.loadShedder.refuseAgain('Bearer one')).toThrow(DomainError);
+  slow.loadShedder.refuseAgain('Bearer other');
+  slow.loadShedder.refuseAgain(undefined);
+  hold(110);
+  slow.loadShedder.refuseAgain('Bearer one');
+});
+
 test('only the account that sends too much is refused, and another hardly waits', async () => {
   const { ask, askAll, done, loadShedder } = workplace(2);
   const waiting: Promise<unknown>[] = [];

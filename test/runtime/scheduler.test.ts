@@ -57,6 +57,58 @@ test('after a long step the event loop turns several times before the next', asy
   expect(Math.min(second - first, third - second)).toBeGreaterThanOrEqual(4);
 });
 
+test('what arrives when the event loop has long been reading waits, fairly by network, until it has turned', async () => {
+  const scheduler = new Scheduler();
+  expect(scheduler.arrival('many')).toBeUndefined();
+  work(10);
+  const order: string[] = [];
+  const arrive = async (network: string): Promise<void> => {
+    await scheduler.arrival(network);
+    order.push(network);
+  };
+  const arrivals = [arrive('many'), arrive('many'), arrive('few')];
+  await Promise.resolve();
+  expect(order).toEqual([]);
+  await Promise.all(arrivals);
+  expect(order).toEqual(['many', 'few', 'many']);
+});
+
+test('requests wait by account, reads and writes alternately, and no account waits for all of another', async () => {
+  const scheduler = new Scheduler();
+  expect(scheduler.arrival('network')).toBeUndefined();
+  work(3); // nothing more runs at once
+  const order: string[] = [];
+  const ask = async (accountId: string, isRead: boolean): Promise<void> => {
+    await scheduler.request(accountId, isRead);
+    order.push(`${accountId} ${isRead ? 'reads' : 'writes'}`);
+  };
+  const asked = Array.from({ length: 100 }, () => ask('many', false));
+  asked.push(ask('few', false), ask('few', true), ask('many', true));
+  expect(scheduler.waitingRequests).toBe(103);
+  await Promise.all(asked);
+  expect(order.slice(0, 5)).toEqual(['few reads', 'many writes', 'many reads', 'few writes', 'many writes']);
+});
+
+test('steps make progress beside requests that never end', async () => {
+  const scheduler = new Scheduler();
+  let isOver = false;
+  const asking = async (): Promise<void> => {
+    while (!isOver) {
+      await scheduler.request('account', false);
+      work(1);
+    }
+  };
+  const requests = Array.from({ length: 200 }, asking);
+  const startedMs = performance.now();
+  for (let step = 0; step < 20; step++) {
+    await scheduler.step('other');
+    work(1);
+  }
+  expect(performance.now() - startedMs).toBeLessThan(2_000);
+  isOver = true;
+  await Promise.all(requests);
+});
+
 test('a step that fails holds up no other', async () => {
   const scheduler = new Scheduler();
   const failing = scheduler.step('one').then(() => {

@@ -26,7 +26,7 @@ interface Notes {
 }
 
 /** However slow the machine is just now. */
-const inOneGroup: WriterOptions = { maxGroupMs: Number.POSITIVE_INFINITY, maxSliceMs: 0 };
+const inOneGroup: WriterOptions = { maxGroupMs: Number.POSITIVE_INFINITY, minSliceMs: 0 };
 
 function openNotes(options: WriterOptions = {}) {
   const path = join(temporaryFolder(), 'notes.db');
@@ -344,7 +344,7 @@ describe('the event loop', () => {
   });
 
   test('turns within a group, too, and nothing of the group is visible before its commit', async () => {
-    const { writer, statements, kept } = openNotes({ ...inOneGroup, maxSliceMs: 0.5 });
+    const { writer, statements, kept } = openNotes({ ...inOneGroup, minSliceMs: 0.5 });
     const seen: string[][] = [];
     let ticking = setImmediate(function tick() {
       if (count(statements, 'COMMIT') === 0) seen.push(kept());
@@ -534,7 +534,7 @@ describe('a COMMIT that fails', () => {
 
 test.each([
   { slices: 'default slices', options: {} },
-  { slices: 'a turn of the event loop after each unit of work', options: { maxSliceMs: 0 } },
+  { slices: 'a turn of the event loop after each unit of work', options: { minSliceMs: 0 } },
 ])(
   'whatever goes wrong, everything that was acknowledged is stored and nothing that was refused: $slices',
   async ({ options }) => {

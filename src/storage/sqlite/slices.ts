@@ -1,15 +1,27 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Divides the time of one group of writes into slices, between which the event loop turns. */
+/** Divides the time of writes into slices, between which the event loop turns. */
 export class Slices {
   readonly #minMs: number;
   #limitMs: number;
   #endedMs = 0;
-  #startedMs = performance.now();
+  #startedMs = 0;
 
+  /** @param minMs how long a slice may last at least */
   constructor(minMs: number) {
     this.#minMs = minMs;
     this.#limitMs = minMs;
+  }
+
+  /** Begins the first slice of a group of writes. */
+  begin(): void {
+    this.#endedMs = 0;
+    this.#startedMs = performance.now();
+  }
+
+  /** How long a slice may last: as long as the last turn of the event loop did. However busy it is, writes get half. */
+  get limitMs(): number {
+    return this.#limitMs;
   }
 
   /** How long the group has held the event loop so far, without the turns in between. */
@@ -17,22 +29,17 @@ export class Slices {
     return this.#endedMs + performance.now() - this.#startedMs;
   }
 
-  /**
-   * Yields to the event loop if the slice is over. The next slice may last as long as that turn did: however busy the
-   * loop is, writes get half of it.
-   */
+  /** Yields to the event loop if the slice is over. */
   async yieldIfOver(): Promise<void> {
-    if (performance.now() - this.#startedMs >= this.#limitMs) {
-      this.#limitMs = Math.max(this.#minMs, await this.yield());
-    }
+    if (performance.now() - this.#startedMs >= this.#limitMs) await this.yield();
   }
 
-  /** Yields to the event loop. @returns how long that turn took */
-  async yield(): Promise<number> {
+  /** Yields to the event loop. */
+  async yield(): Promise<void> {
     const leftMs = performance.now();
     await nextTurn();
     this.#endedMs += leftMs - this.#startedMs;
     this.#startedMs = performance.now();
-    return this.#startedMs - leftMs;
+    this.#limitMs = Math.max(this.#minMs, this.#startedMs - leftMs);
   }
 }

@@ -13,10 +13,13 @@ const smallGroup = 8;
 export interface WriterOptions {
   /** How long a unit of work waits for a lock that another process holds. */
   readonly busyTimeoutMs?: number;
-  /** How long a group may run before it commits. With less, throughput is lost to more commits. */
+  /**
+   * How long a group may run before it commits; longer while the event loop takes longer to turn. With less, throughput
+   * is lost to more commits.
+   */
   readonly maxGroupMs?: number;
-  /** How long a group may run before it yields to the event loop, so that reads need not wait for all of it. */
-  readonly maxSliceMs?: number;
+  /** How long a group may run at least before it yields to the event loop, so that reads need not wait for all of it. */
+  readonly minSliceMs?: number;
   /** Called at the beginning of each transaction. If it throws, all queued units of work fail with that error. */
   readonly onBegin?: () => void;
   /** Called after each group, once it is committed or rolled back, before its promises settle. */
@@ -49,7 +52,7 @@ export class Writer<Tx> {
   readonly #transactionFor: (scope: WorkScope) => Tx;
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
-  readonly #maxSliceMs: number;
+  readonly #slices: Slices;
   readonly #onBegin: () => void;
   readonly #onCommit: () => void;
   readonly #onGroup: (works: number, durationMs: number) => void;
@@ -69,7 +72,7 @@ export class Writer<Tx> {
     {
       busyTimeoutMs = 5_000,
       maxGroupMs = 4,
-      maxSliceMs = 0.5,
+      minSliceMs = 0.5,
       onBegin = () => {},
       onCommit = () => {},
       onGroup = () => {},
@@ -80,7 +83,7 @@ export class Writer<Tx> {
     this.#transactionFor = transactionFor;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
-    this.#maxSliceMs = maxSliceMs;
+    this.#slices = new Slices(minSliceMs);
     this.#onBegin = onBegin;
     this.#onCommit = onCommit;
     this.#onGroup = onGroup;
@@ -162,11 +165,12 @@ export class Writer<Tx> {
 
   /** @returns how many jobs were taken from the queue and are done */
   async #commitGroup(queue: { readonly size: number; take(): Job<Tx> | undefined }): Promise<number> {
-    const slices = new Slices(this.#maxSliceMs);
+    const slices = this.#slices;
+    slices.begin();
     const size = Math.min(queue.size, maxGroupSize);
     const alone = size === 1; // it can roll back the whole transaction, and needs no savepoint
     const done: [Job<Tx>, Outcome][] = [];
-    while (done.length < size && slices.heldMs <= this.#maxGroupMs) {
+    while (done.length < size && slices.heldMs <= Math.max(this.#maxGroupMs, slices.limitMs)) {
       await slices.yieldIfOver();
       const job = queue.take();
       if (job === undefined) break;
@@ -184,10 +188,9 @@ export class Writer<Tx> {
     const failure = failed ? this.#rollback() : this.#commit();
     this.#onCommit();
     this.#onGroup(done.length, slices.heldMs);
-    if (done.length > smallGroup) await nextTurn();
-    const answering = new Slices(this.#maxSliceMs);
+    if (done.length > smallGroup) await slices.yield();
     for (const [job, outcome] of done) {
-      await answering.yieldIfOver();
+      await slices.yieldIfOver();
       settle(job, failure ?? outcome);
       await microtasksDone(); // what waits for it runs as far as it can
     }

@@ -7,6 +7,7 @@ import { leadsCases } from './parity/leads.ts';
 import { webhooksCases } from './parity/webhooks.ts';
 import type { Json } from './support/client.ts';
 import { eventsOf } from './support/log.ts';
+import { inArguments, inInput } from './support/pointers.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 // One table of cases, each sent through both faces to an account of its own. The two must answer the
@@ -102,7 +103,8 @@ describe('both faces agree on', () => {
 
       const [method, path, body, headers = {}] = rest(oneGiven);
       const restAnswer = await one.rest(method, path, body === undefined ? { headers } : { headers, body });
-      const graphqlAnswer = await other.graphql(...graphql(otherGiven));
+      const [query, variables] = graphql(otherGiven);
+      const graphqlAnswer = await other.graphql(query, variables);
 
       if (typeof expected === 'number') {
         expect(restAnswer.status).toBe(expected);
@@ -125,7 +127,8 @@ describe('both faces agree on', () => {
         if (pointers !== undefined) {
           const named = (faults: Json[]) => faults.map((fault) => fault.pointer ?? `/${fault.parameter}`).sort();
           expect(named(restAnswer.body.errors)).toEqual(pointers);
-          expect(named(error?.extensions.errors)).toEqual(pointers);
+          const placed = query.startsWith('mutation') ? inInput(pointers) : inArguments(pointers);
+          expect(named(error?.extensions.errors)).toEqual(placed.sort());
           // The same sentences, with the values that they quote as the face spells them; what is a field in GraphQL can
           // be a header in REST.
           const spell = ({ detail }: Json): string =>

@@ -264,7 +264,7 @@ test('expectedVersion of null is any version, and one that is no whole number is
   for (const version of [1.5, '2', {}]) {
     expect((await send(version)).errors?.[0]?.extensions).toMatchObject({
       code: 'VALIDATION_FAILED',
-      errors: [{ pointer: '/expectedVersion' }],
+      errors: [{ pointer: '/input/expectedVersion' }],
     });
   }
 });

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { ConfigError } from '../config.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, type Fault, worded } from '../domain/errors.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { addAccount } from './account.ts';
 import { addBackup } from './backup.ts';
@@ -49,14 +49,13 @@ function explain(error: unknown): string {
   if (error instanceof ConfigError) return `The configuration is not valid:\n${error.message.replace(/^/gm, '  ')}`;
   if (error instanceof DomainError) {
     const { faults = [], oldestCursor } = error.facts;
-    if (faults.length > 0) return faults.map(({ pointer, detail }) => fault(pointer, detail)).join('\n');
+    if (faults.length > 0) return faults.map(explainFault).join('\n');
     return oldestCursor === undefined ? error.message : `${error.message}\noldestCursor: ${oldestCursor}`;
   }
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-/** A validation error under the name of its option: the pointer `/expiresAt` is `--expires-at`. */
-function fault(pointer: string, detail: string): string {
-  const [name = ''] = pointer.slice(1).split('/');
-  return `--${name.replace(/[A-Z]/g, (capital) => `-${capital.toLowerCase()}`)} ${detail}.`;
+/** A fault of the input under the name of its option: `expiresAt` is `--expires-at`. */
+function explainFault({ path: [name = ''], detail }: Fault): string {
+  return `--${String(name).replace(/[A-Z]/g, (capital) => `-${capital.toLowerCase()}`)} ${worded(detail)}.`;
 }

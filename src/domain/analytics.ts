@@ -51,12 +51,12 @@ export const getAnalytics = operation({
     const toMs = bounds.to ?? (quarterOf(now) + 1) * quarterMs;
     const fromMs = bounds.from ?? calendar.daysBefore(toMs, defaultDays);
     if (fromMs >= toMs) {
-      throw validationFailed([{ pointer: '/from', detail: 'must be earlier than the end of the period' }]);
+      throw validationFailed([{ path: ['from'], detail: 'must be earlier than the end of the period' }]);
     }
     const cuts = calendar.cut(fromMs, toMs, interval, maxPoints);
     if (cuts === undefined) {
       const detail = 'would give more than 1,000 points: take a longer one, or a shorter period';
-      throw validationFailed([{ pointer: '/interval', detail }]);
+      throw validationFailed([{ path: ['interval'], detail }]);
     }
     const previous = rangeOf(calendar.startBefore(fromMs, toMs, interval), fromMs);
     const points = cuts.slice(1).map((endMs, index) => rangeOf(cuts[index] as number, endMs));

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Caller, requireScope, type Scope, scopes, unauthenticated } from './caller.ts';
 import { choices } from './choices.ts';
-import { DomainError, notFound } from './errors.ts';
+import { DomainError, notFound, validationFailed } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { type Ids, idInput, idShape } from './ids.ts';
 import { type Context, operation } from './operation.ts';
@@ -189,17 +189,12 @@ function expiryWithin(
   now: number,
 ): number | undefined {
   if (asked == null) return endMs;
-  if (asked <= now) throw expiryFault('must be in the future');
+  const refuse = (detail: string): DomainError => validationFailed([{ path: ['expiresAt'], detail }]);
+  if (asked <= now) throw refuse('must be in the future');
   if (endMs !== undefined && asked > endMs) {
-    throw expiryFault(`must not be after ${timestamp(endMs)}, when the calling credential ends`);
+    throw refuse(`must not be after ${timestamp(endMs)}, when the calling credential ends`);
   }
   return asked;
-}
-
-function expiryFault(detail: string): DomainError {
-  return new DomainError('VALIDATION_FAILED', `\`expiresAt\` ${detail}.`, {
-    faults: [{ pointer: '/expiresAt', detail }],
-  });
 }
 
 export const listApiKeys = operation({

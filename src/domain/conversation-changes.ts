@@ -123,7 +123,7 @@ export function applyChanges(
     reopenedAt: previous.status === 'closed' && status !== 'closed' ? at : previous.reopenedAt,
   };
   const sizeFault = metadataSizeFault(next.metadata);
-  if (sizeFault !== undefined) throw validationFailed([{ pointer: '/metadata', detail: `${sizeFault} after merging` }]);
+  if (sizeFault !== undefined) throw validationFailed([{ path: ['metadata'], detail: `${sizeFault} after merging` }]);
   if (status === previous.status && JSON.stringify(next) === JSON.stringify(previous)) return previous;
   return { ...next, version: previous.version + 1, updatedAt: at };
 }

@@ -84,16 +84,37 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes;
 
+/** Text for the caller. If it quotes values of enumerations, each API spells them as its own clients do. */
+export type Text = string | Quoting;
+
+/** The parts of a text, and between them lists of values in the domain's spelling, which is also that of REST. */
+export interface Quoting {
+  readonly parts: readonly string[];
+  readonly values: readonly (readonly string[])[];
+}
+
+/** Tags a template whose values are those of enumerations: quoting`must be one of ${statuses}`. */
+export function quoting(parts: TemplateStringsArray, ...values: (string | readonly string[])[]): Quoting {
+  return { parts, values: values.map((value) => (typeof value === 'string' ? [value] : value)) };
+}
+
+/** @param spell how the API spells a value of an enumeration */
+export function worded(text: Text, spell: (value: string) => string = (value) => value): string {
+  if (typeof text === 'string') return text;
+  const quoted = text.values.map((list) => list.map((value) => `\`${spell(value)}\``).join(', '));
+  return text.parts.map((part, index) => part + (quoted[index] ?? '')).join('');
+}
+
 /** One fault in an operation's input. */
 export interface Fault {
-  /** RFC 6901 JSON Pointer into the operation's input. */
-  readonly pointer: string;
+  /** Where it is in the operation's input; empty if the fault is in the input as a whole. */
+  readonly path: readonly PropertyKey[];
   /** The query parameter at fault, if the input came from a URL. */
   readonly parameter?: string;
   /** The header at fault, if the input came from one. */
   readonly header?: string;
   /** What is wrong and, where possible, what would be right. */
-  readonly detail: string;
+  readonly detail: Text;
 }
 
 /** Faults reported per request: a body of a megabyte could otherwise cause a response of forty, and take as long. */
@@ -129,12 +150,15 @@ export interface ErrorFacts {
 export class DomainError extends Error {
   override readonly name = 'DomainError';
   readonly code: ErrorCode;
+  /** The sentence of which `message` is the wording in the domain's spelling. */
+  readonly detail: Text;
   readonly facts: ErrorFacts;
 
   /** @param detail One sentence for the caller, without secrets or other accounts' data */
-  constructor(code: ErrorCode, detail: string, facts: ErrorFacts = {}) {
-    super(detail, facts.cause === undefined ? undefined : { cause: facts.cause });
+  constructor(code: ErrorCode, detail: Text, facts: ErrorFacts = {}) {
+    super(worded(detail), facts.cause === undefined ? undefined : { cause: facts.cause });
     this.code = code;
+    this.detail = detail;
     this.facts = facts;
   }
 
@@ -161,14 +185,14 @@ export function validationFailed(faults: readonly Fault[]): DomainError {
   const [first] = faults;
   const detail =
     faults.length === 1 && first
-      ? `${nameOf(first)} ${first.detail}.`
+      ? `${nameOf(first)} ${worded(first.detail)}.`
       : `The input has ${faults.length} faults; see \`errors\`.`;
   return new DomainError('VALIDATION_FAILED', detail, { faults });
 }
 
-function nameOf(fault: Fault): string {
-  if (fault.header !== undefined) return `The header \`${fault.header}\``;
-  const name = fault.parameter ?? fault.pointer.slice(1);
+function nameOf({ header, parameter, path }: Fault): string {
+  if (header !== undefined) return `The header \`${header}\``;
+  const name = parameter ?? pointer(path).slice(1);
   return name === '' ? 'The input' : `\`${name}\``;
 }
 

@@ -68,7 +68,7 @@ export function mayBeCursor(text: string): boolean {
 }
 
 function refuse(): never {
-  throw validationFailed([{ pointer: '/after', detail: notACursor }]);
+  throw validationFailed([{ path: ['after'], detail: notACursor }]);
 }
 
 /** Whether a text is a cursor of an event log, of this one or any other. */

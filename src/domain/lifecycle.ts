@@ -1,4 +1,4 @@
-import { DomainError } from './errors.ts';
+import { DomainError, quoting } from './errors.ts';
 import type { Sender } from './messages.ts';
 
 /** `pending` waits for an agent, `active` is being handled, `closed` is finished. */
@@ -23,7 +23,7 @@ export function initialStatus(asked: Status | undefined, firstSender: Sender | u
   if (asked === 'closed') {
     throw new DomainError(
       'INVALID_TRANSITION',
-      'A conversation cannot be created closed; it starts `active` or `pending`.',
+      quoting`A conversation cannot be created closed; it starts ${'active'} or ${'pending'}.`,
     );
   }
   if (firstSender === 'agent') return 'active';
@@ -38,7 +38,7 @@ export function requestedStatus(current: Status, asked: Status): Status {
   if (current === 'closed' && asked === 'pending') {
     throw new DomainError(
       'INVALID_TRANSITION',
-      'A closed conversation can be reopened as `active`; it becomes `pending` only when its visitor writes.',
+      quoting`A closed conversation can be reopened as ${'active'}; it becomes ${'pending'} only when its visitor writes.`,
     );
   }
   return asked;

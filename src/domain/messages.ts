@@ -11,7 +11,7 @@ import {
   momentAfter,
   type StoredConversation,
 } from './conversation-record.ts';
-import { DomainError } from './errors.ts';
+import { DomainError, quoting, type Text } from './errors.ts';
 import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { type Ids, idInput, idShape } from './ids.ts';
@@ -103,7 +103,7 @@ type MessageDraft = z.output<z.ZodObject<typeof messageInput>>;
 /** @throws FORBIDDEN when the caller is bound to another sender */
 export function requireSender(caller: Caller, sender: Sender): void {
   if (caller.sender !== undefined && caller.sender !== sender) {
-    throw new DomainError('FORBIDDEN', `This token may send only as \`${caller.sender}\`.`);
+    throw new DomainError('FORBIDDEN', quoting`This token may send only as ${caller.sender}.`);
   }
 }
 
@@ -292,7 +292,7 @@ export function messageCursor(message: Message, sort: MessageSort = 'sequence'):
 }
 
 /** What is wrong with a text as a cursor of messages, or undefined. */
-export function messageCursorFault(cursor: string): string | undefined {
+export function messageCursorFault(cursor: string): Text | undefined {
   return cursorFault(cursor, 'sequence', cursorShapes.sequence);
 }
 

@@ -6,7 +6,8 @@ import {
   type ErrorCode,
   type Fault,
   maxFaults,
-  pointer,
+  quoting,
+  type Text,
   unknownField,
   validationFailed,
 } from './errors.ts';
@@ -156,11 +157,16 @@ export function parseInput<Schema extends z.ZodType>(
   others: readonly Fault[] = [],
 ): z.output<Schema> {
   const result = schema.safeParse(input, { reportInput: true });
-  if (!result.success) {
-    throw validationFailed([...others, ...result.error.issues.flatMap(faultsOf)].slice(0, maxFaults));
-  }
-  if (others.length > 0) throw validationFailed(others.slice(0, maxFaults));
+  const found = result.success ? [] : result.error.issues.flatMap(faultsOf);
+  const faults = [...others, ...found].slice(0, maxFaults);
+  if (!result.success || faults.length > 0) throw validationFailed(faults);
   return result.data;
+}
+
+/** The faults of one value of an input, at its place there. */
+export function valueFaults(schema: z.ZodType, value: unknown, path: readonly PropertyKey[]): readonly Fault[] {
+  const issues = schema.safeParse(value, { reportInput: true }).error?.issues ?? [];
+  return issues.flatMap(faultsOf).map((fault) => ({ ...fault, path: [...path, ...fault.path] }));
 }
 
 /**
@@ -183,18 +189,15 @@ const typeNames: Record<string, string> = {
 /** One fault per issue, and one for each unknown key. */
 function faultsOf(issue: z.core.$ZodIssue): Fault[] {
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys
-      .slice(0, maxFaults)
-      .map((key) => ({ pointer: pointer([...issue.path, key]), detail: unknownField }));
+    return issue.keys.slice(0, maxFaults).map((key) => ({ path: [...issue.path, key], detail: unknownField }));
   }
-  return [{ pointer: pointer(issue.path), detail: detailOf(issue) }];
+  return [{ path: issue.path, detail: detailOf(issue) }];
 }
 
-function detailOf(issue: z.core.$ZodIssue): string {
-  if (issue.code === 'custom') return issue.message;
+function detailOf(issue: z.core.$ZodIssue): Text {
+  if (issue.code === 'custom') return (issue.params?.['detail'] as Text | undefined) ?? issue.message;
   if (issue.input === undefined) return 'is required';
   if (issue.code === 'invalid_type') return `must be ${typeNames[issue.expected] ?? issue.expected}`;
-  if (issue.code === 'invalid_value')
-    return `must be one of ${issue.values.map((value) => `\`${String(value)}\``).join(', ')}`;
+  if (issue.code === 'invalid_value') return quoting`must be one of ${issue.values.map(String)}`;
   return issue.message;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Awaitable } from './awaitable.ts';
-import { pointer, validationFailed } from './errors.ts';
+import { quoting, type Text, validationFailed } from './errors.ts';
 import { exampleId, type IdKind, isId } from './ids.ts';
 import { evenWithOtherFaults } from './operation.ts';
 
@@ -78,15 +78,15 @@ export function encodeCursor(sort: string, parts: readonly CursorPart[]): string
  */
 export function decodeCursor(cursor: string, sort: string, shape: CursorShape, argument = 'after'): CursorPart[] {
   const detail = cursorFault(cursor, sort, shape);
-  if (detail !== undefined) throw validationFailed([{ pointer: pointer([argument]), detail }]);
+  if (detail !== undefined) throw validationFailed([{ path: [argument], detail }]);
   return parseListCursor(cursor)?.parts as CursorPart[];
 }
 
 /** What is wrong with a text as a cursor of this sort and shape, or undefined. */
-export function cursorFault(cursor: string, sort: string, shape: CursorShape | undefined): string | undefined {
+export function cursorFault(cursor: string, sort: string, shape: CursorShape | undefined): Text | undefined {
   const parsed = parseListCursor(cursor);
   if (parsed !== undefined && parsed.sort !== sort) {
-    return `is a cursor of the sort \`${parsed.sort}\`, not of \`${sort}\``;
+    return quoting`is a cursor of the sort ${parsed.sort}, not of ${sort}`;
   }
   const isWhole =
     parsed?.parts.length === shape?.length && parsed?.parts.every((part, index) => isPart(part, shape?.[index]));
@@ -128,7 +128,8 @@ export function checkStart(cursors: CursorShapes) {
   return z.superRefine<object>((input, { issues }) => {
     const { offset, after, sort = onlySort } = input as Record<string, unknown>;
     if (typeof after !== 'string') return;
-    const refuse = (message: string) => void issues.push({ code: 'custom', path: ['after'], input: after, message });
+    const refuse = (detail: Text) =>
+      void issues.push({ code: 'custom', path: ['after'], input: after, params: { detail } });
     if (offset !== undefined) refuse('cannot be used together with `offset`');
     // An unknown sort is reported by its own field: the cursor is then checked against the sort that it names.
     const expected = typeof sort === 'string' && shapes.has(sort) ? sort : (parseListCursor(after)?.sort ?? '');

@@ -55,7 +55,7 @@ function urlFault(text: string): string | undefined {
 /** @throws VALIDATION_FAILED when events may not be sent to the URL */
 function refuseTarget({ webhookTargets }: Context, url: string): void {
   const detail = webhookTargets.faultOf(new URL(url));
-  if (detail !== undefined) throw validationFailed([{ pointer: '/url', detail }]);
+  if (detail !== undefined) throw validationFailed([{ path: ['url'], detail }]);
 }
 
 export interface ChangedWebhook<W = Webhook> {

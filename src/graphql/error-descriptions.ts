@@ -4,7 +4,7 @@ import type { Operation } from '../domain/operation.ts';
 
 const opening = `Conversations, messages and events for client programs. Every request needs a credential: \`Authorization: Bearer …\`.
 
-The \`extensions\` of an error contain its \`code\` and the \`requestId\`; for \`VALIDATION_FAILED\` also the faults, at most 100, as \`errors\`, for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used, and \`retryAfterSeconds\` if waiting helps; for \`RATE_LIMITED\` the \`limit\` that is reached, \`account\` or \`share\`. A field lists the codes that are specific to it; the others can occur with any request.`;
+The \`extensions\` of an error contain its \`code\` and the \`requestId\`; for \`VALIDATION_FAILED\` also the faults, at most 100, as \`errors\`, each with a \`pointer\` into the arguments of the field (\`/input/content\`, \`/first\`) and a \`detail\`; for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used; and \`retryAfterSeconds\` if waiting helps; for \`RATE_LIMITED\` the \`limit\` that is reached, \`account\` or \`share\`. A field lists the codes that are specific to it; the others can occur with any request.`;
 
 /** Adds the error codes of its operation to the description of each field, and their meanings to that of the schema. */
 export function withErrors(

@@ -1,7 +1,16 @@
-import { type ExecutionResult, GraphQLError } from 'graphql';
-import { DomainError, type ErrorCode, type ErrorFacts, internal, isTrouble } from '../domain/errors.ts';
+import { type ExecutionResult, GraphQLError, isEnumType, Kind } from 'graphql';
+import {
+  DomainError,
+  type ErrorCode,
+  type ErrorFacts,
+  internal,
+  isTrouble,
+  pointer,
+  validationFailed,
+  worded,
+} from '../domain/errors.ts';
 import { headersOfError, type Reply } from '../http/respond.ts';
-import { inGraphQLSpelling } from './wording.ts';
+import { schema } from './schema.ts';
 
 /** The codes that refuse a whole request, and keep their HTTP status in GraphQL. */
 const requestCodes: readonly ErrorCode[] = [
@@ -43,12 +52,11 @@ export interface PresentOptions {
 
 /** The GraphQL form of any error: a code of the closed set, the request's id, and no internal detail. */
 export function presentError(error: GraphQLError, options: PresentOptions): GraphQLError {
-  const known = domainErrorOf(error, options.requestFailed);
+  const known = inArguments(domainErrorOf(error, options.requestFailed), error);
   if (isTrouble(known)) options.onTrouble(known);
   const { faults, oldestCursor, cursor } = known.facts;
   const http = options.requestFailed ? httpOf(known, error) : undefined;
-  const spelt = (sentence: string): string => inGraphQLSpelling(sentence, error.nodes);
-  return new GraphQLError(spelt(known.message), {
+  return new GraphQLError(worded(known.detail, spell), {
     nodes: error.nodes,
     source: error.source,
     positions: error.positions,
@@ -58,13 +66,41 @@ export function presentError(error: GraphQLError, options: PresentOptions): Grap
       requestId: options.requestId,
       ...(faults === undefined
         ? {}
-        : { errors: faults.map(({ pointer, detail }) => ({ pointer, detail: spelt(detail) })) }),
+        : { errors: faults.map(({ path, detail }) => ({ pointer: pointer(path), detail: worded(detail, spell) })) }),
       ...(oldestCursor === undefined ? {} : { oldestCursor }),
       ...(cursor === undefined ? {} : { cursor }),
       ...waitOf(known.facts),
       ...(http === undefined ? {} : { http }),
     },
   });
+}
+
+/** The values of enumerations in the spelling of GraphQL: `active` is ACTIVE, `-createdAt` is CREATED_AT_DESC. */
+const spellings: ReadonlyMap<unknown, string> = new Map(
+  Object.values(schema.getTypeMap())
+    .filter(isEnumType)
+    .flatMap((type) => type.getValues().map(({ value, name }) => [value, name])),
+);
+
+function spell(value: string): string {
+  return spellings.get(value) ?? value;
+}
+
+/**
+ * Faults that an operation found in its input, at their places in the arguments of the field that called it. Its input
+ * is the argument `input`, or else all arguments, of which `first` is its `limit`.
+ */
+function inArguments(known: DomainError, { path: field, nodes }: GraphQLError): DomainError {
+  const { faults } = known.facts;
+  // What is found before a field is called is placed in arguments to begin with.
+  if (faults === undefined || field === undefined) return known;
+  const [node] = nodes ?? [];
+  const takesInput = node?.kind === Kind.FIELD && node.arguments?.some(({ name }) => name.value === 'input');
+  const placed = (path: readonly PropertyKey[]): readonly PropertyKey[] =>
+    takesInput === true
+      ? ['input', ...path]
+      : path.map((name, depth) => (depth === 0 && name === 'limit' ? 'first' : name));
+  return validationFailed(faults.map(({ path, detail }) => ({ path: placed(path), detail: worded(detail, spell) })));
 }
 
 /** The media types of a result over HTTP. */

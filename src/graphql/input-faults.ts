@@ -1,5 +1,6 @@
 import {
   type ArgumentNode,
+  type ASTNode,
   type DocumentNode,
   GraphQLError,
   type GraphQLInputType,
@@ -18,49 +19,34 @@ import {
   type ValueNode,
   visit,
 } from 'graphql';
-import { DomainError, type Fault, maxFaults, pointer, unknownField } from '../domain/errors.ts';
+import { DomainError, type Fault, maxFaults, quoting, type Text, unknownField } from '../domain/errors.ts';
 import { nullsOutOfPlace, variableUsages } from './nulls.ts';
 
-// Reports what graphql-js finds wrong with values as operations do: each fault with its own pointer into the input of
-// the operation, as in REST. The messages of graphql-js quote the whole value in each error.
+// Reports what graphql-js finds wrong with values as operations do: each fault with its own place in the arguments of a
+// field. The messages of graphql-js quote the whole value in each error.
 
 type Path = readonly PropertyKey[];
 
-/** An operation's input is the argument `input`, or else all arguments. The size of a page is its `limit`. */
-function pathOfArgument(name: string): Path {
-  if (name === 'input') return [];
-  return isSize(name) ? ['limit'] : [name];
-}
-
-function isSize(argument: string): boolean {
-  return argument === 'first' || argument === 'last';
-}
-
-/** Where the values of a document belong in the input of their operations. */
-interface Places {
-  /** By the source offset of the value, or of what contains it: errors of graphql-js refer to copies of its nodes. */
-  readonly byStart: ReadonlyMap<number, Path>;
-  /** The argument, `first` or `last`, of each value that is the size of a page, by its source offset. */
-  readonly sizes: ReadonlyMap<number, string>;
-}
+/**
+ * Where the values of a document are in the arguments of their fields, by the source offset of the value or of what
+ * contains it: errors of graphql-js refer to copies of its nodes.
+ */
+type Places = ReadonlyMap<number, Path>;
 
 function placesIn(document: DocumentNode): Places {
-  const byStart = new Map<number, Path>();
-  const sizes = new Map<number, string>();
+  const places = new Map<number, Path>();
   const note = (node: ArgumentNode | ValueNode | ObjectFieldNode, path: Path): void => {
-    if (node.loc !== undefined) byStart.set(node.loc.start, path);
+    if (node.loc !== undefined) places.set(node.loc.start, path);
     if (node.kind === Kind.LIST) for (const [index, item] of node.values.entries()) note(item, [...path, index]);
     if (node.kind === Kind.OBJECT) for (const field of node.fields) note(field, [...path, field.name.value]);
     if (node.kind === Kind.OBJECT_FIELD || node.kind === Kind.ARGUMENT) note(node.value, path);
   };
   visit(document, {
     Argument(node) {
-      const { name, value } = node;
-      if (value.loc !== undefined && isSize(name.value)) sizes.set(value.loc.start, name.value);
-      note(node, pathOfArgument(name.value));
+      note(node, [node.name.value]);
     },
   });
-  return { byStart, sizes };
+  return places;
 }
 
 /** All faults of the variables of an operation, up to a limit. */
@@ -70,7 +56,7 @@ export function variableFaults(
   operation: OperationDefinitionNode,
   values: Readonly<Record<string, unknown>>,
 ): Fault[] {
-  const { byStart, sizes } = placesIn(document);
+  const places = placesIn(document);
   // The name of a variable belongs to its operation: another one of the document may use it elsewhere.
   const usages = variableUsages(schema, document, operation);
   const nulls = new Map(nullsOutOfPlace(schema, document, operation, values).map((node) => [node.name.value, node]));
@@ -80,22 +66,23 @@ export function variableFaults(
     const value = Object.hasOwn(values, name) ? values[name] : undefined;
     const misplaced = nulls.get(name);
     if (misplaced !== undefined) {
-      yield fault((misplaced.loc && byStart.get(misplaced.loc.start)) ?? [name], 'must not be null');
+      yield { path: placeOf(misplaced, places) ?? [name], detail: 'must not be null' };
       return;
     }
     if (!isInputType(type) || (value === undefined && definition.defaultValue !== undefined)) return;
-    const first = usages.find(({ node }) => node.name.value === name)?.node.loc;
-    const size = first && sizes.get(first.start);
-    for (const found of faultsOf(value, type, (first && byStart.get(first.start)) ?? [name])) {
-      yield size === undefined ? found : { ...found, parameter: size };
-    }
+    const usage = usages.find(({ node }) => node.name.value === name);
+    yield* faultsOf(value, type, (usage && placeOf(usage.node, places)) ?? [name]);
   });
   return faults.take(maxFaults).toArray();
 }
 
+function placeOf({ loc }: ASTNode, places: Places): Path | undefined {
+  return loc && places.get(loc.start);
+}
+
 function* faultsOf(value: unknown, type: GraphQLInputType, path: Path): Generator<Fault> {
   if (isNonNullType(type)) {
-    if (value == null) yield fault(path, value === undefined ? 'is required' : 'must not be null');
+    if (value == null) yield { path, detail: value === undefined ? 'is required' : 'must not be null' };
     else yield* faultsOf(value, type.ofType, path);
   } else if (value == null) {
     return;
@@ -104,7 +91,7 @@ function* faultsOf(value: unknown, type: GraphQLInputType, path: Path): Generato
     else for (const [index, item] of value.entries()) yield* faultsOf(item, type.ofType, [...path, index]);
   } else if (isInputObjectType(type)) {
     if (typeof value !== 'object' || Array.isArray(value)) {
-      yield fault(path, 'must be an object');
+      yield { path, detail: 'must be an object' };
       return;
     }
     const given = new Map(Object.entries(value));
@@ -113,10 +100,10 @@ function* faultsOf(value: unknown, type: GraphQLInputType, path: Path): Generato
       given.delete(field.name);
       if (inner !== undefined || isRequiredInputField(field)) yield* faultsOf(inner, field.type, [...path, field.name]);
     }
-    for (const name of given.keys()) yield fault([...path, name], unknownField);
+    for (const name of given.keys()) yield { path: [...path, name], detail: unknownField };
   } else {
     const detail = leafFault(value, type);
-    if (detail !== undefined) yield fault(path, detail);
+    if (detail !== undefined) yield { path, detail };
   }
 }
 
@@ -128,21 +115,14 @@ const ofScalar: Readonly<Record<string, string>> = {
   Boolean: 'must be a boolean',
 };
 
-function leafFault(value: unknown, type: GraphQLLeafType): string | undefined {
+function leafFault(value: unknown, type: GraphQLLeafType): Text | undefined {
   try {
     if (type.coerceInputValue(value) !== undefined) return undefined;
   } catch (error) {
     if (error instanceof GraphQLError && !isEnumType(type)) return ofScalar[type.name] ?? error.message;
   }
   if (!isEnumType(type)) return `must be a ${type.name}`;
-  return `must be one of ${type
-    .getValues()
-    .map(({ name }) => `\`${name}\``)
-    .join(', ')}`;
-}
-
-function fault(path: Path, detail: string): Fault {
-  return { pointer: pointer(path), detail };
+  return quoting`must be one of ${type.getValues().map(({ name }) => name)}`;
 }
 
 /** The validation errors of a document, each with a pointer if it concerns a value. */
@@ -155,18 +135,19 @@ export function pointingErrors(document: DocumentNode, errors: readonly GraphQLE
   return pointing;
 }
 
-function pointingError({ message: full, nodes }: GraphQLError, { byStart }: Places): GraphQLError {
+function pointingError({ message: full, nodes }: GraphQLError, places: Places): GraphQLError {
   if (full === 'Validation aborted.') {
     const tooMuch = 'The query repeats its fields too often to be checked.';
     return new GraphQLError(tooMuch, { originalError: new DomainError('QUERY_TOO_COMPLEX', tooMuch) });
   }
   const message = shorten(full);
-  const unknown = /^Unknown argument "(\w+)"/.exec(full)?.[1];
-  const places = nodes?.map(({ loc }) => loc && byStart.get(loc.start));
-  const place = unknown === undefined ? places?.find((path) => path !== undefined) : [unknown];
+  const place = nodes?.map((node) => placeOf(node, places)).find((path) => path !== undefined);
   const missing = /required field "(\w+)"/.exec(full)?.[1];
-  const detail = missing === undefined ? message.replace(/\.$/, '') : 'is required';
-  const faults = place && [fault(missing === undefined ? place : [...place, missing], detail)];
+  const faults: readonly Fault[] | undefined =
+    place &&
+    (missing === undefined
+      ? [{ path: place, detail: message.replace(/\.$/, '') }]
+      : [{ path: [...place, missing], detail: 'is required' }]);
   return new GraphQLError(message, {
     ...(nodes && { nodes }),
     originalError: new DomainError('VALIDATION_FAILED', message, faults && { faults }),

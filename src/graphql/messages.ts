@@ -11,6 +11,8 @@ import {
   messageShape,
   sendMessage,
 } from '../domain/messages.ts';
+import { valueFaults } from '../domain/operation.ts';
+import { limitInput } from '../domain/paging.ts';
 import {
   builder,
   calls,
@@ -20,7 +22,7 @@ import {
   type ResultOf,
   withoutNulls,
 } from './builder.ts';
-import { type Connection, connectionType, pageArgs } from './connection.ts';
+import { type Connection, connectionType, listInput, pageArgs } from './connection.ts';
 import { Conversation, type ShownConversation } from './conversations.ts';
 import { longText } from './measure.ts';
 import { Node } from './node.ts';
@@ -89,34 +91,27 @@ async function messagesOf(
   { caller, loaders }: GraphQLContext,
 ): Promise<Connection<Message>> {
   listMessages.authorise(caller);
-  const { first, after, last, before, offset } = withoutNulls(args);
+  const { last, before, ...forwards } = withoutNulls(args);
+  const { first, after } = forwards;
   const faults: Fault[] = [];
-  if (first !== undefined && last !== undefined) {
-    faults.push({ pointer: '/last', detail: 'cannot be used together with `first`' });
+  if (last !== undefined) {
+    if (first === undefined) faults.push(...valueFaults(limitInput, last, ['last']));
+    else faults.push({ path: ['last'], detail: 'cannot be used together with `first`' });
   }
   const beforeFault = before === undefined ? undefined : messageCursorFault(before);
-  if (beforeFault !== undefined) faults.push({ pointer: '/before', detail: beforeFault });
-  const limit = first ?? last;
-  const page = listMessages.parse(
-    {
-      conversationId: conversation.id,
-      ...(limit === undefined ? {} : { limit }),
-      ...(offset === undefined ? {} : { offset }),
-      ...(after === undefined ? {} : { after }),
-    },
-    faults,
-  );
+  if (beforeFault !== undefined) faults.push({ path: ['before'], detail: beforeFault });
+  const page = listMessages.parse({ ...listInput(forwards), conversationId: conversation.id }, faults);
   // The messages of a snapshot are the current ones; there are none if the conversation was erased.
   const { messageCount: count = 0 } = conversation.isSnapshot
     ? ((await loaders.conversation.load(conversation.id)) ?? {})
     : conversation;
-  const { offset: skipped = 0 } = page;
+  const { limit, offset = 0 } = page;
   const begin = (after === undefined ? 0 : messageCursorSequence(after)) + 1;
   const end = Math.min(count, before === undefined ? count : messageCursorSequence(before, 'before') - 1);
   const [from, to] =
     last === undefined
-      ? [begin + skipped, Math.min(end, begin + skipped + page.limit - 1)]
-      : [Math.max(begin, end - skipped - page.limit + 1), end - skipped];
+      ? [begin + offset, Math.min(end, begin + offset + limit - 1)]
+      : [Math.max(begin, end - offset - last + 1), end - offset];
   // The end of the page, or of what comes before it if it is empty.
   const until = Math.max(to, begin - 1);
   const nodes = from > to ? [] : await loaders.messageRange.load({ conversationId: conversation.id, from, to });

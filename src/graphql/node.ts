@@ -43,7 +43,7 @@ async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeSh
 const maxIds = 100;
 
 function refuseTooMany(count: number): void {
-  if (count > maxIds) throw validationFailed([{ pointer: '/ids', detail: `must name at most ${maxIds} ids` }]);
+  if (count > maxIds) throw validationFailed([{ path: ['ids'], detail: `must name at most ${maxIds} ids` }]);
 }
 
 builder.queryFields((t) => ({

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { type Fault, pointer } from '../domain/errors.ts';
+import type { Fault } from '../domain/errors.ts';
 import { tagsOf } from '../http/entity-tags.ts';
 import type { Route } from './routes.ts';
 
@@ -29,7 +29,7 @@ export function inputOfHeaders(
     const version = versionsOf(headers['if-match']);
     if (version === undefined) {
       const detail = 'must be `*` or a list of tags as in `ETag`';
-      faults.push({ pointer: pointer(['expectedVersion']), header: 'If-Match', detail });
+      faults.push({ path: ['expectedVersion'], header: 'If-Match', detail });
     } else {
       input['expectedVersion'] = version;
     }

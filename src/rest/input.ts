@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DomainError, type Fault, maxFaults, pointer, unknownField, validationFailed } from '../domain/errors.ts';
+import { DomainError, type Fault, maxFaults, unknownField, validationFailed } from '../domain/errors.ts';
 import { parametersOf } from '../http/query.ts';
 import { fieldsInHeaders, headerOf } from './headers.ts';
 import type { Route } from './routes.ts';
@@ -69,7 +69,7 @@ function readQuery(
 }
 
 function parameterFault(name: string, detail: string): Fault {
-  return { pointer: pointer([name]), parameter: name, detail };
+  return { path: [name], parameter: name, detail };
 }
 
 /** Whether a field is a list, which a query parameter holds separated by commas. */
@@ -101,12 +101,12 @@ function readBody(
     if (!known.has(name) && ++unknown > maxFaults) continue;
     const value = (body as Record<string, unknown>)[name];
     if (Object.hasOwn(params, name)) {
-      faults.push({ pointer: pointer([name]), detail: 'is taken from the path and must not be in the body' });
+      faults.push({ path: [name], detail: 'is taken from the path and must not be in the body' });
     } else if (fieldsInHeaders.has(name)) {
       const detail = `is not known in the body; it is the header \`${fieldsInHeaders.get(name)}\``;
-      faults.push({ pointer: pointer([name]), detail });
+      faults.push({ path: [name], detail });
     } else if (route.body === 'none') {
-      faults.push({ pointer: pointer([name]), detail: unknownField });
+      faults.push({ path: [name], detail: unknownField });
     } else {
       // Defined, not assigned: `__proto__` has to reach the schema and be refused as an unknown key.
       Object.defineProperty(input, name, { value, enumerable: true, configurable: true, writable: true });
@@ -128,7 +128,7 @@ export function namingSources(
   return validationFailed(
     faults.map((fault) => {
       if (found.includes(fault)) return fault;
-      const [name = ''] = fault.pointer.slice(1).split('/'); // the top-level field
+      const name = String(fault.path[0] ?? ''); // the top-level field
       const header = headerOf(name, inHeaders);
       if (header !== undefined) {
         return {

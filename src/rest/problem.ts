@@ -1,5 +1,5 @@
 import { withoutSecrets } from '../access/secrets.ts';
-import { type DomainError, type ErrorCode, errorCodes } from '../domain/errors.ts';
+import { type DomainError, type ErrorCode, errorCodes, pointer, worded } from '../domain/errors.ts';
 import type { WholeReply } from '../http/raw-reply.ts';
 import { headersOfError } from '../http/respond.ts';
 import type { Problem } from './shapes.ts';
@@ -44,11 +44,11 @@ export function problemOf(
     ...(faults === undefined
       ? {}
       : {
-          errors: faults.map(({ pointer, parameter, header, detail }) =>
-            parameter === undefined
-              ? { pointer, ...(header !== undefined && { header }), detail }
-              : { parameter, detail },
-          ),
+          errors: faults.map(({ path, parameter, header, detail }) => ({
+            ...(parameter === undefined ? { pointer: pointer(path) } : { parameter }),
+            ...(header === undefined ? {} : { header }),
+            detail: worded(detail),
+          })),
         }),
   };
 }

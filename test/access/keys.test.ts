@@ -83,11 +83,14 @@ const ending = {
 const statusOf = async (secret: string) => (await server.clientFor(secret).rest('GET', '/account')).status;
 
 describe.each(['token', 'key'] as const)('with a %s that ends', (credential) => {
-  test.each(['REST', 'GraphQL'] as const)('no key can be made that outlives it, over %s', async (face) => {
+  test.each([
+    ['REST', '/expiresAt'],
+    ['GraphQL', '/input/expiresAt'],
+  ] as const)('no key can be made that outlives it, over %s', async (face, pointer) => {
     const [client, end] = [await ending[credential](), inMs(10 * minuteMs)];
     expect(await keyOver[face](client, { expiresAt: inMs(10 * minuteMs + 1) })).toEqual({
       code: 'VALIDATION_FAILED',
-      errors: [{ pointer: '/expiresAt', detail: `must not be after ${end}, when the calling credential ends` }],
+      errors: [{ pointer, detail: `must not be after ${end}, when the calling credential ends` }],
     });
     const sooner = await keyOver[face](client, { expiresAt: inMs(5 * minuteMs) });
     expect(sooner.expiresAt).toBe(inMs(5 * minuteMs));

@@ -698,7 +698,7 @@ describe('partial results', () => {
     );
     expect(data.conversation).toEqual({ id: conversation.id, good: { totalCount: 1 }, bad: null });
     expect(errors).toMatchObject([
-      { path: ['conversation', 'bad'], extensions: { code: 'VALIDATION_FAILED', errors: [{ pointer: '/limit' }] } },
+      { path: ['conversation', 'bad'], extensions: { code: 'VALIDATION_FAILED', errors: [{ pointer: '/first' }] } },
     ]);
   });
 });
@@ -713,7 +713,7 @@ describe('error messages use the names of the schema, for', () => {
 
   test('a status', async () => {
     const detail = 'must be one of `ACTIVE`, `CLOSED`, `PENDING`';
-    expect(await messagesFor(update('status: null'))).toEqual([`\`status\` ${detail}.`, detail]);
+    expect(await messagesFor(update('status: null'))).toEqual([`\`input/status\` ${detail}.`, detail]);
     expect(await messagesFor('mutation { createConversation(input: { status: CLOSED }) { eventCursor } }')).toEqual([
       expect.stringContaining('`ACTIVE` or `PENDING`'),
     ]);
@@ -723,7 +723,7 @@ describe('error messages use the names of the schema, for', () => {
     const query =
       'mutation ($visitor: VisitorInput) { createConversation(input: { visitor: $visitor }) { eventCursor } }';
     const { body } = await client.post({ query, variables: { visitor: 'Ada' } });
-    expect(body.errors).toMatchObject([{ message: '`visitor` must be an object.' }]);
+    expect(body.errors).toMatchObject([{ message: '`input/visitor` must be an object.' }]);
   });
 
   test('the size of a page', async () => {
@@ -743,7 +743,7 @@ describe('error messages use the names of the schema, for', () => {
     const { errors } = (await client.post({ query, variables: { size: 'ten' } })).body;
     const detail = 'must be an integer of at most 32 bits';
     expect(errors).toMatchObject([
-      { message: `\`first\` ${detail}.`, extensions: { errors: [{ pointer: '/limit', detail }] } },
+      { message: `\`first\` ${detail}.`, extensions: { errors: [{ pointer: '/first', detail }] } },
     ]);
   });
 
@@ -762,7 +762,7 @@ describe('error messages use the names of the schema, for', () => {
        mutation B($id: ID!) { ...Sent }
        fragment Sent on Mutation { sendMessage(input: { conversationId: $id, ${input} }) { eventCursor } }`,
       {},
-      ['/conversationId', '`conversationId` is required.'],
+      ['/input/conversationId', '`input/conversationId` is required.'],
     ],
   ])('a variable of the operation that is run, which is %s in another one', async (_, query, variables, expected) => {
     const { errors } = (await client.post({ query, variables, operationName: 'B' })).body;

@@ -110,7 +110,7 @@ describe('a null variable is VALIDATION_FAILED over every transport if it is use
     for (const answer of [(await client.post(question)).body, await onSocket(question)]) {
       const { code, errors } = answer.errors[0].extensions;
       expect(code).toBe('VALIDATION_FAILED');
-      expect(errors.map(({ pointer }: Json) => pointer)).toEqual(['/content', '/sender']);
+      expect(errors.map(({ pointer }: Json) => pointer)).toEqual(['/input/content', '/input/sender']);
     }
     expect((await client.rest('GET', `/conversations/${conversationId}`)).body.messageCount).toBe(0);
   });
@@ -139,7 +139,7 @@ test('a null is reported together with the other faults of the variables', async
     'query ($id: ID = "x", $first: Int) { conversation(id: $id) { messages(first: $first) { totalCount } } }',
     { id: null, first: 'one' },
   );
-  expect(errors?.[0]?.extensions.errors.map(({ pointer }: Json) => pointer)).toEqual(['/id', '/limit']);
+  expect(errors?.[0]?.extensions.errors.map(({ pointer }: Json) => pointer)).toEqual(['/id', '/first']);
 });
 
 test('a variable that is left out has its default, and null is accepted in a nullable position', async () => {

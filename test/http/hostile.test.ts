@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { listConversations } from '../../src/domain/conversations.ts';
 import { type ErrorCode, errorCodes } from '../../src/domain/errors.ts';
 import type { Json, RestResponse } from '../support/client.ts';
+import { inArguments, inInput } from '../support/pointers.ts';
 import * as select from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
@@ -87,6 +88,8 @@ function expectErrors({ status, body }: RestResponse, { code, pointers }: Expect
 }
 
 const invalid = (...pointers: string[]): Expected => ({ code: 'VALIDATION_FAILED', pointers });
+const invalidInput = (...pointers: string[]): Expected => invalid(...inInput(pointers));
+const invalidArguments = (...pointers: string[]): Expected => invalid(...inArguments(pointers));
 const missing: Expected = { code: 'NOT_FOUND', pointers: [] };
 
 // ── Bodies ─────────────────────────────────────────────────────────────────────────────────────
@@ -435,7 +438,7 @@ const cases: BodyCase[] = [
 describe('a bad body is refused alike on both faces, and changes nothing', () => {
   test.each(cases)('%s %s', async (operation, _, text, expected) => {
     expectProblem(await rest(operation, text), expected);
-    expectErrors(await graphql(operation, text), expected);
+    expectErrors(await graphql(operation, text), { ...expected, pointers: inInput(expected.pointers) });
     expect(await state()).toEqual(untouched);
   });
 
@@ -448,7 +451,7 @@ describe('a bad body is refused alike on both faces, and changes nothing', () =>
   test('faults of kind and of rule together are all told by REST, those of kind by GraphQL', async () => {
     const text = '{"subject":5,"externalId":""}';
     expectProblem(await rest('createConversation', text), invalid('/subject', '/externalId'));
-    expectErrors(await graphql('createConversation', text), invalid('/subject'));
+    expectErrors(await graphql('createConversation', text), invalidInput('/subject'));
     expect(await state()).toEqual(untouched);
   });
 
@@ -646,7 +649,7 @@ test.each([
   ['none', '/metadata'],
 ])('metadata of %s, a word without quotes, is not taken for a text', async (literal, place) => {
   const query = `mutation { createConversation(input: { metadata: ${literal} }) { eventCursor } }`;
-  expectErrors(await client.post({ query }), invalid(place));
+  expectErrors(await client.post({ query }), invalidInput(place));
   expect(await state()).toEqual(untouched);
 });
 
@@ -660,7 +663,7 @@ describe('a value of another type is one fault, which says what it should be', (
     const pointer = 'events' in body ? '/events' : '/scopes';
     const { errors } = (await client.rest('POST', path, { body })).body;
     expect(errors).toEqual([{ pointer, detail: 'must be a list' }]);
-    expectErrors(await mutate(name, body), invalid(pointer));
+    expectErrors(await mutate(name, body), invalidInput(pointer));
   });
 
   test.each(['60', 60.5, true])('%j for a whole number', async (expiresInSeconds) => {
@@ -668,7 +671,7 @@ describe('a value of another type is one fault, which says what it should be', (
     const { errors } = (await client.rest('POST', '/tokens', { body })).body;
     expect(errors).toEqual([{ pointer: '/expiresInSeconds', detail: 'must be an integer' }]);
     const answer = await mutate('createToken', { scopes: ['EVENTS_READ'], expiresInSeconds });
-    expectErrors(answer, invalid('/expiresInSeconds'));
+    expectErrors(answer, invalidInput('/expiresInSeconds'));
     expect(answer.body.errors[0].extensions.errors[0].detail).toMatch(/^must be an integer/);
   });
 
@@ -686,7 +689,7 @@ describe('bad parameters of a list are refused alike on both faces', () => {
     args,
     expected: invalid(...pointers),
     // `limit[]` is another parameter on REST, and a list where one number is due on GraphQL.
-    onGraphQL: invalid(...pointers.map((pointer) => pointer.replace('[]', ''))),
+    onGraphQL: invalidArguments(...pointers.map((pointer) => pointer.replace('[]', ''))),
   }));
 
   test.each(named)('$name', async ({ parameters, args, expected, onGraphQL }) => {
@@ -747,12 +750,13 @@ describe('bad parameters of a list are refused alike on both faces', () => {
       invalid(pointer),
     );
     const query = `{ conversation(id: "${conversation.id}") { messages(${args}) { totalCount } } }`;
-    expectErrors(await client.post({ query }), invalid(pointer));
+    expectErrors(await client.post({ query }), invalidArguments(pointer));
   });
 
   test.each([
     ['last: 2, after: "x", before: "y", offset: -1', ['/after', '/after', '/before', '/offset']],
-    ['first: 0, last: 2, before: "y"', ['/before', '/last', '/limit']],
+    ['first: 0, last: 2, before: "y"', ['/before', '/first', '/last']],
+    ['first: null, last: 0, before: "y"', ['/before', '/last']],
   ])('messages(%s) tells all that is wrong', async (args, pointers) => {
     const query = `{ conversation(id: "${conversation.id}") { messages(${args}) { totalCount } } }`;
     expectErrors(await client.post({ query }), invalid(...pointers));
@@ -763,7 +767,7 @@ describe('bad parameters of a list are refused alike on both faces', () => {
     const hook = (await other.rest('POST', '/webhooks', { body: { url: 'https://example.com/hooks' } })).body;
     const delivery = (await other.rest('POST', `/webhooks/${hook.id}/test`)).body;
     const query = `{ delivery(id: "${delivery.id}") { attempts(first: 0, after: "x") { totalCount } } }`;
-    expectErrors(await other.post({ query }), invalid('/after', '/limit'));
+    expectErrors(await other.post({ query }), invalidArguments('/after', '/limit'));
   });
 
   test('a cursor of messages in the other order is refused', async () => {
@@ -871,16 +875,16 @@ describe('variables', () => {
     client.post(`{"query":${JSON.stringify(query)},"variables":${variables}}`);
 
   test.each([
-    ['none', '{}', ''],
-    ['no variables at all', 'null', ''],
-    ['null', '{"input":null}', ''],
-    ['a list', '{"input":[]}', ''],
-    ['a text', '{"input":"x"}', ''],
-    ['a number', '{"input":1}', ''],
-    ['one under __proto__', '{"__proto__":{"input":{}}}', ''],
-    ['one of another name', '{"Input":{}}', ''],
-  ])('in place of an input: %s', async (_, variables, pointer) => {
-    expectErrors(await send(variables), invalid(pointer));
+    ['none', '{}'],
+    ['no variables at all', 'null'],
+    ['null', '{"input":null}'],
+    ['a list', '{"input":[]}'],
+    ['a text', '{"input":"x"}'],
+    ['a number', '{"input":1}'],
+    ['one under __proto__', '{"__proto__":{"input":{}}}'],
+    ['one of another name', '{"Input":{}}'],
+  ])('in place of an input: %s', async (_, variables) => {
+    expectErrors(await send(variables), invalid('/input'));
     expect(await state()).toEqual(untouched);
   });
 
@@ -897,7 +901,7 @@ describe('variables', () => {
       createApiKey(input: {name: "x", scopes: $b}) { eventCursor }
     }`;
     const response = await client.post({ query: inner, variables: { a: 1, b: ['x'], c: [] } });
-    expectErrors(response, invalid('/subject', '/scopes/0', '/visitor/name'));
+    expectErrors(response, invalidInput('/subject', '/scopes/0', '/visitor/name'));
     expect(await state()).toEqual(untouched);
   });
 
@@ -905,7 +909,7 @@ describe('variables', () => {
     const response = await send(
       `{"input":{"subject":"my secret","message":{"content":"${'secret '.repeat(10_000)}"}}}`,
     );
-    expectErrors(response, invalid('/message/sender'));
+    expectErrors(response, invalidInput('/message/sender'));
     expect(JSON.stringify(response.body)).not.toContain('secret');
   });
 });
@@ -944,7 +948,7 @@ describe('values that are written into the document', () => {
   const named = literals.map(([fields, ...pointers]) => ({ name: fields.slice(0, 60), fields, pointers }));
   test.each(named)('$name', async ({ fields, pointers }) => {
     const query = `mutation { createConversation(input: {${fields}}) { eventCursor } }`;
-    expectErrors(await client.post({ query }), invalid(...pointers));
+    expectErrors(await client.post({ query }), invalidInput(...pointers));
     expect(await state()).toEqual(untouched);
   });
 
@@ -953,10 +957,10 @@ describe('values that are written into the document', () => {
     const { body } = await client.post({ query });
     const told = body.errors.map(({ extensions }: Json) => `${extensions.code} ${extensions.errors[0].pointer}`);
     expect(told.toSorted()).toEqual([
-      'VALIDATION_FAILED /a',
-      'VALIDATION_FAILED /message/content',
-      'VALIDATION_FAILED /message/sender',
-      'VALIDATION_FAILED /subject',
+      'VALIDATION_FAILED /input/a',
+      'VALIDATION_FAILED /input/message/content',
+      'VALIDATION_FAILED /input/message/sender',
+      'VALIDATION_FAILED /input/subject',
     ]);
     expect(await state()).toEqual(untouched);
   });

@@ -69,7 +69,7 @@ function problemResponse(status: number, codes: readonly ErrorCode[]): OpenApiRe
 function exampleProblem(code: ErrorCode): unknown {
   const facts = {
     ...(code === 'VALIDATION_FAILED' && {
-      faults: [{ pointer: '/limit', parameter: 'limit', detail: 'must be an integer' }],
+      faults: [{ path: ['limit'], parameter: 'limit', detail: 'must be an integer' }],
     }),
     ...(code === 'CURSOR_EXPIRED' && { oldestCursor: exampleEventCursor }),
   };

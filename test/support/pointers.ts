@@ -1,0 +1,6 @@
+/** REST's pointers as those of a mutation, which takes what REST has in the body, the path and the headers as `input`. */
+export const inInput = (pointers: readonly string[]): string[] => pointers.map((pointer) => `/input${pointer}`);
+
+/** REST's parameters as the arguments of a query, where the size of a page is `first`. */
+export const inArguments = (pointers: readonly string[]): string[] =>
+  pointers.map((pointer) => pointer.replace(/^\/limit$/, '/first'));

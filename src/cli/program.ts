@@ -34,7 +34,10 @@ export async function run(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Turns Commander's `error: unknown command 'serv'\n(Did you mean serve?)` into one sentence. */
+/**
+ * Makes one sentence of `error: unknown command 'serv'\n(Did you mean serve?)`. Commander passes on nothing else of what is
+ * wrong; a text in another form is printed as it is.
+ */
 function sentence(text: string): string {
   const words = text
     .trim()

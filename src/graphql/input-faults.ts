@@ -136,6 +136,7 @@ export function pointingErrors(document: DocumentNode, errors: readonly GraphQLE
 }
 
 function pointingError({ message: full, nodes }: GraphQLError, places: Places): GraphQLError {
+  // graphql-js gives neither a code for this nor, below, the name of the missing field: only their sentences.
   if (full === 'Validation aborted.') {
     const tooMuch = 'The query repeats its fields too often to be checked.';
     return new GraphQLError(tooMuch, { originalError: new DomainError('QUERY_TOO_COMPLEX', tooMuch) });

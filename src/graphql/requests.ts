@@ -5,7 +5,10 @@ import {
   GraphQLError,
   type GraphQLSchema,
   getVariableValues,
+  Lexer,
   parse,
+  Source,
+  TokenKind,
   validate,
 } from 'graphql';
 import type { Awaitable } from '../domain/awaitable.ts';
@@ -49,10 +52,9 @@ export function parseWithinLimits(source: string): DocumentNode {
   try {
     return parse(source, { maxLexicalTokens: maxTokens });
   } catch (error) {
-    if (error instanceof GraphQLError && error.message.includes('Document contains more than')) {
-      throw tooLong(`${inThousands(maxTokens)} tokens`);
-    }
-    if (error instanceof GraphQLError) error.extensions['code'] = 'GRAPHQL_PARSE_FAILED'; // as Yoga does
+    if (!(error instanceof GraphQLError)) throw error;
+    if (hasMoreTokens(source, maxTokens, error.positions?.[0])) throw tooLong(`${inThousands(maxTokens)} tokens`);
+    error.extensions['code'] = 'GRAPHQL_PARSE_FAILED'; // as Yoga does
     throw error;
   }
 }
@@ -60,6 +62,18 @@ export function parseWithinLimits(source: string): DocumentNode {
 function hasMoreLines(source: string, limit: number): boolean {
   let lines = 1;
   for (const _ of source.matchAll(/\r\n|[\n\r]/g)) if (++lines > limit) return true;
+  return false;
+}
+
+/** Whether there are more tokens up to a position, which is that of the token with which parsing ended. */
+function hasMoreTokens(source: string, limit: number, position = 0): boolean {
+  const lexer = new Lexer(new Source(source));
+  let tokens = 0;
+  try {
+    while (lexer.advance().kind !== TokenKind.EOF && lexer.token.start <= position) if (++tokens > limit) return true;
+  } catch {
+    // What is no token is a syntax error at this position.
+  }
   return false;
 }
 

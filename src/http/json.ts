@@ -28,6 +28,7 @@ function keepNumber(_: string, value: unknown, { source }: { source?: string } =
   return typeof value === 'number' && source !== undefined ? numberFrom(source, value) : value;
 }
 
+/** V8 gives the position nowhere but in its message. In another wording, only the position would be missing. */
 function positionOf(error: unknown): string {
   const position = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined;
   return position === undefined ? '' : ` (at position ${position})`;

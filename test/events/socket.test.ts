@@ -282,6 +282,11 @@ describe('a message that breaks the protocol', () => {
     { message: 'of an unknown type', send: (socket) => socket.send({ type: 'start', id: '1' }), code: 4400 },
     { message: 'that only a server sends', send: (socket) => socket.send({ type: 'connection_ack' }), code: 4400 },
     {
+      message: 'that only a server sends, about an operation',
+      send: (socket) => socket.send({ type: 'next', id: 'before', payload: { data: {} } }),
+      code: 4400,
+    },
+    {
       message: 'a subscribe without a query',
       send: (socket) => socket.send({ type: 'subscribe', id: '1' }),
       code: 4400,

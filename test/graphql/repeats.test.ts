@@ -89,6 +89,12 @@ test.each([
   expect(message).toContain(limit);
 });
 
+test('a syntax error at the beginning of a long document is a syntax error', async () => {
+  const { message, extensions } = await errorOf(`{ ] ${many(2_000, (i) => `a${i}`)} }`);
+  expect(extensions.code).toBe('BAD_REQUEST');
+  expect(message).toContain('Syntax Error');
+});
+
 test('fragments that contain themselves are told apart from what is too large', async () => {
   const direct = '{ account { ...A } } fragment A on Account { ...B } fragment B on Account { ...A }';
   expect((await errorOf(direct)).extensions.code).toBe('VALIDATION_FAILED');

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { handleProtocols, makeServer } from 'graphql-ws';
+import { handleProtocols, MessageType, makeServer } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Origins } from '../../access/origins.ts';
 import { withoutSecrets } from '../../access/secrets.ts';
@@ -26,6 +26,13 @@ const maxPieces = 256;
 const maxSilent = 1_000;
 /** Sockets that may wait for their clients to close them, too. Beyond, the oldest connection is dropped. */
 const maxClosing = 1_000;
+
+const serverTypes: readonly unknown[] = [MessageType.ConnectionAck, MessageType.Next, MessageType.Error];
+
+/** Whether a message is one that only a server sends. graphql-ws throws at such a message as at a defect of ours. */
+function isOfServer(message: unknown): boolean {
+  return serverTypes.includes((message as { type?: unknown }).type);
+}
 
 export interface SocketOptions extends ProtocolOptions {
   readonly origins: Origins;
@@ -108,9 +115,17 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
         protocol: webSocket.protocol,
         send: (message) => socket.send(message),
         close: (code = closeCodes.internal, reason = '') => socket.close(code, reason),
-        // graphql-ws also takes parsed messages, though its type says otherwise.
         onMessage: (handle) =>
-          socket.listen((message) => handle(message as string).catch((error) => fail(socket, error))),
+          socket.listen(async (message) => {
+            try {
+              if (isOfServer(message)) socket.close(closeCodes.badRequest, 'Invalid message received');
+              // graphql-ws also takes parsed messages, though its type says otherwise.
+              else await handle(message as string);
+            } catch (error) {
+              onError(error);
+              socket.close(closeCodes.internal, 'Internal server error');
+            }
+          }),
       },
       state,
     );
@@ -126,15 +141,6 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
     closing.add(socket);
     const [oldest] = closing;
     if (closing.size > maxClosing && !isClosing) oldest?.terminate();
-  }
-
-  function fail(socket: ClientSocket, error: unknown): void {
-    if (error instanceof Error && error.message.startsWith('Unexpected message')) {
-      socket.close(closeCodes.badRequest, 'Invalid message received');
-    } else {
-      onError(error);
-      socket.close(closeCodes.internal, 'Internal server error');
-    }
   }
 
   server.on('upgrade', onUpgrade);

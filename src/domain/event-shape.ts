@@ -72,19 +72,7 @@ export const eventShape = z
     description: 'An entry of the event log. An agent’s reply and a reopening produce no event.',
   });
 
-const [started, received, closed, captured] = eventShape.options;
-
-type OneEventShape = (typeof eventShape.options)[number];
-
-function commonOf(event: OneEventShape) {
-  const [, erased] = event.shape.data.options;
-  return (event as z.ZodObject).omit({ data: true }).extend(erased.shape);
-}
-
-function flat(event: OneEventShape): z.ZodObject {
-  const [data] = event.shape.data.options;
-  return commonOf(event).extend(data.shape);
-}
+const [started, received, , captured] = eventShape.options;
 
 /** The payload of testWebhook. */
 export const sampleEventShape = started
@@ -97,12 +85,3 @@ export const sampleEventShape = started
     test: z.literal(true).describe('Always true: this is a sample.'),
   })
   .meta({ id: 'SampleEvent', description: 'A made-up event for testing a receiver.' });
-
-/** The events with the fields of `data` at the top level, as in GraphQL: the common fields, and each type. */
-export const flatEventShapes = {
-  common: commonOf(started),
-  started: flat(started),
-  received: flat(received),
-  closed: flat(closed),
-  captured: flat(captured),
-};

@@ -1,6 +1,5 @@
 import type { z } from 'zod';
 import { type Caller, requireScope, type Scope } from './caller.ts';
-import { checkDeprecatedInput, checkDeprecation, type Deprecation } from './deprecation.ts';
 import {
   DomainError,
   type ErrorCode,
@@ -28,6 +27,20 @@ export interface Context extends Omit<Ports, 'storage'> {
    * @param work receives the partial result that an earlier attempt at the same request left, if any
    */
   once<T>(work: (tx: Transaction, part?: T) => Promise<T>): Promise<T>;
+}
+
+/** Marks an operation that clients should stop calling. `/v1` keeps it until the sunset date. */
+export interface Deprecation {
+  /** Date of the deprecation, such as `2026-11-21`. */
+  readonly since: string;
+  /** Date from which it may be removed, at least twelve months later. */
+  readonly sunset: string;
+  /** One sentence: what to call instead. */
+  readonly note: string;
+}
+
+export function deprecationReason({ since, sunset, note }: Deprecation): string {
+  return `${note} Deprecated since ${since}; it may be gone from ${sunset} on.`;
 }
 
 interface Definition<Schema extends z.ZodType, Output> {
@@ -85,12 +98,9 @@ export interface Operation<Input = unknown, Output = unknown> {
 /** The key was used for another request, or the stored result was erased. */
 const errorsOfRepeats: readonly ErrorCode[] = ['IDEMPOTENCY_KEY_REUSED', 'NOT_FOUND'];
 
-/** @throws Error for a deprecation that leaves clients too little time, or could not be shown in both APIs */
 export function operation<Schema extends z.ZodType, Output>(
   definition: Definition<Schema, Output>,
 ): Operation<z.output<Schema>, Output> {
-  if (definition.deprecated !== undefined) checkDeprecation(definition.deprecated);
-  checkDeprecatedInput(definition.input);
   const { name, repeatable } = definition;
   const schema = repeatable === undefined ? definition.input : withIdempotencyKey(definition.input);
   const self: Operation<z.output<Schema>, Output> = {

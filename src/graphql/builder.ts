@@ -45,7 +45,7 @@ builder.mutationType({
     'Changes data. Each mutation takes one `input` and returns what it changed, with the end of the event log after the change.',
 });
 
-/** Records which operation a field calls, for its error codes, its deprecation and the test that each has a field. */
+/** Records which operation a field calls, for the schema's descriptions and the test that each has a field. */
 export function calls(operation: { readonly name: string }): { operation: string } {
   return { operation: operation.name };
 }

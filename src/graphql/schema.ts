@@ -1,10 +1,8 @@
 import type { GraphQLSchema } from 'graphql';
 import { graphqlOnlyOperations, operations } from '../domain/operations.ts';
 import { builder } from './builder.ts';
-import { type Deprecable, type Shapes, withDeprecations } from './deprecation.ts';
-import { withErrors } from './error-descriptions.ts';
 import { withFreshMutations } from './fresh-mutations.ts';
-import { shapes } from './shapes.ts';
+import { type Described, withDescriptions } from './operation-descriptions.ts';
 import './scalars.ts';
 import './node.ts';
 import './conversations.ts';
@@ -21,10 +19,9 @@ import './tokens.ts';
 
 const all = Object.values({ ...operations, ...graphqlOnlyOperations });
 
-/** Builds the schema. Tests pass operations and shapes of their own, to see what is deprecated. */
-export function schemaOf(deprecable: readonly Deprecable[] = all, exposed: Shapes = shapes): GraphQLSchema {
-  const built = withErrors(withFreshMutations(builder.toSchema()), all);
-  return withDeprecations(built, deprecable, exposed);
+/** Builds the schema. A test passes operations of its own, to see what is deprecated. */
+export function schemaOf(described: readonly Described[] = all): GraphQLSchema {
+  return withDescriptions(withFreshMutations(builder.toSchema()), described);
 }
 
 /** The whole GraphQL schema. `schema.graphql` is printed from it. */

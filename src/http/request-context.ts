@@ -4,7 +4,6 @@ import { type Admission, type AdmissionContext, type Arrival, refuseGone } from 
 import type { Charge } from '../access/rate-limit.ts';
 import { holdsSecret } from '../access/secrets.ts';
 import type { Caller } from '../domain/caller.ts';
-import type { Deprecation } from '../domain/deprecation.ts';
 import type { DomainError, ErrorCode } from '../domain/errors.ts';
 import type { CallCode, Face, RateLimit, Telemetry } from '../domain/ports.ts';
 import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
@@ -37,8 +36,6 @@ export class RequestContext implements AdmissionContext {
   code?: ErrorCode;
   /** A health or metrics probe: logged at debug level, not counted. */
   isProbe = false;
-  /** Set if it used something deprecated. */
-  deprecation?: Deprecation;
   #body?: Promise<unknown>;
 
   constructor(req: IncomingMessage, res: ServerResponse) {

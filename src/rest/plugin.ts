@@ -2,9 +2,9 @@ import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Admission } from '../access/admission.ts';
 import type { Sessions } from '../access/sessions.ts';
-import { type Deprecation, deprecatedFields } from '../domain/deprecation.ts';
 import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
+import type { Operation } from '../domain/operation.ts';
 import type { Ports } from '../domain/ports.ts';
 import { announcesBody } from '../http/body.ts';
 import { isKnown } from '../http/entity-tags.ts';
@@ -27,7 +27,6 @@ const prefix = '/v1';
 interface Target {
   readonly route: Route;
   readonly reader: InputReader;
-  readonly deprecated: ReadonlyMap<string, Deprecation>;
 }
 
 /** The targets of one path, by method. */
@@ -64,7 +63,7 @@ export function useRest(
       byPath.set(route.path, methods);
       addRoute(router, '', prefix + route.path, methods);
     }
-    const target = { route, reader: inputReader(route), deprecated: deprecatedFields(route.operation.input) };
+    const target = { route, reader: inputReader(route) };
     methods.set(route.method, target);
     if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
   }
@@ -84,7 +83,6 @@ export function useRest(
     const { route, reader } = target;
     const { operation } = route;
     http.operation = operation.name;
-    if (operation.deprecated !== undefined) http.deprecation = operation.deprecated;
     operation.authorise(caller);
     // A body is read even if the operation takes none: its fields have to be refused, not silently ignored.
     const body = announcesBody(http.req) ? await http.readJson(admission) : undefined;
@@ -92,8 +90,6 @@ export function useRest(
     const inHeaders = inputOfHeaders(http.req, route);
     const found = [...faults, ...inHeaders.faults];
     Object.assign(input, inHeaders.input);
-    const deprecation = soonest(target.deprecated, input);
-    if (deprecation !== undefined) http.deprecation ??= deprecation;
     let replayed = false;
     try {
       const parsed = operation.parse(input, found);
@@ -110,7 +106,7 @@ export function useRest(
           timings,
           onError,
         });
-        return { status: 200, headers: { ...eventStreamHeaders }, body: text };
+        return { status: 200, headers: { ...eventStreamHeaders, ...deprecationHeaders(operation) }, body: text };
       }
       return await replyOf(route, output, () => route.answer(output, caller), http, replayed);
     } catch (error) {
@@ -149,7 +145,6 @@ export function useRest(
     } catch (error) {
       reply = errorReply(error, http);
     }
-    if (http.deprecation !== undefined) addDeprecation(reply.headers, http.deprecation, http.operation);
     if (publicPath !== '') prefixLinks(publicPath, reply.headers);
     return reply;
   }
@@ -188,7 +183,7 @@ async function replyOf(
   replayed: boolean,
 ): Promise<Reply> {
   const { status, location, version } = route;
-  const headers: Record<string, string> = { 'Cache-Control': 'no-store' };
+  const headers: Record<string, string> = { 'Cache-Control': 'no-store', ...deprecationHeaders(route.operation) };
   if (replayed) headers['Idempotent-Replayed'] = 'true';
   if (location !== undefined) headers['Location'] = location(output);
   if (version !== undefined) {
@@ -221,16 +216,9 @@ function prefixLinks(path: string, headers: Record<string, string>): void {
   if (headers['Link'] !== undefined) headers['Link'] = headers['Link'].replaceAll('</', `<${path}/`);
 }
 
-/** The deprecation with the earliest sunset among the fields that an input uses. */
-function soonest(deprecated: ReadonlyMap<string, Deprecation>, input: object): Deprecation | undefined {
-  const used = [...deprecated].flatMap(([name, deprecation]) => (Object.hasOwn(input, name) ? [deprecation] : []));
-  return used.sort((a, b) => a.sunset.localeCompare(b.sunset))[0];
-}
-
-/** Adds `Deprecation` (RFC 9745), `Sunset` (RFC 8594) and a link to the documentation of the operation. */
-function addDeprecation(headers: Record<string, string>, { since, sunset }: Deprecation, operation = ''): void {
-  headers['Deprecation'] = `@${Date.parse(since) / 1_000}`;
-  headers['Sunset'] = new Date(sunset).toUTCString();
-  const link = `</docs#${operation}>; rel="deprecation"; type="text/html"`;
-  headers['Link'] = headers['Link'] === undefined ? link : `${headers['Link']}, ${link}`;
+/** `Deprecation` (RFC 9745) and `Sunset` (RFC 8594), if the operation is deprecated. */
+function deprecationHeaders({ deprecated }: Operation): Record<string, string> {
+  if (deprecated === undefined) return {};
+  const { since, sunset } = deprecated;
+  return { Deprecation: `@${Date.parse(since) / 1_000}`, Sunset: new Date(sunset).toUTCString() };
 }

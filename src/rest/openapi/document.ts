@@ -1,13 +1,13 @@
-import { deprecationReason } from '../../domain/deprecation.ts';
 import { exampleEventCursor, exampleStartCursor } from '../../domain/event-cursor.ts';
 import { idempotencyKeyDescription, idempotencyKeyPattern } from '../../domain/idempotency.ts';
+import { deprecationReason } from '../../domain/operation.ts';
 import { retryMs } from '../event-stream.ts';
 import { fieldsInHeaders } from '../headers.ts';
 import type { Route } from '../routes.ts';
 import { problemShape } from '../shapes.ts';
 import { deliveryOperation } from './deliveries.ts';
 import { exampleOf } from './examples.ts';
-import { deprecationHeaders, headersNamed, limitHeaders, responseHeaders } from './headers.ts';
+import { headersNamed, limitHeaders, responseHeaders } from './headers.ts';
 import { type JsonSchema, SchemaComponents } from './json-schema.ts';
 import { problemsOf } from './problems.ts';
 import type {
@@ -190,14 +190,13 @@ function parametersOf(
     ...fields.map(([name, field]): OpenApiParameter => {
       const header = fieldsInHeaders.get(name);
       if (header !== undefined) return headerParameters[header];
-      const { description, deprecated, examples, ...schema } = withoutNull(field);
+      const { description, examples, ...schema } = withoutNull(field);
       const [example] = examples ?? (schema.format === 'date-time' ? [exampleOf(schema, components)] : []);
       return {
         name,
         in: inPath.includes(name) ? 'path' : 'query',
         ...(description !== undefined && { description }),
         required: inPath.includes(name),
-        ...(deprecated === true && { deprecated }),
         // A list is one comma-separated parameter.
         ...(schema.type === 'array' && { style: 'form', explode: false }),
         schema,
@@ -250,9 +249,9 @@ function answerOf(route: Route, components: SchemaComponents): OpenApiResponse {
     ...(route.location === undefined ? [] : ['Location']),
     ...(isList(route) ? ['Link'] : []),
     ...(route.version === undefined ? [] : ['ETag']),
+    ...(operation.deprecated === undefined ? [] : ['Deprecation', 'Sunset']),
   ]);
   if (operation.repeatable) Object.assign(headers, headersNamed(['Idempotent-Replayed'], { always: false }));
-  Object.assign(headers, deprecationHeaders(operation, { always: operation.deprecated !== undefined }));
   if (answers === undefined) return { description: 'Done, no content.', headers };
   const schema = components.of(answers, 'output');
   const example = exampleOf(schema, components);

@@ -1,5 +1,3 @@
-import { deprecatedFields } from '../../domain/deprecation.ts';
-import type { Operation } from '../../domain/operation.ts';
 import type { OpenApiHeader, Reference } from './types.ts';
 
 /** Sent with every response to an authenticated request. */
@@ -80,8 +78,7 @@ export const responseHeaders: Readonly<Record<string, OpenApiHeader>> = {
     example: 'true',
   },
   Link: {
-    description:
-      'The URL of the next page, if there is one, with `rel="next"`; the documentation of a deprecation with `rel="deprecation"`.',
+    description: 'The URL of the next page, if there is one, with `rel="next"`.',
     schema: { type: 'string' },
     example: '</v1/conversations?after=WyItY3JlYXRlZEF0Il0>; rel="next"',
   },
@@ -98,18 +95,6 @@ export const responseHeaders: Readonly<Record<string, OpenApiHeader>> = {
     example: 'Sun, 21 Nov 2027 00:00:00 GMT',
   },
 };
-
-/** Headers of an operation that is deprecated or has deprecated input fields. */
-export function deprecationHeaders(
-  { deprecated, input }: Operation,
-  { always }: { always: boolean },
-): Record<string, OpenApiHeader | Reference> {
-  if (deprecated === undefined && deprecatedFields(input).size === 0) return {};
-  return {
-    ...headersNamed(['Deprecation', 'Sunset'], { always }),
-    ...headersNamed(['Link']),
-  };
-}
 
 /** References to headers. Those not always present are written out, without `required`. */
 export function headersNamed(

@@ -107,13 +107,8 @@ ${Object.entries(responses)
 </section>`;
 }
 
-function parameterRow({ name, in: place, required, deprecated, description = '', schema }: OpenApiParameter): string {
-  return row(
-    name,
-    `${typeOf(schema)}<br><small>in the ${place}${required ? ', required' : ''}</small>`,
-    description,
-    deprecated,
-  );
+function parameterRow({ name, in: place, required, description = '', schema }: OpenApiParameter): string {
+  return row(name, `${typeOf(schema)}<br><small>in the ${place}${required ? ', required' : ''}</small>`, description);
 }
 
 function answerBlock(title: string, { description, headers, content: types = {} }: OpenApiResponse): string {
@@ -153,10 +148,10 @@ ${rows.length === 0 ? `<p>${typeOf({ ...schema, description: '' })}</p>` : table
 
 /** A row for a field, and rows for its nested fields unless they belong to a named schema. */
 function propertyRows(name: string, schema: JsonSchema, required: boolean): string[] {
-  const { description = '', deprecated, items, anyOf = [] } = schema;
+  const { description = '', items, anyOf = [] } = schema;
   const inner = [schema, ...anyOf, ...(items === undefined ? [] : [items])].find(({ properties }) => properties);
   return [
-    row(name, `${typeOf(schema)}${required ? '' : '<br><small>optional</small>'}`, description, deprecated),
+    row(name, `${typeOf(schema)}${required ? '' : '<br><small>optional</small>'}`, description),
     ...Object.entries(inner?.properties ?? {}).flatMap(([key, property]) =>
       propertyRows(`${name}.${key}`, property, inner?.required?.includes(key) ?? false),
     ),
@@ -195,8 +190,8 @@ function table(title: string, rows: readonly string[]): string {
   return rows.length === 0 ? '' : `<h4>${title}</h4><table>${rows.join('\n')}</table>`;
 }
 
-function row(name: string, type: string, description: string, deprecated = false): string {
-  return `<tr><td><code${deprecated ? ' class="gone"' : ''}>${text(name)}</code></td><td>${type}</td><td>${inline(description)}</td></tr>`;
+function row(name: string, type: string, description: string): string {
+  return `<tr><td><code>${text(name)}</code></td><td>${type}</td><td>${inline(description)}</td></tr>`;
 }
 
 function links(names: readonly string[]): string {

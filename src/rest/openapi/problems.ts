@@ -2,7 +2,7 @@ import { DomainError, type ErrorCode, errorCodes } from '../../domain/errors.ts'
 import { exampleEventCursor } from '../../domain/event-cursor.ts';
 import { problemOf } from '../problem.ts';
 import type { Route } from '../routes.ts';
-import { deprecationHeaders, headersNamed, limitHeaders } from './headers.ts';
+import { headersNamed, limitHeaders } from './headers.ts';
 import type { OpenApiResponse, Reference } from './types.ts';
 
 /** Errors of every operation, with those of a body: it is read, to be refused, even where none is expected. */
@@ -19,23 +19,14 @@ const errorsOfAll: readonly ErrorCode[] = [
 ];
 
 /** One response for each error status of an operation, with the codes that it can have. */
-export function problemsOf(
-  route: Route,
-  problems: Record<string, OpenApiResponse>,
-): Record<string, OpenApiResponse | Reference> {
+export function problemsOf(route: Route, problems: Record<string, OpenApiResponse>): Record<string, Reference> {
   const codes = new Set([...route.operation.errors, ...errorsOfAll]);
   const byStatus = Map.groupBy(codes, (code) => errorCodes[code].status);
-  // A request that fails before it is routed to its operation has no deprecation headers.
-  const deprecation = deprecationHeaders(route.operation, { always: false });
   return Object.fromEntries(
     [...byStatus].map(([status, ofStatus]) => {
       const sorted = ofStatus.toSorted();
-      const response = problemResponse(status, sorted);
-      if (Object.keys(deprecation).length > 0) {
-        return [status, { ...response, headers: { ...response.headers, ...deprecation } }];
-      }
       const name = sorted.join('-');
-      problems[name] = response;
+      problems[name] = problemResponse(status, sorted);
       return [status, { $ref: `#/components/responses/${name}` }];
     }),
   );

@@ -43,7 +43,6 @@ export interface OpenApiParameter {
   readonly in: 'path' | 'query' | 'header';
   readonly description?: string;
   readonly required: boolean;
-  readonly deprecated?: boolean;
   readonly style?: string;
   readonly explode?: boolean;
   readonly schema: JsonSchema;

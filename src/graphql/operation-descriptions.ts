@@ -1,20 +1,24 @@
 import { type GraphQLSchema, isObjectType } from 'graphql';
 import { errorCodes } from '../domain/errors.ts';
-import type { Operation } from '../domain/operation.ts';
+import { deprecationReason, type Operation } from '../domain/operation.ts';
 
 const opening = `Conversations, messages and events for client programs. Every request needs a credential: \`Authorization: Bearer …\`.
 
 The \`extensions\` of an error contain its \`code\` and the \`requestId\`; for \`VALIDATION_FAILED\` also the faults, at most 100, as \`errors\`, each with a \`pointer\` into the arguments of the field (\`/input/content\`, \`/first\`) and a \`detail\`; for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used; and \`retryAfterSeconds\` if waiting helps; for \`RATE_LIMITED\` the \`limit\` that is reached, \`account\` or \`share\`. A field lists the codes that are specific to it; the others can occur with any request.`;
 
-/** Adds the error codes of its operation to the description of each field, and their meanings to that of the schema. */
-export function withErrors(
-  schema: GraphQLSchema,
-  operations: readonly Pick<Operation, 'name' | 'errors'>[],
-): GraphQLSchema {
-  const errorsOf = new Map(operations.map(({ name, errors }) => [name, errors]));
+/** What a field shows of its operation. */
+export type Described = Pick<Operation, 'name' | 'errors' | 'deprecated'>;
+
+/**
+ * Adds the error codes and the deprecation of its operation to each field, and the meanings of the codes to the
+ * description of the schema.
+ */
+export function withDescriptions(schema: GraphQLSchema, operations: readonly Described[]): GraphQLSchema {
+  const byName = new Map(operations.map((operation) => [operation.name, operation]));
   const types = Object.values(schema.getTypeMap()).filter(isObjectType);
   for (const field of types.flatMap((type) => Object.values(type.getFields()))) {
-    const errors = errorsOf.get(field.extensions['operation'] as string) ?? [];
+    const { errors = [], deprecated } = byName.get(field.extensions['operation'] as string) ?? {};
+    if (deprecated !== undefined) field.deprecationReason = deprecationReason(deprecated);
     if (errors.length > 0) field.description += `\nErrors: ${errors.map((code) => `\`${code}\``).join(', ')}.`;
   }
   const codes = Object.entries(errorCodes).map(([code, { when }]) => `- \`${code}\`: ${when}`);

@@ -14,12 +14,12 @@ afterAll(() => server.close());
 describe('a conversation', () => {
   test('started over REST is the same over GraphQL', async () => {
     const created = await client.rest('POST', '/conversations', {
-      body: { subject: 'Parcel', visitor: { name: 'Ada' } },
+      body: { subject: 'Parcel', visitor: { name: 'Ada' }, assignee: { id: 'agent-3' }, tags: ['urgent'] },
     });
     expect(created.status).toBe(201);
     expect(created.headers['location']).toBe(`/v1/conversations/${created.body.id}`);
     const { data } = await client.graphql(
-      `query ($id: ID!) { conversation(id: $id) { id status subject visitor { id name email } externalId metadata messageCount
+      `query ($id: ID!) { conversation(id: $id) { id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount
         lastActivityAt firstResponseAt closedAt version createdAt updatedAt messages { nodes { id } totalCount } } }`,
       { id: created.body.id },
     );

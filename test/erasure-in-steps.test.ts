@@ -31,7 +31,7 @@ async function repeatedly(times: number, act: (index: number) => Promise<unknown
 
 /** A conversation that is full of a text in all that it consists of, each of it many times. */
 async function tell(client: Client, text: string, times = size): Promise<{ id: string; leadId: string }> {
-  const body = { subject: text, externalId: text, metadata: { text }, visitor: { name: text } };
+  const body = { subject: text, externalId: text, metadata: { text }, visitor: { name: text }, tags: [text] };
   const keyed = (index: number) => ({ headers: { 'idempotency-key': keyOf(text, index) } });
   const { id } = (await client.rest('POST', '/conversations', { body })).body;
   await repeatedly(times, (index) =>

@@ -1,4 +1,5 @@
 import type { Account } from './accounts.ts';
+import type { Assignee } from './conversation-record.ts';
 import { DomainError } from './errors.ts';
 import type { Sender } from './messages.ts';
 import type { Metadata } from './metadata.ts';
@@ -49,14 +50,26 @@ export function requireScope(caller: Caller, scope: Scope): void {
 
 /**
  * A conversation or a message as the caller may see it. One who is bound to the conversation sees what its visitor may:
- * no metadata, and no id of the client's own system.
+ * no metadata and no tags, and no id of the client's own system, of the assignee neither.
  */
-export function shownTo<T extends { readonly metadata: Metadata; readonly externalId?: string | null }>(
-  caller: Caller | undefined,
-  resource: T,
-): T {
+export function shownTo<T extends Guarded>(caller: Caller | undefined, resource: T): T {
   if (caller?.conversationId === undefined) return resource;
-  return { ...resource, metadata: {}, ...('externalId' in resource && { externalId: null }) };
+  const { externalId, assignee, tags } = resource;
+  return {
+    ...resource,
+    metadata: {},
+    ...(externalId !== undefined && { externalId: null }),
+    ...(assignee != null && { assignee: { ...assignee, id: null } }),
+    ...(tags !== undefined && { tags: [] }),
+  };
+}
+
+/** What only some may see. */
+interface Guarded {
+  readonly metadata: Metadata;
+  readonly externalId?: string | null;
+  readonly assignee?: Assignee | null;
+  readonly tags?: readonly string[];
 }
 
 /** Whether the caller may see this conversation. One that it may not see must look as if it did not exist. */

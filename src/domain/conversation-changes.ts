@@ -6,6 +6,7 @@ import type { Ids } from './ids.ts';
 import { initialStatus, requestedStatus, statuses } from './lifecycle.ts';
 import { addMessage, type Message, messageEvents, messageInput } from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
+import { changedTags, tagsInput, tagsRule } from './tags.ts';
 import { line } from './text.ts';
 import { timestamp } from './time.ts';
 
@@ -26,6 +27,18 @@ const subjectInput = line(200)
   .nullable()
   .describe('Its topic.')
   .meta({ examples: ['Parcel 1042'] });
+const assigneeInput = z
+  .strictObject({
+    id: line(128, 1)
+      .describe('The agent’s id in the client’s system.')
+      .meta({ examples: ['agent-3'] }),
+    name: line(128)
+      .nullable()
+      .default(null)
+      .describe('Display name.')
+      .meta({ examples: ['Grace'] }),
+  })
+  .nullable();
 const externalIdInput = line(128, 1).nullable().describe('Its id in the client’s system, unique in the account.');
 
 export const newConversationInput = z.strictObject({
@@ -38,6 +51,8 @@ export const newConversationInput = z.strictObject({
     ),
   visitor: visitorInput.default(null).describe('The visitor.'),
   externalId: externalIdInput.default(null),
+  assignee: assigneeInput.default(null).describe('Which agent has it.'),
+  tags: tagsInput.nullable().default(null).describe(`Its tags: ${tagsRule}`),
   metadata: metadataInput.default({}).describe('Arbitrary client data: a flat object of at most 50 keys and 8 KiB.'),
   message: z.strictObject(messageInput).nullish().describe('The first message.'),
 });
@@ -50,6 +65,13 @@ export const conversationChangesInput = {
   subject: subjectInput.optional(),
   visitor: visitorInput.optional().describe('The visitor; replaced as a whole.'),
   externalId: externalIdInput.optional(),
+  assignee: assigneeInput.optional().describe('Which agent has it; replaced as a whole.'),
+  tags: tagsInput
+    .nullable()
+    .optional()
+    .describe(`Replaces all tags. ${tagsRule} Not together with \`addTags\` or \`removeTags\`.`),
+  addTags: tagsInput.nullish().describe('Tags to add to those that it has.'),
+  removeTags: tagsInput.nullish().describe('Tags to remove from those that it has; one that is also added is removed.'),
   metadata: metadataPatchInput
     .nullable()
     .optional()
@@ -75,6 +97,8 @@ export function newConversation(
     subject: input.subject,
     visitor: input.visitor,
     externalId: input.externalId,
+    assignee: input.assignee,
+    tags: input.tags ?? [],
     metadata: input.metadata,
     messageCount: 0,
     lastActivityAt: at,
@@ -103,7 +127,7 @@ export function startingEvents(
 
 /**
  * The conversation after the changes; the same object if they change nothing.
- * @throws INVALID_TRANSITION, VALIDATION_FAILED when the merged metadata is too large
+ * @throws INVALID_TRANSITION, VALIDATION_FAILED when the merged metadata is too large or there are too many tags
  */
 export function applyChanges(
   previous: StoredConversation,
@@ -118,6 +142,8 @@ export function applyChanges(
     subject: changes.subject === undefined ? previous.subject : changes.subject,
     visitor: changes.visitor === undefined ? previous.visitor : changes.visitor,
     externalId: changes.externalId === undefined ? previous.externalId : changes.externalId,
+    assignee: changes.assignee === undefined ? previous.assignee : changes.assignee,
+    tags: changedTags(previous.tags, changes),
     metadata: changes.metadata === undefined ? previous.metadata : mergeMetadata(previous.metadata, changes.metadata),
     closedAt: status === 'closed' ? (previous.closedAt ?? at) : null,
     reopenedAt: previous.status === 'closed' && status !== 'closed' ? at : previous.reopenedAt,

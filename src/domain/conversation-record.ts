@@ -35,6 +35,23 @@ export const visitorShape = z
 
 export type Visitor = Readonly<z.output<typeof visitorShape>>;
 
+export const assigneeShape = z
+  .object({
+    id: z
+      .string()
+      .nullable()
+      .describe('The agent’s id in the client’s system. Null when read with a token bound to a conversation.')
+      .meta({ examples: ['agent-3'] }),
+    name: z
+      .string()
+      .nullable()
+      .describe('Display name.')
+      .meta({ examples: ['Grace'] }),
+  })
+  .meta({ id: 'Assignee', description: 'The agent who has a conversation.' });
+
+export type Assignee = Readonly<z.output<typeof assigneeShape>>;
+
 export const conversationShape = z
   .object({
     id: idShape('conversation').describe('Its id.'),
@@ -52,6 +69,14 @@ export const conversationShape = z
         'Its id in the client’s system, unique in the account. Null when read with a token bound to a conversation.',
       )
       .meta({ examples: ['ticket-1042'] }),
+    assignee: assigneeShape.nullable().describe('Which agent has it, if one does.'),
+    tags: z
+      .array(z.string())
+      .readonly()
+      .describe(
+        'Its tags, without doubles and sorted by code point. Empty when read with a token bound to a conversation.',
+      )
+      .meta({ examples: [['delivery', 'urgent']] }),
     metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
     messageCount: z
       .int()
@@ -97,6 +122,8 @@ export function conversationView(stored: StoredConversation, caller?: Caller): C
     subject: stored.subject,
     visitor: stored.visitor,
     externalId: stored.externalId,
+    assignee: stored.assignee,
+    tags: stored.tags,
     metadata: stored.metadata,
     messageCount: stored.messageCount,
     lastActivityAt: stored.lastActivityAt,

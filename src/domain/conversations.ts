@@ -24,7 +24,7 @@ import { appendEvents } from './events.ts';
 import { exampleId, idInput } from './ids.ts';
 import { type Status, statuses } from './lifecycle.ts';
 import { type Message, messageShape, requireSender } from './messages.ts';
-import { type Context, operation } from './operation.ts';
+import { type Context, evenWithOtherFaults, operation } from './operation.ts';
 import {
   type CursorPart,
   type CursorShapes,
@@ -35,6 +35,7 @@ import {
   pageInput,
 } from './paging.ts';
 import type { Storage, Transaction } from './storage-port.ts';
+import { areOneWay } from './tags.ts';
 import { line } from './text.ts';
 import { timeInput, timeInputRoundedUp } from './time.ts';
 
@@ -220,11 +221,17 @@ export const updateConversation = operation({
   name: 'updateConversation',
   summary: 'Updates a conversation: closes or reopens it, changes its fields or merges metadata.',
   scope: 'conversations:write',
-  input: z.strictObject({
-    id: idInput('conversation').describe('The conversation’s id.'),
-    expectedVersion: expectedVersionInput,
-    ...conversationChangesInput,
-  }),
+  input: z
+    .strictObject({
+      id: idInput('conversation').describe('The conversation’s id.'),
+      expectedVersion: expectedVersionInput,
+      ...conversationChangesInput,
+    })
+    .refine(areOneWay, {
+      path: ['tags'],
+      error: 'cannot be used together with `addTags` or `removeTags`',
+      ...evenWithOtherFaults,
+    }),
   errors: ['NOT_FOUND', 'INVALID_TRANSITION', 'ALREADY_EXISTS', 'VERSION_CONFLICT'],
   async run(context, { id, expectedVersion, ...changes }): Promise<ChangedConversation> {
     const { caller, storage } = context;

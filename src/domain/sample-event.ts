@@ -15,6 +15,8 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
     subject: 'A sample',
     visitor,
     externalId: null,
+    assignee: null,
+    tags: [],
     metadata: {},
     messageCount: 1,
     lastActivityAt: at,

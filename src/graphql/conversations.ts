@@ -1,4 +1,6 @@
 import {
+  type Assignee,
+  assigneeShape,
   type Conversation as ConversationShape,
   conversationShape,
   type Visitor,
@@ -13,6 +15,7 @@ import {
 } from '../domain/conversations.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
+import { tagsRule } from '../domain/tags.ts';
 import { builder, calls, expectedVersionDescription, payloadType, type ResultOf } from './builder.ts';
 import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
@@ -49,6 +52,17 @@ const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
   }),
 });
 
+const assigneeDescriptions = descriptionsOf(assigneeShape);
+
+const AssigneeType = builder.objectRef<Assignee>('Assignee').implement({
+  description:
+    'The agent who has a conversation. Not an entity: its `id` is that of the client’s system, so a cache must not merge assignees by it.',
+  fields: (t) => ({
+    id: t.exposeString('id', { nullable: true, description: assigneeDescriptions.id }),
+    name: t.exposeString('name', { nullable: true, description: assigneeDescriptions.name }),
+  }),
+});
+
 /** A conversation, or its snapshot in an event, whose fields are as they were then and whose edges are current. */
 export interface ShownConversation extends ConversationShape {
   readonly isSnapshot?: boolean;
@@ -70,6 +84,11 @@ Conversation.implement({
     externalId: t.exposeString('externalId', {
       nullable: true,
       description: described.externalId,
+    }),
+    assignee: t.expose('assignee', { type: AssigneeType, nullable: true, description: described.assignee }),
+    tags: t.stringList({
+      description: described.tags,
+      resolve: ({ tags }) => [...(tags ?? [])], // a result kept for repeated requests may be older than tags
     }),
     metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
     messageCount: t.exposeInt('messageCount', { description: described.messageCount }),
@@ -140,6 +159,14 @@ export const VisitorInput = builder.inputType('VisitorInput', {
   }),
 });
 
+export const AssigneeInput = builder.inputType('AssigneeInput', {
+  description: 'The agent who has a conversation.',
+  fields: (t) => ({
+    id: t.string({ required: true, description: 'The agent’s id in the client’s system: 1 to 128 characters.' }),
+    name: t.string({ description: 'Display name: at most 128 characters.' }),
+  }),
+});
+
 const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
   description: 'The fields to change; a field that is left out keeps its value.',
   fields: (t) => ({
@@ -152,6 +179,14 @@ const UpdateConversationInput = builder.inputType('UpdateConversationInput', {
     visitor: t.field({ type: VisitorInput, description: 'The visitor; replaced as a whole.' }),
     externalId: t.string({
       description: 'Its id in the client’s system: at most 128 characters, or null to remove it.',
+    }),
+    assignee: t.field({ type: AssigneeInput, description: 'Which agent has it; replaced as a whole.' }),
+    tags: t.stringList({
+      description: `Replaces all tags. ${tagsRule} Not together with \`addTags\` or \`removeTags\`.`,
+    }),
+    addTags: t.stringList({ description: 'Tags to add to those that it has.' }),
+    removeTags: t.stringList({
+      description: 'Tags to remove from those that it has; one that is also added is removed.',
     }),
     metadata: t.field({
       type: 'Metadata',

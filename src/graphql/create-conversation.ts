@@ -1,7 +1,8 @@
 import { createConversation } from '../domain/conversations.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
+import { tagsRule } from '../domain/tags.ts';
 import { builder, calls } from './builder.ts';
-import { ConversationStatus, CreateConversationPayload, VisitorInput } from './conversations.ts';
+import { AssigneeInput, ConversationStatus, CreateConversationPayload, VisitorInput } from './conversations.ts';
 import { FirstMessageInput } from './messages.ts';
 
 // Not in conversations.ts: the input contains a message, and messages.ts imports conversations.ts.
@@ -19,6 +20,8 @@ const CreateConversationInput = builder.inputType('CreateConversationInput', {
     externalId: t.string({
       description: 'Its id in the client’s system, unique in the account: at most 128 characters.',
     }),
+    assignee: t.field({ type: AssigneeInput, description: 'Which agent has it.' }),
+    tags: t.stringList({ description: `Its tags: ${tagsRule}` }),
     metadata: t.field({
       type: 'Metadata',
       description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',

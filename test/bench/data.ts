@@ -96,6 +96,8 @@ function emptyConversation(index: number, now: number): StoredConversation {
     subject: `Order ${index}: where is my parcel?`,
     visitor: { id: `visitor-${index}`, name: 'Ada Lovelace', email: 'ada@example.com' },
     externalId: null,
+    assignee: null,
+    tags: null,
     metadata: { orderId: index, plan: 'pro' },
   } as const;
   return newConversation(input, { ids, now }).conversation;

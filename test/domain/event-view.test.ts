@@ -7,7 +7,12 @@ const account = sampleAccount();
 const key: Caller = { account, keyId: 'key', credential: 'key', scopes: new Set(['events:read']) };
 
 function loggedEvent(metadata: object): { event: LogEvent; bound: () => Caller } {
-  const conversation = sampleConversation({ metadata: { ...metadata }, externalId: 'order-1' });
+  const conversation = sampleConversation({
+    metadata: { ...metadata },
+    externalId: 'order-1',
+    assignee: { id: 'agent-3', name: 'Grace' },
+    tags: ['vip'],
+  });
   const event = new LogEvent(account.id, '5e0c1a7f', storedEvent(sampleEvent(conversation), 1));
   return { event, bound: () => ({ ...key, credential: 'token', conversationId: conversation.id }) };
 }
@@ -27,7 +32,16 @@ test.each([
     ...JSON.parse(event.json),
     sequence: null,
     cursor: `sealed ${event.cursor}`,
-    data: { ...data, conversation: { ...conversation, metadata: {}, externalId: null } },
+    data: {
+      ...data,
+      conversation: {
+        ...conversation,
+        metadata: {},
+        externalId: null,
+        assignee: { id: null, name: 'Grace' },
+        tags: [],
+      },
+    },
   });
   expect([view.position, view.sequence, event.sequence]).toEqual([1, null, 1]);
 });

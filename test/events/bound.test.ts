@@ -24,6 +24,8 @@ beforeEach(async () => {
   const input = {
     externalId: `secret ${account.account.id}`,
     metadata: { note: 'secret' },
+    assignee: { id: 'secret agent', name: 'Grace' },
+    tags: ['secret'],
     message: { content: 'Hello', sender: 'visitor', metadata: { note: 'secret' } },
   };
   conversationId = (await account.rest('POST', '/conversations', { body: input })).body.id;
@@ -51,9 +53,9 @@ async function beBusy(times = 3): Promise<void> {
 }
 
 const fields = `__typename id type sequence cursor
-  ... on ConversationStartedEvent { conversation { id metadata externalId } }
-  ... on MessageReceivedEvent { message { content metadata } conversation { id metadata externalId } }
-  ... on ConversationClosedEvent { conversation { id metadata externalId } }
+  ... on ConversationStartedEvent { conversation { id metadata externalId assignee { id name } tags } }
+  ... on MessageReceivedEvent { message { content metadata } conversation { id metadata externalId assignee { id name } tags } }
+  ... on ConversationClosedEvent { conversation { id metadata externalId assignee { id name } tags } }
   ... on LeadCapturedEvent { lead { email } }`;
 const page = `nodes { ${fields} } edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }`;
 
@@ -137,26 +139,33 @@ test('it sees of an event neither its sequence nor what is the client’s own', 
   for (const event of seen) {
     expect(event.sequence).toBeNull();
     const { conversation } = event.data ?? event;
-    expect(conversation).toMatchObject({ id: conversationId, metadata: {}, externalId: null });
+    expect(conversation).toMatchObject({ id: conversationId, ...shown });
   }
   expect(JSON.stringify(seen)).not.toContain('secret');
 });
+
+const own = 'externalId metadata assignee { id name } tags';
+/** What it is shown in place of what is the client's own. */
+const shown = { externalId: null, metadata: {}, assignee: { id: null, name: 'Grace' }, tags: [] };
 
 test('it sees the same of its conversation itself, on both faces', async () => {
   const client = await bound();
   const answers = [
     (await client.rest('GET', `/conversations/${conversationId}`)).body,
-    (await client.graphql(`{ conversation(id: "${conversationId}") { externalId metadata } }`)).data.conversation,
-    (await client.graphql(`{ node(id: "${conversationId}") { ... on Conversation { externalId metadata } } }`)).data
-      .node,
+    (await client.graphql(`{ conversation(id: "${conversationId}") { ${own} } }`)).data.conversation,
+    (await client.graphql(`{ node(id: "${conversationId}") { ... on Conversation { ${own} } } }`)).data.node,
     (
       await client.graphql(`mutation { sendMessage(input: { conversationId: "${conversationId}", content: "x",
-        sender: VISITOR }) { conversation { externalId metadata } } }`)
+        sender: VISITOR }) { conversation { ${own} } } }`)
     ).data.sendMessage.conversation,
   ];
-  for (const answer of answers) expect(answer).toMatchObject({ externalId: null, metadata: {} });
+  for (const answer of answers) expect(answer).toMatchObject(shown);
   const { body } = await account.rest('GET', `/conversations/${conversationId}`);
-  expect(body).toMatchObject({ externalId: expect.stringContaining('secret'), metadata: { note: 'secret' } });
+  expect(body).toMatchObject({
+    externalId: expect.stringContaining('secret'),
+    metadata: { note: 'secret' },
+    tags: ['secret'],
+  });
 });
 
 describe('its cursors', () => {

@@ -38,6 +38,8 @@ function makeEvents(client: TestAccount, count: number, bytes: number): NewEvent
         subject: null,
         visitor: null,
         externalId: null,
+        assignee: null,
+        tags: [],
         metadata: { filling: 'x'.repeat(bytes) },
         messageCount: 0,
         lastActivityAt: at,

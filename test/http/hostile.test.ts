@@ -186,6 +186,10 @@ const cases: BodyCase[] = [
   ...lines('createConversation', '/visitor/id', 128, (value) => `{"visitor":{"id":${value}}}`),
   ...lines('createConversation', '/visitor/name', 200, (value) => `{"visitor":{"name":${value}}}`),
   ...lines('createConversation', '/visitor/email', 320, (value) => `{"visitor":{"email":${value}}}`),
+  ...lines('createConversation', '/assignee/id', 128, (value) => `{"assignee":{"id":${value}}}`),
+  ...lines('createConversation', '/assignee/name', 128, (value) => `{"assignee":{"id":"a","name":${value}}}`),
+  ...lines('createConversation', '/tags/0', 50, (value) => `{"tags":[${value}]}`),
+  ...lines('updateConversation', '/addTags/1', 50, (value) => `{"addTags":["a",${value}]}`),
   ...lines('updateConversation', '/subject', 200, (value) => `{"subject":${value}}`),
   ...lines('updateConversation', '/visitor/name', 200, (value) => `{"visitor":{"name":${value}}}`),
   ...lines('sendMessage', '/author/id', 128, (value) => `{${content},${agent},"author":{"id":${value}}}`),
@@ -1006,6 +1010,8 @@ describe('what is just within the bounds is taken', () => {
     const body = {
       subject: '📦'.repeat(200),
       externalId: '📦'.repeat(128),
+      assignee: { id: '📦'.repeat(128), name: '📦'.repeat(128) },
+      tags: Array.from({ length: 20 }, (_, index) => String.fromCharCode(97 + index) + '📦'.repeat(49)),
       visitor: { id: 'x'.repeat(128), name: 'x'.repeat(200), email: 'x'.repeat(320) },
     };
     const { status, body: created } = await other.rest('POST', '/conversations', { body });

@@ -152,6 +152,8 @@ function keys(name: string, value: number | null = 1): Json {
   return Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`${name}${index}`, value]));
 }
 
+const numbered = (count: number) => Array.from({ length: count }, (_, index) => `tag-${index}`);
+
 export const conversationsCases: readonly Case[] = [
   creating('an empty conversation', {}, { expected: 201, events: ['conversation.started'] }),
   creating(
@@ -161,10 +163,19 @@ export const conversationsCases: readonly Case[] = [
       status: 'pending',
       visitor: { id: 'v-1', name: 'Ada', email: 'ada@example.com' },
       externalId: 'order-7',
+      assignee: { id: 'agent-3', name: 'Grace' },
+      tags: ['urgent', '\u{1f4e6}', '\uff5e', 'urgent', 'a b'],
       metadata: { vip: true, score: 4.5, source: 'shop' },
       message: { content: 'Line one\nline two', sender: 'bot', author: { id: 'b-1' }, metadata: { intent: 'greet' } },
     },
-    { expected: 201, events: ['conversation.started'], check: ({ messages }) => expect(messages).toHaveLength(1) },
+    {
+      expected: 201,
+      events: ['conversation.started'],
+      check: ({ messages, tags }) => {
+        expect(messages).toHaveLength(1);
+        expect(tags).toEqual(['a b', 'urgent', '\uff5e', '\u{1f4e6}']); // by code point, which is not by code unit
+      },
+    },
   ),
   creating(
     'one with a visitor’s message: pending',
@@ -195,8 +206,44 @@ export const conversationsCases: readonly Case[] = [
   ),
   creating(
     'one with nulls for all that can be left out is creating an empty one',
-    { subject: null, status: null, visitor: null, externalId: null, metadata: null, message: null },
+    {
+      subject: null,
+      status: null,
+      visitor: null,
+      externalId: null,
+      assignee: null,
+      tags: null,
+      metadata: null,
+      message: null,
+    },
     { expected: 201, events: ['conversation.started'], check: ({ status }) => expect(status).toBe('active') },
+  ),
+  creating(
+    'one with tags that cannot be',
+    { tags: ['', ' a', 'b\u3000', 'c,d', 'e\n', 'x'.repeat(51), '📦'.repeat(50)] },
+    { expected: 'VALIDATION_FAILED', pointers: ['/tags/0', '/tags/1', '/tags/2', '/tags/3', '/tags/4', '/tags/5'] },
+  ),
+  creating(
+    'one with more different tags than there can be is refused',
+    { tags: numbered(21) },
+    {
+      expected: 'VALIDATION_FAILED',
+      pointers: ['/tags'],
+    },
+  ),
+  creating(
+    'one with as many different tags as there can be, and doubles',
+    { tags: [...numbered(20), ...numbered(20)] },
+    {
+      expected: 201,
+      events: ['conversation.started'],
+      check: ({ tags }) => expect(tags).toEqual(numbered(20).sort()),
+    },
+  ),
+  creating(
+    'one with an assignee who cannot be',
+    { assignee: { id: '', name: 'x'.repeat(129) } },
+    { expected: 'VALIDATION_FAILED', pointers: ['/assignee/id', '/assignee/name'] },
   ),
   creating('a closed one is refused', { status: 'closed' }, { expected: 'INVALID_TRANSITION' }),
   creating(
@@ -256,10 +303,11 @@ export const conversationsCases: readonly Case[] = [
   updating(
     'each field',
     (client) => create(client, { visitor: { id: 'v', name: 'Old' } }),
-    { subject: 'New', visitor: { name: 'New' }, externalId: 'e-1' },
+    { subject: 'New', visitor: { name: 'New' }, externalId: 'e-1', assignee: { id: 'a' }, tags: ['b', 'a'] },
     {
       expected: 200,
-      check: ({ visitor, version }) => {
+      check: ({ visitor, assignee, tags, version }) => {
+        expect([assignee, tags]).toEqual([{ id: 'a', name: null }, ['a', 'b']]);
         expect(visitor).toEqual({ id: null, name: 'New', email: null });
         expect(version).toBe(2);
       },
@@ -267,12 +315,55 @@ export const conversationsCases: readonly Case[] = [
   ),
   updating(
     'fields to null',
-    (client) => create(client, { subject: 's', visitor: {}, externalId: 'e' }),
-    { subject: null, visitor: null, externalId: null },
+    (client) => create(client, { subject: 's', visitor: {}, externalId: 'e', assignee: { id: 'a' }, tags: ['a'] }),
+    { subject: null, visitor: null, externalId: null, assignee: null, tags: null },
     {
       expected: 200,
-      check: (it) => expect([it.subject, it.visitor, it.externalId]).toEqual([null, null, null]),
+      check: (it) =>
+        expect([it.subject, it.visitor, it.externalId, it.assignee, it.tags]).toEqual([null, null, null, null, []]),
     },
+  ),
+  updating(
+    'the assignee replaces it whole',
+    (client) => create(client, { assignee: { id: 'agent-3', name: 'Grace' } }),
+    { assignee: { id: 'agent-4' } },
+    { expected: 200, check: ({ assignee }) => expect(assignee).toEqual({ id: 'agent-4', name: null }) },
+  ),
+  updating(
+    'tags adds some and removes others, those that are in both as well',
+    (client) => create(client, { tags: ['a', 'b', 'c'] }),
+    { addTags: ['d', 'B', 'e', 'a'], removeTags: ['b', 'e', 'x'] },
+    { expected: 200, check: ({ tags }) => expect(tags).toEqual(['B', 'a', 'c', 'd']) },
+  ),
+  updating(
+    'tags to those that it has changes nothing',
+    (client) => create(client, { tags: ['a', 'b'] }),
+    { addTags: ['b'], removeTags: ['c'] },
+    { expected: 200, check: ({ version }) => expect(version).toBe(1) },
+  ),
+  updating(
+    'tags to the same ones in another order changes nothing',
+    (client) => create(client, { tags: ['a', 'b'] }),
+    { tags: ['b', 'a', 'b'], addTags: null, removeTags: null },
+    { expected: 200, check: ({ version }) => expect(version).toBe(1) },
+  ),
+  updating(
+    'tags in both ways at once is refused, together with other faults',
+    create,
+    { tags: [], addTags: ['a'], subject: 'x'.repeat(201) },
+    { expected: 'VALIDATION_FAILED', pointers: ['/subject', '/tags'] },
+  ),
+  updating(
+    'tags past their bound is refused',
+    (client) => create(client, { tags: numbered(19) }),
+    { addTags: ['one', 'two'] },
+    { expected: 'VALIDATION_FAILED', pointers: ['/addTags'] },
+  ),
+  updating(
+    'tags in place of others, as many as there can be',
+    (client) => create(client, { tags: numbered(20) }),
+    { addTags: ['one', 'two'], removeTags: ['tag-1', 'tag-2'] },
+    { expected: 200, check: ({ tags }) => expect(tags).toHaveLength(20) },
   ),
   updating(
     'metadata merges it',

@@ -363,6 +363,11 @@ interface Form {
 
 const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : 1);
 
+/** A default as SQL writes it. */
+function defaultOf(value: unknown): string {
+  return typeof value === 'string' ? `'${value}'` : String(value);
+}
+
 function declaredForm(table: ReturnType<typeof getTableConfig>): Form {
   const keyOfColumn = table.columns.filter((column) => column.primary).map((column) => column.name);
   const [key] = table.primaryKeys;
@@ -372,7 +377,7 @@ function declaredForm(table: ReturnType<typeof getTableConfig>): Form {
         name: column.name,
         type: column.getSQLType(),
         notNull: column.notNull || column.primary,
-        default: column.default === undefined ? null : String(column.default),
+        default: column.default === undefined ? null : defaultOf(column.default),
       }))
       .sort(byName),
     primaryKey: key === undefined ? keyOfColumn : key.columns.map((column) => column.name),

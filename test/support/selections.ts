@@ -2,7 +2,7 @@
 
 export const message = 'id conversationId sequence sender content author { id name } metadata createdAt';
 
-export const conversation = `id status subject visitor { id name email } externalId metadata messageCount lastActivityAt
+export const conversation = `id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount lastActivityAt
   firstResponseAt closedAt version createdAt updatedAt`;
 
 export const conversationWithMessages = `${conversation} messages(first: 100) { nodes { ${message} } }`;

@@ -29,6 +29,8 @@ const changingOtherwise = [
   'subject',
   'visitor',
   'externalId',
+  'assignee',
+  'tags',
   'metadata',
   'reopenedAt',
   'closedAt',
@@ -43,6 +45,8 @@ function toConversation(row: ConversationRow): StoredConversation {
   return {
     ...row,
     visitor: fromJson(row.visitor),
+    assignee: fromJson(row.assignee),
+    tags: fromJson(row.tags),
     metadata: fromJson(row.metadata),
     lastActivityAt: toTimestamp(row.lastActivityAt),
     firstVisitorMessageAt: toTimestamp(row.firstVisitorMessageAt),
@@ -58,6 +62,8 @@ function toRow(conversation: StoredConversation): ConversationRow {
   return {
     ...conversation,
     visitor: toJson(conversation.visitor),
+    assignee: toJson(conversation.assignee),
+    tags: toJson(conversation.tags),
     metadata: toJson(conversation.metadata),
     lastActivityAt: toMs(conversation.lastActivityAt),
     firstVisitorMessageAt: toMs(conversation.firstVisitorMessageAt),

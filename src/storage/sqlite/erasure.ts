@@ -56,7 +56,8 @@ export function erasureWrites(
   );
   const countErasure = metaIncrement(db, 'erasures');
   const hide = db.prepare(
-    `UPDATE conversations SET account_id = NULL, subject = NULL, visitor = NULL, external_id = NULL, metadata = '{}'
+    `UPDATE conversations SET account_id = NULL, subject = NULL, visitor = NULL, external_id = NULL, assignee = NULL, tags = '[]',
+        metadata = '{}'
       WHERE key = :conversationKey`,
   );
   const remove = db.prepare('DELETE FROM conversations WHERE key = :conversationKey');

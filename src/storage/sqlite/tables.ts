@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import { blob, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import type { Plan } from '../../domain/accounts.ts';
 import type { Scope } from '../../domain/caller.ts';
-import type { Visitor } from '../../domain/conversation-record.ts';
+import type { Assignee, Visitor } from '../../domain/conversation-record.ts';
 import type { AttemptTrigger, StoredDelivery } from '../../domain/delivery-record.ts';
 import type { EventType } from '../../domain/event-types.ts';
 import type { Status } from '../../domain/lifecycle.ts';
@@ -89,6 +89,8 @@ export const conversations = sqliteTable(
     subject: text(),
     visitor: text().$type<Json<Visitor>>(),
     externalId: text('external_id'),
+    assignee: text().$type<Json<Assignee>>(),
+    tags: text().$type<Json<readonly string[]>>().notNull().default('[]'),
     metadata: text().$type<Json<Metadata>>().notNull(),
     messageCount: integer('message_count').notNull(),
     contentBytes: integer('content_bytes').notNull(),

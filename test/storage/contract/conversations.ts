@@ -61,6 +61,8 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           fc.record({
             subject: fc.option(text),
             visitor: fc.option(fc.record({ id: fc.option(text), name: fc.option(text), email: fc.option(text) })),
+            assignee: fc.option(fc.record({ id: text, name: fc.option(text) })),
+            tags: fc.array(text),
             metadata: fc.dictionary(
               text.filter((key) => key !== '__proto__'),
               fc.oneof(

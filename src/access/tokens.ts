@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import { type Scope, scopes } from '../domain/caller.ts';
-import { type Sender, senders } from '../domain/messages.ts';
+import { type Sender, senders } from '../domain/message-record.ts';
 import type { Clock, TokenSigner } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { maxTokenSeconds, type TokenGrant } from '../domain/tokens.ts';

@@ -1,7 +1,8 @@
 import { createConversation, updateConversation } from '../domain/conversations.ts';
 import type { Ids } from '../domain/ids.ts';
 import { captureLead } from '../domain/leads.ts';
-import { type Sender, sendMessage } from '../domain/messages.ts';
+import type { Sender } from '../domain/message-record.ts';
+import { sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import * as texts from './seed-texts.ts';
 

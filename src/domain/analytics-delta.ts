@@ -1,7 +1,7 @@
 import type { StoredConversation } from './conversation-record.ts';
 import { type DurationTally, tallyOfAll } from './durations.ts';
 import type { Lead } from './leads.ts';
-import type { Message, Sender } from './messages.ts';
+import type { Message, Sender } from './message-record.ts';
 import type { Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 

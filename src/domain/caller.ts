@@ -1,7 +1,7 @@
 import type { Account } from './accounts.ts';
 import type { Assignee } from './conversation-record.ts';
 import { DomainError } from './errors.ts';
-import type { Sender } from './messages.ts';
+import type { Sender } from './message-record.ts';
 import type { Metadata } from './metadata.ts';
 
 export const scopes = [

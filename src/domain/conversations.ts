@@ -23,7 +23,8 @@ import { currentEventCursor } from './event-cursor.ts';
 import { appendEvents } from './events.ts';
 import { exampleId, idInput } from './ids.ts';
 import { type Status, statuses } from './lifecycle.ts';
-import { type Message, messageShape, requireSender } from './messages.ts';
+import { type Message, messageShape } from './message-record.ts';
+import { requireSender } from './messages.ts';
 import { type Context, evenWithOtherFaults, operation } from './operation.ts';
 import {
   type CursorPart,

@@ -4,7 +4,7 @@ import { exampleEventCursor } from './event-cursor.ts';
 import { type EventType, eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
 import { leadShape } from './leads.ts';
-import { messageShape } from './messages.ts';
+import { messageShape } from './message-record.ts';
 import { timeShape } from './time.ts';
 
 // The form of events in both APIs, in streams and in deliveries. Not in events.ts, which the resources import to write

@@ -18,7 +18,7 @@ import {
 import { type EventType, eventTypes } from './event-types.ts';
 import { idInput } from './ids.ts';
 import type { Lead } from './leads.ts';
-import type { Message } from './messages.ts';
+import type { Message } from './message-record.ts';
 import { type Context, operation } from './operation.ts';
 import { limitInput } from './paging.ts';
 import type { EventFollower } from './ports.ts';

@@ -1,5 +1,5 @@
 import { DomainError, quoting } from './errors.ts';
-import type { Sender } from './messages.ts';
+import type { Sender } from './message-record.ts';
 
 /** `pending` waits for an agent, `active` is being handled, `closed` is finished. */
 export const statuses = ['active', 'closed', 'pending'] as const;

@@ -14,9 +14,10 @@ import {
 import { DomainError, quoting, type Text } from './errors.ts';
 import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
-import { type Ids, idInput, idShape } from './ids.ts';
+import { type Ids, idInput } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
-import { metadataInput, metadataShape } from './metadata.ts';
+import { type Message, type Sender, senders } from './message-record.ts';
+import { metadataInput } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import {
   type CursorShapes,
@@ -28,45 +29,7 @@ import {
   pageInput,
 } from './paging.ts';
 import { line, prose } from './text.ts';
-import { timeShape, timestamp } from './time.ts';
-
-export const senders = ['agent', 'visitor', 'bot'] as const;
-export type Sender = (typeof senders)[number];
-
-export const authorShape = z
-  .object({
-    id: z
-      .string()
-      .nullable()
-      .describe('The author’s id in the client’s system.')
-      .meta({ examples: ['agent-3'] }),
-    name: z
-      .string()
-      .nullable()
-      .describe('Display name.')
-      .meta({ examples: ['Grace'] }),
-  })
-  .meta({ id: 'MessageAuthor', description: 'The agent or bot that wrote a message.' });
-
-export type Author = Readonly<z.output<typeof authorShape>>;
-
-export const messageShape = z
-  .object({
-    id: idShape('message').describe('Its id.'),
-    conversationId: idShape('conversation').describe('The conversation it belongs to.'),
-    sequence: z.int().min(1).describe('Position in the conversation: 1, 2, 3 … without gaps.'),
-    sender: z.enum(senders).describe('Role of the sender.'),
-    content: z
-      .string()
-      .describe('Its text: 1 to 16,384 characters.')
-      .meta({ examples: ['It will be with you tomorrow.'] }),
-    author: authorShape.nullable().describe('Who wrote it, if given.'),
-    metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
-    createdAt: timeShape.describe('When it was sent.'),
-  })
-  .meta({ id: 'Message', description: 'A message in a conversation. Messages never change.' });
-
-export type Message = Readonly<z.output<typeof messageShape>>;
+import { timestamp } from './time.ts';
 
 /** The messages `from` to `to`, both included. The caller has just read the conversation and knows that they exist. */
 export interface MessageRange {

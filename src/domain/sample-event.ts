@@ -2,7 +2,7 @@ import type { Conversation } from './conversation-record.ts';
 import type { EventType } from './event-types.ts';
 import type { EventData, NewEvent } from './events.ts';
 import type { Ids } from './ids.ts';
-import type { Message } from './messages.ts';
+import type { Message } from './message-record.ts';
 import { timestamp } from './time.ts';
 
 /** A made-up event for testing a receiver. Its ids refer to nothing. */

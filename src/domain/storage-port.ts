@@ -8,7 +8,8 @@ import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery-reco
 import type { EventFilter, NewEvent, StoredEvent } from './events.ts';
 import type { IdempotencyRecord } from './idempotency.ts';
 import type { Lead } from './leads.ts';
-import type { Message, MessageRange } from './messages.ts';
+import type { Message } from './message-record.ts';
+import type { MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
 import type { RateWindow } from './rate-window.ts';
 import type { ClockReading } from './steady-clock.ts';

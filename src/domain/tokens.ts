@@ -6,7 +6,7 @@ import { choices } from './choices.ts';
 import { findConversation } from './conversation-record.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { idInput, idShape } from './ids.ts';
-import { type Sender, senders } from './messages.ts';
+import { type Sender, senders } from './message-record.ts';
 import { evenWithOtherFaults, operation } from './operation.ts';
 import { timeShape, timestamp } from './time.ts';
 

@@ -1,14 +1,13 @@
 import { descriptionsOf } from '../domain/descriptions.ts';
 import type { Fault } from '../domain/errors.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
-import type { Author, Message } from '../domain/messages.ts';
+import type { Author, Message } from '../domain/message-record.ts';
+import { authorShape, messageShape } from '../domain/message-record.ts';
 import {
-  authorShape,
   listMessages,
   messageCursor,
   messageCursorFault,
   messageCursorSequence,
-  messageShape,
   sendMessage,
 } from '../domain/messages.ts';
 import { valueFaults } from '../domain/operation.ts';

@@ -27,7 +27,8 @@ import { type Delivery, deliveryShape, deliveryWithAttemptsShape } from '../doma
 import { eventShape } from '../domain/event-shape.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
 import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
-import { listMessages, messageShape, sendMessage } from '../domain/messages.ts';
+import { messageShape } from '../domain/message-record.ts';
+import { listMessages, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
 import { createToken, newTokenShape } from '../domain/tokens.ts';

@@ -7,7 +7,7 @@ import type { EventType } from '../../src/domain/event-types.ts';
 import type { EventData, NewEvent, StoredEvent } from '../../src/domain/events.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import type { Lead } from '../../src/domain/leads.ts';
-import type { Message } from '../../src/domain/messages.ts';
+import type { Message } from '../../src/domain/message-record.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import type { StoredWebhook } from '../../src/domain/webhook-record.ts';

@@ -1,5 +1,5 @@
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
-import type { Message } from '../../src/domain/messages.ts';
+import type { Message } from '../../src/domain/message-record.ts';
 import type { Reads } from '../../src/domain/storage-port.ts';
 
 /** A conversation with all of its messages, oldest first. */

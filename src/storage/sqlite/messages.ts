@@ -1,4 +1,4 @@
-import type { Message } from '../../domain/messages.ts';
+import type { Message } from '../../domain/message-record.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
 import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';

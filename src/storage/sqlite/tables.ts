@@ -6,7 +6,7 @@ import type { Assignee, Visitor } from '../../domain/conversation-record.ts';
 import type { AttemptTrigger, StoredDelivery } from '../../domain/delivery-record.ts';
 import type { EventType } from '../../domain/event-types.ts';
 import type { Status } from '../../domain/lifecycle.ts';
-import type { Author, Sender } from '../../domain/messages.ts';
+import type { Author, Sender } from '../../domain/message-record.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import type { DisabledReason, SigningSecret } from '../../domain/webhook-record.ts';
 import type { Json } from './rows.ts';

@@ -9,7 +9,8 @@ import {
 } from '../../../src/domain/conversations.ts';
 import type { Lead } from '../../../src/domain/leads.ts';
 import { statuses } from '../../../src/domain/lifecycle.ts';
-import type { Message, MessageRange } from '../../../src/domain/messages.ts';
+import type { Message } from '../../../src/domain/message-record.ts';
+import type { MessageRange } from '../../../src/domain/messages.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import {

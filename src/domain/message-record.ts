@@ -1,0 +1,42 @@
+import { z } from 'zod';
+import { idShape } from './ids.ts';
+import { metadataShape } from './metadata.ts';
+import { timeShape } from './time.ts';
+
+export const senders = ['agent', 'visitor', 'bot'] as const;
+export type Sender = (typeof senders)[number];
+
+export const authorShape = z
+  .object({
+    id: z
+      .string()
+      .nullable()
+      .describe('The author’s id in the client’s system.')
+      .meta({ examples: ['agent-3'] }),
+    name: z
+      .string()
+      .nullable()
+      .describe('Display name.')
+      .meta({ examples: ['Grace'] }),
+  })
+  .meta({ id: 'MessageAuthor', description: 'The agent or bot that wrote a message.' });
+
+export type Author = Readonly<z.output<typeof authorShape>>;
+
+export const messageShape = z
+  .object({
+    id: idShape('message').describe('Its id.'),
+    conversationId: idShape('conversation').describe('The conversation it belongs to.'),
+    sequence: z.int().min(1).describe('Position in the conversation: 1, 2, 3 … without gaps.'),
+    sender: z.enum(senders).describe('Role of the sender.'),
+    content: z
+      .string()
+      .describe('Its text: 1 to 16,384 characters.')
+      .meta({ examples: ['It will be with you tomorrow.'] }),
+    author: authorShape.nullable().describe('Who wrote it, if given.'),
+    metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
+    createdAt: timeShape.describe('When it was sent.'),
+  })
+  .meta({ id: 'Message', description: 'A message in a conversation. Messages never change.' });
+
+export type Message = Readonly<z.output<typeof messageShape>>;

@@ -372,7 +372,8 @@ test.each([
       if (written || !/^SELECT .*\bFROM json_each.*\bmessages\b/s.test(sql)) return;
       written = true;
       beside.exec(`
-      INSERT INTO messages SELECT conversation_key, 2, 'msg_01m7yzcf3tfz1aan3df712nas7', sender, content, author, metadata, created_at FROM messages;
+      INSERT INTO messages (conversation_key, sequence, id, sender, content, metadata, created_at)
+        SELECT conversation_key, 2, 'msg_01m7yzcf3tfz1aan3df712nas7', sender, content, metadata, created_at FROM messages;
       UPDATE conversations SET message_count = 2, version = version + 1;
     `);
     };

@@ -34,6 +34,11 @@ export const messageShape = z
       .describe('Its text: 1 to 16,384 characters.')
       .meta({ examples: ['It will be with you tomorrow.'] }),
     author: authorShape.nullable().describe('Who wrote it, if given.'),
+    clientId: z
+      .string()
+      .nullable()
+      .describe('The sender’s own mark, by which it knows its own message in the event log.')
+      .meta({ examples: ['draft-17'] }),
     metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
     createdAt: timeShape.describe('When it was sent.'),
   })

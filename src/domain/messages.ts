@@ -40,6 +40,9 @@ export interface MessageRange {
 
 const maxContentLength = 16_384;
 
+export const clientIdDescription =
+  'The sender’s own mark: 1 to 64 visible ASCII characters, by which it knows its own message in the event log.';
+
 /** The fields of a new message, sent on its own or with a new conversation. */
 export const messageInput = {
   content: prose(maxContentLength)
@@ -58,6 +61,13 @@ export const messageInput = {
     .nullable()
     .default(null)
     .describe('The agent or bot that wrote it.'),
+  clientId: z
+    .string({ error: 'must be a string' })
+    .regex(/^[\x21-\x7e]{1,64}$/, { error: 'must be 1 to 64 visible ASCII characters' })
+    .nullable()
+    .default(null)
+    .describe(clientIdDescription)
+    .meta({ examples: ['draft-17'] }),
   metadata: metadataInput.default({}).describe('Arbitrary client data: a flat object of at most 50 keys and 8 KiB.'),
 };
 
@@ -98,6 +108,7 @@ export function addMessage(
     sender: draft.sender,
     content: draft.content,
     author: draft.author,
+    clientId: draft.clientId,
     metadata: draft.metadata,
     createdAt: at,
   };

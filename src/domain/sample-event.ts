@@ -33,6 +33,7 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
     sender: 'visitor',
     content: 'This is a sample event.',
     author: null,
+    clientId: null,
     metadata: {},
     createdAt: at,
   };

@@ -4,6 +4,7 @@ import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import type { Author, Message } from '../domain/message-record.ts';
 import { authorShape, messageShape } from '../domain/message-record.ts';
 import {
+  clientIdDescription,
   listMessages,
   messageCursor,
   messageCursorFault,
@@ -59,6 +60,7 @@ export const MessageType = builder.objectRef<Message>('Message').implement({
     sender: t.expose('sender', { type: Sender, description: described.sender }),
     content: t.exposeString('content', { description: described.content, extensions: longText }),
     author: t.expose('author', { type: MessageAuthor, nullable: true, description: described.author }),
+    clientId: t.exposeString('clientId', { nullable: true, description: described.clientId }),
     metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
@@ -165,6 +167,7 @@ const messageFields = (t: InputFields) => ({
     description: 'Role of the sender. Use VISITOR to pass on what a visitor wrote.',
   }),
   author: t.field({ type: AuthorInput, description: 'The agent or bot that wrote it.' }),
+  clientId: t.string({ description: clientIdDescription }),
   metadata: t.field({
     type: 'Metadata',
     description: 'Arbitrary client data: a flat object of at most 50 keys and 8 KiB.',

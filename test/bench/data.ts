@@ -76,7 +76,7 @@ async function fillAccount(storage: Storage, conversations: number, withMessages
           for (let count = 0; count < messagesEach; count++) {
             const sender = count % 2 === 0 ? 'visitor' : 'agent';
             const content = `Message ${count} of this conversation, as long as people write them in a chat.`;
-            const draft = { content, sender, author: null, metadata: {} } as const;
+            const draft = { content, sender, author: null, clientId: null, metadata: {} } as const;
             const added = addMessage(conversation, draft, { ids, now });
             conversation = added.conversation;
             messages.push(added.message);

@@ -166,13 +166,19 @@ export const conversationsCases: readonly Case[] = [
       assignee: { id: 'agent-3', name: 'Grace' },
       tags: ['urgent', '\u{1f4e6}', '\uff5e', 'urgent', 'a b'],
       metadata: { vip: true, score: 4.5, source: 'shop' },
-      message: { content: 'Line one\nline two', sender: 'bot', author: { id: 'b-1' }, metadata: { intent: 'greet' } },
+      message: {
+        content: 'Line one\nline two',
+        sender: 'bot',
+        author: { id: 'b-1' },
+        clientId: 'draft-17',
+        metadata: { intent: 'greet' },
+      },
     },
     {
       expected: 201,
       events: ['conversation.started'],
       check: ({ messages, tags }) => {
-        expect(messages).toHaveLength(1);
+        expect(messages).toMatchObject([{ clientId: 'draft-17' }]);
         expect(tags).toEqual(['a b', 'urgent', '\uff5e', '\u{1f4e6}']); // by code point, which is not by code unit
       },
     },
@@ -473,6 +479,7 @@ export const conversationsCases: readonly Case[] = [
       content: 'Hi',
       sender: 'agent',
       author: { name: 'Grace' },
+      clientId: '!'.repeat(64),
       metadata: { draft: false },
     },
     { expected: 201 },
@@ -501,6 +508,18 @@ export const conversationsCases: readonly Case[] = [
     expected: 'VALIDATION_FAILED',
     pointers: ['/content'],
   }),
+
+  ...['', 'a b', 'é', 'x'.repeat(65)].map((clientId) =>
+    sending(
+      `a message marked ${JSON.stringify(clientId)} is refused`,
+      create,
+      { ...visitorSays('Hello'), clientId },
+      {
+        expected: 'VALIDATION_FAILED',
+        pointers: ['/clientId'],
+      },
+    ),
+  ),
 
   forVersion(
     1,

@@ -91,6 +91,7 @@ export function sampleMessage(conversationId: string, sequence: number, facts: P
     sender: 'agent',
     content: `message ${sequence}`,
     author: null,
+    clientId: null,
     metadata: {},
     createdAt: start,
     ...facts,

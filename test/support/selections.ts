@@ -1,6 +1,6 @@
 // Every field of each resource, so that what GraphQL gives can be compared whole with what REST gives.
 
-export const message = 'id conversationId sequence sender content author { id name } metadata createdAt';
+export const message = 'id conversationId sequence sender content author { id name } clientId metadata createdAt';
 
 export const conversation = `id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount lastActivityAt
   firstResponseAt closedAt version createdAt updatedAt`;

@@ -10,6 +10,7 @@ const columns = [
   'sender',
   'content',
   'author',
+  'clientId',
   'metadata',
   'createdAt',
 ] as const satisfies readonly (keyof typeof messages.$inferSelect)[];
@@ -24,6 +25,7 @@ function toMessage(row: Row, conversationId: string): Message {
     sender: row.sender,
     content: row.content,
     author: fromJson(row.author),
+    clientId: row.clientId,
     metadata: fromJson(row.metadata),
     createdAt: toTimestamp(row.createdAt),
   };

@@ -127,6 +127,7 @@ export const messages = sqliteTable(
     sender: text().$type<Sender>().notNull(),
     content: text().notNull(),
     author: text().$type<Json<Author>>(),
+    clientId: text('client_id'),
     metadata: text().$type<Json<Metadata>>().notNull(),
     createdAt: integer('created_at').notNull(),
   },

@@ -285,7 +285,11 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           metadata: awkwardMetadata,
           createdAt: timestamp(startMs + 1),
         }),
-        sampleMessage(conversation.id, 3, { sender: 'bot', author: { id: null, name: awkwardText } }),
+        sampleMessage(conversation.id, 3, {
+          sender: 'bot',
+          clientId: 'draft-17',
+          author: { id: null, name: awkwardText },
+        }),
         sampleMessage(conversation.id, 4, { content: '👩‍👩‍👧‍👦'.repeat(2_340) }), // 16,380 code points
       ];
       await storage.write(async (tx) => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 let server: TestServer;
@@ -19,13 +19,80 @@ describe('a conversation', () => {
     expect(created.status).toBe(201);
     expect(created.headers['location']).toBe(`/v1/conversations/${created.body.id}`);
     const { data } = await client.graphql(
-      `query ($id: ID!) { conversation(id: $id) { id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount
+      `query ($id: ID!) { conversation(id: $id) { id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount lastMessage { id }
         lastActivityAt firstResponseAt closedAt version createdAt updatedAt messages { nodes { id } totalCount } } }`,
       { id: created.body.id },
     );
     const { messages, ...conversation } = created.body;
     expect(messages).toEqual([]);
     expect(data.conversation).toEqual({ ...conversation, status: 'ACTIVE', messages: { nodes: [], totalCount: 0 } });
+  });
+});
+
+describe('the last message of a conversation', () => {
+  const content = `${'📦'.repeat(300)}!`;
+  const message = {
+    content,
+    sender: 'agent',
+    author: { id: 'agent-3' },
+    clientId: 'draft-1',
+    metadata: { draft: true },
+  };
+  const fields = 'id sequence sender author { id name } createdAt preview';
+
+  test('is in every form of it, with the beginning of its text', async () => {
+    const own = await server.account();
+    const created = (await own.rest('POST', '/conversations', { body: { message: { content: 'a', sender: 'bot' } } }))
+      .body;
+    expect(created.lastMessage).toMatchObject({ id: created.messages[0].id, sequence: 1, preview: 'a' });
+    const sent = (await own.rest('POST', `/conversations/${created.id}/messages`, { body: message })).body;
+    const { content: _content, clientId: _clientId, metadata: _metadata, conversationId: _, ...shown } = sent;
+    const last = { ...shown, preview: '📦'.repeat(200) };
+    const changed = await own.rest('PATCH', `/conversations/${created.id}`, { body: { subject: 'Parcel' } });
+    const found = await own.rest('GET', `/conversations/${created.id}`);
+    const listed = (await own.rest('GET', '/conversations')).body.data[0];
+    for (const { lastMessage } of [changed.body, found.body, listed]) expect(lastMessage).toEqual(last);
+    const { data } = await own.graphql(`{ conversations { nodes { lastMessage { ${fields} } } } }`);
+    expect(data.conversations.nodes).toEqual([{ lastMessage: { ...last, sender: 'AGENT' } }]);
+  });
+
+  test('is in GraphQL a message like others: what its conversation does not hold of it is loaded, for a page at once', async () => {
+    const statements: string[] = [];
+    const watched = await startTestServer({ onStatement: (sql) => statements.push(sql) });
+    onTestFinished(() => watched.close());
+    const own = await watched.account();
+    for (let count = 0; count < 3; count++) await own.rest('POST', '/conversations', { body: { message } });
+    const query = (selection: string) => `{ conversations { nodes { lastMessage { ${selection} } } } }`;
+    const messagesRead = async (selection: string) => {
+      statements.length = 0;
+      const { data } = await own.graphql(query(selection));
+      return { data, count: statements.filter((sql) => /^SELECT .* FROM messages CROSS JOIN/s.test(sql)).length };
+    };
+    expect((await messagesRead(fields)).count).toBe(0);
+    const { data, count } = await messagesRead('content clientId metadata conversation { id }');
+    expect(count).toBe(1);
+    const { content: text, clientId, metadata } = message;
+    for (const { lastMessage } of data.conversations.nodes) {
+      expect(lastMessage).toMatchObject({ content: text, clientId, metadata });
+    }
+    const full = await own.graphql('{ conversations { nodes { messages { nodes { preview } } } } }');
+    expect(full.data.conversations.nodes[0].messages.nodes).toEqual([{ preview: '📦'.repeat(200) }]);
+  });
+
+  test('shows a caller who may not read conversations no more than its payload does', async () => {
+    const own = await server.account();
+    const { id } = (await own.rest('POST', '/conversations', { body: { message } })).body;
+    const writer = await own.withScopes('conversations:write');
+    const change = (selection: string) =>
+      writer.graphql(
+        `mutation { closeConversation(input: { id: "${id}" }) { conversation { lastMessage { ${selection} } } } }`,
+      );
+    expect((await change('preview')).data.closeConversation.conversation.lastMessage).toEqual({
+      preview: '📦'.repeat(200),
+    });
+    const { data, errors } = await change('content');
+    expect(data.closeConversation.conversation.lastMessage).toBeNull();
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['FORBIDDEN']);
   });
 });
 

@@ -102,6 +102,7 @@ export function newConversation(
     tags: input.tags ?? [],
     metadata: input.metadata,
     messageCount: 0,
+    lastMessage: null,
     lastActivityAt: at,
     firstResponseAt: null,
     closedAt: null,

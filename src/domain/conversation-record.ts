@@ -3,6 +3,7 @@ import { type Caller, maySee, shownTo } from './caller.ts';
 import { DomainError, notFound } from './errors.ts';
 import { idShape } from './ids.ts';
 import { statuses } from './lifecycle.ts';
+import { lastMessageShape } from './message-record.ts';
 import { metadataShape } from './metadata.ts';
 import type { Context } from './operation.ts';
 import type { Reads } from './storage-port.ts';
@@ -83,6 +84,7 @@ export const conversationShape = z
       .min(0)
       .describe('Number of messages.')
       .meta({ examples: [1] }),
+    lastMessage: lastMessageShape.nullable().describe('Its last message, if it has one.'),
     lastActivityAt: timeShape.describe('Time of its last message, or of its creation if it has none.'),
     firstResponseAt: timeShape
       .nullable()
@@ -126,6 +128,7 @@ export function conversationView(stored: StoredConversation, caller?: Caller): C
     tags: stored.tags,
     metadata: stored.metadata,
     messageCount: stored.messageCount,
+    lastMessage: stored.lastMessage,
     lastActivityAt: stored.lastActivityAt,
     firstResponseAt: stored.firstResponseAt,
     closedAt: stored.closedAt,

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { idShape } from './ids.ts';
 import { metadataShape } from './metadata.ts';
+import { firstCodePoints } from './text.ts';
 import { timeShape } from './time.ts';
 
 export const senders = ['agent', 'visitor', 'bot'] as const;
@@ -45,3 +46,27 @@ export const messageShape = z
   .meta({ id: 'Message', description: 'A message in a conversation. Messages never change.' });
 
 export type Message = Readonly<z.output<typeof messageShape>>;
+
+/** In code points. */
+export const previewLength = 200;
+
+/** The last message of a conversation, short enough for lists. */
+export const lastMessageShape = messageShape
+  .pick({ id: true, sequence: true, sender: true, author: true, createdAt: true })
+  .extend({
+    preview: z
+      .string()
+      .describe(`The first ${previewLength} characters of its text.`)
+      .meta({ examples: ['It will be with you tomorrow.'] }),
+  })
+  .meta({ id: 'LastMessage', description: 'The last message of a conversation, with the beginning of its text.' });
+
+export type LastMessage = Readonly<z.output<typeof lastMessageShape>>;
+
+export function lastMessageOf({ id, sequence, sender, author, createdAt, content }: Message): LastMessage {
+  return { id, sequence, sender, author, createdAt, preview: previewOf(content) };
+}
+
+export function previewOf(content: string): string {
+  return firstCodePoints(content, previewLength);
+}

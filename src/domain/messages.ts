@@ -16,7 +16,7 @@ import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { type Ids, idInput } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
-import { type Message, type Sender, senders } from './message-record.ts';
+import { lastMessageOf, type Message, type Sender, senders } from './message-record.ts';
 import { metadataInput } from './metadata.ts';
 import { type Context, operation } from './operation.ts';
 import {
@@ -120,6 +120,7 @@ export function addMessage(
       ...conversation,
       status,
       messageCount: message.sequence,
+      lastMessage: lastMessageOf(message),
       contentBytes,
       lastActivityAt: at,
       updatedAt: at,
@@ -261,7 +262,7 @@ async function readRange(
   return items.map((message) => shownTo(caller, message));
 }
 
-export function messageCursor(message: Message, sort: MessageSort = 'sequence'): string {
+export function messageCursor(message: Pick<Message, 'sequence'>, sort: MessageSort = 'sequence'): string {
   return encodeCursor(sort, [message.sequence]);
 }
 

@@ -2,33 +2,17 @@ import type { Conversation } from './conversation-record.ts';
 import type { EventType } from './event-types.ts';
 import type { EventData, NewEvent } from './events.ts';
 import type { Ids } from './ids.ts';
-import type { Message } from './message-record.ts';
+import { lastMessageOf, type Message } from './message-record.ts';
 import { timestamp } from './time.ts';
 
 /** A made-up event for testing a receiver. Its ids refer to nothing. */
 export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: number }): NewEvent {
   const at = timestamp(now);
   const visitor = { id: 'visitor-1', name: 'Ada Lovelace', email: 'ada@example.com' };
-  const started: Conversation = {
-    id: ids.next('conversation', now),
-    status: 'pending',
-    subject: 'A sample',
-    visitor,
-    externalId: null,
-    assignee: null,
-    tags: [],
-    metadata: {},
-    messageCount: 1,
-    lastActivityAt: at,
-    firstResponseAt: null,
-    closedAt: null,
-    version: 1,
-    createdAt: at,
-    updatedAt: at,
-  };
+  const conversationId = ids.next('conversation', now);
   const message: Message = {
     id: ids.next('message', now),
-    conversationId: started.id,
+    conversationId,
     sequence: 1,
     sender: 'visitor',
     content: 'This is a sample event.',
@@ -37,9 +21,27 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
     metadata: {},
     createdAt: at,
   };
+  const started: Conversation = {
+    id: conversationId,
+    status: 'pending',
+    subject: 'A sample',
+    visitor,
+    externalId: null,
+    assignee: null,
+    tags: [],
+    metadata: {},
+    messageCount: 1,
+    lastMessage: lastMessageOf(message),
+    lastActivityAt: at,
+    firstResponseAt: null,
+    closedAt: null,
+    version: 1,
+    createdAt: at,
+    updatedAt: at,
+  };
   const lead = {
     id: ids.next('lead', now),
-    conversationId: started.id,
+    conversationId,
     name: visitor.name,
     email: visitor.email,
     phone: null,
@@ -53,5 +55,5 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
     'conversation.closed': { conversation: { ...started, status: 'closed', closedAt: at, version: 2 } },
     'lead.captured': { lead, conversation: started },
   };
-  return { id: ids.next('event', now), type, timestamp: at, conversationId: started.id, data: data[type] };
+  return { id: ids.next('event', now), type, timestamp: at, conversationId, data: data[type] };
 }

@@ -18,6 +18,13 @@ export function codePoints(text: string): number {
   return count;
 }
 
+export function firstCodePoints(text: string, count: number): string {
+  if (text.length <= count) return text;
+  let end = 0;
+  for (let left = count; left > 0; left--) end += (text.codePointAt(end) ?? 0) > 0xffff ? 2 : 1;
+  return text.slice(0, end);
+}
+
 /** What is wrong with the characters of a single-line text, or undefined. */
 export function characterFault(text: string): string | undefined {
   if (!text.isWellFormed()) return 'must be well-formed Unicode, without lone surrogates';

@@ -1,8 +1,17 @@
+import type { Awaitable } from '../domain/awaitable.ts';
+import { conversationShape } from '../domain/conversation-record.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
-import type { Fault } from '../domain/errors.ts';
+import { type Fault, notFound } from '../domain/errors.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
-import type { Author, Message } from '../domain/message-record.ts';
-import { authorShape, messageShape } from '../domain/message-record.ts';
+import {
+  type Author,
+  authorShape,
+  type LastMessage,
+  lastMessageShape,
+  type Message,
+  messageShape,
+  previewOf,
+} from '../domain/message-record.ts';
 import {
   clientIdDescription,
   listMessages,
@@ -40,6 +49,7 @@ export const Sender = builder.enumType('Sender', {
 });
 
 const described = descriptionsOf(messageShape);
+const conversationDescriptions = descriptionsOf(conversationShape);
 const authorDescriptions = descriptionsOf(authorShape);
 
 const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
@@ -51,17 +61,41 @@ const MessageAuthor = builder.objectRef<Author>('MessageAuthor').implement({
   }),
 });
 
-export const MessageType = builder.objectRef<Message>('Message').implement({
+/** A message, or what a conversation holds of its last one: of that, the rest is loaded only if it is asked for. */
+type ShownMessage = Message | (LastMessage & Pick<Message, 'conversationId'>);
+
+export const MessageType = builder.objectRef<ShownMessage>('Message');
+
+/** Reads a field that the last message in a conversation lacks. */
+function fromWhole<Name extends 'content' | 'clientId' | 'metadata'>(name: Name) {
+  return (message: ShownMessage, _: unknown, { loaders }: GraphQLContext): Awaitable<Message[Name]> => {
+    if ('content' in message) return message[name];
+    return loaders.message.load(message.id).then((found) => {
+      if (found === undefined) throw notFound('message');
+      return found[name];
+    });
+  };
+}
+
+MessageType.implement({
   description: 'A message in a conversation. Messages never change.',
   interfaces: [Node],
   fields: (t) => ({
     conversationId: t.exposeID('conversationId', { description: described.conversationId }),
     sequence: t.exposeInt('sequence', { description: described.sequence }),
     sender: t.expose('sender', { type: Sender, description: described.sender }),
-    content: t.exposeString('content', { description: described.content, extensions: longText }),
+    content: t.string({
+      description: described.content,
+      extensions: longText,
+      resolve: fromWhole('content'),
+    }),
+    preview: t.string({
+      description: descriptionsOf(lastMessageShape).preview,
+      resolve: (message) => ('preview' in message ? message.preview : previewOf(message.content)),
+    }),
     author: t.expose('author', { type: MessageAuthor, nullable: true, description: described.author }),
-    clientId: t.exposeString('clientId', { nullable: true, description: described.clientId }),
-    metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
+    clientId: t.string({ nullable: true, description: described.clientId, resolve: fromWhole('clientId') }),
+    metadata: t.field({ type: 'Metadata', description: described.metadata, resolve: fromWhole('metadata') }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
     conversation: t.field({
       type: Conversation,
@@ -90,7 +124,7 @@ async function messagesOf(
   conversation: ShownConversation,
   args: MessagePageArgs,
   { caller, loaders }: GraphQLContext,
-): Promise<Connection<Message>> {
+): Promise<Connection<ShownMessage>> {
   listMessages.authorise(caller);
   const { last, before, ...forwards } = withoutNulls(args);
   const { first, after } = forwards;
@@ -145,6 +179,15 @@ builder.objectField(Conversation, 'messages', (t) =>
     },
     resolve: (conversation, args, context) =>
       context.countAsCall(listMessages, () => messagesOf(conversation, args, context)),
+  }),
+);
+
+builder.objectField(Conversation, 'lastMessage', (t) =>
+  t.field({
+    type: MessageType,
+    nullable: true,
+    description: `${conversationDescriptions.lastMessage} What REST does not show of it here needs the scope \`conversations:read\`.`,
+    resolve: ({ id, lastMessage }) => lastMessage && { ...lastMessage, conversationId: id },
   }),
 );
 

@@ -139,14 +139,16 @@ describe('an event', () => {
     await makeEvents(client);
     const { data, errors } = await client.graphql(eventsQuery, { first: 100 });
     expect(errors).toBeUndefined();
-    const lower = (part: Json, name: string) =>
-      part?.[name] === undefined ? part : { ...part, [name]: part[name].toLowerCase() };
+    const spelt = (part: Json): Json =>
+      JSON.parse(JSON.stringify(part), (name, value) =>
+        name === 'status' || name === 'sender' ? value.toLowerCase() : value,
+      );
     const fromGraphql = data.events.nodes.map(({ __typename, conversation, message, lead, ...event }: Json) => ({
       ...event,
       data: {
-        ...(message === undefined ? {} : { message: lower(message, 'sender') }),
+        ...(message === undefined ? {} : { message: spelt(message) }),
         ...(lead === undefined ? {} : { lead }),
-        conversation: lower(conversation, 'status'),
+        conversation: spelt(conversation),
       },
     }));
     const fromRest = await listed(client);

@@ -42,6 +42,7 @@ function makeEvents(client: TestAccount, count: number, bytes: number): NewEvent
         tags: [],
         metadata: { filling: 'x'.repeat(bytes) },
         messageCount: 0,
+        lastMessage: null,
         lastActivityAt: at,
         firstResponseAt: null,
         closedAt: null,

@@ -879,9 +879,9 @@ describe('an unexpected error', () => {
     ({ id } = (
       await owner.rest('POST', '/conversations', { body: { message: { content: 'x', sender: 'agent' } } })
     ).body);
-    // The table of messages is missing, so every read of messages fails.
+    // A column of messages is missing, so every read of them fails.
     const database = new Database(broken.databasePath);
-    database.exec('ALTER TABLE messages RENAME TO elsewhere');
+    database.exec('ALTER TABLE messages RENAME COLUMN metadata TO elsewhere');
     database.close();
   });
   afterAll(() => broken.close());
@@ -915,7 +915,7 @@ describe('an unexpected error', () => {
       const line = broken.logLines.find(
         ({ level, requestId }) => level === 'error' && requestId === answer.headers['x-request-id'],
       );
-      expect(JSON.stringify(line)).toContain('no such table');
+      expect(JSON.stringify(line)).toContain('no such column');
     }
   });
 });

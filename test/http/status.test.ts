@@ -201,7 +201,7 @@ describe('/metrics', () => {
     expect((await client.graphql(list)).errors).toBeUndefined();
     // Somebody has been at the database: no reading of messages can succeed.
     const database = new Database(databasePath);
-    database.exec('ALTER TABLE messages RENAME TO elsewhere');
+    database.exec('ALTER TABLE messages RENAME COLUMN metadata TO elsewhere');
     database.close();
     const atEdges = `{ account { id } nodes(ids: ["${body.messages[0].id}", "${body.messages[0].id}"]) { id } }`;
     expect(

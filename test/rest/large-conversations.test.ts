@@ -46,6 +46,9 @@ test.each([
   expect(listed.map(({ sequence }) => sequence)).toEqual(Array.from({ length: count }, (_, index) => index + 1));
 });
 
+/** Not of the last message, which is part of each conversation. */
+const readsMessages = (sql: string): boolean => /FROM json_each.*\bmessages\b/s.test(sql);
+
 test('a client that has the current version is told so before any message is read', async () => {
   const id = await conversationWith(150, 'Hello');
   const path = `/conversations/${id}`;
@@ -53,7 +56,7 @@ test('a client that has the current version is told so before any message is rea
   statements = [];
   const unchanged = await client.rest('GET', path, { headers: { 'if-none-match': headers['etag'] as string } });
   expect([unchanged.status, unchanged.headers['etag']]).toEqual([304, headers['etag']]);
-  expect(statements.filter((sql) => /\bmessages\b/.test(sql))).toEqual([]);
+  expect(statements.filter(readsMessages)).toEqual([]);
 });
 
 test('HEAD has the headers of a large conversation, and reads no message', async () => {
@@ -68,7 +71,7 @@ test('HEAD has the headers of a large conversation, and reads no message', async
   expect([head.statusCode, await head.body.text()]).toEqual([200, '']);
   for (const name of ['etag', 'content-type', 'cache-control', 'vary'])
     expect(head.headers[name]).toBe(got.headers[name]);
-  expect(statements.filter((sql) => /\bmessages\b/.test(sql))).toEqual([]);
+  expect(statements.filter(readsMessages)).toEqual([]);
 });
 
 test('a large conversation that is deleted while it is read is cut off, not ended', async () => {

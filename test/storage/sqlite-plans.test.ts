@@ -458,7 +458,10 @@ describe('the queries', () => {
       // The cursor takes the place of the bound on its side, so half of them become the same.
       expect(pages).toHaveLength(sort.endsWith('createdAt') ? 4 : 8);
       for (const { sql, plan } of pages) {
-        expect({ sql, plan }).toEqual({ sql, plan: [expect.stringMatching(entries[sort])] });
+        const own = plan.filter(
+          (step) => !/SUBQUERY|^SEARCH messages .*conversation_key=\? AND sequence=\?/.test(step),
+        );
+        expect({ sql, own }).toEqual({ sql, own: [expect.stringMatching(entries[sort])] });
         // Of two bounds on one side SQLite would begin at either, and walk over all up to the other.
         expect(sql.split(/\bid >/).length - 1, sql).toBeLessThanOrEqual(1);
         expect(sql.split(/\bid </).length - 1, sql).toBeLessThanOrEqual(1);

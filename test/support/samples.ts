@@ -70,6 +70,7 @@ export function sampleConversation(
     tags: [],
     metadata: {},
     messageCount: 0,
+    lastMessage: null,
     contentBytes: 0,
     lastActivityAt: createdAt,
     firstVisitorMessageAt: null,

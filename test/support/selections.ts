@@ -2,7 +2,8 @@
 
 export const message = 'id conversationId sequence sender content author { id name } clientId metadata createdAt';
 
-export const conversation = `id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount lastActivityAt
+export const conversation = `id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount
+  lastMessage { id sequence sender author { id name } createdAt preview } lastActivityAt
   firstResponseAt closedAt version createdAt updatedAt`;
 
 export const conversationWithMessages = `${conversation} messages(first: 100) { nodes { ${message} } }`;

@@ -2,11 +2,12 @@ import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
+import { type Author, type LastMessage, previewLength, type Sender } from '../../domain/message-record.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { countInSteps, entriesPerStep, maxEntriesAtOnce, nextStep, skipInSteps, sliceOf } from './paging.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
+import { alignToIds, fromJson, type Json, toJson, toMs, toTimestamp } from './rows.ts';
 import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 
@@ -39,7 +40,33 @@ const changingOtherwise = [
 /** The columns without those that only the storage knows. */
 const columns = ['id', 'createdAt', ...changingOtherwise, ...changingByMessage] as const satisfies readonly Name[];
 
-type ConversationRow = Pick<typeof conversations.$inferSelect, (typeof columns)[number]>;
+type Columns = Pick<typeof conversations.$inferSelect, (typeof columns)[number]>;
+
+interface ConversationRow extends Columns {
+  readonly lastMessage: Json<StoredLastMessage> | null;
+}
+
+type StoredLastMessage = [
+  id: string,
+  sequence: number,
+  sender: Sender,
+  author: Author | null,
+  createdAt: number,
+  preview: string,
+];
+
+/**
+ * Selected with every conversation. No column of it: the message is stored already, and found by one step into its
+ * table. An array takes a third of the time of an object to make and to read.
+ */
+const lastMessage = `(SELECT json_array(id, sequence, sender, json(author), created_at, substr(content, 1, ${previewLength}))
+  FROM messages WHERE conversation_key = conversations.key AND sequence = conversations.message_count)`;
+
+function toLastMessage(json: ConversationRow['lastMessage']): LastMessage | null {
+  if (json === null) return null;
+  const [id, sequence, sender, author, createdAt, preview] = fromJson(json);
+  return { id, sequence, sender, author, createdAt: toTimestamp(createdAt), preview };
+}
 
 function toConversation(row: ConversationRow): StoredConversation {
   return {
@@ -47,6 +74,7 @@ function toConversation(row: ConversationRow): StoredConversation {
     visitor: fromJson(row.visitor),
     assignee: fromJson(row.assignee),
     tags: fromJson(row.tags),
+    lastMessage: toLastMessage(row.lastMessage),
     metadata: fromJson(row.metadata),
     lastActivityAt: toTimestamp(row.lastActivityAt),
     firstVisitorMessageAt: toTimestamp(row.firstVisitorMessageAt),
@@ -58,7 +86,7 @@ function toConversation(row: ConversationRow): StoredConversation {
   };
 }
 
-function toRow(conversation: StoredConversation): ConversationRow {
+function toRow(conversation: StoredConversation): Columns {
   return {
     ...conversation,
     visitor: toJson(conversation.visitor),
@@ -76,7 +104,7 @@ function toRow(conversation: StoredConversation): ConversationRow {
 }
 
 export function conversationReads(db: Statements): ConversationReads {
-  const selected = columnsOf('conversations', columns);
+  const selected = `${columnsOf('conversations', columns)}, ${lastMessage} AS lastMessage`;
   const find = db.prepare<ConversationRow>(
     `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = :id`,
   );

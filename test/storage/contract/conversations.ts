@@ -9,7 +9,7 @@ import {
 } from '../../../src/domain/conversations.ts';
 import type { Lead } from '../../../src/domain/leads.ts';
 import { statuses } from '../../../src/domain/lifecycle.ts';
-import type { Message } from '../../../src/domain/message-record.ts';
+import { lastMessageOf, type Message } from '../../../src/domain/message-record.ts';
 import type { MessageRange } from '../../../src/domain/messages.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
@@ -297,7 +297,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
         for (const message of messages) await tx.messages.insert(accountId, message);
       });
       expect(await wholeConversation(storage.read, accountId, conversation.id)).toEqual({
-        conversation,
+        conversation: { ...conversation, lastMessage: lastMessageOf(messages[3] as Message) },
         messages,
       });
       expect(
@@ -309,6 +309,35 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           messages.map((message) => message.id),
         ),
       ).toEqual(messages);
+    });
+
+    test('are known to their conversation by the last of them, with the first 200 characters of any text', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const text = fc
+        .array(fc.constantFrom('a', '👩', '\u0301', '"', '\\', '\n', '\u2028', 'é'), { minLength: 1, maxLength: 250 })
+        .map((characters) => characters.join(''));
+      await fc.assert(
+        fc.asyncProperty(fc.array(text, { minLength: 1, maxLength: 2 }), async (texts) => {
+          const conversation = sampleConversation({ messageCount: texts.length });
+          const messages = texts.map((content, index) =>
+            sampleMessage(conversation.id, index + 1, { content, author: { id: awkwardText, name: null } }),
+          );
+          await storage.write(async (tx) => {
+            await tx.conversations.insert(accountId, conversation);
+            for (const message of messages) await tx.messages.insert(accountId, message);
+          });
+          const last = messages.at(-1) as Message;
+          const expected = { ...conversation, lastMessage: lastMessageOf(last) };
+          expect(expected.lastMessage.preview).toBe([...last.content].slice(0, 200).join(''));
+          const { read } = storage;
+          const page = { filter: {}, sort: '-createdAt', limit: 100, offset: 0 } as const;
+          expect(await read.conversations.find(accountId, conversation.id)).toEqual(expected);
+          expect(await read.conversations.findMany(accountId, [conversation.id])).toEqual([expected]);
+          expect((await read.conversations.page(accountId, page)).items).toContainEqual(expected);
+        }),
+        { numRuns: 50 },
+      );
     });
 
     test('are found by many ids at once, across conversations, in the order of the ids', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { conversationSorts } from '../../../src/domain/conversations.ts';
+import { lastMessageOf } from '../../../src/domain/message-record.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import {
   sampleAttempt,
@@ -25,8 +26,9 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
       const mine = await storedAccount(storage);
       const theirs = await storedAccount(storage);
       const key = sampleKey();
-      const conversation = sampleConversation({ externalId: 'order-1', messageCount: 1 });
-      const message = sampleMessage(conversation.id, 1);
+      const started = sampleConversation({ externalId: 'order-1', messageCount: 1 });
+      const message = sampleMessage(started.id, 1);
+      const conversation = { ...started, lastMessage: lastMessageOf(message) };
       const lead = sampleLead({ conversationId: conversation.id });
       const event = sampleEvent(conversation);
       const webhook = sampleWebhook();

@@ -118,6 +118,7 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
     for (const path of [
       `/conversations/${id}`,
       `/conversations/${id}/messages`,
+      ...messages.map((it) => `/messages/${it}`),
       ...leads.map((it) => `/leads/${it}`),
     ]) {
       expect((await client.rest('GET', path)).body.code, path).toBe('NOT_FOUND');
@@ -126,12 +127,12 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
     expect((await client.rest('POST', `/conversations/${id}/messages`, send)).body.code).toBe('NOT_FOUND');
     expect((await client.rest('DELETE', `/conversations/${id}`)).body.code).toBe('NOT_FOUND');
     const { data, errors } = await client.graphql(
-      `query ($id: ID!, $ids: [ID!]!, $lead: ID!) {
-        conversation(id: $id) { id } lead(id: $lead) { id } node(id: $id) { id } nodes(ids: $ids) { id } }`,
-      { id, ids: [id, ...messages, ...leads], lead: leads[0] },
+      `query ($id: ID!, $ids: [ID!]!, $lead: ID!, $message: ID!) {
+        conversation(id: $id) { id } message(id: $message) { id } lead(id: $lead) { id } node(id: $id) { id } nodes(ids: $ids) { id } }`,
+      { id, ids: [id, ...messages, ...leads], lead: leads[0], message: messages[0] },
     );
-    expect(data).toEqual({ conversation: null, lead: null, node: null, nodes: Array(5).fill(null) });
-    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['NOT_FOUND', 'NOT_FOUND']);
+    expect(data).toEqual({ conversation: null, message: null, lead: null, node: null, nodes: Array(5).fill(null) });
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(Array(3).fill('NOT_FOUND'));
     const lists = [await client.rest('GET', '/conversations'), await client.rest('GET', '/leads')];
     expect(JSON.stringify(lists.map(({ body }) => body))).not.toContain(marker);
     expect((await client.rest('GET', `/conversations?externalId=${marker}`)).body.pagination.total).toBe(0);

@@ -58,6 +58,10 @@ const attempts: Record<OperationName, Attempt[]> = {
     (client, { conversation }) =>
       client.graphql('query ($id: ID!) { conversation(id: $id) { messages { totalCount } } }', { id: conversation }),
   ],
+  getMessage: [
+    (client, { message }) => client.rest('GET', `/messages/${message}`),
+    (client, { message }) => client.graphql('query ($id: ID!) { message(id: $id) { id content } }', { id: message }),
+  ],
   sendMessage: [
     (client, { conversation }) =>
       client.rest('POST', `/conversations/${conversation}/messages`, { body: { content: 'x', sender: 'visitor' } }),

@@ -11,7 +11,7 @@ import {
   momentAfter,
   type StoredConversation,
 } from './conversation-record.ts';
-import { DomainError, quoting, type Text } from './errors.ts';
+import { DomainError, notFound, quoting, type Text } from './errors.ts';
 import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { type Ids, idInput } from './ids.ts';
@@ -290,15 +290,29 @@ export async function listMessageRanges(
   return pages.map((page) => page.map((message) => shownTo(caller, message)));
 }
 
+export const getMessage = operation({
+  name: 'getMessage',
+  summary: 'Returns a message.',
+  scope: 'conversations:read',
+  openToBound: true,
+  input: z.strictObject({ id: idInput('message').describe('The message’s id.') }),
+  errors: ['NOT_FOUND'],
+  async run(context, { id }): Promise<Message> {
+    const [message] = await messagesById(context, [id]);
+    if (message === undefined) throw notFound('message');
+    return message;
+  },
+});
+
 /**
- * Messages by id; undefined for each that the caller cannot see.
+ * Like getMessage for many ids at once; undefined for each message that the caller cannot see.
  * @throws FORBIDDEN
  */
 export async function messagesById(
   { caller, storage }: Pick<Context, 'caller' | 'storage'>,
   ids: readonly string[],
 ): Promise<readonly (Message | undefined)[]> {
-  listMessages.authorise(caller);
+  getMessage.authorise(caller);
   const messages = await storage.read.messages.findMany(caller.account.id, ids);
   return messages.map((message) =>
     message !== undefined && maySee(caller, message.conversationId) ? shownTo(caller, message) : undefined,

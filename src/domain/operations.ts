@@ -11,7 +11,7 @@ import {
 import { getDelivery, listDeliveries, recoverWebhook, redeliver, testWebhook } from './deliveries.ts';
 import { getEventCursor, listEvents, streamEvents } from './events.ts';
 import { captureLead, getLead, listLeads } from './leads.ts';
-import { listMessages, sendMessage } from './messages.ts';
+import { getMessage, listMessages, sendMessage } from './messages.ts';
 import { createToken } from './tokens.ts';
 import {
   createWebhook,
@@ -30,6 +30,7 @@ export const operations = {
   updateConversation,
   listMessages,
   sendMessage,
+  getMessage,
   deleteConversation,
   captureLead,
   listLeads,

@@ -14,6 +14,7 @@ import {
 } from '../domain/message-record.ts';
 import {
   clientIdDescription,
+  getMessage,
   listMessages,
   messageCursor,
   messageCursorFault,
@@ -66,14 +67,17 @@ type ShownMessage = Message | (LastMessage & Pick<Message, 'conversationId'>);
 
 export const MessageType = builder.objectRef<ShownMessage>('Message');
 
+/** @throws NOT_FOUND */
+async function loadMessage(id: string, { message }: GraphQLContext['loaders']): Promise<Message> {
+  const found = await message.load(id);
+  if (found === undefined) throw notFound('message');
+  return found;
+}
+
 /** Reads a field that the last message in a conversation lacks. */
 function fromWhole<Name extends 'content' | 'clientId' | 'metadata'>(name: Name) {
   return (message: ShownMessage, _: unknown, { loaders }: GraphQLContext): Awaitable<Message[Name]> => {
-    if ('content' in message) return message[name];
-    return loaders.message.load(message.id).then((found) => {
-      if (found === undefined) throw notFound('message');
-      return found[name];
-    });
+    return 'content' in message ? message[name] : loadMessage(message.id, loaders).then((whole) => whole[name]);
   };
 }
 
@@ -188,6 +192,17 @@ builder.objectField(Conversation, 'lastMessage', (t) =>
     nullable: true,
     description: `${conversationDescriptions.lastMessage} What REST does not show of it here needs the scope \`conversations:read\`.`,
     resolve: ({ id, lastMessage }) => lastMessage && { ...lastMessage, conversationId: id },
+  }),
+);
+
+builder.queryField('message', (t) =>
+  t.field({
+    type: MessageType,
+    nullable: true,
+    extensions: calls(getMessage),
+    description: 'Returns a message; null with `NOT_FOUND` if the caller can see none with this id.',
+    args: { id: t.arg.id({ required: true, description: 'The id of the message.' }) },
+    resolve: (_, { id }, context) => context.countAsCall(getMessage, () => loadMessage(id, context.loaders)),
   }),
 );
 

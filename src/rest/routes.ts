@@ -28,7 +28,7 @@ import { eventShape } from '../domain/event-shape.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
 import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
 import { messageShape } from '../domain/message-record.ts';
-import { listMessages, sendMessage } from '../domain/messages.ts';
+import { getMessage, listMessages, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
 import { createToken, newTokenShape } from '../domain/tokens.ts';
@@ -174,8 +174,10 @@ export const routes: readonly Route[] = [
     body: 'required',
     status: 201,
     answers: messageShape,
+    location: ({ message }) => `/v1/messages/${message.id}`,
     answer: ({ message }) => ({ body: message }),
   }),
+  route('GET', '/messages/:id', getMessage, { answers: messageShape, answer: asIs }),
   route('POST', '/leads', captureLead, {
     body: 'required',
     status: 201,

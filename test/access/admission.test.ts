@@ -527,6 +527,7 @@ const documents: Record<OperationName, string> = {
   createConversation: 'mutation { createConversation(input: {}) { eventCursor } }',
   updateConversation: 'mutation { updateConversation(input: { id: "conv_1" }) { eventCursor } }',
   listMessages: '{ node(id: "msg_00000000000000000000000000") { id } }',
+  getMessage: '{ message(id: "msg_1") { id } }',
   sendMessage:
     'mutation { sendMessage(input: { conversationId: "conv_1", content: "x", sender: AGENT }) { eventCursor } }',
   deleteConversation: 'mutation { deleteConversation(input: { id: "conv_1" }) { eventCursor } }',
@@ -665,37 +666,46 @@ type RestCall = [method: string, path: string, body?: unknown];
 
 const ofAnotherLog = eventCursor('0123456789abcdef', 0);
 
+interface Talk {
+  readonly id: string;
+  readonly messageId: string;
+}
+
 /** What a token that is bound to a conversation may call, on a conversation; the last says whether it streams. */
 const inConversation: Partial<
   Record<
     OperationName,
     {
-      rest(id: string, after: string): RestCall;
-      graphql(id: string, after: string): [query: string, streams?: boolean];
+      rest(talk: Talk, after: string): RestCall;
+      graphql(talk: Talk, after: string): [query: string, streams?: boolean];
     }
   >
 > = {
   getConversation: {
-    rest: (id) => ['GET', `/conversations/${id}`],
-    graphql: (id) => [`{ conversation(id: "${id}") { id } }`],
+    rest: ({ id }) => ['GET', `/conversations/${id}`],
+    graphql: ({ id }) => [`{ conversation(id: "${id}") { id } }`],
   },
   listMessages: {
-    rest: (id) => ['GET', `/conversations/${id}/messages`],
-    graphql: (id) => [`{ conversation(id: "${id}") { messages { totalCount } } }`],
+    rest: ({ id }) => ['GET', `/conversations/${id}/messages`],
+    graphql: ({ id }) => [`{ conversation(id: "${id}") { messages { totalCount } } }`],
+  },
+  getMessage: {
+    rest: ({ messageId }) => ['GET', `/messages/${messageId}`],
+    graphql: ({ messageId }) => [`{ message(id: "${messageId}") { id } }`],
   },
   sendMessage: {
-    rest: (id) => ['POST', `/conversations/${id}/messages`, { content: 'x', sender: 'agent' }],
-    graphql: (id) => [
+    rest: ({ id }) => ['POST', `/conversations/${id}/messages`, { content: 'x', sender: 'agent' }],
+    graphql: ({ id }) => [
       `mutation { sendMessage(input: { conversationId: "${id}", content: "x", sender: AGENT }) { eventCursor } }`,
     ],
   },
   listEvents: {
-    rest: (id) => ['GET', `/events?conversationId=${id}`],
-    graphql: (id) => [`{ events(conversationId: "${id}") { nodes { id } } }`],
+    rest: ({ id }) => ['GET', `/events?conversationId=${id}`],
+    graphql: ({ id }) => [`{ events(conversationId: "${id}") { nodes { id } } }`],
   },
   streamEvents: {
-    rest: (id, after) => ['GET', `/events/stream?conversationId=${id}&after=${after}`],
-    graphql: (id, after) => [
+    rest: ({ id }, after) => ['GET', `/events/stream?conversationId=${id}&after=${after}`],
+    graphql: ({ id }, after) => [
       `subscription { messageReceived(conversationId: "${id}", after: "${after}") { id } }`,
       true,
     ],
@@ -704,22 +714,21 @@ const inConversation: Partial<
 
 describe('a caller that is bound to one conversation', () => {
   const metadata = { order: 4711 };
-  let own: { id: string; messageId: string };
-  let other: { id: string; messageId: string };
+  let own: Talk;
+  let other: Talk;
   let bound: Caller;
   let leadId: string;
   /** A conversation of another account. */
-  let strangers: string;
+  let strangers: Talk;
 
   beforeEach(async () => {
-    strangers = (await (await server.account()).rest('POST', '/conversations')).body.id;
-    const start = async (): Promise<{ id: string; messageId: string }> => {
-      const { body } = await account.rest('POST', '/conversations', {
+    const start = async (by: Client): Promise<Talk> => {
+      const { body } = await by.rest('POST', '/conversations', {
         body: { metadata, message: { content: 'Hello', sender: 'visitor', metadata } },
       });
       return { id: body.id, messageId: body.messages[0].id };
     };
-    [own, other] = [await start(), await start()];
+    [own, other, strangers] = [await start(account), await start(account), await start(await server.account())];
     bound = { ...operatorOf(account), credential: 'token', conversationId: own.id };
     leadId = (await account.rest('POST', '/leads', { body: { phone: '1' } })).body.id;
   });
@@ -749,19 +758,19 @@ describe('a caller that is bound to one conversation', () => {
       const client = await tokenOf(account, { scopes, conversationId: own.id });
       const seal = await server.app.ports.cursorSeal();
       const after = seal.seal(ofAnotherLog, `${account.account.id} ${own.id}`);
-      const ask = async (id: string) => {
-        const [method, path, body] = rest(id, after);
-        const [query, streams] = graphql(id, after);
+      const ask = async (talk: Talk) => {
+        const [method, path, body] = rest(talk, after);
+        const [query, streams] = graphql(talk, after);
         const answer = await client.rest(method, path, body === undefined ? {} : { body });
         const { data, errors } = await (streams ? streamed(client, query) : client.graphql(query));
         return { code: answer.body.code, data, errors, codes: errors?.map(({ extensions }) => extensions.code) };
       };
-      const found = await ask(own.id);
+      const found = await ask(own);
       // A stream goes on for ever, unless it is asked to start where there is nothing.
       const expected = found.code === undefined ? undefined : 'CURSOR_EXPIRED';
       expect([found.code, found.codes]).toEqual([expected, expected && [expected]]);
-      for (const id of [other.id, 'conv_1', strangers]) {
-        expect(await ask(id)).toMatchObject({ code: 'NOT_FOUND', codes: ['NOT_FOUND'] });
+      for (const talk of [other, { id: 'conv_1', messageId: 'msg_1' }, strangers]) {
+        expect(await ask(talk)).toMatchObject({ code: 'NOT_FOUND', codes: ['NOT_FOUND'] });
       }
     },
   );
@@ -769,7 +778,7 @@ describe('a caller that is bound to one conversation', () => {
   test('sees null in place of every other node', async () => {
     const client = await tokenOf(account, { scopes, conversationId: own.id });
     const { data, errors } = await client.graphql('query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', {
-      ids: [own.id, other.id, own.messageId, other.messageId, strangers],
+      ids: [own.id, other.id, own.messageId, other.messageId, strangers.id],
     });
     expect(data.nodes).toEqual([{ id: own.id }, null, { id: own.messageId }, null, null]);
     expect(errors).toBeUndefined();

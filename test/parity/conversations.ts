@@ -296,6 +296,32 @@ export const conversationsCases: readonly Case[] = [
     check: ({ messages }) => expect(messages.map(({ content }: Json) => content)).toEqual(['1', '2', '3']),
   },
 
+  ...['msg_nonsense', unknownConversation, unknownConversation.replace('conv', 'msg')].map(
+    (id): Case => ({
+      name: `getting ${id}, which is no message`,
+      rest: () => ['GET', `/messages/${id}`],
+      graphql: () => [`query ($id: ID!) { result: message(id: $id) { id } }`, { id }],
+      expected: 'NOT_FOUND',
+    }),
+  ),
+  {
+    name: 'getting a message',
+    given: async (client) => {
+      const message = {
+        content: 'Hi',
+        sender: 'agent',
+        author: { id: 'agent-3' },
+        clientId: 'draft-17',
+        metadata: { a: 1 },
+      };
+      return (await create(client, { message })).messages[0];
+    },
+    rest: ({ id }) => ['GET', `/messages/${id}`],
+    graphql: ({ id }) => [`query ($id: ID!) { result: message(id: $id) { ${select.message} } }`, { id }],
+    expected: 200,
+    check: ({ content, clientId }) => expect([content, clientId]).toEqual(['Hi', 'draft-17']),
+  },
+
   updating('nothing changes nothing', create, {}, { expected: 200, check: ({ version }) => expect(version).toBe(1) }),
   updating(
     'to what it is changes nothing',

@@ -32,6 +32,7 @@ Every response to an authenticated request has the state of the account’s rate
 /** Descriptions of the tags; a tag is the first segment of a path. */
 const tagDescriptions: Readonly<Record<string, string>> = {
   conversations: 'Conversations with visitors, and their messages.',
+  messages: 'Messages, found by their ids alone.',
   leads: 'Contact details of visitors.',
   events: 'The event log, in pages or as a live stream.',
   webhooks: 'URLs that events are delivered to.',

@@ -96,6 +96,66 @@ describe('the last message of a conversation', () => {
   });
 });
 
+describe('a conversation that is read', () => {
+  test('has as many of its newest messages as were asked for, or none, and the same tag', async () => {
+    const { id } = (await client.rest('POST', '/conversations')).body;
+    const read = async (query: string) => await client.rest('GET', `/conversations/${id}${query}`);
+    expect((await read('?messages=last:3')).body.messages).toEqual([]);
+    for (const content of ['1', '2', '3', '4']) {
+      await client.rest('POST', `/conversations/${id}/messages`, { body: { sender: 'agent', content } });
+    }
+    const { body: whole, headers } = await read('');
+    const shown = async (query: string) => {
+      const { body, headers: own } = await read(query);
+      expect(own['etag']).toBe(headers['etag']);
+      const { messages, ...conversation } = body;
+      expect({ ...conversation, messages: whole.messages }).toEqual(whole);
+      return messages?.map(({ content }: { content: string }) => content);
+    };
+    expect(await shown('?messages=last:1')).toEqual(['4']);
+    expect(await shown('?messages=last:3')).toEqual(['2', '3', '4']);
+    expect(await shown('?messages=last:100')).toEqual(['1', '2', '3', '4']);
+    expect(await shown('?messages=none')).toBeUndefined();
+  });
+
+  test.each(['', 'all', 'last', 'last:', 'last:0', 'last:01', 'last:101', 'last:-1', 'last:1.5', 'none,none', 'None'])(
+    'with messages=%s is refused',
+    async (messages) => {
+      const { id } = (await client.rest('POST', '/conversations')).body;
+      const { body } = await client.rest('GET', `/conversations/${id}?messages=${messages}`);
+      expect([body.code, body.errors?.[0].parameter]).toEqual(['VALIDATION_FAILED', 'messages']);
+    },
+  );
+});
+
+describe('a list', () => {
+  test('leaves its total out if it is not wanted, and does not count', async () => {
+    const statements: string[] = [];
+    const watched = await startTestServer({ onStatement: (sql) => statements.push(sql) });
+    onTestFinished(() => watched.close());
+    const own = await watched.account();
+    const { id } = (await own.rest('POST', '/conversations', { body: { externalId: 'a' } })).body;
+    const webhook = (await own.rest('POST', '/webhooks', { body: { url: 'https://example.com/' } })).body;
+    const paths = [
+      '/conversations?externalId=a',
+      `/conversations/${id}/messages?`,
+      '/leads?',
+      '/api-keys?',
+      '/webhooks?',
+    ];
+    for (const path of [...paths, `/webhooks/${webhook.id}/deliveries?`]) {
+      const { pagination, data } = (await own.rest('GET', path)).body;
+      statements.length = 0;
+      const { body } = await own.rest('GET', `${path}&total=none`);
+      const { total, ...others } = pagination;
+      expect(total, path).toBe(data.length);
+      expect(body, path).toEqual({ data, pagination: others });
+      expect(statements.filter((sql) => /\bcount\(|account_totals/.test(sql))).toEqual([]);
+      expect((await own.rest('GET', `${path}&total=exact`)).body.errors).toMatchObject([{ parameter: 'total' }]);
+    }
+  });
+});
+
 describe('a page of messages', () => {
   const count = 5;
   let id: string;

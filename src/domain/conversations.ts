@@ -15,6 +15,7 @@ import {
   conversationView,
   expectedVersionInput,
   findConversation,
+  maxMessages,
   momentAfter,
   type StoredConversation,
 } from './conversation-record.ts';
@@ -46,10 +47,25 @@ export const conversationWithMessagesShape = conversationShape
 
 export type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
 
+export const openConversationShape = conversationShape
+  .extend({
+    messages: z
+      .array(messageShape)
+      .readonly()
+      .optional()
+      .describe('All its messages or, if asked for, the newest of them, oldest first. Left out with `messages=none`.'),
+  })
+  .meta({
+    id: 'OpenConversation',
+    description: 'A conversation with a visitor, including its messages unless they are left out.',
+  });
+
 /** A conversation whose messages are read as they are needed: there can be 10,000, and 8 MiB of them. */
 export interface OpenConversation {
   readonly conversation: Conversation;
-  /** Whether all its messages at once would take too long. */
+  /** How many of its newest messages were asked for; undefined if it was asked for without any. */
+  readonly newest: number | undefined;
+  /** Whether these messages at once would take too long. */
   readonly isLarge: boolean;
   /**
    * Some of its `messageCount` messages: they never change.
@@ -62,20 +78,33 @@ export interface OpenConversation {
 const largeMessageCount = 100;
 const largeContentBytes = 256 * 1024;
 
+const newestInput = z
+  .string({ error: 'must be a string' })
+  .regex(/^(?:none|last:(?:[1-9]\d?|100))$/, { error: 'must be `none`, or `last:` and a number from 1 to 100' })
+  .optional()
+  .describe('Which messages to return: all by default, none with `none`, the newest 20 with `last:20`; at most 100.')
+  .meta({ examples: ['last:20'] });
+
+function newestOf(asked: string | undefined): number {
+  return asked === undefined ? maxMessages : Number(asked.slice('last:'.length));
+}
+
 export const getConversation = operation({
   name: 'getConversation',
-  summary: 'Returns a conversation with all its messages.',
+  summary: 'Returns a conversation with its messages: all of them, the newest ones, or none.',
   scope: 'conversations:read',
   openToBound: true,
-  input: z.strictObject({ id: idInput('conversation').describe('The conversation’s id.') }),
+  input: z.strictObject({ id: idInput('conversation').describe('The conversation’s id.'), messages: newestInput }),
   errors: ['NOT_FOUND'],
-  async run({ caller, storage }, { id }): Promise<OpenConversation> {
+  async run({ caller, storage }, { id, messages: asked }): Promise<OpenConversation> {
     const accountId = caller.account.id;
     const [found] = maySee(caller, id) ? await storage.read.conversations.findMany(accountId, [id]) : [];
     if (found === undefined) throw notFound('conversation');
+    const newest = asked === 'none' ? undefined : Math.min(found.messageCount, newestOf(asked));
     return {
       conversation: conversationView(found, caller),
-      isLarge: found.messageCount > largeMessageCount || found.contentBytes > largeContentBytes,
+      newest,
+      isLarge: newest !== undefined && (newest > largeMessageCount || found.contentBytes > largeContentBytes),
       async messages(from, to) {
         if (to < from) return [];
         const [page = []] = await storage.read.messages.ranges(accountId, [{ conversationId: id, from, to }]);
@@ -150,7 +179,7 @@ export const listConversations = operation({
     })
     .check(checkStart(cursorShapes)),
   errors: [],
-  async run({ caller, storage }, { limit, offset = 0, after, sort, ...filter }): Promise<List<Conversation>> {
+  async run({ caller, storage }, { limit, offset = 0, after, total, sort, ...filter }): Promise<List<Conversation>> {
     const accountId = caller.account.id;
     const slice = await storage.read.conversations.page(accountId, {
       filter,
@@ -164,6 +193,7 @@ export const listConversations = operation({
       hasMore: slice.hasMore,
       limit,
       offset,
+      wantsTotal: total === undefined,
       total: () => storage.read.conversations.count(accountId, filter),
       cursorOf: (conversation) => encodeCursor(sort, placeOf(conversation, sort)),
     };

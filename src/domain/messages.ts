@@ -236,7 +236,7 @@ export const listMessages = operation({
     })
     .check(checkStart(cursorShapes)),
   errors: ['NOT_FOUND'],
-  async run({ caller, storage }, { conversationId, limit, offset = 0, after, sort }): Promise<List<Message>> {
+  async run({ caller, storage }, { conversationId, limit, offset = 0, after, total, sort }): Promise<List<Message>> {
     const [position] = after === undefined ? [] : decodeCursor(after, sort, cursorShapes[sort]);
     const conversation = await findConversation(storage.read, caller, conversationId);
     const count = conversation.messageCount;
@@ -247,6 +247,7 @@ export const listMessages = operation({
       limit,
       offset,
       hasMore: sort === 'sequence' ? to < count && from <= to : from > 1 && from <= to,
+      wantsTotal: total === undefined,
       total: () => count,
       cursorOf: (message) => messageCursor(message, sort),
     };

@@ -32,9 +32,14 @@ export function cursorInput(...position: Parameters<typeof encodeCursor>) {
     .meta({ examples: [encodeCursor(...position)] });
 }
 
+const totalInput = z
+  .enum(['none'])
+  .optional()
+  .describe('`none` leaves the total out, which a list with filters otherwise has to count.');
+
 /** The paging input of every list. */
 export function pageInput(...position: Parameters<typeof encodeCursor>) {
-  return { limit: limitInput, offset: offsetInput, after: cursorInput(...position) };
+  return { limit: limitInput, offset: offsetInput, after: cursorInput(...position), total: totalInput };
 }
 
 /** One page of a list, and how to continue from it. */
@@ -43,6 +48,8 @@ export interface List<T> {
   readonly limit: number;
   readonly offset: number;
   readonly hasMore: boolean;
+  /** Whether the total is part of the response. In GraphQL it is if it is selected. */
+  readonly wantsTotal: boolean;
   /** The number of items in the whole list. Queried only when called. */
   total(): Awaitable<number>;
   /** The cursor to continue after an item. */
@@ -160,7 +167,7 @@ export async function newestFirst<T extends { readonly id: string }>(
   kind: IdKind,
   reads: NewestFirstReads<T>,
   accountId: string,
-  { limit, offset = 0, after }: z.output<ReturnType<typeof newestFirstInput>>,
+  { limit, offset = 0, after, total }: z.output<ReturnType<typeof newestFirstInput>>,
 ): Promise<List<T>> {
   const sort = '-createdAt';
   const [afterId] = after === undefined ? [] : decodeCursor(after, sort, [kind]);
@@ -173,6 +180,7 @@ export async function newestFirst<T extends { readonly id: string }>(
     ...slice,
     limit,
     offset,
+    wantsTotal: total === undefined,
     total: () => reads.count(accountId),
     cursorOf: ({ id }) => encodeCursor(sort, [id]),
   };

@@ -6,13 +6,13 @@ import { apiKeyShape, createApiKey, listApiKeys, newApiKeyShape, revokeApiKey } 
 import type { Caller } from '../domain/caller.ts';
 import { type Conversation, conversationShape } from '../domain/conversation-record.ts';
 import {
-  type ConversationWithMessages,
   conversationWithMessagesShape,
   createConversation,
   deleteConversation,
   getConversation,
   listConversations,
   type OpenConversation,
+  openConversationShape,
   updateConversation,
 } from '../domain/conversations.ts';
 import {
@@ -115,14 +115,21 @@ async function listAnswer<T>(list: List<T>): Promise<Answer<ListOf<T>>> {
 
 async function paginationOf(list: List<unknown>): Promise<ListOf<unknown>['pagination']> {
   const { limit, offset, hasMore } = list;
-  return { limit, offset, total: await list.total(), hasMore, nextCursor: nextCursor(list) };
+  const total = list.wantsTotal ? { total: await list.total() } : {};
+  return { limit, offset, ...total, hasMore, nextCursor: nextCursor(list) };
 }
 
 /** Large conversations are serialised and sent in pieces. */
-async function conversationAnswer(found: OpenConversation, caller: Caller): Promise<Answer<ConversationWithMessages>> {
-  if (found.isLarge) return { pieces: piecesWithMessages(found, caller.account.id) };
-  const { conversation, messages } = found;
-  return { body: { ...conversation, messages: await messages(1, conversation.messageCount) } };
+async function conversationAnswer(
+  found: OpenConversation,
+  caller: Caller,
+): Promise<Answer<z.output<typeof openConversationShape>>> {
+  const { conversation, newest, isLarge, messages } = found;
+  if (newest === undefined) return { body: conversation };
+  const { messageCount } = conversation;
+  const from = messageCount - newest + 1;
+  if (isLarge) return { pieces: piecesWithMessages(found, from, caller.account.id) };
+  return { body: { ...conversation, messages: await messages(from, messageCount) } };
 }
 
 /** A page of the log. Even an empty page has a cursor, from which later events can be read. */
@@ -155,7 +162,7 @@ export const routes: readonly Route[] = [
     answer: ({ conversation }) => ({ body: conversation }),
   }),
   route('GET', '/conversations/:id', getConversation, {
-    answers: conversationWithMessagesShape,
+    answers: openConversationShape,
     version: versionOf,
     answer: conversationAnswer,
   }),

@@ -16,7 +16,8 @@ const paginationShape = z
     total: z
       .int()
       .min(0)
-      .describe('The total number of items.')
+      .optional()
+      .describe('The total number of items. Left out with `total=none`.')
       .meta({ examples: [1] }),
     hasMore: z.boolean().describe('Whether there are more items after this page.'),
     nextCursor: z

@@ -566,6 +566,8 @@ const lists: ListCase[] = [
   ['limit=1&limit=1', undefined, '/limit'],
   ['status=active&status=closed', undefined, '/status'],
   ['externalId=a&externalId=', undefined, '/externalId'],
+  ['total=exact', undefined, '/total'],
+  ['total=', undefined, '/total'],
   ['unknown=1', undefined, '/unknown'],
   ['a=1&b=2&a=3', undefined, '/a', '/b'],
   ['Limit=1', undefined, '/Limit'],

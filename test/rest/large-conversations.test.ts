@@ -43,6 +43,12 @@ test.each([
     listed.push(...page.body.data);
   }
   expect(messages).toEqual(listed);
+  // The newest of them are the same, and so is a conversation without any.
+  for (const newest of [1, 40, 100]) {
+    const found = (await client.rest('GET', `/conversations/${id}?messages=last:${newest}`)).body;
+    expect(found).toEqual({ ...conversation, messages: listed.slice(-newest) });
+  }
+  expect((await client.rest('GET', `/conversations/${id}?messages=none`)).body).toEqual(conversation);
   expect(listed.map(({ sequence }) => sequence)).toEqual(Array.from({ length: count }, (_, index) => index + 1));
 });
 

@@ -82,7 +82,7 @@ console.log(
     listed: messages.data.map(({ content }) => content),
     total: active.pagination.total,
     closedAt: closed.closedAt !== null,
-    senders: whole.messages.map(({ sender }) => sender),
+    senders: whole.messages?.map(({ sender }) => sender),
     lead: lead.email,
     events: events.data.map(about),
     refused: refused.error?.code === 'CONVERSATION_CLOSED' && refused.error.title,

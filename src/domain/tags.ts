@@ -72,7 +72,7 @@ export function changedTags(current: readonly string[], { tags, addTags, removeT
   for (const tag of removeTags ?? []) next.delete(tag);
   const fault = countFault(next.size);
   if (fault !== undefined) {
-    throw validationFailed([{ pointer: '/addTags', detail: `${fault}, together with those that are there` }]);
+    throw validationFailed([{ path: ['addTags'], detail: `${fault}, together with those that are there` }]);
   }
   const isSame = next.size === current.length && current.every((tag) => next.has(tag));
   return isSame ? current : sorted(next);

@@ -334,8 +334,8 @@ async function refuseTakenExternalId(
   { id, externalId }: StoredConversation,
 ): Promise<void> {
   if (externalId === null) return;
-  const owner = await tx.conversations.idByExternalId(accountId, externalId);
-  if (owner !== undefined && owner !== id) {
-    throw new DomainError('ALREADY_EXISTS', `The conversation ${owner} has this \`externalId\` already.`);
+  const other = await tx.conversations.idByExternalId(accountId, externalId);
+  if (other !== undefined && other !== id) {
+    throw new DomainError('ALREADY_EXISTS', `The conversation ${other} has this \`externalId\` already.`);
   }
 }

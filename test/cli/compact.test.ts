@@ -14,20 +14,20 @@ import { commandLine, run } from './program.ts';
 
 const marker = 'marker-of-what-was-erased';
 
-/** Two conversations of one account, of some megabytes each, of which one tells something. */
+/** Two conversations of one account, of some megabytes each, of which one holds the marker. */
 async function fill(storage: SqliteStorage, accountId: string, count = 250) {
   const conversations = [sampleConversation({ messageCount: count }), sampleConversation({ messageCount: count })];
-  const [told, other] = conversations as [(typeof conversations)[0], (typeof conversations)[0]];
+  const [erased, other] = conversations as [(typeof conversations)[0], (typeof conversations)[0]];
   await storage.write(async (tx) => {
     for (const each of conversations) await tx.conversations.insert(accountId, each);
     for (let sequence = 1; sequence <= count; sequence++) {
       const content = `${marker} `.repeat(500);
-      await tx.messages.insert(accountId, sampleMessage(told.id, sequence, { content }));
+      await tx.messages.insert(accountId, sampleMessage(erased.id, sequence, { content }));
       const harmless = 'what may be seen '.repeat(750);
       await tx.messages.insert(accountId, sampleMessage(other.id, sequence, { content: harmless }));
     }
   });
-  return { told, other };
+  return { erased, other };
 }
 
 function bytesIn(folder: string): Buffer {
@@ -39,8 +39,8 @@ describe('compact', () => {
     const server = await startTestServer();
     onTestFinished(() => server.close());
     const client = await server.account();
-    const { told, other } = await fill(server.storage, client.account.id);
-    expect((await client.rest('DELETE', `/conversations/${told.id}`)).status).toBe(204);
+    const { erased, other } = await fill(server.storage, client.account.id);
+    expect((await client.rest('DELETE', `/conversations/${erased.id}`)).status).toBe(204);
     await until(() => statSync(`${server.databasePath}-wal`).size === 0);
     const size = statSync(server.databasePath).size;
     // What it holds from before is of use no more, whatever was prepared and read.
@@ -61,8 +61,8 @@ describe('compact', () => {
     const path = join(folder, 'test.db');
     const storage = openSqliteStorage(path);
     const { id: accountId } = await storedAccount(storage);
-    const { told } = await fill(storage, accountId);
-    await storage.write(async (tx) => tx.conversations.erase(accountId, told));
+    const { erased } = await fill(storage, accountId);
+    await storage.write(async (tx) => tx.conversations.erase(accountId, erased));
     await storage.close();
     expect(bytesIn(folder).includes(marker)).toBe(true);
     const { code, stdout, stderr } = await commandLine(path).run('compact');
@@ -112,8 +112,8 @@ describe('a database is not compacted, and is as it was', () => {
     const storage = openSqliteStorage(path);
     onTestFinished(() => storage.close());
     const { id: accountId } = await storedAccount(storage);
-    const { told, other } = await fill(storage, accountId, 20);
-    await storage.write(async (tx) => tx.conversations.erase(accountId, told));
+    const { erased, other } = await fill(storage, accountId, 20);
+    await storage.write(async (tx) => tx.conversations.erase(accountId, erased));
     await finishErasures(storage);
     await until(() => statSync(`${path}-wal`).size === 0);
     const beside = new Database(path);
@@ -125,7 +125,7 @@ describe('a database is not compacted, and is as it was', () => {
     return { path, beside, expectWhole };
   }
 
-  test('without the room for it, which is told', async () => {
+  test('without the room for it, and says so', async () => {
     const { path, expectWhole } = await filled();
     const size = statSync(path).size;
     await expect(compact(path, { roomIn: () => 500_000 })).rejects.toThrow(
@@ -147,7 +147,7 @@ describe('a database is not compacted, and is as it was', () => {
     await expectWhole();
   });
 
-  test('to its end while another process reads what was there before: that its log holds it still is told', async () => {
+  test('to its end while another process reads what was there before, and says that its log still holds it', async () => {
     const { path, beside, expectWhole } = await filled();
     beside.exec('BEGIN');
     beside.prepare('SELECT count(*) FROM messages').get();

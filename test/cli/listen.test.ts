@@ -47,7 +47,7 @@ const visitorWrites = { body: { message: { content: 'Hello', sender: 'visitor' }
 test('listen shows the events of the only account as they happen, and where to go on when it is stopped', async () => {
   const { account, environment } = await serverWithAccount();
   const listening = start(['listen'], { environment });
-  await listening.told('Following the events of test');
+  await listening.printedToStderr('Following the events of test');
   const { body } = await account.rest('POST', '/conversations', visitorWrites);
   const printed = await listening.printed('message.received');
   expect(printed.split('\n')[0]).toMatch(new RegExp(`conversation\\.started .* ${body.id}$`));
@@ -79,7 +79,7 @@ test('listen goes on from a cursor, with the types asked for, as lines of JSON',
 test('listen ends and says so when it was away for so long that the log does not reach back any more', async () => {
   const { account, server, environment } = await serverWithAccount();
   const listening = start(['listen'], { environment });
-  await listening.told('Following');
+  await listening.printedToStderr('Following');
   listening.signal('SIGSTOP');
   for (const name of ['Ada', 'Grace']) await account.rest('POST', '/leads', { body: { name, phone: '1' } });
   const database = new Database(server.databasePath);
@@ -95,7 +95,7 @@ test('listen forwards events, signed as a webhook is, and shows what was answere
   const { account, environment } = await serverWithAccount();
   const { url, got } = await receiver(418);
   const listening = start(['listen', '--url', url], { environment });
-  await listening.told('Following');
+  await listening.printedToStderr('Following');
   await account.rest('POST', '/leads', { body: { email: 'ada@example.com' } });
   expect(await listening.printed('418')).toMatch(/lead\.captured .* 418\n$/);
   await until(() => got.length === 1);
@@ -114,7 +114,7 @@ test('listen ends without a word when nobody reads what it prints any more, and 
   const options = { environment };
   const all = [start(['listen', '--json'], options), start(['listen', '--url', url, '--secret', secret], options)];
   const capture = () => account.rest('POST', '/leads', { body: { email: 'ada@example.com' } });
-  for (const listening of all) await listening.told('Following');
+  for (const listening of all) await listening.printedToStderr('Following');
   await capture();
   for (const listening of all) {
     await listening.printed('lead.captured');
@@ -131,7 +131,7 @@ test('listen ends without a word when nobody reads what it prints any more, and 
 test.skipIf(!existsSync('/dev/full'))('listen ends and says so when what it prints cannot be written', async () => {
   const { account, environment } = await serverWithAccount();
   const listening = start(['listen'], { environment, before: 'exec > /dev/full' });
-  await listening.told('Following');
+  await listening.printedToStderr('Following');
   await account.rest('POST', '/leads', { body: { email: 'ada@example.com' } });
   const { code, stderr } = await listening.ended;
   expect(code).toBe(1);

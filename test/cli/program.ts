@@ -20,8 +20,8 @@ export interface Running {
   readonly stopReading: () => void;
   /** Resolves with all that was printed once it holds the text; rejects if the program ends before. */
   printed(text: string): Promise<string>;
-  /** The same of what was printed beside, on standard error. */
-  told(text: string): Promise<string>;
+  /** The same on standard error. */
+  printedToStderr(text: string): Promise<string>;
 }
 
 interface Options {
@@ -77,7 +77,7 @@ export function start(args: readonly string[], options: Options = {}): Running {
     signal: (name) => void child.kill(name),
     stopReading: () => void child.stdout.destroy(),
     printed: (text) => until(() => stdout, text),
-    told: (text) => until(() => stderr, text),
+    printedToStderr: (text) => until(() => stderr, text),
   };
 }
 

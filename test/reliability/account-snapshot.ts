@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { type Effect, marks, type Talk, type Write } from './ledger.ts';
+import { type Effect, marks, type TrackedConversation, type Write } from './ledger.ts';
 
 export interface EventRow {
   readonly sequence: number;
@@ -50,7 +50,7 @@ export class AccountSnapshot {
   }
 
   /** A conversation with its messages, as far as anybody may see it. */
-  talk(id: string): object | undefined {
+  conversation(id: string): object | undefined {
     const row = this.#first<TalkRow>(
       `SELECT key, id, status, subject, external_id AS externalId, version, message_count AS messageCount, converted
        FROM conversations WHERE account_id = $accountId AND id = $id`,
@@ -66,7 +66,7 @@ export class AccountSnapshot {
   }
 
   /** What is left of a conversation that was erased, unless it still is being erased. */
-  remainsOf({ id, leads }: Talk): unknown[] {
+  remainsOf({ id, leads }: TrackedConversation): unknown[] {
     if (this.#first('SELECT 1 FROM erasing WHERE conversation_id = $id', { id }) !== undefined) return [];
     return [
       ...this.all('SELECT id FROM conversations WHERE id = $id', { id }),
@@ -140,8 +140,8 @@ export class AccountSnapshot {
 
   /** What a write has done, if it has done anything. */
   effectOf(write: Write): Effect | undefined {
-    const { number, talk } = write;
-    const id = talk?.id;
+    const { number, conversation } = write;
+    const id = conversation?.id;
     switch (write.kind) {
       case 'create':
         return this.#created(marks.externalId(number));
@@ -161,7 +161,7 @@ export class AccountSnapshot {
         return this.#versionOf(id) === undefined ? { id: id ?? '', atMs: 0 } : undefined;
       default: {
         const now = this.#versionOf(id);
-        return now?.version === talk?.version ? undefined : now;
+        return now?.version === conversation?.version ? undefined : now;
       }
     }
   }

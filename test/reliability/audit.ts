@@ -3,7 +3,7 @@ import { expectSound, rowsOf } from '../cli/rows.ts';
 import type { Json } from '../support/client.ts';
 import { AccountSnapshot, type EventRow, erased } from './account-snapshot.ts';
 import type { Seen } from './followers.ts';
-import { eventName, type Ledger, type Talk, type Write } from './ledger.ts';
+import { eventName, type Ledger, type TrackedConversation, type Write } from './ledger.ts';
 
 // Holds a file against the ledger of those who have written into it. What is new is looked at each time, and
 // everything when it is asked for.
@@ -38,7 +38,7 @@ export class Audit {
       this.#ledger.settle((write) => snapshot.effectOf(write));
       const changed = [...this.#ledger.changed];
       this.#ledger.changed = new Set();
-      this.#checkTalks(snapshot, changed);
+      this.#checkConversations(snapshot, changed);
       this.#checkEvents(snapshot);
       this.#checkKeys(snapshot);
       this.#checkCounters(snapshot);
@@ -49,10 +49,10 @@ export class Audit {
   /** Recounts everything. */
   checkWhole(): void {
     this.check();
-    const { talks, leads, events } = this.#ledger;
+    const { conversations, leads, events } = this.#ledger;
     this.#read((snapshot) => {
-      const messageCount = [...talks.values()].reduce((sum, { messages }) => sum + messages.size, 0);
-      this.#checkTalks(snapshot, [...talks.values()]);
+      const messageCount = [...conversations.values()].reduce((sum, { messages }) => sum + messages.size, 0);
+      this.#checkConversations(snapshot, [...conversations.values()]);
       const ofErasing = 'IN (SELECT conversation_key FROM erasing)';
       expect({
         conversations: snapshot.count(`conversations WHERE key NOT ${ofErasing}`),
@@ -71,7 +71,7 @@ export class Audit {
         'erased events that still tell something': snapshot.count(`events WHERE data <> '${erased}'
           AND conversation_id NOT IN (SELECT id FROM conversations UNION SELECT conversation_id FROM erasing)`),
       }).toEqual({
-        conversations: talks.size,
+        conversations: conversations.size,
         messages: messageCount,
         leads: leads.size,
         events,
@@ -112,24 +112,25 @@ export class Audit {
   }
 
   /** Each conversation is as its clients know it, with its messages, or nothing of it is left. */
-  #checkTalks(snapshot: AccountSnapshot, talks: readonly Talk[]): void {
-    expect(talks.map(({ id }) => snapshot.talk(id))).toEqual(
-      talks.map((talk) => (talk.isErased ? undefined : shownOf(talk))),
+  #checkConversations(snapshot: AccountSnapshot, conversations: readonly TrackedConversation[]): void {
+    expect(conversations.map(({ id }) => snapshot.conversation(id))).toEqual(
+      conversations.map((conversation) => (conversation.isErased ? undefined : shownOf(conversation))),
     );
-    for (const talk of talks.filter(({ isErased }) => isErased)) expect(snapshot.remainsOf(talk), talk.id).toEqual([]);
+    for (const conversation of conversations.filter(({ isErased }) => isErased))
+      expect(snapshot.remainsOf(conversation), conversation.id).toEqual([]);
   }
 
   /** Each change that is told has its one event and each event its one delivery, without gaps. */
   #checkEvents(snapshot: AccountSnapshot): void {
-    const { untold } = this.#ledger;
+    const { expectedEvents } = this.#ledger;
     const events = snapshot.eventsAfter(this.#sequence);
     expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => this.#sequence + index + 1));
     const unexplained: string[] = [];
     for (const event of events) {
-      const name = event.data === erased ? nameOfErased(event, untold) : nameOfEvent(event);
-      if (!untold.delete(name)) unexplained.push(name);
+      const name = event.data === erased ? nameOfErased(event, expectedEvents) : nameOfEvent(event);
+      if (!expectedEvents.delete(name)) unexplained.push(name);
     }
-    expect({ unexplained, missing: [...untold] }).toEqual({ unexplained: [], missing: [] });
+    expect({ unexplained, missing: [...expectedEvents] }).toEqual({ unexplained: [], missing: [] });
     this.#sequence += events.length;
     const deliveries = snapshot.deliveriesAfter(this.#deliveryKey);
     expect(deliveries.map(({ eventId, eventSequence }) => [eventSequence, eventId])).toEqual(
@@ -140,13 +141,13 @@ export class Audit {
 
   /** A result is kept for each key whose request had its effect, and for no other. */
   #checkKeys(snapshot: AccountSnapshot): void {
-    const { kept, talks, open } = this.#ledger;
+    const { kept, conversations, open } = this.#ledger;
     const isErasing = snapshot.count('erasing') > 0;
     for (const { write, effect } of kept) {
       const result = snapshot.keptResult(write.key ?? '');
       expect(result, `a result is kept for ${write.kind} ${write.number}`).toBeDefined();
-      const talkId = write.kind === 'create' ? effect.id : write.talk?.id;
-      const isErased = talkId !== undefined && !talks.has(talkId);
+      const conversationId = write.kind === 'create' ? effect.id : write.conversation?.id;
+      const isErased = conversationId !== undefined && !conversations.has(conversationId);
       if (!isErased) expect(result?.result).toContain(effect.id);
       else if (!isErasing) expect(result?.result).toBeNull();
     }
@@ -173,7 +174,7 @@ export class Audit {
   }
 }
 
-function shownOf({ id, status, subject, externalId, version, messages, leads }: Talk) {
+function shownOf({ id, status, subject, externalId, version, messages, leads }: TrackedConversation) {
   return {
     id,
     status,
@@ -203,9 +204,9 @@ function nameOfEvent({ type, conversationId, data }: EventRow): string {
 }
 
 /** Which of a conversation's it was cannot be told any more. */
-function nameOfErased({ type, conversationId }: EventRow, untold: ReadonlySet<string>): string {
+function nameOfErased({ type, conversationId }: EventRow, expectedEvents: ReadonlySet<string>): string {
   const start = eventName(type, conversationId, '');
-  return [...untold].find((name) => name.startsWith(start)) ?? start;
+  return [...expectedEvents].find((name) => name.startsWith(start)) ?? start;
 }
 
 /** What a follower was given is in the log, and at the same place. */

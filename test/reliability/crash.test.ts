@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
 import { Random } from '../support/random.ts';
 import { type ReceivedWebhook, Receiver } from '../support/receiver.ts';
-import { seed, told } from '../support/seed.ts';
+import { seed, withHint } from '../support/seed.ts';
 import { startTestServer } from '../support/server.ts';
 import { eventually, until } from '../support/wait.ts';
 import { anywhere } from '../support/webhook-policy.ts';
@@ -18,7 +18,7 @@ import { expectDelivered } from './expect-delivered.ts';
 import { follow } from './followers.ts';
 import { Ledger } from './ledger.ts';
 import { MixedLoad } from './mixed-load.ts';
-import { Whereabouts } from './whereabouts.ts';
+import { RunningServers } from './running-servers.ts';
 
 // One file, and a server that is killed at any instant: while it starts, while it serves, and while it erases a large
 // conversation. Whoever looks at the file after that finds all that was acknowledged, and nothing by halves.
@@ -43,7 +43,7 @@ test('a server that is killed at any instant has lost nothing that it acknowledg
     expect(stage.ledger.foundDone, 'committed and not answered').toBeGreaterThan(0);
     expect(stage.interrupted.erasures).toBeGreaterThan(0);
   } catch (error) {
-    throw told(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
+    throw withHint(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
   }
 });
 
@@ -71,11 +71,11 @@ async function setTheStage() {
   const { eventCursor } = (await rest('GET', '/account')).body;
   await server.close();
 
-  const where = new Whereabouts();
+  const servers = new RunningServers();
   const ledger = new Ledger();
   const audit = new Audit(databasePath, account.id, ledger);
-  const load = new MixedLoad({ where, secret, ledger, seed, clients: 12 });
-  const followers = follow({ where, secret, after: eventCursor });
+  const load = new MixedLoad({ servers, secret, ledger, seed, clients: 12 });
+  const followers = follow({ servers, secret, after: eventCursor });
   return {
     databasePath,
     lastProcess: new FastProcess(folder),
@@ -83,7 +83,7 @@ async function setTheStage() {
     receiver,
     refused,
     secret,
-    where,
+    servers,
     ledger,
     audit,
     load,
@@ -95,7 +95,7 @@ async function setTheStage() {
 
 /** The life of a server under load, and what it leaves. */
 async function liveAndDie(
-  { databasePath, where, ledger, audit, load, followers, interrupted }: Stage,
+  { databasePath, servers, ledger, audit, load, followers, interrupted }: Stage,
   kill: number,
   random: Random,
 ) {
@@ -111,7 +111,7 @@ async function liveAndDie(
     return;
   }
   const server = await serve(databasePath, environment);
-  where.up(server.url);
+  servers.up(server.url);
   const enough = ledger.acknowledged + random.integer(0, maxAnswers);
   await until(() => hasFailed() || ledger.acknowledged >= enough);
   if (kind === 'erasing') {
@@ -119,7 +119,7 @@ async function liveAndDie(
     load.retireShared();
   }
   await sleep((kind === 'erasing' ? 50 : 15) * random.next());
-  where.down(server.url);
+  servers.down(server.url);
   server.signal('SIGKILL');
   await server.ended;
   check();
@@ -145,7 +145,7 @@ async function end({
   receiver,
   refused,
   secret,
-  where,
+  servers,
   ledger,
   audit,
   load,
@@ -155,7 +155,7 @@ async function end({
   const wallMs = Date.now();
   const serving = await lastProcess.serve({ databasePath, time: { startMs: wallMs + time.aheadMs, wallMs, speed: 1 } });
   const { url } = serving ?? expect.fail('it was not killed');
-  where.up(url);
+  servers.up(url);
   await load.stop();
   await until(() => followers.every(({ last, failure }) => failure !== undefined || last >= ledger.events));
   for (const follower of followers) await follower.stop();

@@ -7,8 +7,8 @@ import { commandLine, run, start } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { until } from '../support/wait.ts';
+import { avoidEndOfMinute, expectAcknowledgedWrites, expectReads } from './fault-checks.ts';
 import { cannotMount, type SmallDisk, smallDisk } from './small-disk.ts';
-import { awayFromTheMinute, keepsWhatWasAcknowledged, readsGoOn } from './what-holds.ts';
 import { makeBusyAccount, Writers } from './writers.ts';
 
 // A disk that fills up, and one that cannot be written, under the program as it runs. The skipping of these says why.
@@ -28,19 +28,19 @@ describe.skipIf(cannotMount !== undefined)(
       // By then the write-ahead log has been folded into the file, and is written anew from its beginning.
       await busy.until(() => busy.done > effort(60, 600));
       await busy.stop();
-      await keepsWhatWasAcknowledged(server.client, busy);
+      await expectAcknowledgedWrites(server.client, busy);
       for (let round = 0; round < effort(2, 10); round++) {
         // Before anybody writes: during this wait, they would fill the disk or their conversations on a fast machine.
-        await awayFromTheMinute(server.client, 5_000);
+        await avoidEndOfMinute(server.client, 5_000);
         const writers = await Writers.start(server.url, server.secret, 4, 8_000);
         disk.fill(round % 2 === 0 ? 0 : 300 * kibibyte);
         await writers.until(() => writers.refused >= 10);
-        await readsGoOn(server.url, server.client);
+        await expectReads(server.url, server.client);
         const { done } = writers;
         disk.free();
         await writers.until(() => writers.done > done + 20);
         await writers.stop();
-        await keepsWhatWasAcknowledged(server.client, writers);
+        await expectAcknowledgedWrites(server.client, writers);
       }
 
       disk.fill();

@@ -7,7 +7,7 @@ import { secretPattern, serve } from '../cli/program.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { awayFromTheMinute } from './what-holds.ts';
+import { avoidEndOfMinute } from './fault-checks.ts';
 
 // Another process, which is this one, holds the lock that everybody needs who writes.
 
@@ -31,7 +31,7 @@ test('a lock that another process holds keeps nobody from reading, and writes wa
     expect((await client.graphql('{ conversations { totalCount } }')).errors).toBe(undefined);
   };
   await read(); // what is loaded and compiled at the first time is so by now
-  await awayFromTheMinute(client, heldMs + 3_000);
+  await avoidEndOfMinute(client, heldMs + 3_000);
   await read();
 
   const other = new Database(path);

@@ -7,7 +7,7 @@ import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 
 // Clients that fall silent in the middle. What becomes of those who follow events is in events/slow-reader.test.ts and
-// events/socket.test.ts, of receivers in webhooks/answers.test.ts.
+// events/socket.test.ts, of receivers in webhooks/responses.test.ts.
 
 const timings = { headMs: 300, requestMs: 900, slowReaderMs: 700 };
 

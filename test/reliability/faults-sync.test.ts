@@ -5,7 +5,7 @@ import { clientOf, type Json } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { brokenDisk, cannotBreak } from './broken-disk.ts';
-import { awayFromTheMinute, keepsWhatWasAcknowledged, readsGoOn } from './what-holds.ts';
+import { avoidEndOfMinute, expectAcknowledgedWrites, expectReads } from './fault-checks.ts';
 import { makeBusyAccount, Writers } from './writers.ts';
 
 // A disk that takes what it is given and then says that it could not keep it, and one that the system has made
@@ -26,19 +26,19 @@ describe.skipIf(cannotBreak !== undefined)(name, () => {
     const writers = await Writers.start(first.url, secret, 4, 500);
     for (let round = 0; round < effort(2, 10); round++) {
       const { done, refused } = writers;
-      await awayFromTheMinute(client, 5_000);
+      await avoidEndOfMinute(client, 5_000);
       disk.break(round % 2 === 0 ? 'fsync' : 'write');
       await writers.until(() => writers.refused >= refused + 5);
-      await readsGoOn(first.url, client);
+      await expectReads(first.url, client);
       disk.mend();
       await writers.until(() => writers.done >= done + effort(20, 200));
     }
     const { refused } = writers;
-    await awayFromTheMinute(client, 5_000);
+    await avoidEndOfMinute(client, 5_000);
     disk.break('fsync');
     await writers.until(() => writers.refused > refused);
     await writers.stop();
-    await keepsWhatWasAcknowledged(client, writers);
+    await expectAcknowledgedWrites(client, writers);
 
     const headers = { 'idempotency-key': 'once' };
     const body = { externalId: 'refused', message: { sender: 'visitor', content: 'Is this kept?' } };

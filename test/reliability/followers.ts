@@ -4,7 +4,7 @@ import { clientOf, type Json } from '../support/client.ts';
 import { SseReader } from '../support/sse.ts';
 import { socketClient } from '../support/subscribe.ts';
 import { whatOf } from './audit.ts';
-import { isCutOff, type Whereabouts } from './whereabouts.ts';
+import { isCutOff, type RunningServers } from './running-servers.ts';
 
 // Three ways to follow an account's log over everything that happens to servers: each resumes from the last cursor
 // that it has got.
@@ -22,7 +22,7 @@ export interface Seen {
 const pollMs = 20;
 
 interface Options {
-  readonly where: Whereabouts;
+  readonly servers: RunningServers;
   readonly secret: string;
   /** The place to begin at. */
   readonly after: string;
@@ -35,16 +35,16 @@ export abstract class Follower {
   /** The last sequence that it was given: they begin at 1 and have no gaps. */
   last = 0;
   failure: unknown;
-  protected readonly where: Whereabouts;
+  protected readonly servers: RunningServers;
   protected readonly secret: string;
   protected after: string;
   protected isStopped = false;
   #seen: Seen[] = [];
   #following: Promise<void> = Promise.resolve();
 
-  constructor(name: string, { where, secret, after }: Options) {
+  constructor(name: string, { servers, secret, after }: Options) {
     this.name = name;
-    this.where = where;
+    this.servers = servers;
     this.secret = secret;
     this.after = after;
   }
@@ -91,7 +91,7 @@ class SocketFollower extends Follower {
 
   protected override async follow(): Promise<void> {
     const client = socketClient('', this.secret, {
-      url: async () => `${(await this.where.url()).replace('http', 'ws')}/graphql`,
+      url: async () => `${(await this.servers.url()).replace('http', 'ws')}/graphql`,
       on: { connected: () => this.connections++ },
     });
     const followed = new Promise<void>((resolve, reject) => {
@@ -130,7 +130,7 @@ class StreamFollower extends Follower {
 
   protected override async follow(): Promise<void> {
     while (!this.isStopped) {
-      const url = await this.where.url();
+      const url = await this.servers.url();
       try {
         const headers = { authorization: `Bearer ${this.secret}`, 'last-event-id': this.after };
         this.#reader = await SseReader.open(`${url}/v1/events/stream`, headers, (event) => this.given(event));
@@ -153,7 +153,7 @@ class StreamFollower extends Follower {
 class LogFollower extends Follower {
   protected override async follow(): Promise<void> {
     while (!this.isStopped) {
-      const client = clientOf(await this.where.url(), this.secret);
+      const client = clientOf(await this.servers.url(), this.secret);
       try {
         const { status, body } = await client.rest('GET', `/events?limit=100&after=${this.after}`);
         expect({ status, code: body.code }).toEqual({ status: 200, code: undefined });

@@ -13,8 +13,9 @@ import {
   isObjectType,
   isRequiredInputField,
 } from 'graphql';
-import { type Dice, oddBytes, oddJson, oddTexts } from './dice.ts';
+import type { Random } from '../support/random.ts';
 import type { Names } from './hostile-rest.ts';
+import { oddBytes, oddJson, oddTexts } from './odd-values.ts';
 
 /** Makes GraphQL requests of a schema, and spoils them. */
 export class GraphQLAttacks {
@@ -27,110 +28,113 @@ export class GraphQLAttacks {
   }
 
   /** A body for `POST /graphql`. */
-  body(dice: Dice): string | Uint8Array {
-    const kind = dice.next();
-    if (kind < 0.02) return dice.pick(oddBytes);
-    if (kind < 0.05) return dice.pick(oddJson);
-    if (kind < 0.12) return `[${Array.from({ length: dice.below(13) }, () => this.#request(dice))}]`;
-    const request = this.#request(dice);
-    return kind < 0.14 ? request.slice(0, dice.below(request.length)) : request;
+  body(random: Random): string | Uint8Array {
+    const kind = random.next();
+    if (kind < 0.02) return random.pick(oddBytes);
+    if (kind < 0.05) return random.pick(oddJson);
+    if (kind < 0.12) return `[${Array.from({ length: random.below(13) }, () => this.#request(random))}]`;
+    const request = this.#request(random);
+    return kind < 0.14 ? request.slice(0, random.below(request.length)) : request;
   }
 
   /** The payload of a `subscribe` message. */
-  #request(dice: Dice): string {
-    const kind = dice.next();
-    const query = kind < 0.6 ? this.document(dice) : kind < 0.75 ? spoil(dice, this.document(dice)) : bomb(dice);
+  #request(random: Random): string {
+    const kind = random.next();
+    const query =
+      kind < 0.6 ? this.document(random) : kind < 0.75 ? spoil(random, this.document(random)) : bomb(random);
     const members = [`"query":${JSON.stringify(query)}`];
-    if (dice.chance(0.3)) members.push(`"variables":${this.#variables(dice)}`);
-    if (dice.chance(0.1)) members.push(`"operationName":${dice.pick(['"A"', 'null', '""', '1', '"__proto__"'])}`);
-    if (dice.chance(0.05)) members.push(`"extensions":${dice.pick(oddJson)}`);
-    if (dice.chance(0.03)) members.push(`${JSON.stringify(dice.pick(oddTexts))}:${dice.pick(oddJson)}`);
-    if (dice.chance(0.03)) members.shift();
+    if (random.chance(0.3)) members.push(`"variables":${this.#variables(random)}`);
+    if (random.chance(0.1)) members.push(`"operationName":${random.pick(['"A"', 'null', '""', '1', '"__proto__"'])}`);
+    if (random.chance(0.05)) members.push(`"extensions":${random.pick(oddJson)}`);
+    if (random.chance(0.03)) members.push(`${JSON.stringify(random.pick(oddTexts))}:${random.pick(oddJson)}`);
+    if (random.chance(0.03)) members.shift();
     return `{${members.join()}}`;
   }
 
   /** An operation with all that it needs, of whatever there is. */
-  document(dice: Dice): string {
-    const operation = dice.pick(['query', 'query', 'query', 'mutation', 'mutation', 'subscription'] as const);
+  document(random: Random): string {
+    const operation = random.pick(['query', 'query', 'query', 'mutation', 'mutation', 'subscription'] as const);
     const root = { query: 'Query', mutation: 'Mutation', subscription: 'Subscription' }[operation];
     const type = this.#schema.getType(root);
     if (!isObjectType(type)) return '{ __typename }';
-    return `${operation}${dice.chance(0.3) ? ' A($v: ID, $n: Int)' : ''} ${this.#selection(dice, type, dice.below(9))}`;
+    return `${operation}${random.chance(0.3) ? ' A($v: ID, $n: Int)' : ''} ${this.#selection(random, type, random.below(9))}`;
   }
 
-  #variables(dice: Dice): string {
-    if (dice.chance(0.05)) return `{${Array.from({ length: 3_000 }, (_, index) => `"v${index}":${index}`).join()}}`;
-    return dice.chance(0.5) ? `{"v":${dice.pick(oddJson)},"n":${dice.pick(oddJson)}}` : dice.pick(oddJson);
+  #variables(random: Random): string {
+    if (random.chance(0.05)) return `{${Array.from({ length: 3_000 }, (_, index) => `"v${index}":${index}`).join()}}`;
+    return random.chance(0.5) ? `{"v":${random.pick(oddJson)},"n":${random.pick(oddJson)}}` : random.pick(oddJson);
   }
 
-  #selection(dice: Dice, type: GraphQLOutputType, depth: number): string {
+  #selection(random: Random, type: GraphQLOutputType, depth: number): string {
     const named = getNamedType(type);
     if (!isCompositeType(named)) return '';
     const fields = isObjectType(named) || isInterfaceType(named) ? Object.values(named.getFields()) : [];
-    const chosen = Array.from({ length: 1 + dice.below(3) }, () => {
-      const field = fields.length === 0 || dice.chance(0.1) ? undefined : dice.pick(fields);
+    const chosen = Array.from({ length: 1 + random.below(3) }, () => {
+      const field = fields.length === 0 || random.chance(0.1) ? undefined : random.pick(fields);
       if (field === undefined || (depth <= 0 && isCompositeType(getNamedType(field.type)))) return '__typename';
-      const alias = dice.chance(0.2) ? `a${dice.below(1_000)}: ` : '';
-      const directive = dice.chance(0.04)
-        ? dice.pick([' @skip(if: true)', ' @include(if: $v)', ' @no', ' @defer'])
+      const alias = random.chance(0.2) ? `a${random.below(1_000)}: ` : '';
+      const directive = random.chance(0.04)
+        ? random.pick([' @skip(if: true)', ' @include(if: $v)', ' @no', ' @defer'])
         : '';
-      return `${alias}${field.name}${this.#arguments(dice, field.args)}${directive} ${this.#selection(dice, field.type, depth - 1)}`;
+      return `${alias}${field.name}${this.#arguments(random, field.args)}${directive} ${this.#selection(random, field.type, depth - 1)}`;
     });
     return `{ ${chosen.join(' ')} }`;
   }
 
-  #arguments(dice: Dice, args: readonly GraphQLArgument[]): string {
+  #arguments(random: Random, args: readonly GraphQLArgument[]): string {
     const given = args.flatMap(({ name, type }) => {
-      if (!isNonNullType(type) && dice.chance(0.6)) return [];
-      return [`${name}: ${dice.chance(0.05) ? dice.pick(['$v', '$n', '$no']) : this.#value(dice, type)}`];
+      if (!isNonNullType(type) && random.chance(0.6)) return [];
+      return [`${name}: ${random.chance(0.05) ? random.pick(['$v', '$n', '$no']) : this.#value(random, type)}`];
     });
-    if (dice.chance(0.02)) given.push('unknown: 1');
+    if (random.chance(0.02)) given.push('unknown: 1');
     return given.length === 0 ? '' : `(${given.join(', ')})`;
   }
 
-  #value(dice: Dice, type: GraphQLInputType): string {
-    if (dice.chance(0.04))
-      return dice.pick(['null', '[]', '{}', '1e999', '-1', '"\\u0000"', '"""\n"""', 'TRUE', '[[1]]']);
-    if (isNonNullType(type)) return this.#value(dice, type.ofType);
-    if (isListType(type)) return `[${Array.from({ length: dice.below(4) }, () => this.#value(dice, type.ofType))}]`;
-    if (isEnumType(type)) return dice.pick(type.getValues()).name;
+  #value(random: Random, type: GraphQLInputType): string {
+    if (random.chance(0.04))
+      return random.pick(['null', '[]', '{}', '1e999', '-1', '"\\u0000"', '"""\n"""', 'TRUE', '[[1]]']);
+    if (isNonNullType(type)) return this.#value(random, type.ofType);
+    if (isListType(type)) return `[${Array.from({ length: random.below(4) }, () => this.#value(random, type.ofType))}]`;
+    if (isEnumType(type)) return random.pick(type.getValues()).name;
     if (isInputObjectType(type)) {
-      const fields = Object.values(type.getFields()).filter((field) => isRequiredInputField(field) || dice.chance(0.3));
-      return `{${fields.map((field) => `${field.name}: ${this.#value(dice, field.type)}`).join(', ')}}`;
+      const fields = Object.values(type.getFields()).filter(
+        (field) => isRequiredInputField(field) || random.chance(0.3),
+      );
+      return `{${fields.map((field) => `${field.name}: ${this.#value(random, field.type)}`).join(', ')}}`;
     }
     switch (getNamedType(type).name) {
       case 'Int':
-        return dice.pick(['0', '1', '3', '20', '100', '101', '-5', '2147483647', '2147483648']);
+        return random.pick(['0', '1', '3', '20', '100', '101', '-5', '2147483647', '2147483648']);
       case 'Float':
-        return dice.pick(['0.5', '-1e9', '1e400']);
+        return random.pick(['0.5', '-1e9', '1e400']);
       case 'Boolean':
-        return dice.pick(['true', 'false']);
+        return random.pick(['true', 'false']);
       case 'DateTime':
-        return dice.pick(['"2026-11-21T06:12:00Z"', '"2031-01-01T00:00:00Z"', '"soon"']);
+        return random.pick(['"2026-11-21T06:12:00Z"', '"2031-01-01T00:00:00Z"', '"soon"']);
       case 'Metadata':
-        return dice.pick(['{a: 1}', '{a: {b: 1}}', '{}', '[1]']);
+        return random.pick(['{a: 1}', '{a: {b: 1}}', '{}', '[1]']);
       default:
-        return JSON.stringify(this.#text(dice).toWellFormed());
+        return JSON.stringify(this.#text(random).toWellFormed());
     }
   }
 
-  #text(dice: Dice): string {
-    const kind = dice.next();
+  #text(random: Random): string {
+    const kind = random.next();
     const { own, foreign } = this.#names;
-    if (kind < 0.4) return dice.pick(own);
-    if (kind < 0.6) return dice.pick(foreign);
-    return kind < 0.8 ? dice.pick(['Parcel', 'ada@example.com', 'https://hooks.invalid/a']) : dice.pick(oddTexts);
+    if (kind < 0.4) return random.pick(own);
+    if (kind < 0.6) return random.pick(foreign);
+    return kind < 0.8 ? random.pick(['Parcel', 'ada@example.com', 'https://hooks.invalid/a']) : random.pick(oddTexts);
   }
 }
 
 /** Puts something in, takes something out, or repeats something. */
-function spoil(dice: Dice, text: string): string {
-  const at = dice.below(text.length);
-  const to = Math.min(text.length, at + dice.below(20));
-  return dice.pick([
+function spoil(random: Random, text: string): string {
+  const at = random.below(text.length);
+  const to = Math.min(text.length, at + random.below(20));
+  return random.pick([
     () =>
       text.slice(0, at) +
-      dice.pick(['{', '}', '(', '$', '...', '"', '"""', '\0', '#', '\ufeff', '@', '📦']) +
+      random.pick(['{', '}', '(', '$', '...', '"', '"""', '\0', '#', '\ufeff', '@', '📦']) +
       text.slice(at),
     () => text.slice(0, at) + text.slice(to),
     () => text.slice(0, to) + text.slice(at),
@@ -139,11 +143,11 @@ function spoil(dice: Dice, text: string): string {
 }
 
 /** Documents that are small to send and large to work on. */
-export function bomb(dice: Dice): string {
-  const size = dice.pick([10, 100, 600]);
+export function bomb(random: Random): string {
+  const size = random.pick([10, 100, 600]);
   const many = (make: (index: number) => string): string =>
     Array.from({ length: size }, (_, index) => make(index)).join(' ');
-  return dice.pick([
+  return random.pick([
     () =>
       `{ ${'conversations { nodes { messages { nodes { conversation { '.repeat(size / 5)}id${' } } } } }'.repeat(size / 5)} }`,
     () => `{ ${many((index) => `a${index}: account { id }`)} }`,

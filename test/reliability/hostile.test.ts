@@ -10,14 +10,14 @@ import { clientOf, type Json } from '../support/client.ts';
 import { serviceConformance } from '../support/conformance.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { Random } from '../support/random.ts';
 import { seed } from '../support/seed.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { accountsIn } from './accounts.ts';
-import { Dice } from './dice.ts';
 import { GraphQLAttacks } from './hostile-graphql.ts';
 import { type Hostile, oddHeaders, RestAttacks } from './hostile-rest.ts';
 import { type Attack, frameAttack, socketMessage, upgrade, wireAttack } from './hostile-wire.ts';
-import { insideOf, type Stall } from './inside.ts';
+import { probeOf, type Stall } from './process-probe.ts';
 
 // A real server, and requests that were made of what it says of itself and then spoiled, over both faces, on sockets
 // and byte by byte. Each is made of the seed and its number, which the message of a failure names: TEST_SEED sends
@@ -35,10 +35,10 @@ test('whatever is sent: no error of its own, no crash, nobody else’s data, nob
   timeout: effort(120_000, 900_000),
 }, async () => {
   const folder = temporaryFolder();
-  const inside = insideOf(folder);
+  const probe = probeOf(folder);
   const databasePath = join(folder, 'test.db');
   const [own = '', foreign = ''] = await accountsIn(databasePath, 2);
-  const server = await serve(databasePath, inside.environment);
+  const server = await serve(databasePath, probe.environment);
   const names = { own: await fill(server.url, own, 'mine'), foreign: await fill(server.url, foreign, marker) };
   const openApi = (await (await request(`${server.url}/openapi.json`)).body.json()) as OpenApiDocument;
   const attacker = new Attacker(server.url, own, openApi, names);
@@ -54,9 +54,9 @@ test('whatever is sent: no error of its own, no crash, nobody else’s data, nob
   // Much is made once: code is compiled, caches are filled. None of that is what a request costs.
   const warm = Math.floor(count / 5);
   await send(0, warm);
-  const before = await inside.ask();
+  const before = await probe.ask();
   await send(warm, count);
-  const after = await inside.ask();
+  const after = await probe.ask();
 
   const held = after.stalls.filter(({ heldMs }) => heldMs > longestStallMs);
   const told = held.map((stall) => ({ ...stall, during: attacker.during(stall).map((text) => text.slice(0, 300)) }));
@@ -128,31 +128,36 @@ class Attacker {
   }
 
   async send(number: number): Promise<void> {
-    const dice = new Dice(seed + Math.imul(number, 0x9e3779b1));
-    const kind = dice.next();
+    const random = new Random(seed, number);
+    const kind = random.next();
     const startMs = Date.now();
     const text =
       kind < 0.45
-        ? await this.#sendRequest(number, this.#rest.next(dice))
+        ? await this.#sendRequest(number, this.#rest.next(random))
         : kind < 0.8
-          ? await this.#sendRequest(number, this.#graphQLRequest(dice))
+          ? await this.#sendRequest(number, this.#graphQLRequest(random))
           : kind < 0.9
-            ? await this.#sendBytes(number, wireAttack(dice, this.#secret))
+            ? await this.#sendBytes(number, wireAttack(random, this.#secret))
             : kind < 0.95
-              ? await this.#sendBytes(number, frameAttack(dice, this.#secret), true)
-              : await this.#sendMessages(number, dice);
+              ? await this.#sendBytes(number, frameAttack(random, this.#secret), true)
+              : await this.#sendMessages(number, random);
     this.#sent.push({ text: `#${number} ${text}`, startMs, endMs: Date.now() });
     if (this.#sent.length > 20_000) this.#sent.splice(0, 10_000);
   }
 
-  #graphQLRequest(dice: Dice): Hostile {
-    const body = this.#graphql.body(dice);
-    const headers = { 'content-type': 'application/json', ...(dice.chance(0.1) ? oddHeaders(dice) : {}) };
-    if (dice.chance(0.05)) {
-      const query = new URLSearchParams({ query: this.#graphql.document(dice).slice(0, 4_000) });
-      return { method: dice.pick(['GET', 'HEAD', 'DELETE']), path: `/graphql?${query}`, headers: {}, body: undefined };
+  #graphQLRequest(random: Random): Hostile {
+    const body = this.#graphql.body(random);
+    const headers = { 'content-type': 'application/json', ...(random.chance(0.1) ? oddHeaders(random) : {}) };
+    if (random.chance(0.05)) {
+      const query = new URLSearchParams({ query: this.#graphql.document(random).slice(0, 4_000) });
+      return {
+        method: random.pick(['GET', 'HEAD', 'DELETE']),
+        path: `/graphql?${query}`,
+        headers: {},
+        body: undefined,
+      };
     }
-    const accept = dice.pick([
+    const accept = random.pick([
       {},
       {},
       { accept: 'application/graphql-response+json' },
@@ -260,10 +265,12 @@ class Attacker {
   }
 
   /** A session of graphql-transport-ws whose messages come in any order. */
-  async #sendMessages(number: number, dice: Dice): Promise<string> {
+  async #sendMessages(number: number, random: Random): Promise<string> {
     const socket = new RawSocket(this.#url, { headers: { authorization: `Bearer ${this.#secret}` } });
-    const messages = Array.from({ length: 1 + dice.below(6) }, () => socketMessage(dice, this.#graphql, this.#secret));
-    if (dice.chance(0.85)) messages.unshift('{"type":"connection_init"}');
+    const messages = Array.from({ length: 1 + random.below(6) }, () =>
+      socketMessage(random, this.#graphql, this.#secret),
+    );
+    if (random.chance(0.85)) messages.unshift('{"type":"connection_init"}');
     const text = messages.join(' ').slice(0, 2_000);
     const fault = (what: string): void => void this.faults.push(`#${number} ${what}: ${text}`);
     await socket.opened();

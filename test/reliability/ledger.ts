@@ -1,10 +1,11 @@
 import { expect } from 'vitest';
 import { type ConversationState, ExpectedFigures, type Sender, type Status } from '../support/expected-figures.ts';
 
-// What clients have asked of servers that are killed, and what they were told: all that a file may hold, and has to.
+// What clients have asked of servers that are killed, and how they were answered: what a database file must hold, and all
+// that it may hold.
 
 /** A conversation as its clients know it. */
-export interface Talk extends ConversationState {
+export interface TrackedConversation extends ConversationState {
   readonly id: string;
   readonly externalId: string;
   subject: string | null;
@@ -22,7 +23,7 @@ export interface Write {
   readonly number: number;
   readonly kind: 'create' | 'message' | 'subject' | 'status' | 'lead' | 'delete';
   /** What it is about, if that is there already. */
-  readonly talk?: Talk | undefined;
+  readonly conversation?: TrackedConversation | undefined;
   readonly sender?: Sender | undefined;
   readonly to?: Status | undefined;
   /** The key under which it is repeated until it is answered. Without one it is sent once. */
@@ -53,13 +54,13 @@ export interface Effect {
 export const marks = {
   content: (number: number) => `message ${number}`,
   subject: (number: number) => `subject ${number}`,
-  externalId: (number: number) => `talk-${number}`,
+  externalId: (number: number) => `conversation-${number}`,
   phone: (number: number) => `+${number}`,
 };
 
 export class Ledger {
   readonly figures = new ExpectedFigures();
-  readonly talks = new Map<string, Talk>();
+  readonly conversations = new Map<string, TrackedConversation>();
   readonly leads = new Set<string>();
   /** How many writes were answered. */
   acknowledged = 0;
@@ -68,8 +69,8 @@ export class Ledger {
   /** How many events there have to be. */
   events = 0;
   /** What changed since the file was looked at: the conversations, the names of the events, and the writes under keys. */
-  changed = new Set<Talk>();
-  untold = new Set<string>();
+  changed = new Set<TrackedConversation>();
+  expectedEvents = new Set<string>();
   kept: { readonly write: Write; readonly effect: Effect }[] = [];
   /** Those that were not answered yet. */
   readonly open = new Set<Write>();
@@ -78,7 +79,7 @@ export class Ledger {
 
   begin(write: Write): void {
     this.open.add(write);
-    if (write.talk !== undefined) write.talk.busy++;
+    if (write.conversation !== undefined) write.conversation.busy++;
   }
 
   /** Takes down what was answered. If a file was asked before, this must be what it has shown. */
@@ -126,27 +127,27 @@ export class Ledger {
 
   /** How many of the open conversations have a status. */
   count(status: Status): number {
-    return [...this.talks.values()].filter((talk) => talk.status === status).length;
+    return [...this.conversations.values()].filter((conversation) => conversation.status === status).length;
   }
 
   #close(write: Write): void {
     this.open.delete(write);
     this.#found.delete(write);
-    if (write.talk !== undefined) write.talk.busy--;
+    if (write.conversation !== undefined) write.conversation.busy--;
   }
 
   #apply(write: Write, effect: Effect): void {
-    const { talk, kind } = write;
+    const { conversation, kind } = write;
     if (write.key !== undefined) this.kept.push({ write, effect });
     if (kind === 'create') this.#started(write, effect);
-    else if (kind === 'lead') this.#captured(talk, effect);
-    else if (talk === undefined) throw new Error(`${kind} is about nothing`);
-    else if (kind === 'delete') this.#erased(talk);
-    else this.#changed(talk, write, effect);
+    else if (kind === 'lead') this.#captured(conversation, effect);
+    else if (conversation === undefined) throw new Error(`${kind} is about nothing`);
+    else if (kind === 'delete') this.#erased(conversation);
+    else this.#changed(conversation, write, effect);
   }
 
   #started({ number, sender }: Write, { id, atMs, messageId }: Effect): void {
-    const talk: Talk = {
+    const conversation: TrackedConversation = {
       ...this.figures.conversationStarted(sender, atMs),
       id,
       externalId: marks.externalId(number),
@@ -157,52 +158,61 @@ export class Ledger {
       busy: 0,
       isErased: false,
     };
-    this.talks.set(id, talk);
-    this.changed.add(talk);
-    this.#tell('conversation.started', talk, id);
-    if (sender !== undefined) this.#said(talk, number, sender, { id: messageId ?? '', sequence: 1 });
+    this.conversations.set(id, conversation);
+    this.changed.add(conversation);
+    this.#expectEvent('conversation.started', conversation, id);
+    if (sender !== undefined) this.#said(conversation, number, sender, { id: messageId ?? '', sequence: 1 });
   }
 
-  #changed(talk: Talk, { kind, number, sender, to }: Write, { id, atMs, sequence = 0, version }: Effect): void {
-    talk.version++;
-    this.changed.add(talk);
+  #changed(
+    conversation: TrackedConversation,
+    { kind, number, sender, to }: Write,
+    { id, atMs, sequence = 0, version }: Effect,
+  ): void {
+    conversation.version++;
+    this.changed.add(conversation);
     if (kind === 'message' && sender !== undefined) {
-      this.figures.messageSent(talk, sender, atMs);
-      this.#said(talk, number, sender, { id, sequence });
+      this.figures.messageSent(conversation, sender, atMs);
+      this.#said(conversation, number, sender, { id, sequence });
       return;
     }
-    expect(version, `the version after ${kind} of ${talk.id}`).toBe(talk.version);
-    if (kind === 'subject') talk.subject = marks.subject(number);
+    expect(version, `the version after ${kind} of ${conversation.id}`).toBe(conversation.version);
+    if (kind === 'subject') conversation.subject = marks.subject(number);
     if (to === undefined) return;
-    this.figures.statusChanged(talk, to, atMs);
-    if (to === 'closed') this.#tell('conversation.closed', talk, `${talk.version}`);
+    this.figures.statusChanged(conversation, to, atMs);
+    if (to === 'closed') this.#expectEvent('conversation.closed', conversation, `${conversation.version}`);
   }
 
-  #said(talk: Talk, number: number, sender: Sender, { id, sequence }: { id: string; sequence: number }): void {
-    expect(talk.messages.get(sequence), `${id} is the only one with its sequence`).toBeUndefined();
-    talk.messages.set(sequence, { id, sender, content: marks.content(number) });
-    if (sender === 'visitor') this.#tell('message.received', talk, `${id} ${sequence}`);
+  #said(
+    conversation: TrackedConversation,
+    number: number,
+    sender: Sender,
+    { id, sequence }: { id: string; sequence: number },
+  ): void {
+    expect(conversation.messages.get(sequence), `${id} is the only one with its sequence`).toBeUndefined();
+    conversation.messages.set(sequence, { id, sender, content: marks.content(number) });
+    if (sender === 'visitor') this.#expectEvent('message.received', conversation, `${id} ${sequence}`);
   }
 
-  #captured(talk: Talk | undefined, { id, atMs }: Effect): void {
-    this.figures.leadCaptured(talk, atMs);
+  #captured(conversation: TrackedConversation | undefined, { id, atMs }: Effect): void {
+    this.figures.leadCaptured(conversation, atMs);
     this.leads.add(id);
-    this.#tell('lead.captured', talk, id);
-    if (talk === undefined) return;
-    talk.leads.add(id);
-    this.changed.add(talk);
+    this.#expectEvent('lead.captured', conversation, id);
+    if (conversation === undefined) return;
+    conversation.leads.add(id);
+    this.changed.add(conversation);
   }
 
-  #erased(talk: Talk): void {
-    talk.isErased = true;
-    this.talks.delete(talk.id);
-    for (const id of talk.leads) this.leads.delete(id);
-    this.changed.add(talk);
+  #erased(conversation: TrackedConversation): void {
+    conversation.isErased = true;
+    this.conversations.delete(conversation.id);
+    for (const id of conversation.leads) this.leads.delete(id);
+    this.changed.add(conversation);
   }
 
-  #tell(type: string, talk: Talk | undefined, what: string): void {
+  #expectEvent(type: string, conversation: TrackedConversation | undefined, what: string): void {
     this.events++;
-    this.untold.add(eventName(type, talk?.id ?? null, what));
+    this.expectedEvents.add(eventName(type, conversation?.id ?? null, what));
   }
 }
 

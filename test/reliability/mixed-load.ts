@@ -11,8 +11,8 @@ import {
   viaGraphql,
   viaRest,
 } from '../support/repeatables.ts';
-import { type Effect, type Ledger, marks, nameOf, type Talk, type Write } from './ledger.ts';
-import { isCutOff, type Whereabouts } from './whereabouts.ts';
+import { type Effect, type Ledger, marks, nameOf, type TrackedConversation, type Write } from './ledger.ts';
+import { isCutOff, type RunningServers } from './running-servers.ts';
 
 /** The longest that a client waits between two requests. */
 const maxPauseMs = 16;
@@ -20,7 +20,7 @@ const maxPauseMs = 16;
 const lively = 60;
 
 interface Options {
-  readonly where: Whereabouts;
+  readonly servers: RunningServers;
   readonly secret: string;
   readonly ledger: Ledger;
   readonly seed: number;
@@ -33,7 +33,7 @@ interface Options {
  * asked, so that only one client at a time has each.
  */
 export class MixedLoad {
-  readonly #where: Whereabouts;
+  readonly #servers: RunningServers;
   readonly #secret: string;
   readonly #ledger: Ledger;
   readonly #clients: Promise<void>[];
@@ -41,12 +41,12 @@ export class MixedLoad {
   #stopped = false;
   #number = 0;
   /** The conversation of all. */
-  #shared: Talk | undefined;
+  #shared: TrackedConversation | undefined;
   /** One that was it and is to be erased. */
-  #retired: Talk | undefined;
+  #retired: TrackedConversation | undefined;
 
-  constructor({ where, secret, ledger, seed, clients }: Options) {
-    this.#where = where;
+  constructor({ servers, secret, ledger, seed, clients }: Options) {
+    this.#servers = servers;
     this.#secret = secret;
     this.#ledger = ledger;
     this.#clients = Array.from({ length: clients }, async (_, index) => {
@@ -89,39 +89,44 @@ export class MixedLoad {
     const retired = this.#retired;
     if (retired?.busy === 0) {
       this.#retired = undefined;
-      await this.#write({ kind: 'delete', talk: retired }, random);
+      await this.#write({ kind: 'delete', conversation: retired }, random);
       return;
     }
-    const idle = [...this.#ledger.talks.values()]
+    const idle = [...this.#ledger.conversations.values()]
       .slice(-lively)
-      .filter((talk) => talk.busy === 0 && talk !== this.#shared && talk !== this.#retired);
+      .filter(
+        (conversation) => conversation.busy === 0 && conversation !== this.#shared && conversation !== this.#retired,
+      );
     if (this.#shared === undefined) this.#shared = idle.find(({ status }) => status !== 'closed');
-    const talk = random.chance(0.9) ? random.pick(idle) : undefined;
-    const die = random.next();
-    if (die < 0.4 && this.#shared !== undefined) {
+    const conversation = random.chance(0.9) ? random.pick(idle) : undefined;
+    const roll = random.next();
+    if (roll < 0.4 && this.#shared !== undefined) {
       const sender = random.pick(['visitor', 'visitor', 'visitor', 'bot'] as const); // who change no status
-      await this.#write({ kind: 'message', talk: this.#shared, sender }, random);
-    } else if (die < 0.52 || talk === undefined || talk === this.#shared) {
+      await this.#write({ kind: 'message', conversation: this.#shared, sender }, random);
+    } else if (roll < 0.52 || conversation === undefined || conversation === this.#shared) {
       const sender = random.pick([undefined, 'agent', 'visitor', 'visitor', 'bot'] as const);
       await this.#write({ kind: 'create', sender }, random);
-    } else if (die < 0.7) {
-      const senders: Sender[] = talk.status === 'closed' ? ['visitor'] : ['agent', 'visitor', 'bot'];
-      await this.#write({ kind: 'message', talk, sender: random.pick(senders) }, random);
-    } else if (die < 0.74) {
-      await this.#write({ kind: 'subject', talk }, random);
-    } else if (die < 0.83) {
-      await this.#write({ kind: 'status', talk, to: talk.status === 'closed' ? 'active' : 'closed' }, random);
-    } else if (die < 0.88) {
-      await this.#write({ kind: 'lead', talk: random.chance(0.3) ? undefined : talk }, random);
-    } else if (die < 0.91) {
-      await this.#write({ kind: 'delete', talk }, random);
+    } else if (roll < 0.7) {
+      const senders: Sender[] = conversation.status === 'closed' ? ['visitor'] : ['agent', 'visitor', 'bot'];
+      await this.#write({ kind: 'message', conversation, sender: random.pick(senders) }, random);
+    } else if (roll < 0.74) {
+      await this.#write({ kind: 'subject', conversation }, random);
+    } else if (roll < 0.83) {
+      await this.#write(
+        { kind: 'status', conversation, to: conversation.status === 'closed' ? 'active' : 'closed' },
+        random,
+      );
+    } else if (roll < 0.88) {
+      await this.#write({ kind: 'lead', conversation: random.chance(0.3) ? undefined : conversation }, random);
+    } else if (roll < 0.91) {
+      await this.#write({ kind: 'delete', conversation }, random);
     } else {
-      await this.#read(talk, random);
+      await this.#read(conversation, random);
     }
   }
 
   /** Sends a request until it is answered if it has a key, else once. */
-  async #write(wanted: Pick<Write, 'kind' | 'talk' | 'sender' | 'to'>, random: Random): Promise<void> {
+  async #write(wanted: Pick<Write, 'kind' | 'conversation' | 'sender' | 'to'>, random: Random): Promise<void> {
     const number = ++this.#number;
     const isRepeatable = wanted.kind === 'create' || wanted.kind === 'message' || wanted.kind === 'lead';
     const key = isRepeatable && random.chance(0.5) ? `key-${number}` : undefined;
@@ -152,56 +157,56 @@ export class MixedLoad {
   }
 
   /** What is read of a conversation that nobody changes is what is known of it. */
-  async #read(talk: Talk, random: Random): Promise<void> {
+  async #read(conversation: TrackedConversation, random: Random): Promise<void> {
     const lists = ['/conversations?limit=5', '/conversations?status=active&limit=3', '/leads?limit=5', '/analytics'];
-    talk.busy++;
+    conversation.busy++;
     try {
       await this.#ask(async (client) => {
-        const die = random.next();
-        if (die < 0.3) {
+        const roll = random.next();
+        if (roll < 0.3) {
           expect((await client.rest('GET', random.pick(lists))).status).toBe(200);
-        } else if (die < 0.4) {
+        } else if (roll < 0.4) {
           const { errors } = await client.graphql(
             '{ conversations(first: 5) { totalCount nodes { id messages(last: 1) { nodes { content } } } } }',
           );
           expect(errors).toBeUndefined();
         } else {
-          const { status, body } = await client.rest('GET', `/conversations/${talk.id}`);
+          const { status, body } = await client.rest('GET', `/conversations/${conversation.id}`);
           expect({
             status,
             version: body.version,
             is: body.status,
             ids: body.messages?.map(({ id }: Json) => id),
-          }).toEqual({ status: 200, version: talk.version, is: talk.status, ids: idsOf(talk) });
+          }).toEqual({ status: 200, version: conversation.version, is: conversation.status, ids: idsOf(conversation) });
         }
       });
     } finally {
-      talk.busy--;
+      conversation.busy--;
     }
   }
 
   /** @returns undefined if the server was killed before it answered */
   async #ask<T>(ask: (client: Client, url: string) => Promise<T>): Promise<T | undefined> {
-    const url = await this.#where.url();
+    const url = await this.#servers.url();
     try {
       return await ask(clientOf(url, this.#secret), url);
     } catch (error) {
       if (!isCutOff(error)) throw error;
-      if (this.#where.isUp(url))
+      if (this.#servers.isUp(url))
         throw new Error('A server that was not killed has broken a connection', { cause: error });
       return undefined;
     }
   }
 }
 
-function idsOf({ messages }: Talk): string[] {
+function idsOf({ messages }: TrackedConversation): string[] {
   return [...messages].sort(([a], [b]) => a - b).map(([, { id }]) => id);
 }
 
 /** A write as each face has it. */
-function askedBy({ kind, number, talk, sender, to }: Write): Asked {
+function askedBy({ kind, number, conversation, sender, to }: Write): Asked {
   const message = { content: marks.content(number), sender };
-  const id = talk?.id ?? '';
+  const id = conversation?.id ?? '';
   const path = `/conversations/${id}`;
   const selection = 'conversation { id version updatedAt }';
   switch (kind) {
@@ -212,7 +217,7 @@ function askedBy({ kind, number, talk, sender, to }: Write): Asked {
     case 'message':
       return sendMessage(id, message);
     case 'lead':
-      return captureLead({ phone: marks.phone(number), ...(talk && { conversationId: id }) });
+      return captureLead({ phone: marks.phone(number), ...(conversation && { conversationId: id }) });
     case 'subject': {
       const body = { subject: marks.subject(number) };
       return { method: 'PATCH', path, body, field: 'updateConversation', input: { id, ...body }, selection };
@@ -227,8 +232,8 @@ function askedBy({ kind, number, talk, sender, to }: Write): Asked {
   }
 }
 
-function effectOf({ kind, talk }: Write, result: Json): Effect {
-  if (kind === 'delete') return { id: talk?.id ?? '', atMs: 0 };
+function effectOf({ kind, conversation }: Write, result: Json): Effect {
+  if (kind === 'delete') return { id: conversation?.id ?? '', atMs: 0 };
   const made = result.conversation ?? result.message ?? result.lead ?? result;
   if (kind === 'subject' || kind === 'status') {
     return { id: made.id, atMs: Date.parse(made.updatedAt), version: made.version };

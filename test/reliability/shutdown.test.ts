@@ -14,7 +14,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { eventsOf } from '../support/log.ts';
 import { Random } from '../support/random.ts';
 import { Receiver } from '../support/receiver.ts';
-import { seed, told } from '../support/seed.ts';
+import { seed, withHint } from '../support/seed.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -23,7 +23,7 @@ import { anywhere } from '../support/webhook-policy.ts';
 import { Audit } from './audit.ts';
 import { Ledger, nameOf } from './ledger.ts';
 import { MixedLoad } from './mixed-load.ts';
-import { Whereabouts } from './whereabouts.ts';
+import { RunningServers } from './running-servers.ts';
 
 // A server that is asked to stop while it is busy. What it has begun it ends, and says so to those who wait for it.
 
@@ -76,21 +76,21 @@ test('under load leaves nothing undone that was acknowledged, and nothing done t
   const receiver = await Receiver.open({ now: wallMs });
   const { databasePath, account } = await prepare((client) => registerWebhook(client, receiver));
   const random = new Random(seed, 0);
-  const where = new Whereabouts();
+  const servers = new RunningServers();
   const ledger = new Ledger();
   const audit = new Audit(databasePath, account.account.id, ledger);
-  const load = new MixedLoad({ where, secret: account.secret, ledger, seed, clients: 24 });
+  const load = new MixedLoad({ servers, secret: account.secret, ledger, seed, clients: 24 });
   try {
     for (let round = 0; round < rounds; round++) {
       const server = await serve(databasePath, environment);
-      where.up(server.url);
+      servers.up(server.url);
       const enough = ledger.acknowledged + random.integer(50, 150);
       await until(() => {
         load.check();
         return ledger.acknowledged >= enough;
       });
       await sleep(10 * random.next());
-      where.down(server.url); // who comes too late finds nobody, and that is no fault
+      servers.down(server.url); // who comes too late finds nobody, and that is no fault
       server.signal('SIGTERM');
       await expectGoodEnd(server);
       await until(() => [...ledger.open].every(({ tries, isCutOff }) => tries === 0 || isCutOff));
@@ -98,11 +98,11 @@ test('under load leaves nothing undone that was acknowledged, and nothing done t
       audit.check();
     }
     const last = await serve(databasePath, environment);
-    where.up(last.url);
+    servers.up(last.url);
     await load.stop();
     audit.checkWhole();
   } catch (error) {
-    throw told(error, `TEST_SEED=${seed}`);
+    throw withHint(error, `TEST_SEED=${seed}`);
   }
 });
 

@@ -10,12 +10,12 @@ import { clientOf, type Json } from '../support/client.ts';
 import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { scrape } from '../support/metrics.ts';
+import { Random } from '../support/random.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { until } from '../support/wait.ts';
 import { accountsIn } from './accounts.ts';
-import { Dice } from './dice.ts';
-import { type Inside, insideOf } from './inside.ts';
+import { type ProcessState, probeOf } from './process-probe.ts';
 
 // A server under a mixed load for a while: clients of all kinds that come, work, and go, not all of them politely.
 // What it holds on to must be what it held before, and not a bit more for each that has come and gone.
@@ -26,7 +26,7 @@ const workers = 6;
 const pauseMs = 20;
 const mebibyte = 1024 * 1024;
 
-interface Sample extends Inside {
+interface Sample extends ProcessState {
   readonly descriptors: number;
   readonly logBytes: number;
 }
@@ -36,10 +36,10 @@ test('what it holds levels off, whoever comes and goes: memory, descriptors, tim
 }, async () => {
   const folder = temporaryFolder();
   const databasePath = join(folder, 'test.db');
-  const inside = insideOf(folder);
+  const probe = probeOf(folder);
   const [secret = ''] = await accountsIn(databasePath, 1);
   const server = await serve(databasePath, {
-    ...inside.environment,
+    ...probe.environment,
     WEBHOOK_ALLOW_HTTP: 'true',
     WEBHOOK_ALLOW_PRIVATE_NETWORKS: 'true',
   });
@@ -50,9 +50,9 @@ test('what it holds levels off, whoever comes and goes: memory, descriptors, tim
   let stopped = false;
   let visits = 0;
   const run = async (index: number): Promise<void> => {
-    const dice = new Dice(index);
+    const random = new Random(index, 0);
     for (; !stopped; visits++) {
-      await dice.pick(kinds)({ url: server.url, secret, dice });
+      await random.pick(kinds)({ url: server.url, secret, random });
       await sleep(pauseMs);
     }
   };
@@ -63,7 +63,7 @@ test('what it holds levels off, whoever comes and goes: memory, descriptors, tim
   for (let nextMs = performance.now(); performance.now() < endMs; nextMs += soakMs / 30) {
     await sleep(Math.max(0, nextMs - performance.now()));
     const descriptors = readdirSync(`/proc/${server.pid}/fd`).length;
-    samples.push({ ...(await inside.ask()), descriptors, logBytes: statSync(`${databasePath}-wal`).size });
+    samples.push({ ...(await probe.ask()), descriptors, logBytes: statSync(`${databasePath}-wal`).size });
   }
   stopped = true;
   await running;
@@ -109,48 +109,48 @@ test('what it holds levels off, whoever comes and goes: memory, descriptors, tim
 interface Visit {
   readonly url: string;
   readonly secret: string;
-  readonly dice: Dice;
+  readonly random: Random;
 }
 
 /** One visit each, and how it ends. */
 const kinds: readonly ((visit: Visit) => Promise<void>)[] = [
-  async function writesAndErases({ url, secret, dice }) {
+  async function writesAndErases({ url, secret, random }) {
     const client = clientOf(url, secret);
     const body = { message: { content: 'Where is it?', sender: 'visitor' } };
     const { id } = (await client.rest('POST', '/conversations', { body })).body;
     await client.rest('POST', `/conversations/${id}/messages`, { body: { content: 'Here.', sender: 'agent' } });
     await client.rest('GET', '/conversations?limit=20');
-    if (dice.chance(0.9)) await client.rest('DELETE', `/conversations/${id}`);
+    if (random.chance(0.9)) await client.rest('DELETE', `/conversations/${id}`);
   },
-  async function asksByGraphQL({ url, secret, dice }) {
+  async function asksByGraphQL({ url, secret, random }) {
     const client = clientOf(url, secret);
     // Documents that nobody sends twice must not be kept for ever.
-    await client.graphql(`{ a${dice.below(1_000_000)}: conversations(first: 5) { nodes { id subject } } }`);
+    await client.graphql(`{ a${random.below(1_000_000)}: conversations(first: 5) { nodes { id subject } } }`);
     await client.graphql('mutation { captureLead(input: {email: "ada@example.com"}) { lead { id } } }');
   },
-  async function followsByEventStream({ url, secret, dice }) {
+  async function followsByEventStream({ url, secret, random }) {
     const reader = await SseReader.open(`${url}/v1/events/stream`, { authorization: `Bearer ${secret}` });
     await until(() => reader.blocks.length > 0 || reader.ended);
-    if (dice.chance(0.5)) await clientOf(url, secret).rest('POST', '/leads', { body: { phone: '1' } });
+    if (random.chance(0.5)) await clientOf(url, secret).rest('POST', '/leads', { body: { phone: '1' } });
     reader.close();
   },
-  async function followsBySocket({ url, secret, dice }) {
+  async function followsBySocket({ url, secret, random }) {
     const socket = await new RawSocket(url).init(secret);
-    for (let count = 1 + dice.below(4); count > 0; count--)
+    for (let count = 1 + random.below(4); count > 0; count--)
       socket.subscribe(String(count), 'subscription { events { id } }');
     await clientOf(url, secret).rest('POST', '/leads', { body: { phone: '1' } });
-    await until(() => socket.messages.some(({ type }) => type === 'next') || dice.chance(0.01));
+    await until(() => socket.messages.some(({ type }) => type === 'next') || random.chance(0.01));
     // Some say goodbye, and some are just gone.
-    if (dice.chance(0.3)) socket.send({ id: '1', type: 'complete' });
-    if (dice.chance(0.5)) socket.socket.close();
+    if (random.chance(0.3)) socket.send({ id: '1', type: 'complete' });
+    if (random.chance(0.5)) socket.socket.close();
     else socket.socket.terminate();
     await socket.closed;
   },
-  async function leavesInTheMiddle({ url, secret, dice }) {
+  async function leavesInTheMiddle({ url, secret, random }) {
     const headers = { authorization: `Bearer ${secret}` };
     const text = requestText('POST', '/v1/conversations', { headers, body: '{"subject":"Parcel"}' });
     const wire = openWire(url);
-    await wire.send(text.slice(0, dice.below(text.length)));
+    await wire.send(text.slice(0, random.below(text.length)));
     wire.cut();
   },
   async function isRefused({ url, secret }) {

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
 import { Random } from '../support/random.ts';
 import { Receiver } from '../support/receiver.ts';
-import { seed, told } from '../support/seed.ts';
+import { seed, withHint } from '../support/seed.ts';
 import { startTestServer } from '../support/server.ts';
 import { spend, spendAll } from '../support/spending.ts';
 import { SseReader } from '../support/sse.ts';
@@ -20,7 +20,7 @@ import { expectDelivered } from './expect-delivered.ts';
 import { follow } from './followers.ts';
 import { Ledger } from './ledger.ts';
 import { MixedLoad } from './mixed-load.ts';
-import { Whereabouts } from './whereabouts.ts';
+import { RunningServers } from './running-servers.ts';
 
 // Two servers on one file, as in a rolling restart. One of them is killed again and again, and the other one serves
 // on: together they are one service.
@@ -42,7 +42,7 @@ test('two servers, one of which is killed again and again, are one service', {
     for (; kill < kills; kill++) await serveTogether(stage, kill, random);
     await end(stage);
   } catch (error) {
-    throw told(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
+    throw withHint(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
   }
 });
 
@@ -64,20 +64,20 @@ async function setTheStage() {
   await server.close();
 
   const steady = await serve(databasePath, environment);
-  const [where, onlySteady] = [new Whereabouts(), new Whereabouts()];
-  where.up(steady.url);
+  const [servers, onlySteady] = [new RunningServers(), new RunningServers()];
+  servers.up(steady.url);
   onlySteady.up(steady.url);
   const { secret, account } = busy;
   const ledger = new Ledger();
   const audit = new Audit(databasePath, account.id, ledger);
-  const load = new MixedLoad({ where, secret, ledger, seed, clients: 5 });
-  const followers = follow({ where: onlySteady, secret, after: eventCursor });
+  const load = new MixedLoad({ servers, secret, ledger, seed, clients: 5 });
+  const followers = follow({ servers: onlySteady, secret, after: eventCursor });
   // The lease of the one that stays tells what the others held.
   await until(() => receiver.deliveries.length > 0);
   const steadyLease = audit.leased()[0]?.lease;
   first.open();
   return {
-    ...{ databasePath, lastProcess, time, receiver, steady, where, account, secret, ledger, audit, load, followers },
+    ...{ databasePath, lastProcess, time, receiver, steady, servers, account, secret, ledger, audit, load, followers },
     ...{ steadyLease, spender, spent: { admitted: 0, unanswered: 0 } },
     /** The events that were in flight when a server was killed, and how often each server tried one. */
     inFlight: new Set<string>(),
@@ -87,14 +87,14 @@ async function setTheStage() {
 
 /** The life of a second server beside the one that stays. */
 async function serveTogether(stage: Stage, kill: number, random: Random): Promise<void> {
-  const { databasePath, where, steady, ledger, audit, load, followers, steadyLease, inFlight } = stage;
+  const { databasePath, servers, steady, ledger, audit, load, followers, steadyLease, inFlight } = stage;
   const other = await serve(databasePath, environment);
-  where.up(other.url);
+  servers.up(other.url);
   await revoke(stage, other, kill);
   const enough = ledger.acknowledged + random.integer(10, 60);
   const spending = spendTogether(stage, [steady, other], Math.floor(limit / (kills + 1)));
   await until(() => isWell(stage) && ledger.acknowledged >= enough);
-  where.down(other.url);
+  servers.down(other.url);
   other.signal('SIGKILL');
   const { stdout } = await other.ended;
   stage.attemptsOfOthers.count += stdout.split('"webhook attempt"').length - 1;

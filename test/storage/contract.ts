@@ -6,13 +6,13 @@ import { erasureContract } from './contract/erasure.ts';
 import { eventsContract } from './contract/events.ts';
 import { isolationContract } from './contract/isolation.ts';
 import type { OpenedStorage } from './contract/opened.ts';
+import { transactionsContract } from './contract/transactions.ts';
 import { webhooksContract } from './contract/webhooks.ts';
-import { worksContract } from './contract/works.ts';
 
 /** What every implementation of the port `Storage` promises, whatever it keeps things in. */
 export function storageContract(name: string, open: () => Promise<OpenedStorage>): void {
   describe(`storage in ${name}`, () => {
-    worksContract(open);
+    transactionsContract(open);
     accountsContract(open);
     conversationsContract(open);
     eventsContract(open);

@@ -27,6 +27,11 @@ export class Random {
     return low + Math.floor(this.next() * (high - low + 1));
   }
 
+  /** A whole number from 0, below the limit. */
+  below(limit: number): number {
+    return this.integer(0, limit - 1);
+  }
+
   pick<T>(list: readonly T[]): T {
     return list[Math.floor(this.next() * list.length)] as T;
   }

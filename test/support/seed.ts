@@ -4,7 +4,7 @@ const asked = process.env['TEST_SEED'];
 export const seed = asked === undefined ? Math.floor(Math.random() * 2 ** 32) : Number(asked);
 
 /** Says in its message how an error came about. */
-export function told(error: unknown, how: string): unknown {
+export function withHint(error: unknown, how: string): unknown {
   if (error instanceof Error) error.message = `[${how}] ${error.message}`;
   return error;
 }

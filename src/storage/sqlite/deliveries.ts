@@ -273,21 +273,21 @@ export function deliveryWrites(db: Statements, onDue: (accountId: string, webhoo
 }
 
 /** The webhook of a delivery, and its account. */
-type Owner = Pick<ReleasedDelivery, 'accountId' | 'webhook'>;
+type Receiver = Pick<ReleasedDelivery, 'accountId' | 'webhook'>;
 
-interface OwnerRow extends WebhookRow {
+interface ReceiverRow extends WebhookRow {
   readonly key: number;
   readonly accountId: string;
 }
 
-function toOwner(row: OwnerRow): Owner {
+function toReceiver(row: ReceiverRow): Receiver {
   return { accountId: row.accountId, webhook: toWebhook(row) };
 }
 
 /** What a claim finds of one webhook. */
 interface Due {
   /** Undefined when the webhook is disabled or was removed. */
-  readonly owner: Owner | undefined;
+  readonly receiver: Receiver | undefined;
   readonly due: readonly KeyedRow[];
   readonly nextDueAtMs: number | undefined;
 }
@@ -297,8 +297,8 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
   // No joins: so a webhook or an event is read once for all of its deliveries.
   const selectWebhook = `SELECT webhooks.key AS key, webhooks.account_id AS accountId, ${webhookColumns} FROM webhooks
     WHERE ${isPresent}`;
-  const webhookById = db.prepare<OwnerRow>(`${selectWebhook} AND id = :webhookId`);
-  const webhookByKey = db.prepare<OwnerRow>(`${selectWebhook} AND key = :key`);
+  const webhookById = db.prepare<ReceiverRow>(`${selectWebhook} AND id = :webhookId`);
+  const webhookByKey = db.prepare<ReceiverRow>(`${selectWebhook} AND key = :key`);
   const selectDelivery = `SELECT ${columnsOf('deliveries', ['key', 'webhookKey', ...columns])} FROM deliveries`;
   const firstFree = db.prepare<KeyedRow>(
     `${selectDelivery} WHERE webhook_key = :webhookKey AND ${isPending} AND NOT ${isHeld}
@@ -327,10 +327,10 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
   };
   const dueOf = (webhookId: string, limit: number, nowMs: number): Due => {
     const webhook = webhookById.get({ webhookId });
-    if (!webhook?.enabled) return { owner: undefined, due: [], nextDueAtMs: undefined };
+    if (!webhook?.enabled) return { receiver: undefined, due: [], nextDueAtMs: undefined };
     const free = firstFree.all({ webhookKey: webhook.key, nowMs, limit: limit + 1 });
     const due = free.slice(0, limit).filter(({ dueAt }) => dueAt !== null && dueAt <= nowMs);
-    return { owner: toOwner(webhook), due, nextDueAtMs: free[due.length]?.dueAt ?? undefined };
+    return { receiver: toReceiver(webhook), due, nextDueAtMs: free[due.length]?.dueAt ?? undefined };
   };
   return {
     claim: (wanted, lease) => {
@@ -338,17 +338,17 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
       const keys = claims.flatMap(({ due }) => due.map(({ key }) => key));
       if (keys.length > 0) putLeases.run({ lease: lease.id, endsMs: lease.endsMs, keys: jsonList(keys) });
       const eventsOfAccount = new Map(
-        [...Map.groupBy(claims, ({ owner }) => owner?.accountId)].map(([accountId, own]) => {
+        [...Map.groupBy(claims, ({ receiver }) => receiver?.accountId)].map(([accountId, own]) => {
           const sequences = new Set(own.flatMap(({ due }) => due.map(({ eventSequence }) => eventSequence)));
           return [accountId, accountId === undefined ? undefined : eventsAt(accountId, sequences)];
         }),
       );
-      return claims.map(({ owner, due, nextDueAtMs }) => {
-        if (owner === undefined) return { claimed: [], nextDueAtMs };
-        const events = eventsOfAccount.get(owner.accountId);
+      return claims.map(({ receiver, due, nextDueAtMs }) => {
+        if (receiver === undefined) return { claimed: [], nextDueAtMs };
+        const events = eventsOfAccount.get(receiver.accountId);
         const claimed = due.map((row) => ({
-          delivery: toDelivery(row, owner.webhook.id),
-          ...owner,
+          delivery: toDelivery(row, receiver.webhook.id),
+          ...receiver,
           event: events?.get(row.eventSequence ?? -1) ?? null,
         }));
         return { claimed, nextDueAtMs };
@@ -358,17 +358,17 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
       const rows = deliveriesByIds.all({ ids: jsonList(ids) });
       const ended = endLeases.all({ lease, keys: jsonList(rows.map(({ key }) => key)) });
       const wasHeld = new Set(ended.map(({ key }) => key));
-      const owners = new Map<number, Owner | undefined>();
+      const receivers = new Map<number, Receiver | undefined>();
       const found = new Map<string, ReleasedDelivery>();
       for (const row of rows) {
         if (!wasHeld.has(row.key)) continue;
         const { webhookKey } = row;
-        if (!owners.has(webhookKey)) {
+        if (!receivers.has(webhookKey)) {
           const webhook = webhookByKey.get({ key: webhookKey });
-          owners.set(webhookKey, webhook && toOwner(webhook));
+          receivers.set(webhookKey, webhook && toReceiver(webhook));
         }
-        const owner = owners.get(webhookKey);
-        if (owner !== undefined) found.set(row.id, { delivery: toDelivery(row, owner.webhook.id), ...owner });
+        const receiver = receivers.get(webhookKey);
+        if (receiver !== undefined) found.set(row.id, { delivery: toDelivery(row, receiver.webhook.id), ...receiver });
       }
       return ids.map((id) => found.get(id));
     },

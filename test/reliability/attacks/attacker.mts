@@ -1,17 +1,17 @@
 import { Customer } from './attacker.ts';
+import { Outcomes } from './outcomes.ts';
 import { attackNamed } from './table.ts';
-import { Told } from './told.ts';
 import type { AttackerOrder } from './trial.ts';
 
 // The attacker's process: what an attack costs who makes it is not the service's.
 
 async function obey(order: AttackerOrder): Promise<unknown> {
   if (order.do === 'prepare') return (await attackNamed(order.name).prepare?.(new Customer(order), order.isLong)) ?? {};
-  const all = new Told();
+  const all = new Outcomes();
   await Promise.all(
     order.attacks.map(async ({ name, target }) => {
-      const told = await attackNamed(name).attack(target);
-      for (const [outcome, count] of Object.entries(told.counts)) all.add(outcome, count);
+      const outcomes = await attackNamed(name).attack(target);
+      for (const [outcome, count] of Object.entries(outcomes.counts)) all.add(outcome, count);
     }),
   );
   return all.counts;

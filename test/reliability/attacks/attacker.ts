@@ -1,5 +1,5 @@
 import { type Answer, type Cut, HttpConnection, requestBytes } from './connection.ts';
-import { Told, unfinished } from './told.ts';
+import { Outcomes, unfinished } from './outcomes.ts';
 
 /** Who attacks, and what was prepared for it. */
 export interface Target {
@@ -77,8 +77,8 @@ export async function send(
   { url }: Target,
   { connections, requests = Number.POSITIVE_INFINITY, forMs = 60_000 }: Sending,
   requestOf: (index: number) => Buffer,
-): Promise<Told> {
-  const told = new Told();
+): Promise<Outcomes> {
+  const outcomes = new Outcomes();
   const endMs = performance.now() + forMs;
   let next = 0;
   const all: HttpConnection[] = [];
@@ -90,15 +90,15 @@ export async function send(
           connection = new HttpConnection(url);
           all.push(connection);
         }
-        told.addAnswer(await connection.ask(requestOf(next++)));
+        outcomes.addAnswer(await connection.ask(requestOf(next++)));
       }
     }),
   );
   // Who is not answered for long goes away.
   const isAnswered = await Promise.race([sendAll.then(() => true), sleep(forMs + 30_000).then(() => false)]);
-  if (!isAnswered) told.add('no answer for 30 s');
+  if (!isAnswered) outcomes.add('no answer for 30 s');
   for (const connection of all) connection.close();
-  return told;
+  return outcomes;
 }
 
 /** Opens connections, a few at a time, each of which does something and stays; they all leave together. */
@@ -106,8 +106,8 @@ export async function hold(
   target: Target,
   { connections, forMs }: { connections: number; forMs: number },
   use: (connection: HttpConnection, index: number) => Promise<void>,
-): Promise<Told> {
-  const told = new Told();
+): Promise<Outcomes> {
+  const outcomes = new Outcomes();
   const all: HttpConnection[] = [];
   const endMs = performance.now() + forMs;
   const using: Promise<void>[] = [];
@@ -118,8 +118,8 @@ export async function hold(
     const left = sleep(endMs - performance.now()).then((): undefined => undefined);
     using.push(
       Promise.race([answered, left]).then((answer: Answer | Cut | undefined) => {
-        if (answer === undefined) told.add(unfinished);
-        else told.addAnswer(answer);
+        if (answer === undefined) outcomes.add(unfinished);
+        else outcomes.addAnswer(answer);
       }),
     );
     await Promise.race([use(connection, index), sleep(endMs - performance.now())]);
@@ -127,7 +127,7 @@ export async function hold(
   }
   await Promise.all(using);
   for (const connection of all) connection.close();
-  return told;
+  return outcomes;
 }
 
 export function graphqlBytes({ secret }: Target, query: string, variables?: object): Buffer {

@@ -1,7 +1,7 @@
 import { hold, send, type Target, times } from './attacker.ts';
 import { requestBytes } from './connection.ts';
+import type { Outcomes } from './outcomes.ts';
 import type { Attack } from './table.ts';
-import type { Told } from './told.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -20,7 +20,7 @@ const manyKeys = `{${times(80_000, (index) => `"k${index}":0`).join(',')}}`;
 const manyItems = `[${'0,'.repeat(500_000)}0]`;
 const manyObjects = `[${'{},'.repeat(340_000)}{}]`;
 
-function bodies(target: Target, count: number, connections: number): Promise<Told> {
+function bodies(target: Target, count: number, connections: number): Promise<Outcomes> {
   const texts = [deep, manyKeys, manyItems, manyObjects];
   const requests = texts.flatMap((body) =>
     ['/v1/conversations', '/graphql'].map((path) => requestBytes('POST', path, { secret: target.secret, body })),
@@ -32,7 +32,7 @@ function bodies(target: Target, count: number, connections: number): Promise<Tol
   );
 }
 
-async function inByteChunks(target: Target, count: number, forMs: number): Promise<Told> {
+async function inByteChunks(target: Target, count: number, forMs: number): Promise<Outcomes> {
   return await hold(target, { connections: count, forMs }, async (connection) => {
     await connection.write(headBytes(target, '/v1/conversations', { 'Transfer-Encoding': 'chunked' }));
     // They go on side by side.
@@ -45,7 +45,7 @@ async function inByteChunks(target: Target, count: number, forMs: number): Promi
   });
 }
 
-async function almostWhole(target: Target, connections: number, forMs: number): Promise<Told> {
+async function almostWhole(target: Target, connections: number, forMs: number): Promise<Outcomes> {
   const head = headBytes(target, '/v1/conversations', { 'Content-Length': `${mebibyte}` });
   return await hold(target, { connections, forMs }, async (connection) => {
     void (await connection.write(head));

@@ -1,5 +1,5 @@
+import { isDocumented } from './outcomes.ts';
 import type { Attack } from './table.ts';
-import { isDocumented } from './told.ts';
 import type { NeighbourReport, Result, Waits } from './trial.ts';
 
 /** How long the neighbour may wait for something simple. */
@@ -29,7 +29,7 @@ export function verdictOf(attacks: readonly Attack[], result: Result, isStrict: 
   const waitsForScheduling: string[] = [];
   const isOne = attacks.length === 1;
   const needsScheduling = !isOne || attacks.some(({ needsFairScheduling }) => needsFairScheduling);
-  for (const [index, { neighbour, told, peakMiB, heapMiB: heapAfterMiB, slowness }] of runs.entries()) {
+  for (const [index, { neighbour, outcomes, peakMiB, heapMiB: heapAfterMiB, slowness }] of runs.entries()) {
     const run = runs.length === 1 ? '' : `run ${index + 1}: `;
     for (const kind of ['read', 'write', 'probe'] as const) {
       const waits = neighbour[kind];
@@ -41,9 +41,9 @@ export function verdictOf(attacks: readonly Attack[], result: Result, isStrict: 
       const refusals = Object.keys(waits.refusals);
       if (refusals.length > 0) faults.push(`${run}the neighbour was refused a ${kind}: ${refusals[0]}`);
     }
-    for (const outcome of Object.keys(told)) {
+    for (const outcome of Object.keys(outcomes)) {
       const isCut = outcome.startsWith('connection ') && attacks.some(({ mayBeCutOff }) => mayBeCutOff !== undefined);
-      if (!isCut && !isDocumented(outcome)) faults.push(`${run}the attacker was told: ${outcome}`);
+      if (!isCut && !isDocumented(outcome)) faults.push(`${run}an outcome that is not documented: ${outcome}`);
     }
     if (peakMiB - before.memoryMiB > (isOne ? growthMiB : growthOfManyMiB)) {
       faults.push(`${run}memory grew from ${before.memoryMiB.toFixed(0)} to ${peakMiB.toFixed(0)} MiB`);

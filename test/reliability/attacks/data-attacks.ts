@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Customer, graphqlBytes, send, sleep, type Target, times } from './attacker.ts';
 import { HttpConnection, requestBytes } from './connection.ts';
+import { Outcomes, unfinished } from './outcomes.ts';
 import type { Attack } from './table.ts';
-import { Told, unfinished } from './told.ts';
 
 // Attacks by what the service keeps, computes and sends: reports, messages, keys, webhooks.
 
@@ -36,7 +36,7 @@ function mutationOf(count: number, field: (index: number) => string): string {
 
 async function sendTo(
   target: Target,
-  told: Told,
+  outcomes: Outcomes,
   query: string,
   variables: object = {},
 ): Promise<Record<string, Record<string, { id?: string }>>> {
@@ -47,7 +47,7 @@ async function sendTo(
   });
   const text = await response.text();
   const code = /"code":"([A-Z_]+)"/.exec(text)?.[1];
-  told.add(code === undefined ? `${response.status}` : `${response.status} ${code}`);
+  outcomes.add(code === undefined ? `${response.status}` : `${response.status} ${code}`);
   return JSON.parse(text).data ?? {};
 }
 
@@ -61,10 +61,10 @@ async function emptyConversation(customer: Customer): Promise<Record<string, str
 }
 
 /** One input for all, because a document may not have many tokens. */
-async function sendMessages(target: Target, told: Told, count: number): Promise<void> {
+async function sendMessages(target: Target, outcomes: Outcomes, count: number): Promise<void> {
   const i = { conversationId: target.fixture['conversation'], content: 'x', sender: 'VISITOR' };
   const field = mutationOf(count, () => 'sendMessage(input: $i) { eventCursor }');
-  await sendTo(target, told, field.replace('mutation', 'mutation ($i: SendMessageInput!)'), { i });
+  await sendTo(target, outcomes, field.replace('mutation', 'mutation ($i: SendMessageInput!)'), { i });
 }
 
 function webhooksAt(url: string): string {
@@ -72,43 +72,43 @@ function webhooksAt(url: string): string {
 }
 
 /** Webhooks at a receiver that hangs, deleted and made anew while attempts are under way. */
-async function hangingWebhooks(target: Target): Promise<Told> {
-  const told = new Told();
+async function hangingWebhooks(target: Target): Promise<Outcomes> {
+  const outcomes = new Outcomes();
   const hanging = await receiver(false);
   let ids: string[] = [];
   for (let round = 0; round < (target.isLong ? 4 : 2); round++) {
     if (ids.length > 0) {
       await sendTo(
         target,
-        told,
+        outcomes,
         mutationOf(ids.length, (index) => `deleteWebhook(input: {id: "${ids[index]}"}) { eventCursor }`),
       );
     }
-    const made = await sendTo(target, told, webhooksAt(hanging.url));
+    const made = await sendTo(target, outcomes, webhooksAt(hanging.url));
     ids = Object.values(made).flatMap(({ webhook }) => webhook?.id ?? []) as unknown as string[];
-    await sendMessages(target, told, 40);
+    await sendMessages(target, outcomes, 40);
     await sleep(200);
   }
   await sleep(target.isLong ? 8_000 : 500);
   hanging.close();
-  return told;
+  return outcomes;
 }
 
-async function manyDeliveries(target: Target, rounds: number, messages: number, answers: boolean): Promise<Told> {
-  const told = new Told();
+async function manyDeliveries(target: Target, rounds: number, messages: number, answers: boolean): Promise<Outcomes> {
+  const outcomes = new Outcomes();
   const each = await receiver(answers);
-  await sendTo(target, told, webhooksAt(each.url));
-  for (let round = 0; round < rounds; round++) await sendMessages(target, told, messages);
+  await sendTo(target, outcomes, webhooksAt(each.url));
+  for (let round = 0; round < rounds; round++) await sendMessages(target, outcomes, messages);
   await sleep(5_000);
   each.close();
-  return told;
+  return outcomes;
 }
 
 async function longConversation(customer: Customer): Promise<Record<string, string>> {
   return { conversation: await customer.conversation(10_000, 'x'.repeat(600)) };
 }
 
-async function readWhole(target: Target, sending: { requests?: number; forMs?: number }): Promise<Told> {
+async function readWhole(target: Target, sending: { requests?: number; forMs?: number }): Promise<Outcomes> {
   const path = `/v1/conversations/${target.fixture['conversation']}`;
   const etag = await fetch(`${target.url}${path}?messages=none`, {
     headers: { authorization: `Bearer ${target.secret}` },
@@ -193,7 +193,7 @@ export const dataAttacks: Attack[] = [
     name: 'requests whose clients have gone',
     limits: 'raised',
     async attack(target) {
-      const told = new Told();
+      const outcomes = new Outcomes();
       const endMs = performance.now() + 5_000;
       const request = requestBytes('GET', '/v1/conversations?limit=100', { secret: target.secret });
       await Promise.all(
@@ -204,18 +204,18 @@ export const dataAttacks: Attack[] = [
             connection.socket.write(request);
             await sleep(2);
             connection.close();
-            told.add(unfinished);
+            outcomes.add(unfinished);
           }
         }),
       );
-      return told;
+      return outcomes;
     },
   },
   {
     name: 'conversations made and deleted',
     limits: 'raised',
     async attack(target) {
-      const told = new Told();
+      const outcomes = new Outcomes();
       const customer = new Customer(target);
       const endMs = performance.now() + 8_000;
       await Promise.all(
@@ -223,11 +223,11 @@ export const dataAttacks: Attack[] = [
           while (performance.now() < endMs) {
             const id = await customer.conversation(100, 'x'.repeat(4_000));
             await customer.rest('DELETE', `/v1/conversations/${id}`);
-            told.add('204');
+            outcomes.add('204');
           }
         }),
       );
-      return told;
+      return outcomes;
     },
   },
 ];

@@ -1,13 +1,13 @@
 import { hold, send, type Target, times } from './attacker.ts';
 import { HttpConnection, requestBytes } from './connection.ts';
+import { Outcomes, unfinished } from './outcomes.ts';
 import type { Attack } from './table.ts';
-import { Told, unfinished } from './told.ts';
 
 const longPath = `/v1/${'x'.repeat(15_000)}`;
 
 /** Requests of which many are on their way on each connection; only how many answers there were is looked at. */
-async function pipeline({ url }: Target, connections: number, forMs: number, request: Buffer): Promise<Told> {
-  const told = new Told();
+async function pipeline({ url }: Target, connections: number, forMs: number, request: Buffer): Promise<Outcomes> {
+  const outcomes = new Outcomes();
   const endMs = performance.now() + forMs;
   const bytes = Buffer.concat(times(Math.max(1, Math.floor(65_536 / request.length)), () => request));
   await Promise.all(
@@ -24,12 +24,12 @@ async function pipeline({ url }: Target, connections: number, forMs: number, req
         clearTimeout(leaving);
         const [, status] = /^HTTP\/1\.1 (\d\d\d) /.exec(statuses) ?? [];
         const [, code] = /"code":"([A-Z_]+)"/.exec(statuses) ?? [];
-        told.add(status === undefined ? unfinished : code === undefined ? status : `${status} ${code}`);
+        outcomes.add(status === undefined ? unfinished : code === undefined ? status : `${status} ${code}`);
         connection.close();
       }
     }),
   );
-  return told;
+  return outcomes;
 }
 
 export const edgeAttacks: Attack[] = [

@@ -1,8 +1,8 @@
 import { WebSocket } from 'ws';
 import { aliases, type Customer, graphqlBytes, send, sleep, type Target, times } from './attacker.ts';
 import { requestBytes } from './connection.ts';
+import { Outcomes, unfinished } from './outcomes.ts';
 import type { Attack } from './table.ts';
-import { Told, unfinished } from './told.ts';
 
 const wide = { messages: 100, aliases: 90 };
 /** What the contract allows for each event. */
@@ -19,14 +19,14 @@ async function subscribe(
   { url, secret }: Target,
   count: number,
   field: string,
-  { after, by, told }: { after?: string | undefined; by: 'variable' | 'alias'; told: Told },
+  { after, by, outcomes }: { after?: string | undefined; by: 'variable' | 'alias'; outcomes: Outcomes },
 ): Promise<WebSocket> {
   const socket = new WebSocket(`${url.replace('http', 'ws')}/graphql`, 'graphql-transport-ws', {
     maxPayload: 2 ** 31 - 1,
   });
   const closed = new Promise<void>((resolve) => {
     socket.on('close', (code) => {
-      if (code !== 1005) told.add(`closed with ${code}`);
+      if (code !== 1005) outcomes.add(`closed with ${code}`);
       resolve();
     });
   });
@@ -44,8 +44,8 @@ async function subscribe(
       const code =
         /"code":"([A-Z_]+)"/.exec(start)?.[1] ??
         /"code":"([A-Z_]+)"/.exec(data.toString('utf8', Math.max(0, data.length - 600)))?.[1];
-      if (type === 'next') told.add(code === undefined ? 'event' : `event ${code}`);
-      if (type === 'error') told.add(`error ${code}`);
+      if (type === 'next') outcomes.add(code === undefined ? 'event' : `event ${code}`);
+      if (type === 'error') outcomes.add(`error ${code}`);
     });
     void closed.then(resolve);
   });
@@ -68,30 +68,33 @@ interface Subscriptions {
 }
 
 /** Subscribes, then has a visitor write, and takes what comes of it for a while. */
-async function followAndWrite(target: Target, { sockets, each, field, by, messages }: Subscriptions): Promise<Told> {
-  const told = new Told();
+async function followAndWrite(
+  target: Target,
+  { sockets, each, field, by, messages }: Subscriptions,
+): Promise<Outcomes> {
+  const outcomes = new Outcomes();
   const all: WebSocket[] = [];
-  for (let index = 0; index < sockets; index++) all.push(await subscribe(target, each, field, { by, told }));
-  await settled(told, 300, 5_000);
+  for (let index = 0; index < sockets; index++) all.push(await subscribe(target, each, field, { by, outcomes }));
+  await settled(outcomes, 300, 5_000);
   const path = `/v1/conversations/${target.fixture['conversation']}/messages`;
   const body = { content: 'Hello?', sender: 'visitor' };
   const written = await send(target, { connections: 1, requests: messages }, () =>
     requestBytes('POST', path, { secret: target.secret, body }),
   );
-  for (const [outcome, count] of Object.entries(written.counts)) told.add(outcome, count);
-  await settled(told, target.isLong ? 5_000 : 1_000, target.isLong ? 40_000 : 10_000);
+  for (const [outcome, count] of Object.entries(written.counts)) outcomes.add(outcome, count);
+  await settled(outcomes, target.isLong ? 5_000 : 1_000, target.isLong ? 40_000 : 10_000);
   for (const socket of all) socket.close();
   await sleep(100);
   for (const socket of all) socket.terminate();
-  return told;
+  return outcomes;
 }
 
-/** Resolves when nothing more was told for a while. */
-async function settled(told: Told, quietMs: number, patienceMs: number): Promise<void> {
+/** Resolves when there was no new outcome for a while. */
+async function settled(outcomes: Outcomes, quietMs: number, patienceMs: number): Promise<void> {
   const endMs = performance.now() + patienceMs;
   let last = '';
   for (let changedMs = performance.now(); performance.now() < Math.min(changedMs + quietMs, endMs); await sleep(20)) {
-    const now = JSON.stringify(told.counts);
+    const now = JSON.stringify(outcomes.counts);
     if (now !== last) changedMs = performance.now();
     last = now;
   }
@@ -109,15 +112,15 @@ async function hundredEvents(customer: Customer): Promise<Record<string, string>
 async function replay(
   target: Target,
   { sockets, each, field }: { sockets: number; each: number; field: string },
-): Promise<Told> {
-  const told = new Told();
+): Promise<Outcomes> {
+  const outcomes = new Outcomes();
   const { after } = target.fixture;
-  const all = await Promise.all(times(sockets, () => subscribe(target, each, field, { after, by: 'alias', told })));
-  await settled(told, target.isLong ? 5_000 : 1_000, target.isLong ? 40_000 : 10_000);
+  const all = await Promise.all(times(sockets, () => subscribe(target, each, field, { after, by: 'alias', outcomes })));
+  await settled(outcomes, target.isLong ? 5_000 : 1_000, target.isLong ? 40_000 : 10_000);
   for (const socket of all) socket.close();
   await sleep(100);
   for (const socket of all) socket.terminate();
-  return told;
+  return outcomes;
 }
 
 /** A hundred conversations with a hundred messages each, or a fifth of them. */
@@ -307,12 +310,14 @@ export const graphqlAttacks: Attack[] = [
     name: 'subscribe messages when no requests are left',
     limits: 'trial',
     async attack(target) {
-      const told = new Told();
-      const sockets = await Promise.all(times(20, () => subscribe(target, 1_000, '__typename', { by: 'alias', told })));
-      await settled(told, 1_000, 10_000);
+      const outcomes = new Outcomes();
+      const sockets = await Promise.all(
+        times(20, () => subscribe(target, 1_000, '__typename', { by: 'alias', outcomes })),
+      );
+      await settled(outcomes, 1_000, 10_000);
       for (const socket of sockets) socket.terminate();
-      if (Object.keys(told.counts).length === 0) told.add(unfinished);
-      return told;
+      if (Object.keys(outcomes.counts).length === 0) outcomes.add(unfinished);
+      return outcomes;
     },
   },
 ];

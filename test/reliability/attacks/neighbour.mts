@@ -170,7 +170,7 @@ async function report(patienceMs: number): Promise<NeighbourReport> {
 }
 
 process.on('message', (order: NeighbourOrder) => {
-  void (order.do === 'begin' ? begin(order) : report(order.patienceMs)).then((told) => process.send?.(told ?? {}));
+  void (order.do === 'begin' ? begin(order) : report(order.patienceMs)).then((result) => process.send?.(result ?? {}));
 });
 process.once('disconnect', () => process.exit());
 process.send?.('ready');

@@ -31,7 +31,7 @@ function rowOf({ name, quiet, before, runs, after, logMiB, databaseMiB }: Result
     slowness: runs.map(({ slowness }) => slowness.toFixed(1)).join(' '),
     took: `${((runs[0]?.tookMs ?? 0) / 1_000).toFixed(1)} s`,
     units: String(runs[0]?.unitsSpent ?? ''),
-    told: countsOf(runs.map(({ told }) => told)),
+    outcomes: countsOf(runs.map(({ outcomes }) => outcomes)),
     'neighbour refused': countsOf(
       runs.flatMap(({ neighbour }) =>
         [neighbour.read, neighbour.write, neighbour.probe].map((waits) => waits?.refusals ?? {}),

@@ -1,7 +1,7 @@
 import { aliases, sleep, type Target, times } from './attacker.ts';
+import { Outcomes, unfinished } from './outcomes.ts';
 import { copiesOf, FloodSocket, frame } from './sockets.ts';
 import type { Attack } from './table.ts';
-import { Told, unfinished } from './told.ts';
 
 interface Flood {
   readonly sockets: number;
@@ -14,8 +14,8 @@ interface Flood {
 }
 
 /** Sends the same on many sockets, as fast as the server takes it. */
-async function flood(target: Target, { sockets, forMs, bytes, once = false, again = true }: Flood): Promise<Told> {
-  const told = new Told();
+async function flood(target: Target, { sockets, forMs, bytes, once = false, again = true }: Flood): Promise<Outcomes> {
+  const outcomes = new Outcomes();
   const endMs = performance.now() + forMs;
   const open: FloodSocket[] = [];
   const leave = sleep(forMs).then(() => {
@@ -27,7 +27,7 @@ async function flood(target: Target, { sockets, forMs, bytes, once = false, agai
         const opening = FloodSocket.open(target.url, target.secret);
         const socket = await Promise.race([opening, leave.then(() => undefined)]);
         if (socket === undefined) {
-          told.add(unfinished);
+          outcomes.add(unfinished);
           void opening.then((late) => late.close());
           return;
         }
@@ -36,12 +36,12 @@ async function flood(target: Target, { sockets, forMs, bytes, once = false, agai
           if (!(await socket.write(bytes))) break;
         } while (!once && performance.now() < endMs);
         if (once) while (socket.isOpen && performance.now() < endMs) await sleep(50);
-        told.add(performance.now() < endMs && socket.ending !== undefined ? socket.ending : unfinished);
+        outcomes.add(performance.now() < endMs && socket.ending !== undefined ? socket.ending : unfinished);
         socket.close();
       } while (again && performance.now() < endMs);
     }),
   );
-  return told;
+  return outcomes;
 }
 
 function subscribing(index: number, query: string): Buffer {
@@ -125,18 +125,18 @@ export const socketAttacks: Attack[] = [
     name: 'sockets that are opened and left at once',
     limits: 'trial',
     async attack(target) {
-      const told = new Told();
+      const outcomes = new Outcomes();
       const endMs = performance.now() + 8_000;
       await Promise.all(
         times(32, async () => {
           while (performance.now() < endMs) {
             const socket = await FloodSocket.open(target.url, target.secret);
-            told.add(socket.ending ?? unfinished);
+            outcomes.add(socket.ending ?? unfinished);
             socket.close();
           }
         }),
       );
-      return told;
+      return outcomes;
     },
   },
 ];

@@ -3,8 +3,8 @@ import { bodyAttacks } from './body-attacks.ts';
 import { dataAttacks } from './data-attacks.ts';
 import { edgeAttacks } from './edge-attacks.ts';
 import { graphqlAttacks } from './graphql-attacks.ts';
+import type { Outcomes } from './outcomes.ts';
 import { socketAttacks } from './socket-attacks.ts';
-import type { Told } from './told.ts';
 
 /** One thing that an account, or somebody without one, does to the service. */
 export interface Attack {
@@ -24,7 +24,7 @@ export interface Attack {
   readonly databaseMiB?: number;
   /** What has been there before, made by whoever attacks. @returns ids for the attack */
   readonly prepare?: (customer: Customer, isLong: boolean) => Promise<Record<string, string>>;
-  readonly attack: (target: Target) => Promise<Told>;
+  readonly attack: (target: Target) => Promise<Outcomes>;
 }
 
 export const attacks: readonly Attack[] = [

@@ -43,7 +43,7 @@ export interface NeighbourReport {
 /** One run of an attack. */
 export interface Run {
   readonly tookMs: number;
-  readonly told: Readonly<Record<string, number>>;
+  readonly outcomes: Readonly<Record<string, number>>;
   readonly neighbour: NeighbourReport;
   readonly peakMiB: number;
   readonly afterMiB: number;
@@ -196,7 +196,7 @@ export class Trial {
     const usedBefore = await Promise.all(attackers.map((each) => this.#used(each)));
     const startedMs = performance.now();
     const scheduled = this.#scheduled();
-    const told = await this.#obeyed<Record<string, number>>({
+    const outcomes = await this.#obeyed<Record<string, number>>({
       do: 'attack',
       attacks: attackers.map(({ attack, account, fixture }) => ({
         name: attack.name,
@@ -218,7 +218,7 @@ export class Trial {
     const spent = usedAfter.map((used, index) => (used ?? 0) - (usedBefore[index] ?? 0) - 1);
     return {
       tookMs,
-      told,
+      outcomes,
       neighbour: seen,
       peakMiB,
       afterMiB: this.#memory().nowMiB,

@@ -21,8 +21,8 @@ import type { OpenedStorage } from './opened.ts';
 /** What every storage promises of erasing: a part of `storageContract`. */
 export function erasureContract(open: () => Promise<OpenedStorage>): void {
   describe('erasing a conversation', () => {
-    /** A conversation with something of everything that can tell of one. */
-    async function tell(storage: Storage, accountId: string, status: StoredConversation['status'] = 'active') {
+    /** A conversation with everything that can hold its content. */
+    async function store(storage: Storage, accountId: string, status: StoredConversation['status'] = 'active') {
       const conversation = sampleConversation({ status, externalId: ids.next('lead', startMs), messageCount: 3 });
       const messages = [1, 2, 3].map((sequence) => sampleMessage(conversation.id, sequence));
       const leads = [1, 2].map(() => sampleLead({ conversationId: conversation.id }));
@@ -43,7 +43,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         }
         await tx.idempotencyRecords.put(accountId, key, {
           fingerprint: sampleHash(),
-          result: '"told"',
+          result: '"stored"',
           conversationId: conversation.id,
           createdAtMs: startMs,
         });
@@ -51,11 +51,11 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       return { conversation, messages, leads, event, delivery, key };
     }
 
-    type Told = Awaited<ReturnType<typeof tell>>;
+    type Stored = Awaited<ReturnType<typeof store>>;
 
     /** All that is to be found of one. */
-    async function trace({ read }: Storage, accountId: string, told: Told) {
-      const { conversation, messages, leads, event, delivery, key } = told;
+    async function trace({ read }: Storage, accountId: string, stored: Stored) {
+      const { conversation, messages, leads, event, delivery, key } = stored;
       const { events } = await read.events.after(accountId, 0, { filter: {}, limit: 100, span: 100 });
       const [attempts] = await read.deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]);
       return {
@@ -75,15 +75,15 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       };
     }
 
-    const erase = (storage: Storage, accountId: string, { conversation }: Told) =>
+    const erase = (storage: Storage, accountId: string, { conversation }: Stored) =>
       storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
 
     test('removes all content that belongs to it, but keeps its places in the event log and its deliveries', async () => {
       const { storage, reopen } = await open();
       const { id } = await storedAccount(storage);
-      const told = await tell(storage, id);
-      const before = await trace(storage, id, told);
-      await erase(storage, id, told);
+      const stored = await store(storage, id);
+      const before = await trace(storage, id, stored);
+      await erase(storage, id, stored);
       const expected = {
         conversation: undefined,
         byName: undefined,
@@ -96,16 +96,16 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         ],
         result: null,
       };
-      expect(await trace(storage, id, told)).toEqual(expected);
-      expect(await trace(await reopen(), id, told)).toEqual(expected);
+      expect(await trace(storage, id, stored)).toEqual(expected);
+      expect(await trace(await reopen(), id, stored)).toEqual(expected);
     });
 
     test('touches no other conversation and no other account, and keeps the counters right', async () => {
       const { storage } = await open();
       const [one, other] = [await storedAccount(storage), await storedAccount(storage)];
-      const told = await tell(storage, one.id, 'closed');
-      const beside = [await tell(storage, one.id, 'closed'), await tell(storage, one.id, 'pending')];
-      const theirs = await tell(storage, other.id);
+      const stored = await store(storage, one.id, 'closed');
+      const beside = [await store(storage, one.id, 'closed'), await store(storage, one.id, 'pending')];
+      const theirs = await store(storage, other.id);
       const traces = () =>
         Promise.all([
           ...beside.map((each) => trace(storage, one.id, each)),
@@ -113,7 +113,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
           storage.read.accounts.totals(other.id),
         ]);
       const before = await traces();
-      await erase(storage, one.id, told);
+      await erase(storage, one.id, stored);
       expect(await traces()).toEqual(before);
       expect(await storage.read.accounts.totals(one.id)).toMatchObject({
         active: 0,
@@ -128,21 +128,21 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
     test('erases nothing if the transaction is rolled back', async () => {
       const { storage } = await open();
       const { id } = await storedAccount(storage);
-      const told = await tell(storage, id);
-      const before = await trace(storage, id, told);
+      const stored = await store(storage, id);
+      const before = await trace(storage, id, stored);
       const erasures = await storage.read.events.erasures();
       const undone = storage.write(async (tx) => {
-        await tx.conversations.erase(id, told.conversation);
+        await tx.conversations.erase(id, stored.conversation);
         throw new Error('on purpose');
       });
       await expect(undone).rejects.toThrow('on purpose');
-      expect(await trace(storage, id, told)).toEqual(before);
+      expect(await trace(storage, id, stored)).toEqual(before);
       expect(await storage.read.events.erasures()).toBe(erasures);
       expect(await storage.read.accounts.totals(id)).toMatchObject({ active: 1 });
     });
 
     /** Adds so much to a conversation that no transaction should erase it alone: another of everything, many times. */
-    async function enlarge(storage: Storage, accountId: string, { conversation, delivery }: Told) {
+    async function enlarge(storage: Storage, accountId: string, { conversation, delivery }: Stored) {
       const more = Array.from({ length: 300 }, (_, index) => {
         const event = sampleEvent(conversation, { type: 'message.received' });
         return {
@@ -162,7 +162,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
           await tx.deliveries.insertAttempt(one.delivery.id, 1, sampleAttempt());
           await tx.idempotencyRecords.put(accountId, one.key, {
             fingerprint: sampleHash(),
-            result: '"told"',
+            result: '"stored"',
             conversationId: conversation.id,
             createdAtMs: startMs,
           });
@@ -175,7 +175,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
     async function traceMore(
       { read, write }: Storage,
       accountId: string,
-      { conversation, delivery }: Told,
+      { conversation, delivery }: Stored,
       more: Awaited<ReturnType<typeof enlarge>>,
     ) {
       const named = <T extends 'message' | 'lead' | 'delivery'>(kind: T) => more.map((one) => one[kind].id);
@@ -216,11 +216,11 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
     test('hides a large one at once and removes it in many transactions, the last of which reports the end', async () => {
       const { storage, beside, reopen } = await open();
       const [{ id }, other] = [await storedAccount(storage), await storedAccount(storage)];
-      const theirs = await tell(storage, other.id);
+      const theirs = await store(storage, other.id);
       const untouched = await trace(storage, other.id, theirs);
-      const told = await tell(storage, id);
-      const before = await trace(storage, id, told);
-      const more = await enlarge(storage, id, told);
+      const stored = await store(storage, id);
+      const before = await trace(storage, id, stored);
+      const more = await enlarge(storage, id, stored);
       const all = <T>(value: T) => more.map(() => value);
       const erased = '{"erased":true}';
       const gone = {
@@ -235,15 +235,15 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         results: all(null),
         page: [],
         counts: [0, 0, 0],
-        webhookId: told.delivery.webhookId,
+        webhookId: stored.delivery.webhookId,
       };
-      expect(await traceMore(storage, id, told, more)).not.toMatchObject({ leadPage: [] });
+      expect(await traceMore(storage, id, stored, more)).not.toMatchObject({ leadPage: [] });
       const erasures = await storage.read.events.erasures();
-      await erase(storage, id, told);
+      await erase(storage, id, stored);
       const others = await beside();
       const state = async () => ({
-        ...(await trace(others, id, told)),
-        ...(await traceMore(others, id, told, more)),
+        ...(await trace(others, id, stored)),
+        ...(await traceMore(others, id, stored, more)),
         theirs: await trace(others, other.id, theirs),
         totals: await others.read.accounts.totals(id),
         erasures: await others.read.events.erasures(),
@@ -259,36 +259,38 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         erasures: erasures + 1,
       };
       expect(await state()).toEqual(expected);
-      expect(await storage.read.conversations.erasing()).toEqual([{ accountId: id, id: told.conversation.id }]);
+      expect(await storage.read.conversations.erasing()).toEqual([{ accountId: id, id: stored.conversation.id }]);
       // It cannot be begun anew, and nobody else's goes on by its id.
-      await erase(storage, id, told);
-      expect(await storage.write(async (tx) => tx.conversations.eraseMore(other.id, told.conversation.id))).toBe(true);
+      await erase(storage, id, stored);
+      expect(await storage.write(async (tx) => tx.conversations.eraseMore(other.id, stored.conversation.id))).toBe(
+        true,
+      );
       let steps = 0;
       for (let isGone = false; !isGone; steps++) {
         // Whoever comes next may be another.
         const next = steps % 2 === 0 ? storage : others;
-        isGone = await next.write(async (tx) => tx.conversations.eraseMore(id, told.conversation.id));
+        isGone = await next.write(async (tx) => tx.conversations.eraseMore(id, stored.conversation.id));
         if (steps < 3) expect(await state()).toEqual(expected);
         expect(await storage.read.conversations.erasing()).toHaveLength(isGone ? 0 : 1);
       }
       expect(steps).toBeGreaterThan(5);
       expect(await state()).toEqual(expected);
-      expect(await storage.write(async (tx) => tx.conversations.eraseMore(id, told.conversation.id))).toBe(true);
-      expect(await traceMore(await reopen(), id, told, more)).toEqual(gone);
+      expect(await storage.write(async (tx) => tx.conversations.eraseMore(id, stored.conversation.id))).toBe(true);
+      expect(await traceMore(await reopen(), id, stored, more)).toEqual(gone);
     });
 
     test('continues where it stopped when the storage was closed', async () => {
       const { storage, reopen } = await open();
       const { id } = await storedAccount(storage);
-      const told = await tell(storage, id);
-      await enlarge(storage, id, told);
-      await erase(storage, id, told);
-      await storage.write(async (tx) => tx.conversations.eraseMore(id, told.conversation.id));
+      const stored = await store(storage, id);
+      await enlarge(storage, id, stored);
+      await erase(storage, id, stored);
+      await storage.write(async (tx) => tx.conversations.eraseMore(id, stored.conversation.id));
       const reopened = await reopen();
-      expect(await reopened.read.conversations.erasing()).toEqual([{ accountId: id, id: told.conversation.id }]);
+      expect(await reopened.read.conversations.erasing()).toEqual([{ accountId: id, id: stored.conversation.id }]);
       let isGone = false;
       while (!isGone) {
-        isGone = await reopened.write(async (tx) => tx.conversations.eraseMore(id, told.conversation.id));
+        isGone = await reopened.write(async (tx) => tx.conversations.eraseMore(id, stored.conversation.id));
       }
       expect(await reopened.read.conversations.erasing()).toEqual([]);
     });
@@ -296,7 +298,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
     test('notifies watchers in this and in other processes, which then see one erasure more', async () => {
       const { storage, beside } = await open();
       const { id } = await storedAccount(storage);
-      const told = await tell(storage, id);
+      const stored = await store(storage, id);
       const other = await beside();
       const before = await other.read.events.erasures();
       const heard: string[] = [];
@@ -304,11 +306,11 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         storage.watch((touched) => void (touched === undefined && heard.push('here'))),
         other.watch((touched) => void (touched === undefined && heard.push('beside'))),
       ];
-      await erase(storage, id, told);
+      await erase(storage, id, stored);
       await until(() => heard.includes('here') && heard.includes('beside'));
       for (const stop of stops) stop();
       expect(await other.read.events.erasures()).toBe(before + 1);
-      expect(await other.read.conversations.find(id, told.conversation.id)).toBeUndefined();
+      expect(await other.read.conversations.find(id, stored.conversation.id)).toBeUndefined();
     });
   });
 }

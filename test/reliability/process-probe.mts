@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { isMainThread } from 'node:worker_threads';
-import type { Inside, Stall } from './inside.ts';
+import type { ProcessState, Stall } from './process-probe.ts';
 
 // Loaded into a process before its program: it looks at the event loop, and tells whoever connects to its socket how
 // the process is after a garbage collection.
@@ -69,10 +69,10 @@ if (isMainThread) {
     const { rss, heapUsed } = process.memoryUsage();
     const resources: Record<string, number> = {};
     for (const name of process.getActiveResourcesInfo()) resources[name] = (resources[name] ?? 0) + 1;
-    const told: Inside = { rssBytes: rss, heapBytes: heapUsed, resources, stalls: stalls.splice(0) };
-    socket.on('error', () => {}).end(JSON.stringify(told));
+    const state: ProcessState = { rssBytes: rss, heapBytes: heapUsed, resources, stalls: stalls.splice(0) };
+    socket.on('error', () => {}).end(JSON.stringify(state));
     dueMs = performance.now() + everyMs; // what this took is not the program's
   })
-    .listen(process.env['INSIDE_SOCKET'])
+    .listen(process.env['PROBE_SOCKET'])
     .unref();
 }

@@ -13,8 +13,8 @@ export interface Stall {
   readonly heldMs: number;
 }
 
-/** How a process is, after a garbage collection. */
-export interface Inside {
+/** The state of a process after a garbage collection. */
+export interface ProcessState {
   readonly rssBytes: number;
   readonly heapBytes: number;
   /** What would keep it from ending, by kind. */
@@ -23,16 +23,16 @@ export interface Inside {
   readonly stalls: readonly Stall[];
 }
 
-const hook = new URL('inside.mts', import.meta.url);
+const hook = new URL('process-probe.mts', import.meta.url);
 
-/** Lets a test look into a process that is started with this environment. */
-export function insideOf(folder: string): { environment: Record<string, string>; ask(): Promise<Inside> } {
-  const path = join(folder, 'inside.sock');
+/** Lets a test ask for the state of a process that is started with this environment. */
+export function probeOf(folder: string): { environment: Record<string, string>; ask(): Promise<ProcessState> } {
+  const path = join(folder, 'probe.sock');
   return {
     environment: {
-      INSIDE_SOCKET: path,
+      PROBE_SOCKET: path,
       NODE_OPTIONS: `--import=${hook.href}`,
     },
-    ask: async () => JSON.parse(await text(connect(path))) as Inside,
+    ask: async () => JSON.parse(await text(connect(path))) as ProcessState,
   };
 }

@@ -3,8 +3,8 @@ import { expect } from 'vitest';
 import type { Client } from '../support/client.ts';
 import type { Writers } from './writers.ts';
 
-/** What can be read is read, from the database, and it says that it can. */
-export async function readsGoOn(url: string, client: Client): Promise<void> {
+/** Everything that can be read from the database is answered, and the probes say so. */
+export async function expectReads(url: string, client: Client): Promise<void> {
   for (const path of ['/healthz', '/readyz', '/metrics']) expect((await fetch(url + path)).status, path).toBe(200);
   const list = await client.rest('GET', '/conversations');
   expect(list.status).toBe(200);
@@ -16,8 +16,8 @@ export async function readsGoOn(url: string, client: Client): Promise<void> {
   expect((await client.rest('GET', '/events?limit=1')).status).toBe(200);
 }
 
-/** All that was acknowledged is there, and nothing else: what was refused has not happened. */
-export async function keepsWhatWasAcknowledged(client: Client, writers: Writers): Promise<void> {
+/** All acknowledged messages are stored, and no others: what was refused has not happened. */
+export async function expectAcknowledgedWrites(client: Client, writers: Writers): Promise<void> {
   expect(writers.done).toBeGreaterThan(0);
   for (const [id, acknowledged] of writers.acknowledged) {
     const { messages, messageCount } = (await client.rest('GET', `/conversations/${id}`)).body;
@@ -28,11 +28,11 @@ export async function keepsWhatWasAcknowledged(client: Client, writers: Writers)
 }
 
 /**
- * Limits are counted by the minute, and what is let in is reserved on the disk before: with the minute what was reserved
- * ends, and so do the reads. So that a test sees the reads, the minute must not end in its midst.
+ * Requests are reserved on the disk in blocks that end with the minute, and a read needs one. So where the disk cannot be
+ * written, reads go on until the minute ends: a test of them must not begin right before.
  */
-export async function awayFromTheMinute(client: Client, neededMs: number): Promise<void> {
+export async function avoidEndOfMinute(client: Client, neededMs: number): Promise<void> {
   const leftMs = 60_000 - (Date.now() % 60_000);
   if (leftMs < neededMs) await sleep(leftMs + 50);
-  expect((await client.rest('GET', '/account')).status).toBe(200); // from here on something is reserved
+  expect((await client.rest('GET', '/account')).status).toBe(200); // reserves a block
 }

@@ -1,8 +1,8 @@
 import { errorCodes } from '../../../src/domain/errors.ts';
 import type { Answer, Cut } from './connection.ts';
 
-/** What an attacker was told, and how often. */
-export class Told {
+/** How the requests of an attack ended, and how often. */
+export class Outcomes {
   readonly counts: Record<string, number> = {};
 
   add(outcome: string, times = 1): void {
@@ -29,7 +29,7 @@ const ownCodes: readonly string[] = Object.keys(errorCodes).filter((code) => cod
 /** What the attack itself has ended, or what it was not waiting for. */
 export const unfinished = 'left unfinished';
 
-/** Whether the contract says that a client may be told this. */
+/** Whether the contract has such an outcome. */
 export function isDocumented(outcome: string): boolean {
   if (outcome === unfinished) return true;
   const closed = /^closed with (\d+)$/.exec(outcome)?.[1];

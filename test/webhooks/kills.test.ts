@@ -127,7 +127,7 @@ test('a server that is killed at any instant loses no event, and repeats none bu
   const seen = new Set(receiver.arrivals.map(placeOf));
   const answered = [...recorded.values()].filter(({ status }) => status !== null);
   expect(answered.filter((row) => !seen.has(placeOf(row)))).toEqual([]);
-  // It was a storm: events came all the time, some were cut off, and receivers did fail.
+  // The test was hard enough: events came all the time, some were cut off, and receivers did fail.
   expect(log.length).toBeGreaterThan(5 * kills);
   expect(inFlight.some(({ size }) => size > 0)).toBe(true);
   expect(answered.some(({ status }) => status === 500)).toBe(true);

@@ -15,7 +15,7 @@ import { wholeConversation } from '../../support/whole-conversation.ts';
 import type { OpenedStorage } from './opened.ts';
 
 /** What every storage promises of what is written together, and what is read meanwhile: a part of `storageContract`. */
-export function worksContract(open: () => Promise<OpenedStorage>): void {
+export function transactionsContract(open: () => Promise<OpenedStorage>): void {
   describe('a unit of work', () => {
     test('is stored when its promise resolves, also after reopening', async () => {
       const { storage, reopen } = await open();

@@ -92,6 +92,57 @@ test('the environment is read in config.ts alone', () => {
   expect(readers).toEqual(['config.ts']);
 });
 
+/** What the clock of the machine shows. A duration is measured with a monotonic clock, `performance.now()`. */
+const readsClock =
+  /\bDate\.now\b|\bnew Date\(\)|(?<!new )\bDate\(\)|\bTemporal\.Now\b|\bhrtime\b|\bos\.uptime\b|\bprocess\.uptime\b/;
+
+test('the time is injected: the clock is read in server/clock.ts alone', () => {
+  const readers = files.filter((file) => readsClock.test(readFileSync(join(source, file), 'utf8')));
+  expect(readers).toEqual(['server/clock.ts']);
+});
+
+/**
+ * Where durations are measured, and for what. What a client can see, such as when a limit, a lease or a credential ends,
+ * goes by the injected clock.
+ */
+const measuring: Readonly<Record<string, readonly string[]>> = {
+  'how long work has held the event loop or the disk': [
+    'domain/time-budget.ts',
+    'graphql/socket/fan-out.ts',
+    'runtime/scheduler.ts',
+    'storage/sqlite/analytics.ts',
+    'storage/sqlite/checkpoint-thread.ts',
+    'storage/sqlite/slices.ts',
+    'cli/seed.ts',
+  ],
+  'how long requests, calls and attempts took, for the log and the metrics': [
+    'graphql/context.ts',
+    'graphql/socket/protocol.ts',
+    'http/request-context.ts',
+    'http/respond.ts',
+    'telemetry/metrics.ts',
+    'webhooks/client.ts',
+  ],
+  'how long to try again, and to wait for what is busy or unread': [
+    'access/load-shedder.ts',
+    'http/unsent-responses.ts',
+    'server/connections.ts',
+    'server/log-output.ts',
+    'server/stop.ts',
+    'storage/sqlite/compact.ts',
+    'storage/sqlite/errors.ts',
+    'storage/sqlite/writer.ts',
+    'telemetry/status-probes.ts',
+    'webhooks/attempt-recorder.ts',
+    'webhooks/sender.ts',
+  ],
+};
+
+test('durations are measured only where the list says for what', () => {
+  const found = files.filter((file) => readFileSync(join(source, file), 'utf8').includes('performance.now()'));
+  expect(found.sort()).toEqual(Object.values(measuring).flat().sort());
+});
+
 test('no imports are circular', () => {
   const next = new Map<string, string[]>();
   for (const file of files) {

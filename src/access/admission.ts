@@ -116,9 +116,7 @@ export class Admission {
     const caller = traceparent === undefined ? known : { ...known, traceparent };
     context.caller = caller;
     refuseGone(context);
-    const turn = this.enter(caller.account.id, context.isRead, arrival.authorization);
-    if (turn !== undefined) {
-      await turn;
+    if (await this.#waited(context, caller)) {
       refuseGone(context);
       await this.refuseEnded(caller); // it may have been revoked meanwhile
     }
@@ -139,6 +137,23 @@ export class Admission {
     const { caller, charged } = context;
     if (caller === undefined || charged === undefined) throw new Error('A request is charged before it was admitted');
     if (units > 1) await this.#charge(context, caller, () => this.chargeMore(caller, charged, units - 1));
+  }
+
+  /**
+   * Waits for the turn of a request.
+   * @returns whether it had to wait
+   * @throws UNAVAILABLE when overloaded; what is left of the budget is then in the context
+   */
+  async #waited(context: AdmissionContext, caller: Caller): Promise<boolean> {
+    try {
+      const turn = this.enter(caller.account.id, context.isRead, context.arrival.authorization);
+      await turn;
+      return turn !== undefined;
+    } catch (error) {
+      const left = await this.#peeked(caller);
+      if (left !== undefined) context.rateLimit = left;
+      throw error;
+    }
   }
 
   /** Keeps what is left of the budget in the context, also when the request is refused. */

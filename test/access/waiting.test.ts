@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { scheduler } from '../../src/runtime/scheduler.ts';
-import { openWire, requestText } from '../http/wire.ts';
+import { openWire, requestText, type WireResponse } from '../http/wire.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 
@@ -14,14 +14,16 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-const workers = 150;
+const some = { workers: 150, eachMs: 1 };
+/** Some two seconds of work. */
+const tooMany = { workers: 500, eachMs: 4 };
 
 /** Keeps an account's turns for as long as the condition holds. Other work of the event loop goes on. */
-async function keepBusy({ account }: TestAccount, condition: () => boolean): Promise<void> {
+async function keepBusy({ account }: TestAccount, condition: () => boolean, { workers, eachMs } = some): Promise<void> {
   const working = async (isRead: boolean): Promise<void> => {
     while (condition()) {
       await scheduler.request(account.id, isRead);
-      for (const endMs = performance.now() + 1; performance.now() < endMs; );
+      for (const endMs = performance.now() + eachMs; performance.now() < endMs; );
     }
   };
   await Promise.all(Array.from({ length: workers }, (_, index) => working(index % 2 === 0)));
@@ -47,7 +49,7 @@ describe.each(Object.entries(faces))('a request that waits for its turn, over %s
     let isWaiting = true;
     const busy = keepBusy(client, () => isWaiting);
     await wire.send(textOf(`Bearer ${client.secret}`));
-    await until(() => scheduler.waitingRequests > workers);
+    await until(() => scheduler.waitingRequests > some.workers);
     wire.cut();
     await until(() => server.logLines.some(({ accountId }) => accountId === client.account.id));
     isWaiting = false;
@@ -64,7 +66,7 @@ describe.each(Object.entries(faces))('a request that waits for its turn, over %s
     let isWaiting = true;
     const busy = keepBusy(client, () => isWaiting);
     await wire.send(textOf(`Bearer ${key.secret}`));
-    await until(() => scheduler.waitingRequests > workers);
+    await until(() => scheduler.waitingRequests > some.workers);
     await server.app.ports.storage.write(async (tx) => {
       const found = await tx.apiKeys.find(client.account.id, key.id);
       if (found !== undefined)
@@ -74,5 +76,26 @@ describe.each(Object.entries(faces))('a request that waits for its turn, over %s
     await busy;
     expect(await wire.response()).toMatchObject({ status: 401 });
     expect((await client.rest('GET', '/conversations')).body.data).toEqual([]);
+  });
+
+  test('is refused at once, with what is left of its budget, if its account has too much waiting; others are served', async () => {
+    const [hostile, neighbour] = [await server.account(), await server.account()];
+    let isOver = false;
+    const busy = keepBusy(hostile, () => !isOver, tooMany);
+    const refusals: WireResponse[] = [];
+    const served: WireResponse[] = [];
+    const ask = async ({ secret }: TestAccount): Promise<WireResponse> => {
+      const wire = openWire(server.url);
+      await wire.send(textOf(`Bearer ${secret}`));
+      return await wire.response();
+    };
+    for (const endMs = performance.now() + 10_000; refusals.length === 0 && performance.now() < endMs; ) {
+      void ask(hostile).then((response) => response.status === 503 && refusals.push(response));
+      served.push(await ask(neighbour));
+    }
+    isOver = true;
+    await busy;
+    expect(refusals[0]?.headers).toMatchObject({ 'retry-after': '1', 'ratelimit-policy': expect.any(String) });
+    expect(served.filter(({ status }) => status >= 300)).toEqual([]);
   });
 });

@@ -173,7 +173,7 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
     const socket = socketClient(server.url, client.secret);
     const got: Json[] = [];
     const selection = `subscription ($after: String) { messageReceived(after: $after) {
-      erased sequence message { content } conversation { id messages { totalCount } } } }`;
+      erased sequence message { content } conversation { id: conversationId current { messages { totalCount } } } } }`;
     void (async () => {
       for await (const { data: one } of socket.iterate({ query: selection, variables: { after: start } }))
         got.push(one);
@@ -488,8 +488,12 @@ describe('who follows the log', () => {
 
   test.each([
     { answers: 'that are there at once', scopes: ['events:read'], more: '' },
-    { answers: 'that are looked up', scopes: ['events:read', 'conversations:read'], more: 'messages { totalCount }' },
-    { answers: 'of which a part is refused', scopes: ['events:read'], more: 'messages { totalCount }' },
+    {
+      answers: 'that are looked up',
+      scopes: ['events:read', 'conversations:read'],
+      more: 'current { messages { totalCount } }',
+    },
+    { answers: 'of which a part is refused', scopes: ['events:read'], more: 'current { messages { totalCount } }' },
   ])(
     'and is slow to take answers $answers is not told of it any more, whatever it was about to be sent',
     async ({ scopes, more }) => {

@@ -16,7 +16,7 @@ import {
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
 import { tagsRule } from '../domain/tags.ts';
-import { builder, calls, expectedVersionDescription, payloadType, type ResultOf } from './builder.ts';
+import { builder, calls, expectedVersionDescription, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
 import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
@@ -63,54 +63,65 @@ const AssigneeType = builder.objectRef<Assignee>('Assignee').implement({
   }),
 });
 
-/** A conversation, or its snapshot in an event, whose fields are as they were then and whose edges are current. */
-export interface ShownConversation extends ConversationShape {
-  readonly isSnapshot?: boolean;
-}
+export const Conversation = builder.objectRef<ConversationShape>('Conversation');
+export const ConversationSnapshot = builder.objectRef<ConversationShape>('ConversationSnapshot');
 
-export const Conversation = builder.objectRef<ShownConversation>('Conversation');
+/** What a conversation and a snapshot of it have in common. */
+const stateFields = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, ConversationShape>) => ({
+  status: t.expose('status', { type: ConversationStatus, description: 'The status of the conversation.' }),
+  subject: t.exposeString('subject', { nullable: true, description: described.subject }),
+  visitor: t.expose('visitor', {
+    type: VisitorType,
+    nullable: true,
+    description: described.visitor,
+  }),
+  externalId: t.exposeString('externalId', {
+    nullable: true,
+    description: described.externalId,
+  }),
+  assignee: t.expose('assignee', { type: AssigneeType, nullable: true, description: described.assignee }),
+  tags: t.stringList({
+    description: described.tags,
+    resolve: ({ tags }) => [...(tags ?? [])], // a result kept for repeated requests may be older than tags
+  }),
+  metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
+  messageCount: t.exposeInt('messageCount', { description: described.messageCount }),
+  lastActivityAt: t.expose('lastActivityAt', {
+    type: 'DateTime',
+    description: described.lastActivityAt,
+  }),
+  firstResponseAt: t.expose('firstResponseAt', {
+    type: 'DateTime',
+    nullable: true,
+    description: described.firstResponseAt,
+  }),
+  closedAt: t.expose('closedAt', {
+    type: 'DateTime',
+    nullable: true,
+    description: described.closedAt,
+  }),
+  version: t.exposeInt('version', {
+    description: described.version,
+  }),
+  createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
+  updatedAt: t.expose('updatedAt', { type: 'DateTime', description: described.updatedAt }),
+});
 
-Conversation.implement({
-  description: 'A conversation with a visitor.',
-  interfaces: [Node],
+Conversation.implement({ description: 'A conversation with a visitor.', interfaces: [Node], fields: stateFields });
+
+// Caches key objects by their `id`. Under the one of the conversation, an old state would be put over a newer one.
+ConversationSnapshot.implement({
+  description:
+    'A conversation as it was right after an event. It has no `id`, so that no cache takes it for the conversation.',
   fields: (t) => ({
-    status: t.expose('status', { type: ConversationStatus, description: 'The status of the conversation.' }),
-    subject: t.exposeString('subject', { nullable: true, description: described.subject }),
-    visitor: t.expose('visitor', {
-      type: VisitorType,
+    conversationId: t.exposeID('id', { description: 'The id of the conversation.' }),
+    ...stateFields(t),
+    current: t.field({
+      type: Conversation,
       nullable: true,
-      description: described.visitor,
+      description: 'The conversation as it is now; null if it was deleted. Needs the scope `conversations:read`.',
+      resolve: async ({ id }, _, { loaders }) => (await loaders.conversation.load(id)) ?? null,
     }),
-    externalId: t.exposeString('externalId', {
-      nullable: true,
-      description: described.externalId,
-    }),
-    assignee: t.expose('assignee', { type: AssigneeType, nullable: true, description: described.assignee }),
-    tags: t.stringList({
-      description: described.tags,
-      resolve: ({ tags }) => [...(tags ?? [])], // a result kept for repeated requests may be older than tags
-    }),
-    metadata: t.expose('metadata', { type: 'Metadata', description: described.metadata }),
-    messageCount: t.exposeInt('messageCount', { description: described.messageCount }),
-    lastActivityAt: t.expose('lastActivityAt', {
-      type: 'DateTime',
-      description: described.lastActivityAt,
-    }),
-    firstResponseAt: t.expose('firstResponseAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: described.firstResponseAt,
-    }),
-    closedAt: t.expose('closedAt', {
-      type: 'DateTime',
-      nullable: true,
-      description: described.closedAt,
-    }),
-    version: t.exposeInt('version', {
-      description: described.version,
-    }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
-    updatedAt: t.expose('updatedAt', { type: 'DateTime', description: described.updatedAt }),
   }),
 });
 

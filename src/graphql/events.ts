@@ -3,9 +3,9 @@ import { eventShape } from '../domain/event-shape.ts';
 import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { builder, calls, type GraphQLContext, withoutNulls } from './builder.ts';
+import { builder, calls, type GraphQLContext, type SchemaTypes, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
-import { Conversation, type ShownConversation } from './conversations.ts';
+import { ConversationSnapshot } from './conversations.ts';
 import { Lead } from './leads.ts';
 import { MessageType } from './messages.ts';
 import { EventIterator } from './subscriptions.ts';
@@ -48,22 +48,20 @@ const Event = builder.interfaceRef<LogEvent>('Event').implement({
   resolveType: ({ type }) => typeNames[type],
 });
 
-const cacheWarning = 'It has the id of the conversation, so a cache by id must not replace a newer `version` with it.';
-const conversationSnapshot = `The conversation right after the event: a snapshot, except for its \`messages\`, which are the current ones. ${cacheWarning} Null if it was erased.`;
-
-const snapshotOf = ({ data: { conversation } }: LogEvent): ShownConversation | null =>
-  conversation == null ? null : { ...conversation, isSnapshot: true };
+const snapshot = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, LogEvent>, description: string) =>
+  t.field({
+    type: ConversationSnapshot,
+    nullable: true,
+    description,
+    resolve: ({ data: { conversation } }) => conversation ?? null,
+  });
+const afterwards = 'The conversation right after the event; null if it was erased.';
 
 const ConversationStartedEvent = builder.objectRef<LogEvent>('ConversationStartedEvent').implement({
   description: descriptionOf(started),
   interfaces: [Event],
   fields: (t) => ({
-    conversation: t.field({
-      type: Conversation,
-      nullable: true,
-      description: conversationSnapshot,
-      resolve: snapshotOf,
-    }),
+    conversation: snapshot(t, afterwards),
   }),
 });
 
@@ -77,12 +75,7 @@ const MessageReceivedEvent = builder.objectRef<LogEvent>('MessageReceivedEvent')
       description: 'The message; null if it was erased.',
       resolve: ({ data }) => data.message ?? null,
     }),
-    conversation: t.field({
-      type: Conversation,
-      nullable: true,
-      description: conversationSnapshot,
-      resolve: snapshotOf,
-    }),
+    conversation: snapshot(t, afterwards),
   }),
 });
 
@@ -90,12 +83,7 @@ const ConversationClosedEvent = builder.objectRef<LogEvent>('ConversationClosedE
   description: descriptionOf(closed),
   interfaces: [Event],
   fields: (t) => ({
-    conversation: t.field({
-      type: Conversation,
-      nullable: true,
-      description: conversationSnapshot,
-      resolve: snapshotOf,
-    }),
+    conversation: snapshot(t, afterwards),
   }),
 });
 
@@ -109,12 +97,7 @@ const LeadCapturedEvent = builder.objectRef<LogEvent>('LeadCapturedEvent').imple
       description: 'The lead; null if it was erased.',
       resolve: ({ data }) => data.lead ?? null,
     }),
-    conversation: t.field({
-      type: Conversation,
-      nullable: true,
-      description: `The conversation of the lead, if it has one: a snapshot. ${cacheWarning}`,
-      resolve: snapshotOf,
-    }),
+    conversation: snapshot(t, 'The conversation in which it was captured, if any; null if it was erased.'),
   }),
 });
 

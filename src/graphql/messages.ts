@@ -1,5 +1,5 @@
 import type { Awaitable } from '../domain/awaitable.ts';
-import { conversationShape } from '../domain/conversation-record.ts';
+import { type Conversation as ConversationShape, conversationShape } from '../domain/conversation-record.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { type Fault, notFound } from '../domain/errors.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
@@ -33,7 +33,7 @@ import {
   withoutNulls,
 } from './builder.ts';
 import { type Connection, connectionType, listInput, pageArgs } from './connection.ts';
-import { Conversation, type ShownConversation } from './conversations.ts';
+import { Conversation, ConversationSnapshot } from './conversations.ts';
 import { longText } from './measure.ts';
 import { Node } from './node.ts';
 
@@ -125,7 +125,7 @@ interface MessagePageArgs {
  * gaps, so each page is a range that is known in advance, and the pages of many conversations are one statement.
  */
 async function messagesOf(
-  conversation: ShownConversation,
+  conversation: ConversationShape,
   args: MessagePageArgs,
   { caller, loaders }: GraphQLContext,
 ): Promise<Connection<ShownMessage>> {
@@ -140,10 +140,7 @@ async function messagesOf(
   const beforeFault = before === undefined ? undefined : messageCursorFault(before);
   if (beforeFault !== undefined) faults.push({ path: ['before'], detail: beforeFault });
   const page = listMessages.parse({ ...listInput(forwards), conversationId: conversation.id }, faults);
-  // The messages of a snapshot are the current ones; there are none if the conversation was erased.
-  const { messageCount: count = 0 } = conversation.isSnapshot
-    ? ((await loaders.conversation.load(conversation.id)) ?? {})
-    : conversation;
+  const { messageCount: count } = conversation;
   const { limit, offset = 0 } = page;
   const begin = (after === undefined ? 0 : messageCursorSequence(after)) + 1;
   const end = Math.min(count, before === undefined ? count : messageCursorSequence(before, 'before') - 1);
@@ -186,14 +183,16 @@ builder.objectField(Conversation, 'messages', (t) =>
   }),
 );
 
-builder.objectField(Conversation, 'lastMessage', (t) =>
-  t.field({
-    type: MessageType,
-    nullable: true,
-    description: `${conversationDescriptions.lastMessage} What REST does not show of it here needs the scope \`conversations:read\`.`,
-    resolve: ({ id, lastMessage }) => lastMessage && { ...lastMessage, conversationId: id },
-  }),
-);
+for (const type of [Conversation, ConversationSnapshot]) {
+  builder.objectField(type, 'lastMessage', (t) =>
+    t.field({
+      type: MessageType,
+      nullable: true,
+      description: `${conversationDescriptions.lastMessage} What REST does not show of it here needs the scope \`conversations:read\`.`,
+      resolve: ({ id, lastMessage }) => lastMessage && { ...lastMessage, conversationId: id },
+    }),
+  );
+}
 
 builder.queryField('message', (t) =>
   t.field({

@@ -799,7 +799,7 @@ describe('a caller that is bound to one conversation', () => {
       await client.graphql(`{ conversation(id: "${own.id}") { metadata messages { nodes { metadata } } }
         node(id: "${own.messageId}") { ... on Message { metadata conversation { metadata } } }
         events { nodes { ... on MessageReceivedEvent { message { metadata } conversation { metadata } }
-          ... on ConversationStartedEvent { conversation { metadata messages { nodes { metadata } } } } } } }`),
+          ... on ConversationStartedEvent { conversation { metadata current { messages { nodes { metadata } } } } } } } }`),
     ];
     for (const answer of answers) {
       const text = JSON.stringify(answer);

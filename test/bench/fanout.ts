@@ -3,7 +3,7 @@ import { type Contestant, measure, ours, peer } from './processes.ts';
 import { median, onFreshCopy, type Plan, ratio, type WorkResult } from './throughput.ts';
 
 const query = `subscription { messageReceived {
-  id type timestamp sequence cursor message { id sender content createdAt } conversation { id status messageCount }
+  id type timestamp sequence cursor message { id sender content createdAt } conversation { conversationId status messageCount }
 } }`;
 const subscribers = 1_000;
 const publishers = 4;

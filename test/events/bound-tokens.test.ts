@@ -53,9 +53,9 @@ async function beBusy(times = 3): Promise<void> {
 }
 
 const fields = `__typename id type sequence cursor
-  ... on ConversationStartedEvent { conversation { id metadata externalId assignee { id name } tags } }
-  ... on MessageReceivedEvent { message { content metadata } conversation { id metadata externalId assignee { id name } tags } }
-  ... on ConversationClosedEvent { conversation { id metadata externalId assignee { id name } tags } }
+  ... on ConversationStartedEvent { conversation { id: conversationId metadata externalId assignee { id name } tags } }
+  ... on MessageReceivedEvent { message { content metadata } conversation { id: conversationId metadata externalId assignee { id name } tags } }
+  ... on ConversationClosedEvent { conversation { id: conversationId metadata externalId assignee { id name } tags } }
   ... on LeadCapturedEvent { lead { email } }`;
 const page = `nodes { ${fields} } edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor }`;
 

@@ -412,7 +412,7 @@ describe('a rejected operation', () => {
     },
     {
       fault: 'a query that is too deep',
-      query: `subscription { conversationStarted { conversation ${'{ messages { nodes { conversation '.repeat(4)}{ id }${' } } }'.repeat(4)} } }`,
+      query: `subscription { conversationStarted { conversation { current ${'{ messages { nodes { conversation '.repeat(4)}{ id }${' } } }'.repeat(4)} } } }`,
       code: 'QUERY_TOO_COMPLEX',
     },
     {
@@ -825,12 +825,12 @@ describe('subscriptions', () => {
     }
   });
 
-  test('the messages of a snapshot are current at each event, and need their scope', async () => {
+  test('what a snapshot leads to is the conversation as it is at each event, and needs its scope', async () => {
     const client = await server.account();
     const { secret } = await makeKey(client, { scopes: ['events:read'] });
     const query = `subscription ($after: String) { messageReceived(after: $after) {
       message { content }
-      conversation { messageCount messages { totalCount nodes { content } } }
+      conversation { messageCount current { messages { totalCount nodes { content } } } }
     } }`;
     const { data } = await client.graphql('{ eventCursor }');
     const { body } = await startConversation(client, 'first');
@@ -845,7 +845,7 @@ describe('subscriptions', () => {
           message: { content: 'first' },
           conversation: {
             messageCount: 1, // as it was
-            messages: { totalCount: 2, nodes: [{ content: 'first' }, { content: 'second' }] },
+            current: { messages: { totalCount: 2, nodes: [{ content: 'first' }, { content: 'second' }] } },
           },
         },
       },
@@ -857,7 +857,9 @@ describe('subscriptions', () => {
       message: { content: 'fourth' },
       conversation: {
         messageCount: 4,
-        messages: { totalCount: 4, nodes: ['first', 'second', 'third', 'fourth'].map((content) => ({ content })) },
+        current: {
+          messages: { totalCount: 4, nodes: ['first', 'second', 'third', 'fourth'].map((content) => ({ content })) },
+        },
       },
     });
 
@@ -866,10 +868,10 @@ describe('subscriptions', () => {
     const { payload } = await narrow.first('narrow');
     expect(payload.data.messageReceived).toEqual({
       message: { content: 'first' },
-      conversation: { messageCount: 1, messages: null },
+      conversation: { messageCount: 1, current: null },
     });
     expect(payload.errors).toMatchObject([
-      { path: ['messageReceived', 'conversation', 'messages'], extensions: { code: 'FORBIDDEN' } },
+      { path: ['messageReceived', 'conversation', 'current'], extensions: { code: 'FORBIDDEN' } },
     ]);
   });
 });
@@ -1064,7 +1066,7 @@ test('a token bound to a conversation follows only that one', async () => {
 
 describe('identical subscriptions share their results', () => {
   const query = `subscription ($after: String) { messageReceived(after: $after) {
-    sequence message { content } conversation { metadata messages(first: 5) { totalCount } }
+    sequence message { content } conversation { metadata current { messages(first: 5) { totalCount } } }
   } }`;
   const contents = (socket: RawSocket): string[] =>
     socket.of('s').map(({ payload }) => payload.data.messageReceived.message.content);
@@ -1103,7 +1105,7 @@ describe('identical subscriptions share their results', () => {
     });
     expect(first(page).data.messageReceived.conversation).toMatchObject({ metadata: {} });
     expect(first(poor)).toMatchObject({
-      data: { messageReceived: { message: { content: 'one' }, conversation: { messages: null } } },
+      data: { messageReceived: { message: { content: 'one' }, conversation: { current: null } } },
       errors: [{ extensions: { code: 'FORBIDDEN' } }],
     });
   });

@@ -391,7 +391,7 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     const { body } = await client.rest('POST', '/api-keys', { body: { name: 'narrow', scopes: ['events:read'] } });
     const { results } = subscribe(
       body.secret,
-      'subscription { messageReceived { message { content } conversation { messages { nodes { content } } } } }',
+      'subscription { messageReceived { message { content } conversation { current { messages { nodes { content } } } } } }',
     );
     await until(() => server.app.liveLog.followers === 1);
     await startConversation(client, 'one');
@@ -399,10 +399,10 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     await until(() => results.length === 2);
     for (const [index, content] of ['one', 'other'].entries()) {
       expect(results[index]).toEqual({
-        data: { messageReceived: { message: { content }, conversation: { messages: null } } },
+        data: { messageReceived: { message: { content }, conversation: { current: null } } },
         errors: [
           expect.objectContaining({
-            path: ['messageReceived', 'conversation', 'messages'],
+            path: ['messageReceived', 'conversation', 'current'],
             message: expect.stringContaining('conversations:read'),
             extensions: { code: 'FORBIDDEN', requestId: expect.any(String) },
           }),

@@ -58,7 +58,7 @@ test('an answer to an event holds at most 256 KiB, whoever else is answered, and
     await client.rest('POST', '/leads', { body: { conversationId, email: 'a@example.com' } });
   }
   const query = (times: number) => `subscription ($after: String) { leadCaptured(after: $after) {
-    conversation { messages(first: 3) { nodes { ${again(times, 'content')} } } } } }`;
+    conversation { current { messages(first: 3) { nodes { ${again(times, 'content')} } } } } } }`;
   const socket = await new RawSocket(server.url).init(client.secret);
   onTestFinished(() => socket.socket.terminate());
   const alike = ['one', 'two', 'three'];

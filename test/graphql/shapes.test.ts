@@ -11,6 +11,7 @@ import { z } from 'zod';
 import { accountShape } from '../../src/domain/accounts.ts';
 import { analyticsShape } from '../../src/domain/analytics-shape.ts';
 import { newApiKeyShape } from '../../src/domain/api-keys.ts';
+import { conversationShape } from '../../src/domain/conversation-record.ts';
 import { conversationWithMessagesShape } from '../../src/domain/conversations.ts';
 import { recoveryShape } from '../../src/domain/deliveries.ts';
 import { deliveryWithAttemptsShape } from '../../src/domain/delivery-record.ts';
@@ -34,8 +35,11 @@ function common(event: EventShape): Shape {
 
 function flat(event: EventShape): Shape {
   const [data] = event.shape.data.options;
-  return common(event).extend(data.shape);
+  return common(event).extend({ ...data.shape, conversation: snapshotShape });
 }
+
+/** A conversation in an event: its id has another name, under which caches pass it over. */
+const snapshotShape = conversationShape.omit({ id: true }).extend({ conversationId: conversationShape.shape.id });
 
 /** The shapes of the domain by the types that show them. The types nested in these are found from them. */
 const shapes: Readonly<Record<string, Shape>> = {

@@ -1,7 +1,15 @@
 import { getIntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
-import { analytics, conversation, deliveryWithAttempts, event, message, webhook } from '../support/selections.ts';
+import {
+  analytics,
+  conversation,
+  deliveryWithAttempts,
+  event,
+  message,
+  snapshot,
+  webhook,
+} from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 
@@ -93,8 +101,8 @@ test('the errors say what was counted, and the limit', async () => {
 
 describe('the answer to an event', () => {
   const allowed = [
-    `messageReceived { cursor message { ${message} } conversation { ${conversation} } }`,
-    `messageReceived { conversation { id messages(last: 20) { nodes { ${message} } } } }`,
+    `messageReceived { cursor message { ${message} } conversation { ${snapshot} } }`,
+    `messageReceived { conversation { current { messages(last: 20) { nodes { ${message} } } } } }`,
     `events { ${event} }`,
   ];
   test.each(allowed)('is small enough: %s', async (fields) => {
@@ -108,21 +116,21 @@ describe('the answer to an event', () => {
   });
 
   const tooLarge: [name: string, fields: string, counted: string][] = [
-    ['a page', 'messageReceived { conversation { messages(first: 100) { nodes { id } } } }', '103 objects'],
+    ['a page', 'messageReceived { conversation { current { messages(first: 100) { nodes { id } } } } }', '104 objects'],
     [
       'pages of the default size',
-      `conversationStarted { conversation { messages { nodes { conversation { messages { nodes { id } } } } } } }`,
-      '463 objects',
+      `conversationStarted { conversation { current { messages { nodes { conversation { messages { nodes { id } } } } } } } }`,
+      '464 objects',
     ],
     [
       'pages of pages under many aliases',
-      `messageReceived { conversation { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { ${many(90, (i) => `a${i}: sequence`)} } } } } } } }`,
-      '10,303 objects',
+      `messageReceived { conversation { current { messages(first: 100) { nodes { conversation { messages(first: 100) { nodes { ${many(90, (i) => `a${i}: sequence`)} } } } } } } } }`,
+      '10,304 objects',
     ],
     [
       'a page with each value under many aliases',
-      `messageReceived { conversation { messages(first: 50) { nodes { ${many(40, (i) => `a${i}: sequence`)} } } } }`,
-      '2,004 values',
+      `messageReceived { conversation { current { messages(first: 50) { nodes { ${many(40, (i) => `a${i}: sequence`)} } } } } }`,
+      '2,005 values',
     ],
   ];
   test.each(tooLarge)('is QUERY_TOO_COMPLEX when it subscribes, on both transports: %s', async (_, fields, counted) => {

@@ -6,6 +6,9 @@ export const conversation = `id status subject visitor { id name email } externa
   lastMessage { id sequence sender author { id name } createdAt preview } lastActivityAt
   firstResponseAt closedAt version createdAt updatedAt`;
 
+/** The same of a snapshot, whose type has no field named `id`. */
+export const snapshot = conversation.replace(/^id /, 'id: conversationId ');
+
 export const conversationWithMessages = `${conversation} messages(first: 100) { nodes { ${message} } }`;
 
 export const account = 'id name plan rateLimit { limit remaining resetAt } eventCursor createdAt';
@@ -25,10 +28,10 @@ export const analytics = `period { from to interval timezone } openNow { active 
   totals { ${figures} } previous { ${figures} } series { ${figures} }`;
 
 export const event = `__typename id type timestamp sequence cursor apiVersion accountId
-  ... on ConversationStartedEvent { conversation { ${conversation} } }
-  ... on MessageReceivedEvent { message { ${message} } conversation { ${conversation} } }
-  ... on ConversationClosedEvent { conversation { ${conversation} } }
-  ... on LeadCapturedEvent { lead { ${lead} } conversation { ${conversation} } }`;
+  ... on ConversationStartedEvent { conversation { ${snapshot} } }
+  ... on MessageReceivedEvent { message { ${message} } conversation { ${snapshot} } }
+  ... on ConversationClosedEvent { conversation { ${snapshot} } }
+  ... on LeadCapturedEvent { lead { ${lead} } conversation { ${snapshot} } }`;
 
 export const webhook = 'id url events description enabled disabledReason createdAt updatedAt';
 

@@ -21,9 +21,9 @@ export function socketClient(
 }
 
 export const eventFields = `__typename id type timestamp sequence cursor accountId
-  ... on ConversationStartedEvent { conversation { id status } }
-  ... on MessageReceivedEvent { message { id content } conversation { id } }
-  ... on ConversationClosedEvent { conversation { id } }
+  ... on ConversationStartedEvent { conversation { id: conversationId status } }
+  ... on MessageReceivedEvent { message { id content } conversation { id: conversationId } }
+  ... on ConversationClosedEvent { conversation { id: conversationId } }
   ... on LeadCapturedEvent { lead { id email } }`;
 
 /** A raw socket of the protocol, which says nothing by itself. */

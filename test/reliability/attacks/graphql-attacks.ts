@@ -11,7 +11,7 @@ const allowed = { messages: 90, aliases: 18 };
 function nested({ messages, aliases: count }: typeof wide, isTwice: boolean): string {
   const inner = `messages(first: ${messages}) { nodes { ${aliases(count, 'id')} } }`;
   const twice = `messages(first: ${messages}) { nodes { conversation { ${inner} } } }`;
-  return `messageReceived(AFTER) { conversation { ${isTwice ? twice : inner} } }`;
+  return `messageReceived(AFTER) { conversation { current { ${isTwice ? twice : inner} } } }`;
 }
 
 /** Subscribes on a socket, in ways that differ, so that no answer serves two. */

@@ -75,7 +75,7 @@ test('of requests sent at once on a connection one is answered after the other, 
   wire.goOn();
   for (let index = 0; index < 60; index++) expect((await wire.response()).status).toBe(200);
   expect(sizeOfAll).toBeGreaterThan(256 * mebibyte); // which it would have held
-});
+}, 60_000); // it reads 300 MiB
 
 test('behind a response that does not end, no more requests are read from a connection than a bound', async () => {
   const { hostname, port } = new URL(server.url);

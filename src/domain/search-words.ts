@@ -1,0 +1,220 @@
+// How search cuts texts into words, and compares them. Every storage uses it, so that all find the same.
+//
+// A word is a run of letters, digits and marks. Case, width and accents are folded away. Chinese, Japanese, Thai, Lao,
+// Khmer and Burmese have no spaces between words: there a run of characters takes the place of a word, and any part of
+// it is found. An index knows such a run by its pairs of neighbouring characters.
+
+/** What is between words, in any script. A symbol is not: `№ 5` is found as `no 5`. */
+const chunks = /[^\p{Z}\p{P}\p{Cc}$+<=>^`\|~]+/gv;
+const ascii = /^[\0-\x7f]*$/;
+/**
+ * Accents, and characters that are not seen. In the scripts of South and South East Asia most marks are vowels, which
+ * count; the dot that many leave out (nukta) does not. Two marks make other letters of kana: か is not が.
+ */
+const uncounted =
+  /[[\p{M}&&[\p{Script=Inherited}\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}]]--[\u3099\u309a]]|[\u093c\u09bc\u0a3c\u0abc\u0b3c]|\p{Default_Ignorable_Code_Point}/gv;
+/** Letters that Unicode does not take for a base with an accent. */
+const foldedLetters: Readonly<Record<string, string>> = {
+  ł: 'l',
+  ø: 'o',
+  đ: 'd',
+  ı: 'i',
+  æ: 'ae',
+  œ: 'oe',
+  ß: 'ss',
+  ς: 'σ',
+};
+const lettersToFold = /[łøđıæœßς]/g;
+/** A run of a script without spaces, or a word of any other. */
+const wordsAndRuns =
+  /(?<run>[[\p{L}\p{N}\p{M}]&&[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]]+)|[[\p{L}\p{N}\p{M}]--[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]]+/gv;
+
+/** The same words of a folded text that is ASCII, found faster. */
+const asciiWords = /[a-z0-9]+/g;
+
+/** The longest word of an index, in UTF-16 code units; of a longer one it has the beginning. */
+const maxTermLength = 64;
+
+/** A word of a text, or a run of characters of a script without spaces, folded. */
+interface Token {
+  readonly text: string;
+  readonly isRun: boolean;
+}
+
+/** The words and runs of a text, in their order; `at` is where each begins in the folded text. */
+function tokensOf(text: string): (Token & { readonly at: number })[] {
+  const folded = fold(text);
+  if (ascii.test(folded)) {
+    return Array.from(folded.matchAll(asciiWords), ({ 0: word, index }) => ({ text: word, at: index, isRun: false }));
+  }
+  return Array.from(folded.matchAll(wordsAndRuns), ({ 0: word, index, groups }) => ({
+    text: word,
+    at: index,
+    isRun: groups?.['run'] !== undefined,
+  }));
+}
+
+/** A text without regard to case, width and accents. */
+function fold(text: string): string {
+  if (ascii.test(text)) return text.toLowerCase();
+  return text
+    .normalize('NFKD')
+    .toLowerCase()
+    .replaceAll(uncounted, '')
+    .replaceAll(lettersToFold, (letter) => foldedLetters[letter] ?? letter)
+    .normalize('NFC');
+}
+
+/** What an index has to know of a text: its words, and the pairs of characters of its runs. */
+export function termsOf(text: string): Set<string> {
+  const terms = new Set<string>();
+  for (const { text: word, isRun } of tokensOf(text)) {
+    if (isRun) for (const pair of pairsOf(word)) terms.add(pair);
+    else terms.add(cut(word));
+  }
+  return terms;
+}
+
+/** Each character of a run with the next one; the last one alone. */
+function pairsOf(run: string): string[] {
+  const characters = [...run];
+  return characters.map((character, index) => character + (characters[index + 1] ?? ''));
+}
+
+function cut(word: string): string {
+  if (word.length <= maxTermLength) return word;
+  return word
+    .slice(0, maxTermLength)
+    .toWellFormed()
+    .replace(/\ufffd$/, '');
+}
+
+/** A term that an index is asked for. */
+export interface SearchTerm {
+  readonly text: string;
+  /** Whether terms that only begin with it will do. */
+  readonly isPrefix: boolean;
+}
+
+/** What somebody searches for: every word has to be in a text, and the last one may be the beginning of a word. */
+export class SearchWords {
+  readonly #tokens: readonly Token[];
+
+  /** @param query any text: what is no letter, digit or mark only separates words */
+  constructor(query: string) {
+    this.#tokens = tokensOf(query);
+  }
+
+  get count(): number {
+    return this.#tokens.length;
+  }
+
+  /** The terms that all have to be among those of a text. Each is there once; one that may be a prefix comes last. */
+  get terms(): readonly SearchTerm[] {
+    const terms = this.#tokens.flatMap(({ text, isRun }, index): SearchTerm[] => {
+      if (!isRun) return [{ text: cut(text), isPrefix: this.#isBeginning(index) }];
+      const pairs = pairsOf(text);
+      // The last character of a run begins a pair in a text that goes on, which the pair before it has found already.
+      return pairs.length === 1
+        ? [{ text, isPrefix: true }]
+        : pairs.slice(0, -1).map((pair) => ({ text: pair, isPrefix: false }));
+    });
+    const byKey = new Map(terms.map((term) => [`${term.isPrefix} ${term.text}`, term]));
+    return [...byKey.values()].sort((a, b) => Number(a.isPrefix) - Number(b.isPrefix));
+  }
+
+  /** Whether a text that has all of the terms is found in any case: else it has to be looked at, see `isIn`. */
+  get areSettledByTerms(): boolean {
+    return this.#tokens.every(({ text, isRun }) => (isRun ? [...text].length <= 2 : cut(text) === text));
+  }
+
+  /** Whether a text is found. */
+  isIn(text: string): boolean {
+    const tokens = tokensOf(text);
+    return (
+      this.#tokens.length > 0 &&
+      this.#tokens.every((wanted, index) => tokens.some((token) => this.#matches(wanted, index, token)))
+    );
+  }
+
+  /** Whether a word or run of a text is one of the wanted. */
+  #matches(wanted: Token, index: number, token: Token): boolean {
+    if (wanted.isRun !== token.isRun) return false;
+    if (wanted.isRun) return token.text.includes(wanted.text);
+    return this.#isBeginning(index) ? token.text.startsWith(wanted.text) : token.text === wanted.text;
+  }
+
+  #isBeginning(index: number): boolean {
+    return index === this.#tokens.length - 1;
+  }
+
+  /** Where a text has any of the words: places in the text as it is, in their order, without overlaps. */
+  *placesIn(text: string): Generator<Place> {
+    for (const { 0: chunk, index } of text.matchAll(chunks)) {
+      for (const { from, to } of this.#placesInChunk(chunk)) yield { from: index + from, to: index + to };
+    }
+  }
+
+  #placesInChunk(chunk: string): Place[] {
+    const found = tokensOf(chunk).flatMap((token) =>
+      this.#tokens.flatMap((wanted, index) => {
+        if (!this.#matches(wanted, index, token)) return [];
+        if (!token.isRun) return [{ from: token.at, to: token.at + token.text.length }];
+        return occurrences(token.text, wanted.text).map((at) => ({
+          from: token.at + at,
+          to: token.at + at + wanted.text.length,
+        }));
+      }),
+    );
+    if (found.length === 0) return [];
+    const clusterAt = clustersOf(chunk);
+    return joined(found.map(({ from, to }) => ({ from: clusterAt(from).from, to: clusterAt(to - 1).to })));
+  }
+}
+
+/** A part of a text, in UTF-16 code units; `to` is exclusive. */
+interface Place {
+  readonly from: number;
+  readonly to: number;
+}
+
+function occurrences(text: string, part: string): number[] {
+  const found: number[] = [];
+  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) found.push(at);
+  return found;
+}
+
+/** Places without overlaps, in their order. */
+function joined(places: readonly Place[]): Place[] {
+  const result: Place[] = [];
+  for (const place of places.toSorted((a, b) => a.from - b.from)) {
+    const last = result.at(-1);
+    if (last === undefined || place.from >= last.to) result.push(place);
+    else result[result.length - 1] = { from: last.from, to: Math.max(last.to, place.to) };
+  }
+  return result;
+}
+
+/** What folds independently of what is beside it: Korean letters that join, or a character with its marks. */
+const clusters =
+  /[\u1100-\u11ff\ua960-\ua97c\ud7b0-\ud7fb]+|\p{Any}[\p{M}\uff9e\uff9f\p{Default_Ignorable_Code_Point}]*/gv;
+/** Longer parts of a text without a space are not natural, and would take long. */
+const maxMappedLength = 1_024;
+
+/** Returns a function that says which part of a chunk a character of the folded chunk comes from. */
+function clustersOf(chunk: string): (at: number) => Place {
+  const folded = fold(chunk);
+  if (folded === chunk || (folded.length === chunk.length && folded === chunk.toLowerCase())) {
+    return (at) => ({ from: at, to: at + 1 });
+  }
+  const places: Place[] = [];
+  let parts = '';
+  if (chunk.length <= maxMappedLength) {
+    for (const { 0: cluster, index } of chunk.matchAll(clusters)) {
+      parts += fold(cluster);
+      while (places.length < parts.length) places.push({ from: index, to: index + cluster.length });
+    }
+  }
+  const whole = { from: 0, to: chunk.length };
+  return parts === folded ? (at) => places[at] ?? whole : () => whole;
+}

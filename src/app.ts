@@ -82,8 +82,8 @@ export interface App {
   drain(): void;
   /** Does the periodic work of `Maintenance`. To be called about every minute. */
   tick(): Promise<void>;
-  /** Finishes erasures that were interrupted when a process was killed. To be called at the start, once requests are served. */
-  finishErasures(): Promise<void>;
+  /** Finishes what was interrupted when a process was killed. To be called at the start, once requests are served. */
+  finishInterrupted(): Promise<void>;
   /** Gives up webhooks in flight, and returns all rate-limit reservations. The caller closes the storage. */
   close(): Promise<void>;
 }
@@ -184,8 +184,9 @@ export function buildApp(options: AppOptions): App {
     },
     drain: () => probes.drain(),
     tick: () => maintenance.tick(),
-    finishErasures: () => maintenance.finishErasures(),
+    finishInterrupted: () => maintenance.finishInterrupted(),
     async close() {
+      maintenance.stop();
       await webhooks.stop(0);
       // This fails on a full disk, or if a newer version has migrated the database. The reservations then count as spent.
       await limiter.handBack({ all: true }).catch((error: unknown) => {

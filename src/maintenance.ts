@@ -3,6 +3,7 @@ import type { RateLimiter } from './access/rate-limit.ts';
 import { finishErasures } from './domain/conversations.ts';
 import type { Clock } from './domain/ports.ts';
 import { removeOld } from './domain/retention.ts';
+import { indexTexts } from './domain/search.ts';
 import type { Storage } from './domain/storage-port.ts';
 
 interface MaintenanceOptions {
@@ -18,14 +19,15 @@ interface MaintenanceOptions {
 export class Maintenance {
   readonly #options: MaintenanceOptions;
   #removal: Promise<void> | undefined;
+  #isStopping = false;
 
   constructor(options: MaintenanceOptions) {
     this.#options = options;
   }
 
   /**
-   * Returns rate-limit reservations of past minutes, removes expired data in small steps, and finishes interrupted
-   * erasures. To be called about every minute.
+   * Returns rate-limit reservations of past minutes, removes expired data in small steps, finishes interrupted
+   * erasures, and indexes texts for search. To be called about every minute.
    */
   async tick(): Promise<void> {
     const { limiter, log } = this.#options;
@@ -38,8 +40,18 @@ export class Maintenance {
     await Promise.all([limiter.handBack(), this.#removal]);
   }
 
-  /** Finishes erasures that were interrupted when a process was killed. */
-  async finishErasures(): Promise<void> {
+  /** Finishes what a process was killed in the midst of: erasures, and indexing texts for search. */
+  async finishInterrupted(): Promise<void> {
+    await this.#finishErasures();
+    await indexTexts(this.#options.storage, () => this.#isStopping);
+  }
+
+  /** Leaves to the next process what can wait. To be called before the storage is closed. */
+  stop(): void {
+    this.#isStopping = true;
+  }
+
+  async #finishErasures(): Promise<void> {
     const { storage, log } = this.#options;
     const count = await finishErasures(storage);
     if (count > 0) log.info({ count }, 'finished erasing conversations');
@@ -48,6 +60,6 @@ export class Maintenance {
   async #removeExpired(): Promise<void> {
     const { storage, clock, eventRetentionMs } = this.#options;
     await removeOld(storage, clock.now(), eventRetentionMs);
-    await this.finishErasures();
+    await this.finishInterrupted();
   }
 }

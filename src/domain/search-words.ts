@@ -65,8 +65,13 @@ function fold(text: string): string {
     .normalize('NFC');
 }
 
-/** What an index has to know of a text: its words, and the pairs of characters of its runs. */
+/**
+ * What an index has to know of a text: its words, and the pairs of characters of its runs. It is removed from the index
+ * by the same terms, so an index has to be made anew when what this returns has changed.
+ */
 export function termsOf(text: string): Set<string> {
+  const folded = fold(text);
+  if (ascii.test(folded)) return new Set(folded.match(asciiWords)?.map(cut));
   const terms = new Set<string>();
   for (const { text: word, isRun } of tokensOf(text)) {
     if (isRun) for (const pair of pairsOf(word)) terms.add(pair);
@@ -89,6 +94,9 @@ function cut(word: string): string {
     .replace(/\ufffd$/, '');
 }
 
+/** So many pairs of a run are looked up in an index, at most: the text decides anyway. */
+const maxPairs = 16;
+
 /** A term that an index is asked for. */
 export interface SearchTerm {
   readonly text: string;
@@ -109,7 +117,7 @@ export class SearchWords {
     return this.#tokens.length;
   }
 
-  /** The terms that all have to be among those of a text. Each is there once; one that may be a prefix comes last. */
+  /** The terms that all have to be among those of a text, each of them once. */
   get terms(): readonly SearchTerm[] {
     const terms = this.#tokens.flatMap(({ text, isRun }, index): SearchTerm[] => {
       if (!isRun) return [{ text: cut(text), isPrefix: this.#isBeginning(index) }];
@@ -117,10 +125,13 @@ export class SearchWords {
       // The last character of a run begins a pair in a text that goes on, which the pair before it has found already.
       return pairs.length === 1
         ? [{ text, isPrefix: true }]
-        : pairs.slice(0, -1).map((pair) => ({ text: pair, isPrefix: false }));
+        : pairs
+            .slice(0, -1)
+            .slice(0, maxPairs)
+            .map((pair) => ({ text: pair, isPrefix: false }));
     });
     const byKey = new Map(terms.map((term) => [`${term.isPrefix} ${term.text}`, term]));
-    return [...byKey.values()].sort((a, b) => Number(a.isPrefix) - Number(b.isPrefix));
+    return [...byKey.values()];
   }
 
   /** Whether a text that has all of the terms is found in any case: else it has to be looked at, see `isIn`. */

@@ -12,6 +12,7 @@ import type { Message } from './message-record.ts';
 import type { MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
 import type { RateWindow } from './rate-window.ts';
+import type { FoundText, SearchQuery } from './search.ts';
 import type { ClockReading } from './steady-clock.ts';
 import type { StoredWebhook } from './webhook-record.ts';
 
@@ -74,6 +75,7 @@ export interface Reads {
   readonly deliveries: DeliveryReads;
   readonly idempotencyRecords: IdempotencyRecordReads;
   readonly analytics: AnalyticsReads;
+  readonly search: SearchReads;
   readonly rateWindows: RateWindowReads;
 }
 
@@ -88,6 +90,7 @@ export interface Transaction {
   readonly deliveries: DeliveryReads & DeliveryWrites;
   readonly idempotencyRecords: IdempotencyRecordReads & IdempotencyRecordWrites;
   readonly analytics: AnalyticsWrites;
+  readonly search: SearchWrites;
   readonly rateWindows: RateWindowReads & RateWindowWrites;
 }
 
@@ -373,6 +376,27 @@ export interface AnalyticsReads {
 export interface AnalyticsWrites {
   /** Adds to the counts of a quarter hour, past or present. */
   add(accountId: string, quarter: number, delta: AnalyticsDelta): Awaitable<void>;
+}
+
+/** What the words of messages, and of conversations' own texts (`conversationText`), are found by. */
+export interface SearchReads {
+  /**
+   * Texts that the words are in, newest first: in the order in which they came, by which they are numbered. A text is
+   * found as soon as what wrote it is committed. Takes many small steps, by turns with other accounts.
+   */
+  page(accountId: string, query: SearchQuery): Awaitable<Slice<FoundText>>;
+  /** How many there are, counted up to `limit`. */
+  count(accountId: string, search: Pick<SearchQuery, 'words' | 'filter'>, limit: number): Awaitable<number>;
+  /** Whether there is work for `indexMore`. */
+  isBehind(): Awaitable<boolean>;
+}
+
+export interface SearchWrites {
+  /**
+   * Does some of the work that a storage puts off to find texts faster, as much as one transaction should.
+   * @returns whether nothing is left to be done
+   */
+  indexMore(): Awaitable<boolean>;
 }
 
 export interface RateWindowReads {

@@ -97,7 +97,7 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   server.on('error', (error) => log.warn({ err: error }, 'could not accept a connection'));
   app.webhooks.start();
   setImmediate(() => app.preload().catch((error: unknown) => log.error({ err: error }, 'preloading failed')));
-  app.finishErasures().catch((error: unknown) => log.warn({ err: error }, 'could not finish erasing conversations'));
+  app.finishInterrupted().catch((error: unknown) => log.warn({ err: error }, 'could not finish interrupted work'));
   metrics.start();
   const ticking = setInterval(() => {
     app.tick().catch((error: unknown) => log.warn({ err: error }, 'periodic maintenance failed'));

@@ -4,6 +4,8 @@ import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { finishErasures } from '../../src/domain/conversations.ts';
+import { indexTexts } from '../../src/domain/search.ts';
+import { SearchWords } from '../../src/domain/search-words.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { commandLine } from '../cli/program.ts';
@@ -96,6 +98,42 @@ test('no row of an erased conversation remains in the file, and remnants of move
     const found = await wholeConversation(storage.read, accountId, conversation.id);
     expect(found?.messages.length).toBe(erased.includes(conversation) ? undefined : count);
   }
+});
+
+test('no word of an erased conversation remains in the index but as the key of a page, and not even there after compaction', async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  const storage = openSqliteStorage(path);
+  onTestFinished(() => storage.close());
+  const { id: accountId } = await storedAccount(storage);
+  const random = numbers();
+  const [erased, kept] = [sampleConversation({ subject: 'zqxsubject' }), sampleConversation()];
+  const write = async (conversation: StoredConversation, word: string) =>
+    await storage.write(async (tx) => {
+      await tx.conversations.insert(accountId, conversation);
+      for (let sequence = 1; sequence <= 300; sequence++) {
+        const words = Array.from({ length: 20 }, () => `${word}${Math.floor(random() ** 3 * 5_000)}`);
+        await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence, { content: words.join(' ') }));
+      }
+    });
+  await write(erased, 'zqx');
+  await indexTexts(storage);
+  await write(kept, 'word');
+  await indexTexts(storage);
+  await storage.write(async (tx) => tx.conversations.erase(accountId, erased));
+  await finishErasures(storage);
+  await until(() => readFileSync(`${path}-wal`).length === 0);
+  const reader = new Database(path, { readonly: true });
+  onTestFinished(() => void reader.close());
+  const inIndex = (table: string, column: string) =>
+    reader.prepare(`SELECT count(*) FROM ${table} WHERE instr(${column}, CAST('zqx' AS BLOB))`).pluck().get();
+  expect(inIndex('search_words_data', 'block')).toBe(0);
+  expect(reader.prepare(`SELECT count(*) FROM search_texts`).pluck().get()).toBe(301);
+
+  await commandLine(path).json('compact');
+  expect(inIndex('search_words_idx', 'term')).toBe(0);
+  expect(pagesWith('zqx', path)).toEqual([]);
+  const page = { words: new SearchWords('word1'), filter: {}, limit: 5 };
+  expect((await storage.read.search.page(accountId, page)).items).toHaveLength(5);
 });
 
 test('no transaction erases more than a few rows, so that other writes run in between', async () => {

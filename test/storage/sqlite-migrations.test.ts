@@ -6,13 +6,17 @@ import Database from 'better-sqlite3';
 import { is } from 'drizzle-orm';
 import { getTableConfig, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { finishErasures } from '../../src/domain/conversations.ts';
+import { indexTexts } from '../../src/domain/search.ts';
+import { SearchWords } from '../../src/domain/search-words.ts';
+import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import * as declared from '../../src/storage/sqlite/tables.ts';
 import { commandLine, serve } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { migrations, OlderFile } from '../support/older-file.ts';
-import { storedAccount } from '../support/samples.ts';
+import { sampleMessage, storedAccount } from '../support/samples.ts';
 import { startTestServer } from '../support/server.ts';
 import { openScene } from '../support/webhooks.ts';
 
@@ -124,13 +128,16 @@ describe('the migrated tables', () => {
     .filter((value) => is(value, SQLiteTable))
     .map((table) => getTableConfig(table));
 
-  test('are those that are declared, and no others', async () => {
+  test('are those that are declared and two virtual ones, and no others', async () => {
     const path = await migratedFile();
-    const names = query<{ name: string }>(
-      path,
-      `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> '__drizzle_migrations'`,
-    ).map(({ name }) => name);
-    expect(names.sort()).toEqual(tables.map(({ name }) => name).sort());
+    const names = (type: string) =>
+      query<{ name: string }>(
+        path,
+        `SELECT name FROM pragma_table_list WHERE type = '${type}' AND name NOT LIKE 'sqlite_%'
+          AND name <> '__drizzle_migrations' ORDER BY name`,
+      ).map(({ name }) => name);
+    expect(names('table')).toEqual(tables.map(({ name }) => name).sort());
+    expect(names('virtual')).toEqual(['search_vocabulary', 'search_words']);
   });
 
   test('have the columns, keys and indexes that are declared', async () => {
@@ -147,7 +154,7 @@ describe('the migrated tables', () => {
     const path = await migratedFile();
     const withoutRowIds = query<{ name: string }>(
       path,
-      `SELECT name FROM pragma_table_list WHERE wr = 1 ORDER BY name`,
+      `SELECT name FROM pragma_table_list WHERE wr = 1 AND type = 'table' ORDER BY name`,
     );
     expect(withoutRowIds.map(({ name }) => name)).toEqual([
       'analytics_counters',
@@ -155,6 +162,8 @@ describe('the migrated tables', () => {
       'events',
       'messages',
       'rate_windows',
+      'search_partitions',
+      'search_texts',
     ]);
   });
 
@@ -230,6 +239,53 @@ describe('a file of an earlier version', () => {
       expect((await same.rest('DELETE', `/conversations/${id}`)).status).toBe(204);
     },
   );
+});
+
+test('texts from before there was search are found once they are indexed, with those that came since', async () => {
+  const { server, client, clock } = await full();
+  const older = new OlderFile(11, server.databasePath);
+  for (const table of older.tables) {
+    older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
+  }
+  older.close();
+  const storage = openSqliteStorage(older.path);
+  onTestFinished(() => storage.close());
+  const accountId = client.account.id;
+  const find = async (query: string) => {
+    const words = new SearchWords(query);
+    const { items } = await storage.read.search.page(accountId, { words, filter: {}, limit: 100 });
+    const conversations = await storage.read.conversations.findMany(
+      accountId,
+      items.map(({ conversationId }) => conversationId),
+    );
+    return items.map(({ sequence }, index) => [conversations[index]?.subject, sequence]);
+  };
+  const [first] = (
+    await storage.read.conversations.page(accountId, { filter: {}, sort: 'createdAt', limit: 1, offset: 0 })
+  ).items;
+  if (first === undefined) expect.fail();
+  const message = sampleMessage(first.id, 3, { content: 'My order is here.', createdAt: timestamp(clock.nowMs) });
+  const changed = { ...first, subject: 'old order', version: first.version + 1 };
+  await storage.write(async (tx) => {
+    await tx.messages.insert(accountId, message);
+    await tx.conversations.update(accountId, first, changed);
+  });
+  expect(await find('order')).toEqual([['old order', 3]]);
+  await indexTexts(storage);
+  const [second, fourth, fifth] = ['order 1', 'order 3', 'order 4'];
+  // The newest first; of one moment, the message before the conversation that began with it.
+  const earlier = [fifth, fourth, second, 'old order'].flatMap((subject) => [
+    [subject, 1],
+    [subject, 0],
+  ]);
+  expect(await find('order')).toEqual([['old order', 3], ...earlier]);
+  expect(await find('way')).toEqual([['old order', 2]]);
+  expect(await find('2')).toEqual([]);
+  expect(query(older.path, `SELECT value FROM meta WHERE name = 'search_backlog'`)).toEqual([]);
+  // Erased like any other.
+  await storage.write(async (tx) => tx.conversations.erase(accountId, changed));
+  await finishErasures(storage);
+  expect(await find('order')).toEqual(earlier.slice(0, -2));
 });
 
 test.each([

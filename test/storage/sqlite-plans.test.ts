@@ -3,6 +3,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
 import type { EventFilter } from '../../src/domain/events.ts';
+import { SearchWords } from '../../src/domain/search-words.ts';
 import type { Reads, Transaction } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
@@ -71,7 +72,9 @@ function slowSteps({ sql, plan }: Explained): string[] {
       /^USE TEMP B-TREE/.test(step) ||
       // Of what is being erased nobody asks for more than whether there is any; of the others there is a bounded number.
       (/^SCAN /.test(step) &&
-        !/VIRTUAL TABLE|INDEX webhooks_removed$|^SCAN (erasing |some$|delivery_leases$)/.test(step)) ||
+        !/VIRTUAL TABLE|INDEX (webhooks_removed|search_texts_waiting)$|^SCAN (erasing |some$|delivery_leases$)/.test(
+          step,
+        )) ||
       // Keys that have ended must cost those nothing who count or remove keys by when they end.
       (/^SEARCH api_keys .*\(account_id=\?\)$/.test(step) && /ends_at/.test(sql)) ||
       // Who asks for a status must not walk over the others.
@@ -110,6 +113,10 @@ const filters = (
 );
 
 const places = [undefined, { id: conversation.id, lastActivityAtMs: startMs }];
+
+const searches = [{}, { status: 'active', createdAfter: startMs - 10, createdBefore: startMs + 10 } as const].flatMap(
+  (filter) => ['message 1', 'message m', '中文字'].map((query) => ({ words: new SearchWords(query), filter })),
+);
 
 type Calls<Sections> = {
   readonly [Section in keyof Sections]: {
@@ -204,6 +211,11 @@ const reads: Calls<Reads> = {
   analytics: {
     sums: (analytics) => analytics.sums(account.id, [{ from: 1, to: 3_000 }]),
   },
+  search: {
+    isBehind: (search) => search.isBehind(),
+    page: (search) => searches.map((query) => search.page(account.id, { ...query, limit: 10, after: 2 ** 31 + 5 })),
+    count: (search) => searches.map((query) => search.count(account.id, query, 10)),
+  },
   rateWindows: {
     clock: (rateWindows) => rateWindows.clock(),
     since: (rateWindows) => rateWindows.since(account.id, 5),
@@ -268,6 +280,9 @@ const writes: Calls<Writes> = {
   },
   analytics: {
     add: (analytics) => analytics.add(account.id, 7, { leads: 1, firstResponseMs: 5, resolutionMs: 5_000 }),
+  },
+  search: {
+    indexMore: (search) => search.indexMore(),
   },
   rateWindows: {
     setClock: (rateWindows) => rateWindows.setClock({ atMs: 1, wallMs: 1, uptimeMs: 1, boot: 'boot' }),
@@ -358,6 +373,33 @@ describe('the queries', () => {
     const deliveries = explained.map(({ plan }) => plan.filter((step) => step.includes(' deliveries ')));
     for (const steps of deliveries)
       expect(steps).toEqual([expect.stringMatching(/^SEARCH deliveries USING COVERING INDEX deliveries_due /)]);
+  });
+
+  test('of search look up texts by their numbers and by their partitions, waiting and indexed', async () => {
+    const explained = await explain(async ({ read, write }) => {
+      await write(async (tx) => {
+        await tx.accounts.insert(account);
+        await tx.conversations.insert(account.id, conversation);
+        for (let sequence = 1; sequence <= 20; sequence++) {
+          const content = `message m${sequence} 中文字`;
+          await tx.messages.insert(account.id, sampleMessage(conversation.id, sequence, { content }));
+        }
+      });
+      const searchAll = async () => {
+        for (const query of searches) {
+          await read.search.page(account.id, { ...query, limit: 10 });
+          await read.search.count(account.id, query, 10);
+        }
+      };
+      await searchAll();
+      await write(async (tx) => tx.search.indexMore());
+      await searchAll();
+    });
+    const queries = explained.filter(({ sql }) => /^select.*\bsearch_/is.test(sql));
+    for (const table of ['search_words', 'search_vocabulary', 'search_texts', 'search_partitions']) {
+      expect(queries.filter(({ sql }) => sql.includes(table)).length, table).toBeGreaterThan(0);
+    }
+    for (const query of queries) expect({ ...query, slow: slowSteps(query) }).toEqual({ ...query, slow: [] });
   });
 
   test('of the event log begin at the position of the reader, also among the events of one conversation', async () => {

@@ -27,8 +27,10 @@ export class OlderFile {
     this.#database.prepare('ATTACH ? AS newer').run(newerPath);
   }
 
+  /** Without virtual tables, and what SQLite keeps for them. */
   get tables(): string[] {
-    const sql = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> '__drizzle_migrations'`;
+    const sql = `SELECT name FROM pragma_table_list
+      WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> '__drizzle_migrations'`;
     return this.#database.prepare<[], string>(sql).pluck().all();
   }
 

@@ -3,6 +3,7 @@ import Database from 'better-sqlite3';
 import type { Task, TaskReport } from './backup.ts';
 import { FileFault } from './files.ts';
 import { type Connection, type MigrationReport, migrate, migrationState, withOpenLock } from './open.ts';
+import { renewIndex } from './search-index.ts';
 
 // A thread for those tasks of a backup and a restoration that keep SQLite busy for a time that grows with the database.
 // The program can meanwhile report progress and be interrupted.
@@ -16,11 +17,15 @@ function copy(from: string, to: string): undefined {
   try {
     const numberOf = (name: string): number => source.pragma(name, { simple: true }) as number;
     report({ bytes: (numberOf('page_count') - numberOf('freelist_count')) * numberOf('page_size') });
-    // Every row is rewritten, so that no remnants of erased rows are copied.
+    // Every row is rewritten, so that no remnants of erased rows are copied; so is the search index, below.
     naming(from, () => source.prepare('VACUUM INTO ?').run(to));
   } finally {
     source.close();
   }
+  const copied = new Database(to, { fileMustExist: true });
+  copied.pragma('secure_delete = ON');
+  renewIndex(copied);
+  copied.close();
 }
 
 /** Opens a database that others may be using. Not read-only, because SQLite may have to recover it after a crash. */

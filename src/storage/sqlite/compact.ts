@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { asDomainError, isBusy, pause, retryDelayMs, unavailable } from './errors.ts';
 import { realFile } from './files.ts';
 import { type Connection, openWriter, withOpenLock } from './open.ts';
+import { renewIndex } from './search-index.ts';
 
 export interface Compacted {
   /** Bytes of the file and its write-ahead log. */
@@ -38,6 +39,7 @@ export async function compact(
     writing.pragma('temp_store = FILE'); // the file may not fit into memory
     writing.pragma('cache_size = -2048');
     requireRoom(writing, roomIn(dirname(path)));
+    renewIndex(writing);
     // As long as this snapshot is open, no other connection can checkpoint what comes after it.
     folding.exec('BEGIN');
     folding.pragma('user_version');

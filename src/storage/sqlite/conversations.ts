@@ -3,11 +3,13 @@ import type { ConversationFilter, ConversationQuery } from '../../domain/convers
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Status } from '../../domain/lifecycle.ts';
 import { type Author, type LastMessage, previewLength, type Sender } from '../../domain/message-record.ts';
+import { conversationText } from '../../domain/search.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { countInSteps, entriesPerStep, maxEntriesAtOnce, nextStep, skipInSteps, sliceOf } from './paging.ts';
 import { alignToIds, fromJson, type Json, toJson, toMs, toTimestamp } from './rows.ts';
+import { indexUpkeep, textWrites } from './search-index.ts';
 import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
 
@@ -142,7 +144,14 @@ export function conversationReads(db: Statements): ConversationReads {
   };
 }
 
-export function conversationWrites(db: Statements, hooks: ErasureHooks): ConversationWrites {
+export interface ConversationHooks extends ErasureHooks {
+  /** Called for each text that waits for being indexed. */
+  readonly onWaiting: () => void;
+}
+
+export function conversationWrites(db: Statements, hooks: ConversationHooks): ConversationWrites {
+  const texts = textWrites(db, hooks.onWaiting);
+  const index = indexUpkeep(db);
   const insert = db.prepare(insertInto('conversations', ['accountId', ...columns]));
   const isPrevious = 'account_id = :accountId AND id = :id AND version = :previousVersion';
   const update = db.prepare(
@@ -160,7 +169,9 @@ export function conversationWrites(db: Statements, hooks: ErasureHooks): Convers
   return {
     ...erasureWrites(db, hooks),
     insert: (accountId, conversation) => {
-      insert.run({ ...toRow(conversation), accountId });
+      const row = toRow(conversation);
+      insert.run({ ...row, accountId });
+      texts.add(accountId, { conversationId: row.id, sequence: 0, createdAt: row.createdAt });
       count.run({ ...none, accountId, [conversation.status]: 1 });
     },
     update: (accountId, previous, next) => {
@@ -168,6 +179,7 @@ export function conversationWrites(db: Statements, hooks: ErasureHooks): Convers
       const isByMessage = changingOtherwise.every((name) => previous[name] === next[name]);
       const values = { ...toRow(next), accountId, previousVersion: previous.version };
       const changed = isByMessage ? updateByMessage.run(values) : update.run(values);
+      if (!isByMessage) index.change(accountId, next.id, conversationText(previous), conversationText(next));
       // SQLite has one writer at a time, so this cannot happen within a transaction.
       if (changed !== 1) throw new Error(`Lost an update of ${next.id}`);
       if (next.status !== previous.status) count.run({ ...none, accountId, [previous.status]: -1, [next.status]: 1 });

@@ -4,6 +4,7 @@ import type { ConversationReads, ConversationWrites } from '../../domain/storage
 import { TimeBudget } from '../../domain/time-budget.ts';
 import type { EventRow } from './events.ts';
 import { metaIncrement } from './meta.ts';
+import { type IndexUpkeep, indexUpkeep } from './search-index.ts';
 import { insertInto, jsonList, type Statements } from './statements.ts';
 import type { erasing } from './tables.ts';
 
@@ -70,7 +71,8 @@ export function erasureWrites(
   );
   const advance = db.prepare(`UPDATE erasing SET event_sequence = :eventSequence WHERE ${ofPlace}`);
   const finish = db.prepare(`DELETE FROM erasing WHERE ${ofPlace}`);
-  const eraseSome = prepareSteps(db);
+  const index = indexUpkeep(db);
+  const eraseSome = prepareSteps(db, index);
   const none = { active: 0, pending: 0, closed: 0 };
   return {
     erase: (accountId, { id, status }) => {
@@ -80,6 +82,7 @@ export function erasureWrites(
       discount.run({ ...none, accountId, [status]: 1, leads: countLeads.get({ accountId, id })?.leads ?? 0 });
       countErasure();
       onHide();
+      index.removeOwn(row.key); // while the row still has that text
       if (eraseSome(place)) {
         remove.run(place);
         onGone();
@@ -116,8 +119,8 @@ type Part = (place: Place) => number;
 /**
  * Returns a function that erases as much as fits one transaction, advances `place`, and says whether nothing is left.
  */
-function prepareSteps(db: Statements): (place: Place) => boolean {
-  const parts = [removeMessages(db), removeLeads(db), clearResults(db), clearEvents(db)];
+function prepareSteps(db: Statements, index: IndexUpkeep): (place: Place) => boolean {
+  const parts = [removeWords(index), removeMessages(db), removeLeads(db), clearResults(db), clearEvents(db)];
   return (place) => {
     const budget = new TimeBudget();
     for (const part of parts) {
@@ -127,6 +130,11 @@ function prepareSteps(db: Statements): (place: Place) => boolean {
     }
     return true;
   };
+}
+
+/** What the search index has of the messages. It is removed by their text, so they go after it. */
+function removeWords(index: IndexUpkeep): Part {
+  return ({ conversationKey }) => index.removeSome(conversationKey);
 }
 
 function removeMessages(db: Statements): Part {

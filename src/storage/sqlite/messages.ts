@@ -1,6 +1,7 @@
 import type { Message } from '../../domain/message-record.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
 import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
+import { textWrites } from './search-index.ts';
 import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { messages } from './tables.ts';
 
@@ -66,7 +67,9 @@ export function messageReads(db: Statements): MessageReads {
   };
 }
 
-export function messageWrites(db: Statements): MessageWrites {
+/** @param onWaiting called for each text that waits for being indexed */
+export function messageWrites(db: Statements, onWaiting: () => void): MessageWrites {
+  const texts = textWrites(db, onWaiting);
   const insert = db.prepare(
     insertInto('messages', columns, {
       conversationKey: '(SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId)',
@@ -81,6 +84,7 @@ export function messageWrites(db: Statements): MessageWrites {
         metadata: toJson(message.metadata),
         createdAt: toMs(message.createdAt),
       });
+      texts.add(accountId, { ...message, createdAt: toMs(message.createdAt) });
     },
   };
 }

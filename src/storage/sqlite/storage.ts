@@ -24,6 +24,9 @@ import {
   stopBlocking,
   withOpenLock,
 } from './open.ts';
+import { searchReads } from './search.ts';
+import { searchWrites } from './search-index.ts';
+import { SearchIndexer } from './search-indexer.ts';
 import { Statements } from './statements.ts';
 import { scoped, type WorkScope } from './transaction-scope.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
@@ -54,14 +57,20 @@ export function openSqliteStorage(file: string, options: SqliteOptions = {}): Sq
   const checkpointer = new Checkpointer(path, writing, options.onThreadFailure);
   if (!emptyLog(writing)) checkpointer.empty(); // in case a process was killed right after erasing something
   const watch = new CommitWatch(writing, reading, checkpointer.empty);
-  const writer = new Writer(writing, transactionsOn(new Statements(writing), watch), {
-    ...options,
-    onBegin: refuseSuperseded(writing),
-    onCommit: () => {
-      watch.committed();
-      checkpointer.committed();
+  const indexer = new SearchIndexer(() => writer.write((tx) => Promise.resolve(tx.search.indexMore())));
+  const writer: Writer<Transaction> = new Writer(
+    writing,
+    transactionsOn(new Statements(writing), watch, indexer.added),
+    {
+      ...options,
+      onBegin: refuseSuperseded(writing),
+      onCommit: () => {
+        watch.committed();
+        checkpointer.committed();
+        indexer.committed();
+      },
     },
-  });
+  );
   return {
     migrations,
     wasPublic,
@@ -124,22 +133,24 @@ function readsOn(db: Statements, busyTimeoutMs: number): Reads {
     deliveries: patient(deliveryReads(db), busyTimeoutMs),
     idempotencyRecords: patient(idempotencyReads(db), busyTimeoutMs),
     analytics: patient(analyticsReads(db), busyTimeoutMs),
+    search: patient(searchReads(db), busyTimeoutMs),
     rateWindows: patient(rateWindowReads(db), busyTimeoutMs),
   };
 }
 
-function transactionsOn(db: Statements, watch: CommitWatch): (scope: WorkScope) => Transaction {
+function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => void): (scope: WorkScope) => Transaction {
   const accounts = scoped({ ...accountReads(db), ...accountWrites(db) }, db.connection);
   const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.connection);
-  const erasure = { onHide: watch.hid, onGone: watch.erased };
-  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, erasure) }, db.connection);
-  const messages = scoped({ ...messageReads(db), ...messageWrites(db) }, db.connection);
+  const hooks = { onHide: watch.hid, onGone: watch.erased, onWaiting };
+  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, hooks) }, db.connection);
+  const messages = scoped({ ...messageReads(db), ...messageWrites(db, onWaiting) }, db.connection);
   const events = scoped({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.connection);
   const leads = scoped({ ...leadReads(db), ...leadWrites(db) }, db.connection);
   const webhooks = scoped({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.connection);
   const deliveries = scoped({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.connection);
   const idempotencyRecords = scoped({ ...idempotencyReads(db), ...idempotencyWrites(db) }, db.connection);
   const analytics = scoped(analyticsWrites(db), db.connection);
+  const search = scoped(searchWrites(db), db.connection);
   const rateWindows = scoped({ ...rateWindowReads(db), ...rateWindowWrites(db) }, db.connection);
   return (scope) => ({
     accounts: accounts(scope),
@@ -152,6 +163,7 @@ function transactionsOn(db: Statements, watch: CommitWatch): (scope: WorkScope) 
     deliveries: deliveries(scope),
     idempotencyRecords: idempotencyRecords(scope),
     analytics: analytics(scope),
+    search: search(scope),
     rateWindows: rateWindows(scope),
   });
 }

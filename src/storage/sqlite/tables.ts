@@ -14,14 +14,14 @@ import type { Json } from './rows.ts';
 // The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
 // serves to find a row, to isolate accounts, and to list by creation.
 //
-// messages, events, rate_windows, analytics_counters and analytics_histograms are WITHOUT ROWID, which drizzle cannot
-// express: their rows are then stored in the order in which they are read. The migration that creates them was
-// completed by hand.
+// messages, events, rate_windows, analytics_counters, analytics_histograms, search_texts and search_partitions are
+// WITHOUT ROWID, which drizzle cannot express: their rows are then stored in the order in which they are read. The
+// migrations that create them were completed by hand.
 
 /**
  * Facts about the database itself. `epoch` identifies its event logs, `token_key` signs its tokens, and `revocations`
  * and `erasures` are counters: when one of them grows, credentials or events that are held in memory have to be
- * checked.
+ * checked. `search_backlog` is there until the texts from before there was search are indexed.
  */
 export const meta = sqliteTable('meta', {
   name: text().primaryKey(),
@@ -195,6 +195,53 @@ export const erasing = sqliteTable(
     eventSequence: integer('event_sequence').notNull(),
   },
   (table) => [primaryKey({ columns: [table.accountId, table.conversationId] })],
+);
+
+/** A short key of each account that has texts to be found, for the index of their words. */
+export const searchAccounts = sqliteTable(
+  'search_accounts',
+  {
+    key: integer().primaryKey(),
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+  },
+  (table) => [uniqueIndex('search_accounts_by_id').on(table.accountId)],
+);
+
+/**
+ * The texts that can be searched: each message, and each conversation's own text. They are numbered in each account, in
+ * the order in which they came. `search_words`, an FTS5 table that drizzle cannot express, has their words.
+ */
+export const searchTexts = sqliteTable(
+  'search_texts',
+  {
+    accountKey: integer('account_key').notNull(),
+    number: integer().notNull(),
+    conversationKey: integer('conversation_key').notNull(),
+    /** The message's; 0 for the conversation's own text. */
+    sequence: integer().notNull(),
+    createdAt: integer('created_at').notNull(),
+    /** How many of its terms, in their order, the index has; null while it waits for being indexed. */
+    indexedTerms: integer('indexed_terms'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.accountKey, table.number] }),
+    uniqueIndex('search_texts_by_place').on(table.conversationKey, table.sequence),
+    index('search_texts_waiting').on(table.accountKey, table.number).where(sql`${table.indexedTerms} is null`),
+  ],
+);
+
+/** When the indexed texts of a partition were created: all of them within this time, both ends included. */
+export const searchPartitions = sqliteTable(
+  'search_partitions',
+  {
+    accountKey: integer('account_key').notNull(),
+    partition: integer().notNull(),
+    createdFrom: integer('created_from').notNull(),
+    createdTo: integer('created_to').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountKey, table.partition] })],
 );
 
 /** Counts of what happened per quarter hour, numbered since the epoch. Quarters in which nothing did have no row. */

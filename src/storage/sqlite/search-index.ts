@@ -1,0 +1,340 @@
+import type { Visitor } from '../../domain/conversation-record.ts';
+import { conversationText } from '../../domain/search.ts';
+import { termsOf } from '../../domain/search-words.ts';
+import type { SearchWrites } from '../../domain/storage-port.ts';
+import { TimeBudget } from '../../domain/time-budget.ts';
+import { metaValue } from './meta.ts';
+import type { Connection } from './open.ts';
+import { fromJson, type Json } from './rows.ts';
+import { insertInto, type Statements } from './statements.ts';
+import type { searchTexts } from './tables.ts';
+
+// The index of the words of all texts: an FTS5 table that has the words, and not the texts. A transaction that writes a
+// text only adds a row to `search_texts`, where it waits; it is found by looking at it. Many that wait are indexed
+// together soon after: one by one, each would make a segment of its own, and merging these took ten times as long.
+//
+// Each word in the index has before it the key of the account and of the partition, so many texts that follow each
+// other. So whatever is asked of the index takes no longer than one partition does.
+
+/** How many texts there are to a partition. */
+const partitionSize = 8_192;
+/** New texts are numbered from here on upwards, those from before there was an index downwards. */
+const firstNumber = 2 ** 31;
+/** Numbers of an account are below this. A rowid of the index is the account's key times this, plus the number. */
+const numbers = 2n ** 32n;
+
+/** How many texts are indexed by one transaction, at most, and how many terms: that takes a few milliseconds. */
+const textsAtOnce = 128;
+const termsAtOnce = 3_000;
+/** How many terms of a text are removed at once: finding and overwriting each takes 30 µs. */
+const removedAtOnce = 64;
+/** Of texts from before there was an index, so many UTF-16 code units are read at once. */
+const charactersAtOnce = 32_768;
+/** How many pages of the index are merged by one transaction, at most: segments, once there are eight of a size. */
+const mergedPages = 32n;
+
+/** A rowid must be bound as an integer: FTS5 takes a number for a REAL, and then finds others. */
+export function rowidOf(accountKey: number, number: number): bigint {
+  return BigInt(accountKey) * numbers + BigInt(number);
+}
+
+export function partitionOf(number: number): number {
+  return Math.floor(number / partitionSize);
+}
+
+/** What the words of a partition begin with; always as long, so that none is the beginning of another. */
+export function partitionPrefix(accountKey: number, partition: number): string {
+  return accountKey.toString(36).padStart(6, '0') + partition.toString(36).padStart(4, '0');
+}
+
+/**
+ * Makes all pages of the index anew, at once: words that were removed can remain as keys of its pages. A database of
+ * an earlier version has no index.
+ */
+export function renewIndex(connection: Connection): void {
+  const isThere = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'search_words'`).get() !== undefined;
+  if (isThere) connection.exec(`INSERT INTO search_words (search_words) VALUES ('optimize')`);
+}
+
+type TextRow = typeof searchTexts.$inferSelect;
+/** What a text consists of: the content of a message, or what makes up the text of a conversation. */
+type Source = {
+  readonly content: string | null;
+  readonly subject: string | null;
+  readonly visitor: Json<Visitor> | null;
+};
+
+/** Columns of a `Source`, from `search_texts` or something like it with a left join of its message. */
+export const sourceColumns = 'messages.content, conversations.subject, conversations.visitor';
+export const sourceTables = `CROSS JOIN conversations ON conversations.key = search_texts.conversation_key
+  LEFT JOIN messages ON messages.conversation_key = search_texts.conversation_key
+    AND messages.sequence = search_texts.sequence`;
+
+export function textOf({ content, subject, visitor }: Source): string {
+  return content ?? conversationText({ subject, visitor: fromJson(visitor) });
+}
+
+/** Notes a text in the transaction that writes it. */
+export function textWrites(db: Statements, onWaiting: () => void) {
+  const insert = db.prepare(
+    `INSERT INTO search_texts (account_key, number, conversation_key, sequence, created_at)
+      SELECT search_accounts.key, 1 + ifnull(
+          (SELECT max(number) FROM search_texts WHERE account_key = search_accounts.key), :firstNumber),
+        conversations.key, :sequence, :createdAt
+      FROM search_accounts CROSS JOIN conversations
+      WHERE search_accounts.account_id = (SELECT :accountId)
+        AND conversations.account_id = (SELECT :accountId) AND conversations.id = (SELECT :conversationId)`,
+  );
+  const insertAccount = accountInsertion(db);
+  return {
+    /** @param sequence the message's; 0 for the conversation's own text */
+    add(accountId: string, text: { conversationId: string; sequence: number; createdAt: number }): void {
+      const values = { ...text, accountId, firstNumber };
+      if (insert.run(values) === 0) {
+        insertAccount.run({ accountId }); // its first text
+        insert.run(values);
+      }
+      onWaiting();
+    },
+  };
+}
+
+function accountInsertion(db: Statements) {
+  return db.prepare('INSERT INTO search_accounts (account_id) VALUES (:accountId) ON CONFLICT DO NOTHING');
+}
+
+/** Adds terms of texts to the index, and removes them. */
+function indexWrites(db: Statements) {
+  const insert = db.prepare('INSERT INTO search_words (rowid, words) VALUES (:rowid, :words)');
+  const remove = db.prepare(`INSERT INTO search_words (search_words, rowid, words) VALUES ('delete', :rowid, :words)`);
+  const setIndexed = db.prepare(
+    `UPDATE search_texts SET indexed_terms = :indexedTerms WHERE account_key = :accountKey AND number = :number`,
+  );
+  const extend = db.prepare(
+    `INSERT INTO search_partitions (account_key, partition, created_from, created_to)
+      VALUES (:accountKey, :partition, :from, :to)
+      ON CONFLICT DO UPDATE SET created_from = min(created_from, :from), created_to = max(created_to, :to)`,
+  );
+  return {
+    /**
+     * Adds texts in the order of their rowids, which FTS5 needs for adding them together.
+     * @param isFull asked after each one with its number of terms: whether the rest should be left out
+     * @returns how many were added
+     */
+    add(texts: readonly (TextRow & Source)[], isFull: (terms: number) => boolean = () => false): number {
+      const times = new Map<string, { accountKey: number; partition: number; from: number; to: number }>();
+      let added = 0;
+      for (const row of texts) {
+        const { accountKey, number, createdAt } = row;
+        const terms = [...termsOf(textOf(row))];
+        const prefix = partitionPrefix(accountKey, partitionOf(number));
+        insert.run({ rowid: rowidOf(accountKey, number), words: withPrefix(prefix, terms) });
+        setIndexed.run({ accountKey, number, indexedTerms: terms.length });
+        const { from, to } = times.get(prefix) ?? { from: createdAt, to: createdAt };
+        const range = { from: Math.min(from, createdAt), to: Math.max(to, createdAt) };
+        times.set(prefix, { accountKey, partition: partitionOf(number), ...range });
+        added++;
+        if (isFull(terms.length)) break;
+      }
+      for (const partition of times.values()) extend.run(partition);
+      return added;
+    },
+    /** Removes terms of an indexed text, the last ones first. @returns how many; 0 if it has none there any more */
+    removeSome(row: TextRow, text: string, limit: number): number {
+      const end = row.indexedTerms ?? 0;
+      const terms = [...termsOf(text)].slice(Math.max(0, end - limit), end);
+      if (terms.length === 0) return 0;
+      // FTS5 counts each removal as a whole row, and takes an index of less than no rows for damaged.
+      insert.run({ rowid: 0n, words: '' });
+      const { accountKey, number } = row;
+      const words = withPrefix(partitionPrefix(accountKey, partitionOf(number)), terms);
+      remove.run({ rowid: rowidOf(accountKey, number), words });
+      setIndexed.run({ accountKey, number, indexedTerms: end - terms.length });
+      return terms.length;
+    },
+  };
+}
+
+function withPrefix(prefix: string, terms: readonly string[]): string {
+  return terms.map((term) => prefix + term).join(' ');
+}
+
+const textColumns = `search_texts.account_key AS accountKey, search_texts.number,
+  search_texts.conversation_key AS conversationKey, search_texts.sequence, search_texts.created_at AS createdAt,
+  search_texts.indexed_terms AS indexedTerms`;
+
+/** Changes the index with the texts: when one is not the same any more, or is erased. */
+export function indexUpkeep(db: Statements) {
+  const index = indexWrites(db);
+  const ofConversation = db.prepare<TextRow & Source>(
+    `SELECT ${textColumns}, ${sourceColumns} FROM search_texts ${sourceTables}
+      WHERE search_texts.conversation_key = :conversationKey ORDER BY search_texts.sequence LIMIT :limit`,
+  );
+  const own = db.prepare<TextRow>(
+    `SELECT ${textColumns} FROM conversations CROSS JOIN search_texts
+      WHERE conversations.account_id = :accountId AND conversations.id = :id
+        AND search_texts.conversation_key = conversations.key AND search_texts.sequence = 0`,
+  );
+  const forget = db.prepare('DELETE FROM search_texts WHERE account_key = :accountKey AND number = :number');
+
+  function removeAll(row: TextRow, text: string): void {
+    for (let rest = row; ; ) {
+      const removed = index.removeSome(rest, text, removedAtOnce);
+      if (removed === 0) return;
+      rest = { ...rest, indexedTerms: (rest.indexedTerms ?? 0) - removed };
+    }
+  }
+
+  return {
+    /** The conversation's own text is another one: a short text, so that this is done at once. */
+    change(accountId: string, id: string, previous: string, next: string): void {
+      if (previous === next) return;
+      const row = own.get({ accountId, id });
+      if (row === undefined || row.indexedTerms === null) return; // it is indexed as it will then be
+      removeAll(row, previous);
+      index.add([{ ...row, content: next, subject: null, visitor: null }]);
+    },
+    /** Removes what the index has of the conversation's own text, which will then be gone. */
+    removeOwn(conversationKey: number): void {
+      const [row] = ofConversation.all({ conversationKey, limit: 1 });
+      if (row?.sequence !== 0) return;
+      if (row.indexedTerms !== null) removeAll(row, textOf(row));
+      forget.run(row);
+    },
+    /** Removes some of what the index has of a conversation. @returns how many terms and texts: 0 when all is removed */
+    removeSome(conversationKey: number): number {
+      const [row] = ofConversation.all({ conversationKey, limit: 1 });
+      if (row === undefined) return 0;
+      const removed = row.indexedTerms === null ? 0 : index.removeSome(row, textOf(row), removedAtOnce);
+      if (removed < removedAtOnce) forget.run(row);
+      return removed + 1;
+    },
+  };
+}
+
+export type IndexUpkeep = ReturnType<typeof indexUpkeep>;
+
+/** How far texts from before there was an index are indexed. They are taken by their time, the newest first. */
+interface Backlog {
+  /** Messages from this id on are done. */
+  readonly messageId?: string;
+  /** Conversations from this key on are done. */
+  readonly conversationKey?: number;
+}
+
+type OldText = Source & {
+  readonly accountId: string | null;
+  readonly conversationKey: number;
+  readonly sequence: number;
+  readonly createdAt: number;
+  readonly messageId: string | null;
+  readonly isKnown: 0 | 1;
+};
+
+/** Whether a text has a number already, because it came since. */
+function isKnown(sequence: string): string {
+  return `EXISTS (SELECT 1 FROM search_texts
+    WHERE search_texts.conversation_key = conversations.key AND search_texts.sequence = ${sequence})`;
+}
+
+export function searchWrites(db: Statements): SearchWrites {
+  const index = indexWrites(db);
+  const waiting = db.prepare<TextRow & Source>(
+    `SELECT ${textColumns}, ${sourceColumns} FROM search_texts INDEXED BY search_texts_waiting ${sourceTables}
+      WHERE search_texts.indexed_terms IS NULL ORDER BY search_texts.account_key, search_texts.number LIMIT :limit`,
+  );
+  const merge = db.prepare(`INSERT INTO search_words (search_words, rank) VALUES ('merge', :mergedPages)`);
+
+  const backlogOf = metaValue(db, 'search_backlog');
+  const setBacklog = db.prepare(`UPDATE meta SET value = :value WHERE name = 'search_backlog'`);
+  const endBacklog = db.prepare(`DELETE FROM meta WHERE name = 'search_backlog'`);
+  const oldMessages = db.prepare<OldText>(
+    `SELECT conversations.account_id AS accountId, conversations.key AS conversationKey, messages.sequence,
+        messages.created_at AS createdAt, messages.id AS messageId, messages.content, NULL AS subject, NULL AS visitor,
+        ${isKnown('messages.sequence')} AS isKnown
+      FROM messages CROSS JOIN conversations ON conversations.key = messages.conversation_key
+      WHERE messages.id < :before ORDER BY messages.id DESC LIMIT :limit`,
+  );
+  const oldConversations = db.prepare<OldText>(
+    `SELECT account_id AS accountId, key AS conversationKey, 0 AS sequence, created_at AS createdAt, NULL AS messageId,
+        NULL AS content, subject, visitor, ${isKnown('0')} AS isKnown
+      FROM conversations WHERE key < :before ORDER BY key DESC LIMIT :limit`,
+  );
+  const insertAccount = accountInsertion(db);
+  const lowest = db.prepare<{ accountKey: number; number: number | null }>(
+    `SELECT key AS accountKey, (SELECT min(number) FROM search_texts WHERE account_key = search_accounts.key) AS number
+      FROM search_accounts WHERE account_id = :accountId`,
+  );
+  const insertText = db.prepare(
+    insertInto('search_texts', ['accountKey', 'number', 'conversationKey', 'sequence', 'createdAt']),
+  );
+
+  /** Indexes what waits, as much as one transaction should. @returns whether nothing waits any more */
+  function indexWaiting(): boolean {
+    const texts = waiting.all({ limit: textsAtOnce });
+    const budget = new TimeBudget();
+    let terms = 0;
+    const added = index.add(texts, (count) => {
+      terms += count;
+      return terms >= termsAtOnce || budget.isSpentWith(1);
+    });
+    return added === texts.length && texts.length < textsAtOnce;
+  }
+
+  /** Gives an old text the number before those that its account has. */
+  function numbered(accountId: string, text: OldText): TextRow & Source {
+    let { accountKey, number } = lowest.get({ accountId }) ?? {};
+    if (accountKey === undefined) {
+      insertAccount.run({ accountId });
+      ({ accountKey, number } = lowest.get({ accountId }) as { accountKey: number; number: number | null });
+    }
+    const row = { ...text, accountKey, number: (number ?? firstNumber + 1) - 1, indexedTerms: null };
+    insertText.run(row);
+    return row;
+  }
+
+  /** @returns whether there were no more */
+  function indexOld(): boolean {
+    const value = backlogOf();
+    if (value === undefined) return true;
+    const { messageId = '~', conversationKey = Number.MAX_SAFE_INTEGER }: Backlog = JSON.parse(value);
+    const limit = textsAtOnce;
+    const found = [
+      ...oldMessages.all({ before: messageId, limit }),
+      ...oldConversations.all({ before: conversationKey, limit }),
+    ]
+      .sort((a, b) => b.createdAt - a.createdAt || b.sequence - a.sequence)
+      .slice(0, limit);
+    if (found.length === 0) {
+      endBacklog.run();
+      return true;
+    }
+    const next: OldText[] = [];
+    for (let characters = 0; next.length < found.length && characters < charactersAtOnce; ) {
+      const text = found[next.length] as OldText;
+      next.push(text);
+      characters += textOf(text).length;
+    }
+    // A conversation without an account is being erased.
+    const unknown = next.flatMap((text) =>
+      text.accountId === null || text.isKnown === 1 ? [] : [numbered(text.accountId, text)],
+    );
+    const inOrder = unknown.sort((a, b) => a.accountKey - b.accountKey || a.number - b.number);
+    index.add(inOrder);
+    const last = (isMessage: boolean) => next.findLast((text) => (text.messageId !== null) === isMessage);
+    const backlog: Backlog = {
+      messageId: last(true)?.messageId ?? messageId,
+      conversationKey: last(false)?.conversationKey ?? conversationKey,
+    };
+    setBacklog.run({ value: JSON.stringify(backlog) });
+    return false;
+  }
+
+  return {
+    indexMore: () => {
+      const isAll = indexWaiting() && indexOld();
+      merge.run({ mergedPages });
+      return isAll;
+    },
+  };
+}

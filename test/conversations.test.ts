@@ -142,12 +142,13 @@ describe('a list', () => {
       '/leads?',
       '/api-keys?',
       '/webhooks?',
+      '/search?q=a',
     ];
     for (const path of [...paths, `/webhooks/${webhook.id}/deliveries?`]) {
       const { pagination, data } = (await own.rest('GET', path)).body;
       statements.length = 0;
       const { body } = await own.rest('GET', `${path}&total=none`);
-      const { total, ...others } = pagination;
+      const { total, totalIsMore: _, ...others } = pagination;
       expect(total, path).toBe(data.length);
       expect(body, path).toEqual({ data, pagination: others });
       expect(statements.filter((sql) => /\bcount\(|account_totals/.test(sql))).toEqual([]);

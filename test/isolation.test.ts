@@ -73,6 +73,11 @@ const attempts: Record<OperationName, Attempt[]> = {
         },
       ),
   ],
+  search: [
+    (client) => client.rest('GET', '/search?q=private'),
+    (client) =>
+      client.graphql('{ search(q: "private") { totalCount nodes { conversation { id } excerpt { text } } } }'),
+  ],
   revokeApiKey: [
     (client, { apiKey }) => client.rest('DELETE', `/api-keys/${apiKey}`),
     (client, { apiKey }) =>

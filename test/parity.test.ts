@@ -4,6 +4,7 @@ import { conversationsCases } from './parity/conversations.ts';
 import { credentialsCases } from './parity/credentials.ts';
 import { eventsCases } from './parity/events.ts';
 import { leadsCases } from './parity/leads.ts';
+import { searchCases } from './parity/search.ts';
 import { webhooksCases } from './parity/webhooks.ts';
 import type { Json } from './support/client.ts';
 import { eventsOf } from './support/log.ts';
@@ -16,6 +17,7 @@ import { startTestServer, type TestAccount, type TestServer } from './support/se
 const cases = [
   ...conversationsCases,
   ...leadsCases,
+  ...searchCases,
   ...eventsCases,
   ...analyticsCases,
   ...webhooksCases,

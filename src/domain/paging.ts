@@ -32,7 +32,7 @@ export function cursorInput(...position: Parameters<typeof encodeCursor>) {
     .meta({ examples: [encodeCursor(...position)] });
 }
 
-const totalInput = z
+export const totalInput = z
   .enum(['none'])
   .optional()
   .describe('`none` leaves the total out, which a list with filters otherwise has to count.');

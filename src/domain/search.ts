@@ -1,7 +1,80 @@
-import type { Visitor } from './conversation-record.ts';
+import { z } from 'zod';
+import { type Conversation, conversationShape, conversationView, type Visitor } from './conversation-record.ts';
 import type { Status } from './lifecycle.ts';
-import type { SearchWords } from './search-words.ts';
+import { statuses } from './lifecycle.ts';
+import { type Message, messageShape } from './message-record.ts';
+import { type Context, operation } from './operation.ts';
+import {
+  type CursorShapes,
+  checkStart,
+  cursorInput,
+  decodeCursor,
+  encodeCursor,
+  type List,
+  limitInput,
+  totalInput,
+} from './paging.ts';
+import { SearchWords } from './search-words.ts';
 import type { Storage } from './storage-port.ts';
+import { prose } from './text.ts';
+import { timeInput, timeInputRoundedUp } from './time.ts';
+
+const maxQueryLength = 256;
+const maxWords = 10;
+/** Matches are counted up to here. */
+const maxCounted = 1_000;
+/** Texts are read, and excerpts made, so many at once: that of a long text takes a millisecond. */
+const textsAtOnce = 20;
+/** Of an excerpt, in UTF-16 code units; and how much of it comes before the first match. */
+const excerptLength = 200;
+const excerptLead = 60;
+/** So many matches are marked in an excerpt, with what is between them. */
+const maxMarked = 10;
+export const maxExcerptParts = 2 * maxMarked + 1;
+
+export const excerptPartShape = z
+  .object({
+    text: z
+      .string()
+      .describe('A piece of the text, as it was written.')
+      .meta({ examples: ['parcel'] }),
+    match: z.boolean().describe('Whether this is what was searched for.'),
+  })
+  .meta({ id: 'ExcerptPart', description: 'A part of an excerpt. All parts together are the excerpt.' });
+
+export type ExcerptPart = Readonly<z.output<typeof excerptPartShape>>;
+
+export const searchResultShape = z
+  .object({
+    conversation: conversationShape.describe('The conversation.'),
+    message: messageShape
+      .nullable()
+      .describe(
+        'The message that was found; null if it is the conversation’s subject, visitor’s name or email address.',
+      ),
+    excerpt: z
+      .array(excerptPartShape)
+      .readonly()
+      .describe(
+        'Where the words are in the text, in at most 21 parts: about 200 characters, beginning shortly before the first.',
+      ),
+  })
+  .meta({
+    id: 'SearchResult',
+    description: 'A message, or a conversation’s own text, that holds what was searched for.',
+  });
+
+export interface SearchResult {
+  readonly conversation: Conversation;
+  readonly message: Message | null;
+  readonly excerpt: readonly ExcerptPart[];
+}
+
+/** Results, newest first. `total` is at most 1,000. */
+export interface SearchResults extends List<SearchResult> {
+  /** Whether there are more than `total`. */
+  totalIsMore(): Promise<boolean>;
+}
 
 export interface SearchFilter {
   readonly status?: Status | undefined;
@@ -33,6 +106,72 @@ export function conversationText({ subject, visitor }: { subject: string | null;
   return [subject, visitor?.name, visitor?.email].filter((part) => part != null).join('\n');
 }
 
+const sort = '-createdAt';
+const cursorShapes = { [sort]: ['number'] } as const satisfies CursorShapes;
+
+export const search = operation({
+  name: 'search',
+  summary:
+    'Finds messages, and conversations by their subject, visitor’s name and email address: those that hold every word, newest first.',
+  scope: 'conversations:read',
+  input: z
+    .strictObject({
+      q: prose(maxQueryLength)
+        .refine((text) => new SearchWords(text.slice(0, 2 * maxQueryLength)).count <= maxWords, {
+          error: `must have at most ${maxWords} words`,
+        })
+        .describe(
+          'The words: 1 to 256 characters and at most 10 words, the last one as a beginning. Case, width and accents do not count; quotes and operators mean nothing. In scripts without spaces between words, any run of characters is found.',
+        )
+        .meta({ examples: ['where parcel'] }),
+      status: z.enum(statuses).optional().describe('Only in conversations with this status.'),
+      createdAfter: timeInput.optional().describe('Only messages sent, and conversations created, after this time.'),
+      createdBefore: timeInputRoundedUp
+        .optional()
+        .describe('Only messages sent, and conversations created, before this time.'),
+      limit: limitInput,
+      after: cursorInput(sort, [2_147_483_659]),
+      total: totalInput,
+    })
+    .check(checkStart(cursorShapes)),
+  errors: [],
+  async run({ caller, storage }, { q, limit, after, total, ...filter }): Promise<SearchResults> {
+    const { read } = storage;
+    const accountId = caller.account.id;
+    const words = new SearchWords(q);
+    const items: SearchResult[] = [];
+    const places = new Map<SearchResult, number>();
+    let [place] = after === undefined ? [] : decodeCursor(after, sort, cursorShapes[sort]).map(Number);
+    let hasMore = true;
+    while (items.length < limit && hasMore) {
+      const query = { words, filter, limit: Math.min(limit - items.length, textsAtOnce), after: place };
+      const found = await read.search.page(accountId, query);
+      for (const [text, result] of await resultsOf(read, accountId, found.items, words)) {
+        items.push(result);
+        places.set(result, text.place);
+      }
+      hasMore = found.hasMore;
+      place = found.items.at(-1)?.place;
+    }
+    let counted: Promise<number> | undefined;
+    const count = async (): Promise<number> => {
+      if (after === undefined && !hasMore) return items.length;
+      counted ??= Promise.resolve(read.search.count(accountId, { words, filter }, maxCounted + 1));
+      return await counted;
+    };
+    return {
+      items,
+      limit,
+      offset: 0,
+      hasMore,
+      wantsTotal: total === undefined,
+      total: async () => Math.min(await count(), maxCounted),
+      totalIsMore: async () => (await count()) > maxCounted,
+      cursorOf: (result) => encodeCursor(sort, [places.get(result) ?? 0]),
+    };
+  },
+});
+
 /**
  * Indexes what waits for it, in many transactions, between which other writes can run.
  * @param isStopping asked before each of them: whether to leave the rest for later
@@ -43,4 +182,64 @@ export async function indexTexts(
 ): Promise<void> {
   let isDone = !(await read.search.isBehind());
   while (!isDone && !isStopping()) isDone = await write(async (tx) => await tx.search.indexMore());
+}
+
+/** Reads what was found. What has been erased meanwhile is left out. */
+async function resultsOf(
+  read: Context['storage']['read'],
+  accountId: string,
+  found: readonly FoundText[],
+  words: SearchWords,
+): Promise<readonly [FoundText, SearchResult][]> {
+  const conversations = await read.conversations.findMany(
+    accountId,
+    found.map(({ conversationId }) => conversationId),
+  );
+  const ranges = found.map(({ conversationId, sequence }) => ({ conversationId, from: sequence, to: sequence }));
+  const messages = await read.messages.ranges(accountId, ranges);
+  return found.flatMap((text, index): [FoundText, SearchResult][] => {
+    const conversation = conversations[index];
+    const message = messages[index]?.[0] ?? null;
+    if (conversation === undefined || (message === null && text.sequence > 0)) return [];
+    const excerpt = excerptOf(message?.content ?? conversationText(conversation), words);
+    return [[text, { conversation: conversationView(conversation), message, excerpt }]];
+  });
+}
+
+/** The part of a text around the first of these words, with all of them in it marked. */
+export function excerptOf(text: string, words: SearchWords): ExcerptPart[] {
+  const parts: ExcerptPart[] = [];
+  let begin = 0;
+  let end = excerptLength;
+  let at = 0;
+  const add = (to: number, match: boolean): void => {
+    if (to > at) parts.push({ text: text.slice(at, to), match });
+    at = Math.max(at, to);
+  };
+  for (const { from, to } of words.placesIn(text)) {
+    if (parts.length === 0 && at === 0) {
+      begin = beginningOf(text, from);
+      end = characterBoundary(text, begin + excerptLength);
+      at = begin;
+    }
+    if (from >= end || parts.length >= 2 * maxMarked - 1) break;
+    add(from, false);
+    add(Math.min(to, end), true);
+  }
+  add(characterBoundary(text, Math.min(end, text.length)), false);
+  return parts;
+}
+
+/** Where an excerpt begins whose first match is here: at a word, if there is one near. */
+function beginningOf(text: string, match: number): number {
+  if (match <= excerptLead) return 0;
+  const space = text.slice(match - excerptLead, match).search(/\s\S/);
+  return space < 0 ? characterBoundary(text, match - excerptLead) : match - excerptLead + space + 1;
+}
+
+/** This place, or the next one that is between two characters. */
+function characterBoundary(text: string, at: number): number {
+  let boundary = at;
+  while (boundary < text.length && /^[\p{M}\udc00-\udfff]/u.test(text.slice(boundary, boundary + 2))) boundary++;
+  return boundary;
 }

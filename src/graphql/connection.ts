@@ -1,4 +1,4 @@
-import type { ObjectRef } from '@pothos/core';
+import type { FieldMap, ObjectRef } from '@pothos/core';
 import type { Awaitable } from '../domain/awaitable.ts';
 import type { List } from '../domain/paging.ts';
 import { builder, type SchemaTypes, withoutNulls } from './builder.ts';
@@ -38,8 +38,15 @@ export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
   }),
 });
 
-/** Defines the connection and edge types of a list. Edges and nodes are never null. */
-export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>) {
+/**
+ * Defines the connection and edge types of a list. Edges and nodes are never null.
+ * @param countFields fields in place of `totalCount`, for a list that is not counted exactly
+ */
+export function connectionType<T, C extends Connection<T> = Connection<T>>(
+  name: string,
+  node: ObjectRef<SchemaTypes, T>,
+  countFields?: (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, C>) => FieldMap,
+) {
   const Edge = builder.objectRef<{ node: T; cursor: string }>(`${name}Edge`).implement({
     description: `One ${name} of a list, with its cursor.`,
     fields: (t) => ({
@@ -47,7 +54,7 @@ export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>)
       node: t.field({ type: node, description: `The ${name}.`, resolve: (edge) => edge.node as never }),
     }),
   });
-  return builder.objectRef<Connection<T>>(`${name}Connection`).implement({
+  return builder.objectRef<C>(`${name}Connection`).implement({
     description: `A page of a list of ${name} objects.`,
     fields: (t) => ({
       edges: t.field({
@@ -70,9 +77,11 @@ export function connectionType<T>(name: string, node: ObjectRef<SchemaTypes, T>)
           };
         },
       }),
-      totalCount: t.int({
-        description: 'Exact number of items on all pages. Counted only if it is selected.',
-        resolve: ({ total }) => total(),
+      ...(countFields?.(t) ?? {
+        totalCount: t.int({
+          description: 'Exact number of items on all pages. Counted only if it is selected.',
+          resolve: ({ total }) => total(),
+        }),
       }),
     }),
   });

@@ -62,7 +62,7 @@ const maxBytesOf: Readonly<Record<string, number>> = { Metadata: 8_192, String: 
 const maxBytesOfWord = 64;
 
 /** Fields of the root that take long, however little they answer. */
-const slowQueries: readonly string[] = ['analytics'];
+const slowQueries: readonly string[] = ['analytics', 'search'];
 
 /** The arguments of a list that are no filter, and the filter whose totals are kept. */
 const plainArguments: readonly string[] = ['first', 'last', 'after', 'before', 'offset', 'sort', 'status'];
@@ -129,8 +129,8 @@ class Measure {
     const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
     // What may be null is an edge, but for the payloads themselves.
     const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
-    const inner = this.#composite(type, sets, { page: this.#pageOf(node, type), isPayload: isShown });
-    const length = isListType(getNullableType(definition.type)) ? this.#lengthOf(node, page) : 1;
+    const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, slowFields > 0), isPayload: isShown });
+    const length = isListType(getNullableType(definition.type)) ? this.#lengthOf(node, definition, page) : 1;
     const objectsOfItem = type.name.endsWith('Edge') ? Math.max(1, inner.objects) : 1 + inner.objects;
     return {
       depth: inner.depth + 1,
@@ -168,19 +168,22 @@ class Measure {
     return this.#introspection.of(node, parent, { name });
   }
 
-  #pageOf(node: FieldNode, { name }: GraphQLCompositeType): Page | undefined {
+  /** @param isSlow whether the field is slow as a whole, so that its total is counted already */
+  #pageOf(node: FieldNode, { name }: GraphQLCompositeType, isSlow: boolean): Page | undefined {
     if (name === 'Analytics') return { size: maxPoints, isFiltered: false };
     if (!name.endsWith('Connection')) return undefined;
     const asked = ['first', 'last'].map((size) => this.#selections.argument(node, size)).find(isNumber);
     const filters = (node.arguments ?? []).filter(({ name }) => !plainArguments.includes(name.value));
     return {
       size: Math.max(1, Math.min(maxPageSize, asked ?? defaultPageSize)),
-      isFiltered: filters.some(({ name }) => this.#selections.argument(node, name.value) != null),
+      isFiltered: !isSlow && filters.some(({ name }) => this.#selections.argument(node, name.value) != null),
     };
   }
 
-  /** The most items of a list of objects, which is part of a page unless the field names them. */
-  #lengthOf(node: FieldNode, page: Page | undefined): number {
+  /** The most items of a list of objects, which is part of a page unless the field names them or has a bound of its own. */
+  #lengthOf(node: FieldNode, { extensions }: GraphQLField<unknown, unknown>, page: Page | undefined): number {
+    const { maxItems } = extensions as { maxItems?: number };
+    if (maxItems !== undefined) return maxItems;
     if (page !== undefined) return page.size;
     const ids = this.#selections.argument(node, 'ids');
     return Array.isArray(ids) ? ids.length : 1;

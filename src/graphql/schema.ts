@@ -8,6 +8,7 @@ import './node.ts';
 import './conversations.ts';
 import './messages.ts';
 import './create-conversation.ts';
+import './search.ts';
 import './leads.ts';
 import './events.ts';
 import './webhooks.ts';

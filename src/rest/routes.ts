@@ -31,6 +31,7 @@ import { messageShape } from '../domain/message-record.ts';
 import { getMessage, listMessages, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
+import { type SearchResults, search } from '../domain/search.ts';
 import { createToken, newTokenShape } from '../domain/tokens.ts';
 import { webhookShape, webhookWithSecretShape } from '../domain/webhook-record.ts';
 import {
@@ -42,7 +43,7 @@ import {
   updateWebhook,
 } from '../domain/webhooks.ts';
 import { piecesWithMessages } from './conversation-json.ts';
-import { eventPageShape, type ListOf, listOf } from './shapes.ts';
+import { eventPageShape, type ListOf, listOf, searchResultsShape } from './shapes.ts';
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
@@ -119,6 +120,13 @@ async function paginationOf(list: List<unknown>): Promise<ListOf<unknown>['pagin
   return { limit, offset, ...total, hasMore, nextCursor: nextCursor(list) };
 }
 
+async function searchAnswer(list: SearchResults): Promise<Answer<z.output<typeof searchResultsShape>>> {
+  const { limit, hasMore } = list;
+  const total = list.wantsTotal ? { total: await list.total(), totalIsMore: await list.totalIsMore() } : {};
+  const next = nextCursor(list);
+  return { next, body: { data: list.items, pagination: { limit, ...total, hasMore, nextCursor: next } } };
+}
+
 /** Large conversations are serialised and sent in pieces. */
 async function conversationAnswer(
   found: OpenConversation,
@@ -185,6 +193,7 @@ export const routes: readonly Route[] = [
     answer: ({ message }) => ({ body: message }),
   }),
   route('GET', '/messages/:id', getMessage, { answers: messageShape, answer: asIs }),
+  route('GET', '/search', search, { answers: searchResultsShape, answer: searchAnswer }),
   route('POST', '/leads', captureLead, {
     body: 'required',
     status: 201,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type ErrorCode, errorCodes } from '../domain/errors.ts';
 import { exampleEventCursor } from '../domain/event-cursor.ts';
 import { eventShape } from '../domain/event-shape.ts';
+import { searchResultShape } from '../domain/search.ts';
 
 // Schemas of REST responses around those of the domain.
 
@@ -38,6 +39,27 @@ export function listOf<Item extends z.ZodType>(item: Item) {
     })
     .meta({ id: `${name}List`, description: `A page of a list of ${name}.` });
 }
+
+/** The schema of search results, which are counted up to a limit. */
+export const searchResultsShape = z
+  .object({
+    data: z.array(searchResultShape).readonly().describe('The results of the page.'),
+    pagination: z
+      .object({
+        limit: paginationShape.shape.limit,
+        total: z
+          .int()
+          .min(0)
+          .optional()
+          .describe('The number of results, counted up to 1,000. Left out with `total=none`.')
+          .meta({ examples: [1] }),
+        totalIsMore: z.boolean().optional().describe('Whether there are more than `total`. Left out with it.'),
+        hasMore: paginationShape.shape.hasMore,
+        nextCursor: paginationShape.shape.nextCursor,
+      })
+      .describe('The position of the page among the results.'),
+  })
+  .meta({ id: 'SearchResultList', description: 'A page of search results, newest first.' });
 
 export type ListOf<Item> = z.output<ReturnType<typeof listOf<z.ZodType<Item>>>>;
 

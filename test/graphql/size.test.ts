@@ -146,7 +146,7 @@ describe('the answer to an event', () => {
   });
 });
 
-describe('reports and totals of filtered lists', () => {
+describe('reports, searches and totals of filtered lists', () => {
   const since = 'createdAfter: "2026-01-01T00:00:00Z"';
   const report = 'analytics { totals { leads } }';
   const total = `conversations(first: 1, ${since}) { totalCount }`;
@@ -178,7 +178,7 @@ describe('reports and totals of filtered lists', () => {
   ])('are at most five in an operation: %s', async (_, query) => {
     const { body } = await client.post({ query });
     expect(codesOf(body)).toEqual(['QUERY_TOO_COMPLEX']);
-    expect(body.errors[0].message).toContain('6 reports and totals of filtered lists; at most 5');
+    expect(body.errors[0].message).toContain('6 reports, searches and totals of filtered lists; at most 5');
   });
 
   test('a report of a year by day is allowed with all its fields', async () => {

@@ -141,6 +141,7 @@ class Writer {
         given.push(`first: ${[1, 5, 20, 100, 100][this.#next(5)]}`);
       } else if (argument.name === 'name' && name === '__type') given.push('name: "Query"');
       else if (argument.name === 'interval' && this.#next(2) > 0) given.push('interval: HOUR');
+      else if (argument.name === 'q') given.push('q: "a"');
       else if (isRequiredArgument(argument)) throw new Error(`${name} needs ${argument.name}`);
     }
     return given.length === 0 ? '' : `(${given.join(', ')})`;
@@ -360,5 +361,6 @@ test('a list of objects is one that the measure knows the length of', () => {
     'Connection.edges',
     'Connection.nodes',
     'Query.nodes',
+    'SearchResult.excerpt',
   ]);
 });

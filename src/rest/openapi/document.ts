@@ -33,6 +33,7 @@ Every response to an authenticated request has the state of the account’s rate
 const tagDescriptions: Readonly<Record<string, string>> = {
   conversations: 'Conversations with visitors, and their messages.',
   messages: 'Messages, found by their ids alone.',
+  search: 'Words in messages, subjects and visitors.',
   leads: 'Contact details of visitors.',
   events: 'The event log, in pages or as a live stream.',
   webhooks: 'URLs that events are delivered to.',

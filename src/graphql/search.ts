@@ -1,0 +1,90 @@
+import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
+import {
+  type ExcerptPart,
+  excerptPartShape,
+  maxExcerptParts,
+  type SearchResult as SearchResultShape,
+  search,
+  searchResultShape,
+} from '../domain/search.ts';
+import { builder, calls } from './builder.ts';
+import { type Connection, connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { Conversation, ConversationStatus } from './conversations.ts';
+import { MessageType } from './messages.ts';
+
+const partDescriptions = descriptionsOf(excerptPartShape);
+
+const ExcerptPartType = builder.objectRef<ExcerptPart>('ExcerptPart').implement({
+  description: descriptionOf(excerptPartShape),
+  fields: (t) => ({
+    text: t.exposeString('text', { description: partDescriptions.text }),
+    match: t.exposeBoolean('match', { description: partDescriptions.match }),
+  }),
+});
+
+const described = descriptionsOf(searchResultShape);
+
+const SearchResult = builder.objectRef<SearchResultShape>('SearchResult').implement({
+  description: descriptionOf(searchResultShape),
+  fields: (t) => ({
+    conversation: t.expose('conversation', { type: Conversation, description: described.conversation }),
+    message: t.expose('message', { type: MessageType, nullable: true, description: described.message }),
+    excerpt: t.expose('excerpt', {
+      type: [ExcerptPartType],
+      description: described.excerpt,
+      extensions: { maxItems: maxExcerptParts },
+    }),
+  }),
+});
+
+interface SearchConnection extends Connection<SearchResultShape> {
+  readonly totalIsMore: () => Promise<boolean>;
+}
+
+const SearchResultConnection = connectionType<SearchResultShape, SearchConnection>(
+  'SearchResult',
+  SearchResult,
+  (t) => ({
+    totalCount: t.int({
+      description: 'Number of results on all pages, counted up to 1,000. Counted only if it is selected.',
+      resolve: ({ total }) => total(),
+    }),
+    totalIsMore: t.boolean({
+      description: 'Whether there are more results than `totalCount`. Counted only if it is selected.',
+      resolve: ({ totalIsMore }) => totalIsMore(),
+    }),
+  }),
+);
+
+const { first, after } = pageArgs;
+
+builder.queryField('search', (t) =>
+  t.field({
+    type: SearchResultConnection,
+    nullable: true,
+    description: search.summary,
+    extensions: calls(search),
+    args: {
+      q: t.arg.string({
+        required: true,
+        description:
+          'The words: 1 to 256 characters and at most 10 words, the last one as a beginning. Case, width and accents do not count; quotes and operators mean nothing. In scripts without spaces between words, any run of characters is found.',
+      }),
+      first,
+      after,
+      status: t.arg({ type: ConversationStatus, description: 'Only in conversations with this status.' }),
+      createdAfter: t.arg({
+        type: 'DateTime',
+        description: 'Only messages sent, and conversations created, after this time.',
+      }),
+      createdBefore: t.arg({
+        type: 'DateTime',
+        description: 'Only messages sent, and conversations created, before this time.',
+      }),
+    },
+    resolve: async (_, args, context) => {
+      const list = await context.call(search, listInput(args));
+      return { ...forwards(list, args.after), totalIsMore: () => list.totalIsMore() };
+    },
+  }),
+);

@@ -29,7 +29,7 @@ export interface Served {
 }
 
 /** Starts a contestant in a fresh process on the data and waits until it listens. */
-export async function serve(contestant: Contestant, data: BenchData, environment = {}): Promise<Served> {
+export async function serve(contestant: Contestant, data: Pick<BenchData, 'path'>, environment = {}): Promise<Served> {
   const port = await freePort();
   const began = performance.now();
   const child = spawn(process.execPath, contestant.args, {

@@ -15,6 +15,7 @@ import {
   startTime,
 } from './growth.ts';
 import { plot } from './plot.ts';
+import { searchTimes } from './search.ts';
 import { compare, median, type Plan, repeated, type WorkResult, works } from './throughput.ts';
 
 // `npm run bench`: the service beside its peers, at the same work on the same data in the same run. `--only TEXT` takes
@@ -85,6 +86,13 @@ try {
       costResults.push(...measured);
       measured.forEach(printCost);
     }
+  }
+  if ('cost: search'.includes(only)) {
+    const messages = options.quick ? 50_000 : 1_000_000;
+    console.log(`\nSearch among ${messages} messages`);
+    const measured = await searchTimes(join(temporary, 'search.db'), messages, options.quick ? 100 : 300);
+    costResults.push(...measured);
+    measured.forEach(printCost);
   }
 } finally {
   rmSync(temporary, { recursive: true, force: true });

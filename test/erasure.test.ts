@@ -33,6 +33,11 @@ beforeEach(async () => {
 /** A key is kept for its 24 hours: it is not to say more than it has to. */
 const keyFor = (operation: string, text: string): string => `${operation}-of-${text.slice(0, 6)}`;
 
+const range = (length: number) => Array.from({ length }, (_, index) => index + 1);
+
+/** How many events each such conversation has. */
+const toldEvents = 9;
+
 /** A conversation that is full of a text, and the leads that were captured in it. */
 async function tell(text: string): Promise<{ id: string; leads: string[]; messages: string[] }> {
   const keyed = (key: string) => ({ headers: { 'idempotency-key': keyFor(key, text) } });
@@ -149,10 +154,12 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
     const { id } = await tell(marker);
     const before = await eventsNow();
     await erase[face](id);
-    expect(before.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 12 }, (_, index) => index + 1));
+    expect(before.map(({ sequence }) => sequence)).toEqual(range(2 * toldEvents));
     const ofOther = await eventsNow(`&conversationId=${other.id}`);
     const cut = ofOther.length;
+    const deletion = { type: 'conversation.deleted', sequence: before.length + 1, data: { conversationId: id } };
     const all = before.map((event, index) => (index >= cut ? { ...event, data: { erased: true } } : event));
+    all.push(expect.objectContaining(deletion));
     expect(await eventsNow()).toEqual(all);
     expect(await eventsNow(`&conversationId=${id}`)).toEqual(all.slice(cut));
 
@@ -166,8 +173,9 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
 
     const { data } = await client.graphql(`{ events(first: 100) { nodes { erased ${select.event} } } }`);
     for (const [index, node] of data.events.nodes.entries()) {
-      const { erased, conversation, message, lead } = node;
-      if (index < cut) expect([erased, conversation?.id]).toEqual([false, other.id]);
+      const { erased, conversation, message, lead, conversationId } = node;
+      if (index === before.length) expect([erased, conversationId]).toEqual([false, id]);
+      else if (index < cut) expect([erased, conversation?.id]).toEqual([false, other.id]);
       else expect([erased, conversation, message ?? null, lead ?? null]).toEqual([true, null, null, null]);
     }
     const socket = socketClient(server.url, client.secret);
@@ -458,18 +466,19 @@ describe('who follows the log', () => {
     const start = (await client.rest('GET', '/events')).body.pagination.nextCursor;
     const early = await follow(server.url, start); // keeps the newest events in memory
     const { id } = await tell(marker);
-    await early.until(({ events }) => events.length === 6);
+    await early.until(({ events }) => events.length === toldEvents);
     expect(JSON.stringify(early.events)).toContain(marker);
     await erase.REST(id);
     const late = await follow(server.url, start);
-    await late.until(({ events }) => events.length === 6);
-    expect(late.events.map(({ sequence, data }) => [sequence, data])).toEqual(
-      [1, 2, 3, 4, 5, 6].map((sequence) => [sequence, { erased: true }]),
-    );
-    // Those of before hear nothing of it, and go on.
+    await late.until(({ events }) => events.length === toldEvents + 1);
+    expect(late.events.map(({ sequence, data }) => [sequence, data])).toEqual([
+      ...range(toldEvents).map((sequence) => [sequence, { erased: true }]),
+      [toldEvents + 1, { conversationId: id }],
+    ]);
+    // Those of before hear no more than that it was deleted, and go on.
     await client.rest('POST', '/conversations');
-    await Promise.all([early, late].map((reader) => reader.until(({ events }) => events.length === 7)));
-    expect(early.events.at(-1).sequence).toBe(7);
+    await Promise.all([early, late].map((reader) => reader.until(({ events }) => events.length === toldEvents + 2)));
+    expect(early.events.at(-1).sequence).toBe(toldEvents + 2);
   });
 
   test('in another process is not told of it any more after 100 ms', async () => {
@@ -478,12 +487,12 @@ describe('who follows the log', () => {
     const start = (await client.rest('GET', '/events')).body.pagination.nextCursor;
     const early = await follow(other.url, start);
     const { id } = await tell(marker);
-    await early.until(({ events }) => events.length === 6);
+    await early.until(({ events }) => events.length === toldEvents);
     await erase.REST(id);
     await sleep(100);
     const late = await follow(other.url, start);
-    await late.until(({ events }) => events.length === 6);
-    expect(late.events.map(({ data }) => data)).toEqual(Array(6).fill({ erased: true }));
+    await late.until(({ events }) => events.length === toldEvents + 1);
+    expect(late.events.slice(0, -1).map(({ data }) => data)).toEqual(Array(toldEvents).fill({ erased: true }));
   });
 
   test.each([
@@ -519,7 +528,8 @@ describe('who follows the log', () => {
       await until(() => told.length === 1);
       await erase.REST(id);
       socket.resume();
-      await until(() => told.length === leads + 7);
+      // Beside the start of the other one, and the deletion of this.
+      await until(() => told.length === leads + toldEvents + 2);
       expect(told.filter((text) => text.includes('other@example.com'))).toHaveLength(leads);
       expect(told.filter((text) => text.includes(marker))).toEqual([]);
     },

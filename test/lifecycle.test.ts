@@ -35,6 +35,7 @@ function apply(model: Model, command: Command, at: string): string | undefined {
       if (command.to === model.status) return undefined;
       if (model.status === 'closed' && command.to === 'pending') return 'INVALID_TRANSITION';
       if (command.to === 'closed') model.events.push('conversation.closed');
+      else model.events.push(model.status === 'closed' ? 'conversation.reopened' : 'conversation.updated');
       model.closedAt = command.to === 'closed' ? at : null;
       model.status = command.to;
       model.version++;
@@ -45,13 +46,13 @@ function apply(model: Model, command: Command, at: string): string | undefined {
       if (model.status === 'closed') {
         model.status = 'pending';
         model.closedAt = null;
+        model.events.push('conversation.reopened');
       } else if (command.sender === 'agent') {
+        if (model.status === 'pending') model.events.push('conversation.updated');
         model.status = 'active';
       }
-      if (command.sender === 'visitor') {
-        model.visitorWrote = true;
-        model.events.push('message.received');
-      }
+      if (command.sender === 'visitor') model.visitorWrote = true;
+      model.events.push(typeOf(command.sender));
       if (command.sender === 'agent' && model.visitorWrote) model.firstResponseAt ??= at;
       model.messageCount++;
       model.lastActivityAt = at;
@@ -59,10 +60,13 @@ function apply(model: Model, command: Command, at: string): string | undefined {
       return undefined;
     }
     case 'subject':
+      model.events.push('conversation.updated');
       model.version++;
       return undefined;
   }
 }
+
+const typeOf = (sender: Sender): string => (sender === 'visitor' ? 'message.received' : 'message.sent');
 
 function start(asked: Status | undefined, first: Sender | undefined, at: string): Model | undefined {
   if (asked === 'closed') return undefined;
@@ -76,7 +80,7 @@ function start(asked: Status | undefined, first: Sender | undefined, at: string)
     visitorWrote: first === 'visitor',
     firstResponseAt: null,
     closedAt: null,
-    events: ['conversation.started', ...(first === 'visitor' ? ['message.received'] : [])],
+    events: ['conversation.started', ...(first === undefined ? [] : [typeOf(first)])],
   };
 }
 

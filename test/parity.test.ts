@@ -7,6 +7,7 @@ import { leadsCases } from './parity/leads.ts';
 import { searchCases } from './parity/search.ts';
 import { webhooksCases } from './parity/webhooks.ts';
 import type { Json } from './support/client.ts';
+import { inFormOfRest } from './support/event-data.ts';
 import { eventsOf } from './support/log.ts';
 import { inArguments, inInput } from './support/pointers.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
@@ -54,12 +55,6 @@ function normalized(value: Json, face: 'rest' | 'graphql'): Json {
   return walk(value, '');
 }
 
-/** An event of a type of its own, in the form of REST. */
-function eventOf({ __typename, conversation, message, lead, ...event }: Json): Json {
-  const others = { ...(message === undefined ? {} : { message }), ...(lead === undefined ? {} : { lead }) };
-  return { ...event, data: { ...others, conversation } };
-}
-
 /** The parts that differ by the form of a list or of an answer, brought together. */
 function resourceOf(body: Json, face: 'rest' | 'graphql'): Json {
   if (body === null || body === undefined) return body;
@@ -72,7 +67,7 @@ function resourceOf(body: Json, face: 'rest' | 'graphql'): Json {
   const { eventCursor: _cursor, conversation, message, apiKey, lead, webhook, delivery, token, ...rest } = body;
   const resource = conversation ?? message ?? apiKey ?? lead ?? webhook ?? delivery ?? token ?? rest;
   if (resource.data !== undefined) {
-    const data = resource.data.map((each: Json) => ('apiVersion' in each ? eventOf(each) : each));
+    const data = resource.data.map((each: Json) => ('apiVersion' in each ? inFormOfRest(each) : each));
     return { data, hasMore: resource.pageInfo.hasNextPage, total: resource.totalCount };
   }
   if (resource.messages !== undefined) return { ...resource, messages: resource.messages.nodes };

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { secrets } from '../access/secrets.ts';
 import { readConfig } from '../config.ts';
-import { eventTypes } from '../domain/event-types.ts';
+import { defaultEventTypes, eventTypes } from '../domain/event-types.ts';
 import { type LogEvent, streamEvents } from '../domain/events.ts';
 import { systemClock } from '../server/clock.ts';
 import { OperatorError } from '../server/operator-error.ts';
@@ -28,7 +28,11 @@ export function addListen(program: Command): void {
     .option('--account <id>', 'the id of the account (default: the only one)')
     .option('--url <url>', 'forward each event to this address, as a webhook would receive it')
     .option('--secret <secret>', 'sign with this `whsec_…` (default: a new one, which is printed)')
-    .addOption(new Option('--types <type...>', 'only events of these types (default: all)').choices(eventTypes))
+    .addOption(
+      new Option('--types <type...>', `only events of these types (default: ${defaultEventTypes.join(', ')})`).choices(
+        eventTypes,
+      ),
+    )
     .option('--after <cursor>', 'start after this cursor (default: now)')
     .option('--json', 'print each event as a line of JSON')
     .action(listen);
@@ -39,7 +43,7 @@ async function listen(options: ListenOptions): Promise<void> {
   const forward = options.url === undefined ? undefined : forwarder(options.url, options);
   await asAccount(options.account, async (ports, caller) => {
     const subscription = await streamEvents.execute(ports, caller, {
-      ...(options.types === undefined ? {} : { types: options.types }),
+      types: options.types ?? defaultEventTypes,
       ...(options.after === undefined ? {} : { after: options.after }),
     });
     const stream = subscription.follow();

@@ -1,17 +1,16 @@
 import { z } from 'zod';
-import { conversationView, type StoredConversation } from './conversation-record.ts';
+import type { StoredConversation } from './conversation-record.ts';
 import { validationFailed } from './errors.ts';
-import type { NewEvent } from './events.ts';
 import type { Ids } from './ids.ts';
 import { initialStatus, requestedStatus, statuses } from './lifecycle.ts';
 import type { Message } from './message-record.ts';
-import { addMessage, messageEvents, messageInput } from './messages.ts';
+import { addMessage, messageInput } from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
 import { changedTags, tagsInput, tagsRule } from './tags.ts';
 import { line } from './text.ts';
 import { timestamp } from './time.ts';
 
-// How a conversation begins and changes, as pure functions, and which events that produces.
+// How a conversation begins and changes, as pure functions.
 
 const visitorInput = z
   .strictObject({
@@ -116,17 +115,6 @@ export function newConversation(
   return input.message == null ? { conversation: empty } : addMessage(empty, input.message, { ids, now });
 }
 
-export function startingEvents(
-  conversation: StoredConversation,
-  message: Message | undefined,
-  context: { ids: Ids; now: number },
-): NewEvent[] {
-  return [
-    conversationEvent('conversation.started', conversation, context),
-    ...(message === undefined ? [] : messageEvents(message, conversation, context)),
-  ];
-}
-
 /**
  * The conversation after the changes; the same object if they change nothing.
  * @throws INVALID_TRANSITION, VALIDATION_FAILED when the merged metadata is too large or there are too many tags
@@ -154,28 +142,4 @@ export function applyChanges(
   if (sizeFault !== undefined) throw validationFailed([{ path: ['metadata'], detail: `${sizeFault} after merging` }]);
   if (status === previous.status && JSON.stringify(next) === JSON.stringify(previous)) return previous;
   return { ...next, version: previous.version + 1, updatedAt: at };
-}
-
-/** The events of a change: only closing produces one. */
-export function changeEvents(
-  previous: StoredConversation,
-  next: StoredConversation,
-  context: { ids: Ids; now: number },
-): NewEvent[] {
-  const closes = next.status === 'closed' && previous.status !== 'closed';
-  return closes ? [conversationEvent('conversation.closed', next, context)] : [];
-}
-
-function conversationEvent(
-  type: 'conversation.started' | 'conversation.closed',
-  conversation: StoredConversation,
-  { ids, now }: { ids: Ids; now: number },
-): NewEvent {
-  return {
-    id: ids.next('event', now),
-    type,
-    timestamp: timestamp(now),
-    conversationId: conversation.id,
-    data: { conversation: conversationView(conversation) },
-  };
 }

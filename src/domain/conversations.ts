@@ -3,12 +3,11 @@ import { addToAnalytics, deltaOf } from './analytics-delta.ts';
 import { maySee, shownTo } from './caller.ts';
 import {
   applyChanges,
-  changeEvents,
   conversationChangesInput,
   newConversation,
   newConversationInput,
-  startingEvents,
 } from './conversation-changes.ts';
+import { deletionEvent, eventsOf } from './conversation-events.ts';
 import {
   type Conversation,
   conversationShape,
@@ -20,7 +19,6 @@ import {
   type StoredConversation,
 } from './conversation-record.ts';
 import { DomainError, notFound } from './errors.ts';
-import { currentEventCursor } from './event-cursor.ts';
 import { appendEvents } from './events.ts';
 import { exampleId, idInput } from './ids.ts';
 import { type Status, statuses } from './lifecycle.ts';
@@ -235,14 +233,13 @@ export const createConversation = operation({
     return await context.once(async (tx) => {
       const moment = momentAfter(context);
       const { conversation, message } = newConversation(input, moment);
-      const events = startingEvents(conversation, message, moment);
       await refuseTakenExternalId(tx, accountId, conversation);
       await tx.conversations.insert(accountId, conversation);
       if (message !== undefined) await tx.messages.insert(accountId, message);
       await addToAnalytics(tx, accountId, conversation.createdAt, deltaOf(undefined, conversation, message));
       return {
         conversation: { ...conversationView(conversation), messages: message === undefined ? [] : [message] },
-        eventCursor: await appendEvents(tx, moment, events),
+        eventCursor: await appendEvents(tx, moment, eventsOf(undefined, conversation, message, moment)),
       };
     });
   },
@@ -278,7 +275,7 @@ export const updateConversation = operation({
       }
       return {
         conversation: conversationView(next, caller),
-        eventCursor: await appendEvents(tx, moment, changeEvents(previous, next, moment)),
+        eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, undefined, moment)),
       };
     });
   },
@@ -294,13 +291,16 @@ export const deleteConversation = operation({
     expectedVersion: expectedVersionInput,
   }),
   errors: ['NOT_FOUND', 'VERSION_CONFLICT'],
-  async run({ caller, storage }, { id, expectedVersion }) {
+  async run(context, { id, expectedVersion }) {
+    const { caller, storage } = context;
     const accountId = caller.account.id;
     try {
       return await storage.write(async (tx) => {
         const conversation = await findConversation(tx, caller, id, expectedVersion);
         await tx.conversations.erase(accountId, conversation);
-        return { deletedConversationId: id, eventCursor: await currentEventCursor(tx, accountId) };
+        const moment = momentAfter(context, conversation);
+        const eventCursor = await appendEvents(tx, moment, [deletionEvent(id, moment)]);
+        return { deletedConversationId: id, eventCursor };
       });
     } finally {
       // Also after NOT_FOUND: a client must not learn that the conversation is gone while parts of it remain.

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { changesShape } from './conversation-events.ts';
 import { conversationShape } from './conversation-record.ts';
 import { exampleEventCursor } from './event-cursor.ts';
 import { type EventType, eventTypes } from './event-types.ts';
@@ -44,35 +45,75 @@ function eventOf<Type extends EventType, Data extends z.ZodType>(
 
 const conversation = conversationShape.describe('The conversation right after the event.');
 
+const started = eventOf('conversation.started', z.object({ conversation }), {
+  name: 'ConversationStartedEvent',
+  description: 'A conversation was started.',
+});
+
+const received = eventOf(
+  'message.received',
+  z.object({ message: messageShape.describe('The message.'), conversation }),
+  { name: 'MessageReceivedEvent', description: 'A visitor sent a message.' },
+);
+
+const updated = eventOf(
+  'conversation.updated',
+  z.object({ conversation, changes: changesShape.describe('What was changed.') }),
+  { name: 'ConversationUpdatedEvent', description: 'A client changed fields of a conversation.' },
+);
+
+const captured = eventOf(
+  'lead.captured',
+  z.object({
+    lead: leadShape.describe('The lead.'),
+    conversation: conversationShape.nullable().describe('The conversation in which it was captured, if any.'),
+  }),
+  { name: 'LeadCapturedEvent', description: 'A lead was captured.' },
+);
+
+/** Holds nothing that could be erased. */
+const deleted = eventOf(
+  'conversation.deleted',
+  z.object({ conversationId: idShape('conversation').describe('The id that the conversation had.') }),
+  { name: 'ConversationDeletedEvent', description: 'A conversation was deleted.' },
+);
+
+export const eventShapes = {
+  'conversation.started': started,
+  'message.received': received,
+  'conversation.closed': eventOf('conversation.closed', z.object({ conversation }), {
+    name: 'ConversationClosedEvent',
+    description: 'A conversation was closed.',
+  }),
+  'lead.captured': captured,
+  'message.sent': eventOf('message.sent', received.shape.data.options[0], {
+    name: 'MessageSentEvent',
+    description: 'An agent or a bot sent a message.',
+  }),
+  'conversation.reopened': eventOf('conversation.reopened', z.object({ conversation }), {
+    name: 'ConversationReopenedEvent',
+    description: 'A conversation was reopened.',
+  }),
+  'conversation.updated': updated,
+  'conversation.deleted': deleted,
+} as const satisfies Record<EventType, z.ZodType>;
+
 export const eventShape = z
   .discriminatedUnion('type', [
-    eventOf('conversation.started', z.object({ conversation }), {
-      name: 'ConversationStartedEvent',
-      description: 'A conversation was started.',
-    }),
-    eventOf('message.received', z.object({ message: messageShape.describe('The message.'), conversation }), {
-      name: 'MessageReceivedEvent',
-      description: 'A visitor sent a message.',
-    }),
-    eventOf('conversation.closed', z.object({ conversation }), {
-      name: 'ConversationClosedEvent',
-      description: 'A conversation was closed.',
-    }),
-    eventOf(
-      'lead.captured',
-      z.object({
-        lead: leadShape.describe('The lead.'),
-        conversation: conversationShape.nullable().describe('The conversation in which it was captured, if any.'),
-      }),
-      { name: 'LeadCapturedEvent', description: 'A lead was captured.' },
-    ),
+    started,
+    received,
+    eventShapes['conversation.closed'],
+    captured,
+    eventShapes['message.sent'],
+    eventShapes['conversation.reopened'],
+    updated,
+    deleted,
   ])
   .meta({
     id: 'Event',
-    description: 'An entry of the event log. An agent’s reply and a reopening produce no event.',
+    description:
+      'An entry of the event log, which tells of every change of a conversation. The events of one operation have the same snapshot.',
   });
-
-const [started, received, , captured] = eventShape.options;
 
 /** The payload of testWebhook. */
 export const sampleEventShape = started
@@ -80,7 +121,7 @@ export const sampleEventShape = started
     type: z.enum(eventTypes).describe('Type of the sample.'),
     sequence: z.literal(0).describe('Always 0: a sample is not in the log.'),
     data: z
-      .union([started.shape.data.options[0], received.shape.data.options[0], captured.shape.data.options[0]])
+      .union([started, received, updated, captured, deleted].map((event) => event.shape.data.options[0]))
       .describe('Data as in an event of this type. Its ids refer to nothing.'),
     test: z.literal(true).describe('Always true: this is a sample.'),
   })

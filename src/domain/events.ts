@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type Caller, shownTo } from './caller.ts';
 import { choices } from './choices.ts';
+import { type ConversationChanges, changesShownTo } from './conversation-events.ts';
 import type { Conversation } from './conversation-record.ts';
 import { newDelivery } from './delivery-record.ts';
 import { DomainError, notFound } from './errors.ts';
@@ -25,20 +26,17 @@ import type { EventFollower } from './ports.ts';
 import type { EventReads, Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 
-/** Snapshots taken after the change, without `messages`. */
+/** What an event of its type holds. Snapshots are taken after the change, without `messages`. */
 export interface EventData {
-  readonly conversation: Conversation | null;
+  readonly conversation?: Conversation | null;
   readonly message?: Message;
   readonly lead?: Lead;
+  readonly changes?: ConversationChanges;
+  readonly conversationId?: string;
 }
 
 /** The data of an event whose conversation was deleted. */
-interface ErasedData {
-  readonly erased: true;
-  readonly conversation?: undefined;
-  readonly message?: undefined;
-  readonly lead?: undefined;
-}
+type ErasedData = { readonly erased: true } & { readonly [Name in keyof EventData]?: undefined };
 
 /** Its stored form. */
 export const erasedJson = JSON.stringify({ erased: true } satisfies ErasedData);
@@ -83,7 +81,8 @@ export class LogEvent {
   readonly #dataJson: string;
   #data: EventData | ErasedData | undefined;
   #json: string | undefined;
-  #boundView: LogEvent | undefined;
+  /** Null if there is nothing to see. */
+  #boundView: LogEvent | null | undefined;
 
   /** @param sealedCursor given for the view of a caller bound to a conversation */
   constructor(accountId: string, epoch: string, stored: StoredEvent, sealedCursor?: string) {
@@ -126,19 +125,25 @@ export class LogEvent {
     );
   }
 
-  /** The event as the caller may see it. All who are bound to its conversation share one view. */
-  viewFor(caller: Caller, { show }: Pick<CursorForm, 'show'>): LogEvent {
+  /**
+   * The event as the caller may see it; undefined if it tells it nothing. All who are bound to its conversation share one
+   * view.
+   */
+  viewFor(caller: Caller, { show }: Pick<CursorForm, 'show'>): LogEvent | undefined {
     if (caller.conversationId === undefined) return this;
-    this.#boundView ??= this.#makeBoundView(caller, show(this.cursor));
-    return this.#boundView;
+    if (this.#boundView === undefined) this.#boundView = this.#makeBoundView(caller, show(this.cursor));
+    return this.#boundView ?? undefined;
   }
 
-  #makeBoundView(caller: Caller, sealedCursor: string): LogEvent {
-    const { conversation, message } = this.data;
+  #makeBoundView(caller: Caller, sealedCursor: string): LogEvent | null {
+    const { conversation, message, changes } = this.data;
+    const shownChanges = changes && changesShownTo(caller, changes);
+    if (changes !== undefined && shownChanges === undefined) return null;
     const data = {
       ...this.data,
       ...(message != null && { message: shownTo(caller, message) }),
       ...(conversation != null && { conversation: shownTo(caller, conversation) }),
+      ...(shownChanges !== undefined && { changes: shownChanges }),
     };
     const stored = { ...this, sequence: this.position, dataJson: JSON.stringify(data) };
     return new LogEvent(this.accountId, '', stored, sealedCursor);
@@ -207,6 +212,10 @@ function filterFor(caller: Caller, { types, conversationId }: EventFilter): Even
 const maxSpan = 10_000;
 /** The events of one conversation are found by an index, however large the log is. */
 const wholeLog = Number.MAX_SAFE_INTEGER;
+/** Events read per request for a bound caller, whom any number in a row may tell nothing. */
+const maxRead = 1_000;
+/** So many at a time, when the first ones told it too little. */
+const readAtOnce = 100;
 
 /** A page of the log. Its cursor advances even when the filter matches nothing. */
 export interface EventPage {
@@ -235,30 +244,68 @@ export const listEvents = operation({
     const { events: log } = storage.read;
     const epoch = await log.epoch();
     const start = position?.sequence ?? (await log.bounds(accountId)).first - 1;
+    const reader = { caller, log, epoch, filter, cursors };
     // To a bound caller the log has its own events only. One more of them tells whether the page is the last.
     const wanted = isBound ? { limit: limit + 1, span: wholeLog } : { limit, span: maxSpan };
-    const { events, scannedTo } = await log.after(accountId, start, { filter, ...wanted });
+    const { items, scannedTo, isCut } = await readShown(reader, { start, ...wanted });
     // Checked after reading: events pruned just before it would leave an unnoticed gap.
     const { first, last } = await log.bounds(accountId);
     if (position !== undefined) refuseExpired(position, { epoch, first, last }, cursors);
-    const items = events.slice(0, limit).map((event) => new LogEvent(accountId, epoch, event));
-    const isFull = events.length > limit;
+    const page = items.slice(0, limit);
+    const isFull = items.length > limit;
     return {
-      items: items.map((event) => event.viewFor(caller, cursors)),
+      items: page,
       limit,
-      hasMore: isBound ? isFull : scannedTo < last,
-      hasEarlier: isBound ? await hasUpTo(log, accountId, filter, start) : start >= first,
-      nextCursor: cursors.show(eventCursor(epoch, isFull ? (items.at(-1)?.position ?? start) : scannedTo)),
+      hasMore: isBound ? isFull || isCut : scannedTo < last,
+      hasEarlier: isBound ? await hasUpTo(reader, start) : start >= first,
+      nextCursor: cursors.show(eventCursor(epoch, isFull ? (page.at(-1)?.position ?? start) : scannedTo)),
     };
   },
 });
 
-/** Whether the log holds a matching event up to a sequence. */
-async function hasUpTo(log: EventReads, accountId: string, filter: EventFilter, sequence: number): Promise<boolean> {
-  const { first } = await log.bounds(accountId);
+/** Reads the log of a caller. */
+interface LogReader {
+  readonly caller: Caller;
+  readonly log: EventReads;
+  readonly epoch: string;
+  readonly filter: EventFilter;
+  readonly cursors: CursorForm;
+}
+
+/**
+ * Events as the caller may see them, without those that tell it nothing.
+ * @returns the events, the last sequence scanned, and whether reading stopped before there were enough of them
+ */
+async function readShown(
+  { caller, log, epoch, filter, cursors }: LogReader,
+  { start, limit, span }: { start: number; limit: number; span: number },
+): Promise<{ items: readonly LogEvent[]; scannedTo: number; isCut: boolean }> {
+  const accountId = caller.account.id;
+  const items: LogEvent[] = [];
+  let scannedTo = start;
+  for (let [read, wanted] = [0, limit]; read < maxRead; wanted = Math.max(limit, readAtOnce)) {
+    const part = await log.after(accountId, scannedTo, { filter, limit: wanted, span: span - (scannedTo - start) });
+    const events = part.events.map((event) => new LogEvent(accountId, epoch, event));
+    items.push(...shown(events, caller, cursors));
+    const last = items[limit - 1];
+    if (last !== undefined) return { items: items.slice(0, limit), scannedTo: last.position, isCut: false };
+    scannedTo = part.scannedTo;
+    read += events.length;
+    if (events.length < wanted) return { items, scannedTo, isCut: false };
+  }
+  return { items, scannedTo, isCut: true };
+}
+
+function shown(events: readonly LogEvent[], caller: Caller, cursors: CursorForm): LogEvent[] {
+  return events.flatMap((event) => event.viewFor(caller, cursors) ?? []);
+}
+
+/** Whether the log holds an event for the caller up to a sequence. */
+async function hasUpTo(reader: LogReader, sequence: number): Promise<boolean> {
+  const { first } = await reader.log.bounds(reader.caller.account.id);
   if (sequence < first) return false;
-  const { events } = await log.after(accountId, first - 1, { filter, limit: 1, span: sequence - first + 1 });
-  return events.length > 0;
+  const { items, isCut } = await readShown(reader, { start: first - 1, limit: 1, span: sequence - first + 1 });
+  return items.length > 0 || isCut;
 }
 
 /** An endless stream of events. */
@@ -304,7 +351,7 @@ class FollowedLog implements EventStream {
 
   [Symbol.asyncIterator](): AsyncIterator<readonly LogEvent[]> {
     const isBound = this.#caller.conversationId !== undefined;
-    return isBound ? views(this.#follower, this.#caller, this.#cursors) : this.#follower[Symbol.asyncIterator]();
+    return isBound ? shownBatches(this.#follower, this.#caller, this.#cursors) : this.#follower[Symbol.asyncIterator]();
   }
 }
 
@@ -347,13 +394,16 @@ export const getEventCursor = operation({
 });
 
 /** The batches as a caller bound to a conversation sees them. */
-async function* views(
+async function* shownBatches(
   follower: EventFollower,
   caller: Caller,
   cursors: CursorForm,
 ): AsyncGenerator<readonly LogEvent[], void> {
   try {
-    for await (const batch of follower) yield batch.map((event) => event.viewFor(caller, cursors));
+    for await (const batch of follower) {
+      const events = shown(batch, caller, cursors);
+      if (events.length > 0) yield events;
+    }
   } catch (error) {
     const oldest = error instanceof DomainError ? error.facts.oldestCursor : undefined;
     throw oldest === undefined ? error : cursorExpired(cursors.show(oldest));

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { addToAnalytics, deltaOf } from './analytics-delta.ts';
 import { type Caller, maySee, shownTo } from './caller.ts';
+import { eventsOf } from './conversation-events.ts';
 import {
   type Conversation,
   conversationView,
@@ -13,7 +14,7 @@ import {
 } from './conversation-record.ts';
 import { DomainError, notFound, quoting, type Text } from './errors.ts';
 import { cursorFormOf } from './event-cursor.ts';
-import { appendEvents, type NewEvent } from './events.ts';
+import { appendEvents } from './events.ts';
 import { type Ids, idInput } from './ids.ts';
 import { statusAfterMessage } from './lifecycle.ts';
 import { lastMessageOf, type Message, type Sender, senders } from './message-record.ts';
@@ -139,24 +140,6 @@ function bytesOf({ content, author, metadata }: MessageDraft): number {
   return Buffer.byteLength(content) + ofAuthor + ofMetadata;
 }
 
-/** The events of a message: only a visitor's message produces one. */
-export function messageEvents(
-  message: Message,
-  conversation: StoredConversation,
-  { ids, now }: { ids: Ids; now: number },
-): NewEvent[] {
-  if (message.sender !== 'visitor') return [];
-  return [
-    {
-      id: ids.next('event', now),
-      type: 'message.received',
-      timestamp: message.createdAt,
-      conversationId: conversation.id,
-      data: { message, conversation: conversationView(conversation) },
-    },
-  ];
-}
-
 export interface SentMessage {
   readonly message: Message;
   readonly conversation: Conversation;
@@ -191,7 +174,7 @@ export const sendMessage = operation({
       return {
         message: shownTo(caller, message),
         conversation: conversationView(next, caller),
-        eventCursor: await appendEvents(tx, moment, messageEvents(message, next, moment)),
+        eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, message, moment)),
       };
     });
     return { ...sent, eventCursor: show(sent.eventCursor) };

@@ -18,7 +18,7 @@ export const metadataShape = z.record(z.string(), z.union([z.string(), z.number(
   examples: [{ orderId: 1042 }],
 });
 
-const maxKeys = 50;
+export const maxKeys = 50;
 const maxBytes = 8 * 1024;
 
 interface EntryFault {

@@ -54,6 +54,13 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
     'message.received': { message, conversation: started },
     'conversation.closed': { conversation: { ...started, status: 'closed', closedAt: at, version: 2 } },
     'lead.captured': { lead, conversation: started },
+    'message.sent': { message: { ...message, sender: 'agent' }, conversation: started },
+    'conversation.reopened': { conversation: { ...started, status: 'active', version: 3 } },
+    'conversation.updated': {
+      conversation: { ...started, tags: ['sample'], version: 2 },
+      changes: { tags: { from: [], to: ['sample'] } },
+    },
+    'conversation.deleted': { conversationId },
   };
   return { id: ids.next('event', now), type, timestamp: at, conversationId, data: data[type] };
 }

@@ -3,7 +3,7 @@ import { refuseEnded } from './api-keys.ts';
 import { choices } from './choices.ts';
 import { DomainError, validationFailed } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
-import { type EventType, eventTypes } from './event-types.ts';
+import { defaultEventTypes, type EventType, eventTypes } from './event-types.ts';
 import { idInput } from './ids.ts';
 import { type Context, operation } from './operation.ts';
 import { type List, newestFirst, newestFirstInput } from './paging.ts';
@@ -70,7 +70,9 @@ export const createWebhook = operation({
   scope: 'webhooks:manage',
   input: z.strictObject({
     url: urlInput,
-    events: eventsInput.nullish().describe('The event types to send; by default all.'),
+    events: eventsInput
+      .nullish()
+      .describe(`The event types to send; by default ${defaultEventTypes.map((type) => `\`${type}\``).join(', ')}.`),
     description: descriptionInput.default(null),
   }),
   errors: ['QUOTA_EXCEEDED'],
@@ -89,7 +91,7 @@ export const createWebhook = operation({
     const webhook: StoredWebhook = {
       id: ids.next('webhook', now),
       url: input.url,
-      events: inOrder(input.events ?? eventTypes),
+      events: inOrder(input.events ?? defaultEventTypes),
       description: input.description,
       enabled: true,
       disabledReason: null,

@@ -31,6 +31,7 @@ export const builder = new SchemaBuilder<{
     ID: { Input: string; Output: string };
     DateTime: { Input: string; Output: Timestamp };
     Metadata: { Input: MetadataPatch; Output: MetadataPatch };
+    JSON: { Input: never; Output: unknown };
   };
 }>({ defaultFieldNullability: false });
 

@@ -1,23 +1,27 @@
+import type { FieldMap } from '@pothos/core';
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
-import { eventShape } from '../domain/event-shape.ts';
+import { eventShapes } from '../domain/event-shape.ts';
 import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { builder, calls, type GraphQLContext, type SchemaTypes, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
 import { ConversationSnapshot } from './conversations.ts';
+import { ConversationChange, changeList, maxChanges } from './event-changes.ts';
 import { Lead } from './leads.ts';
+import { listOfAtMost } from './measure.ts';
 import { MessageType } from './messages.ts';
 import { EventIterator } from './subscriptions.ts';
 
-/** Spelt as an enum value: `conversation.started` is CONVERSATION_STARTED. */
+/** An event type as an enum value: `conversation.started` is CONVERSATION_STARTED. */
+export function inCapitals(type: EventType): string {
+  return type.toUpperCase().replace('.', '_');
+}
+
 export const EventTypeEnum = builder.enumType('EventType', {
-  description: 'The type of an event. There is none for an agent’s reply or a reopening.',
+  description: 'The type of an event.',
   values: Object.fromEntries(
-    eventTypes.map((type) => [
-      type.toUpperCase().replace('.', '_'),
-      { value: type, description: `The event \`${type}\`.` },
-    ]),
+    eventTypes.map((type) => [inCapitals(type), { value: type, description: `The event \`${type}\`.` }]),
   ) as Record<string, { value: EventType; description: string }>,
 });
 
@@ -26,10 +30,13 @@ const typeNames: Readonly<Record<EventType, string>> = {
   'message.received': 'MessageReceivedEvent',
   'conversation.closed': 'ConversationClosedEvent',
   'lead.captured': 'LeadCapturedEvent',
+  'message.sent': 'MessageSentEvent',
+  'conversation.reopened': 'ConversationReopenedEvent',
+  'conversation.updated': 'ConversationUpdatedEvent',
+  'conversation.deleted': 'ConversationDeletedEvent',
 };
 
-const [started, received, closed, captured] = eventShape.options;
-const described = descriptionsOf(started);
+const described = descriptionsOf(eventShapes['conversation.started']);
 
 const Event = builder.interfaceRef<LogEvent>('Event').implement({
   description: 'An event of the log, the same in GraphQL, REST, streams and webhooks.',
@@ -57,49 +64,59 @@ const snapshot = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, LogEvent>
   });
 const afterwards = 'The conversation right after the event; null if it was erased.';
 
-const ConversationStartedEvent = builder.objectRef<LogEvent>('ConversationStartedEvent').implement({
-  description: descriptionOf(started),
-  interfaces: [Event],
-  fields: (t) => ({
-    conversation: snapshot(t, afterwards),
+type EventFields = Parameters<typeof snapshot>[0];
+
+/** Defines the type of an event. Its fields are null once the event was erased. */
+function eventType(type: EventType, fields: (t: EventFields) => FieldMap) {
+  return builder.objectRef<LogEvent>(typeNames[type]).implement({
+    description: descriptionOf(eventShapes[type]),
+    interfaces: [Event],
+    fields,
+  });
+}
+
+const ofConversation = (t: EventFields) => ({ conversation: snapshot(t, afterwards) });
+
+const ofMessage = (t: EventFields) => ({
+  message: t.field({
+    type: MessageType,
+    nullable: true,
+    description: 'The message; null if it was erased.',
+    resolve: ({ data }) => data.message ?? null,
   }),
+  ...ofConversation(t),
 });
 
-const MessageReceivedEvent = builder.objectRef<LogEvent>('MessageReceivedEvent').implement({
-  description: descriptionOf(received),
-  interfaces: [Event],
-  fields: (t) => ({
-    message: t.field({
-      type: MessageType,
-      nullable: true,
-      description: 'The message; null if it was erased.',
-      resolve: ({ data }) => data.message ?? null,
-    }),
-    conversation: snapshot(t, afterwards),
+const ConversationStartedEvent = eventType('conversation.started', ofConversation);
+const MessageReceivedEvent = eventType('message.received', ofMessage);
+const ConversationClosedEvent = eventType('conversation.closed', ofConversation);
+const LeadCapturedEvent = eventType('lead.captured', (t) => ({
+  lead: t.field({
+    type: Lead,
+    nullable: true,
+    description: 'The lead; null if it was erased.',
+    resolve: ({ data }) => data.lead ?? null,
   }),
-});
-
-const ConversationClosedEvent = builder.objectRef<LogEvent>('ConversationClosedEvent').implement({
-  description: descriptionOf(closed),
-  interfaces: [Event],
-  fields: (t) => ({
-    conversation: snapshot(t, afterwards),
+  conversation: snapshot(t, 'The conversation in which it was captured, if any; null if it was erased.'),
+}));
+eventType('message.sent', ofMessage);
+eventType('conversation.reopened', ofConversation);
+eventType('conversation.updated', (t) => ({
+  ...ofConversation(t),
+  changes: t.field({
+    type: [ConversationChange],
+    nullable: true,
+    description: 'What was changed; null if it was erased.',
+    extensions: listOfAtMost(maxChanges),
+    resolve: ({ data }) => (data.changes === undefined ? null : changeList(data.changes)),
   }),
-});
-
-const LeadCapturedEvent = builder.objectRef<LogEvent>('LeadCapturedEvent').implement({
-  description: descriptionOf(captured),
-  interfaces: [Event],
-  fields: (t) => ({
-    lead: t.field({
-      type: Lead,
-      nullable: true,
-      description: 'The lead; null if it was erased.',
-      resolve: ({ data }) => data.lead ?? null,
-    }),
-    conversation: snapshot(t, 'The conversation in which it was captured, if any; null if it was erased.'),
+}));
+eventType('conversation.deleted', (t) => ({
+  conversationId: t.id({
+    description: 'The id that the conversation had.',
+    resolve: ({ conversationId }) => conversationId as string,
   }),
-});
+}));
 
 const EventEdge = builder.objectRef<LogEvent>('EventEdge').implement({
   description: 'One event of a page of the log.',
@@ -218,6 +235,22 @@ for (const { field, type, event, description } of kinds) {
     }),
   );
 }
+
+const changesOfConversations = eventTypes.filter((type) => type !== 'lead.captured');
+
+builder.subscriptionField('conversationChanged', (t) =>
+  t.field({
+    type: Event,
+    description: 'All that happens in conversations, or in one of them: every event except captured leads.',
+    extensions: calls(streamEvents),
+    args: {
+      after: t.arg.string({ description: readerDescriptions.after }),
+      conversationId: t.arg.id({ description: readerDescriptions.conversationId }),
+    },
+    subscribe: (_, args, context) => subscribeTo({ ...args, types: changesOfConversations }, context),
+    resolve: (logged) => logged as LogEvent,
+  }),
+);
 
 builder.subscriptionField('events', (t) =>
   t.field({

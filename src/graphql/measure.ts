@@ -54,6 +54,9 @@ interface Place {
   readonly isPayload: boolean;
 }
 
+/** Marks a field with a list of plain objects, which count as values only, as does metadata. */
+export const listOfAtMost = (maxItems: number) => ({ maxItems }) as const;
+
 /** Marks a field whose text can have more bytes than others. */
 export const longText = { maxBytes: 65_536 } as const;
 
@@ -130,7 +133,11 @@ class Measure {
     // What may be null is an edge, but for the payloads themselves.
     const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
     const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, slowFields > 0), isPayload: isShown });
-    const length = isListType(getNullableType(definition.type)) ? this.#lengthOf(node, definition, page) : 1;
+    const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
+    if (maxItems !== undefined) {
+      return { ...inner, depth: inner.depth + 1, objects: 1, values: 1 + maxItems * inner.values, slowFields };
+    }
+    const length = isListType(getNullableType(definition.type)) ? this.#lengthOf(node, page) : 1;
     const objectsOfItem = type.name.endsWith('Edge') ? Math.max(1, inner.objects) : 1 + inner.objects;
     return {
       depth: inner.depth + 1,
@@ -180,10 +187,8 @@ class Measure {
     };
   }
 
-  /** The most items of a list of objects, which is part of a page unless the field names them or has a bound of its own. */
-  #lengthOf(node: FieldNode, { extensions }: GraphQLField<unknown, unknown>, page: Page | undefined): number {
-    const { maxItems } = extensions as { maxItems?: number };
-    if (maxItems !== undefined) return maxItems;
+  /** The most items of a list of objects, which is part of a page unless the field names them. */
+  #lengthOf(node: FieldNode, page: Page | undefined): number {
     if (page !== undefined) return page.size;
     const ids = this.#selections.argument(node, 'ids');
     return Array.isArray(ids) ? ids.length : 1;

@@ -26,6 +26,11 @@ builder.scalarType('Metadata', {
   parseLiteral: (ast, variables) => untyped(ast, variables ?? {}) as MetadataPatch,
 });
 
+builder.scalarType('JSON', {
+  description: 'Any JSON value. It is only returned.',
+  serialize: (value) => value,
+});
+
 /** Like `valueFromASTUntyped` of graphql-js, for which an unquoted word is a string, and a number whatever fits. */
 function untyped(node: ValueNode, variables: Readonly<Record<string, unknown>>): unknown {
   switch (node.kind) {

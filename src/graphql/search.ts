@@ -10,6 +10,7 @@ import {
 import { builder, calls } from './builder.ts';
 import { type Connection, connectionType, forwards, listInput, pageArgs } from './connection.ts';
 import { Conversation, ConversationStatus } from './conversations.ts';
+import { listOfAtMost } from './measure.ts';
 import { MessageType } from './messages.ts';
 
 const partDescriptions = descriptionsOf(excerptPartShape);
@@ -32,7 +33,7 @@ const SearchResult = builder.objectRef<SearchResultShape>('SearchResult').implem
     excerpt: t.expose('excerpt', {
       type: [ExcerptPartType],
       description: described.excerpt,
-      extensions: { maxItems: maxExcerptParts },
+      extensions: listOfAtMost(maxExcerptParts),
     }),
   }),
 });

@@ -1,4 +1,5 @@
 import { descriptionsOf } from '../domain/descriptions.ts';
+import { defaultEventTypes } from '../domain/event-types.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { type Webhook as WebhookShape, type WebhookWithSecret, webhookShape } from '../domain/webhook-record.ts';
 import {
@@ -12,7 +13,7 @@ import {
 } from '../domain/webhooks.ts';
 import { builder, calls, payloadType, type ResultOf } from './builder.ts';
 import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
-import { EventTypeEnum } from './events.ts';
+import { EventTypeEnum, inCapitals } from './events.ts';
 import { Node } from './node.ts';
 
 const WebhookDisabledReason = builder.enumType('WebhookDisabledReason', {
@@ -81,7 +82,10 @@ const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
       required: true,
       description: 'The URL to send events to: `https`, and reachable from the internet.',
     }),
-    events: t.field({ type: [EventTypeEnum], description: 'The event types to send; by default all.' }),
+    events: t.field({
+      type: [EventTypeEnum],
+      description: `The event types to send; by default ${defaultEventTypes.map(inCapitals).join(', ')}.`,
+    }),
     description: t.string({ description: 'What it is for: at most 200 characters.' }),
     idempotencyKey: t.string({ description: idempotencyKeyDescription }),
   }),

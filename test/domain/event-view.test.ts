@@ -23,7 +23,7 @@ test.each([
 ])('an event $what is made once for all who are bound, as it is for all others', ({ metadata }) => {
   const { event, bound } = loggedEvent(metadata);
   const cursors = { show: (cursor: string) => `sealed ${cursor}` };
-  const view = event.viewFor(bound(), cursors);
+  const view = event.viewFor(bound(), cursors) as LogEvent;
   expect(event.viewFor(bound(), cursors)).toBe(view);
   expect(event.viewFor(key, cursors)).toBe(event);
   expect(event.data.conversation).toMatchObject({ metadata, externalId: 'order-1' });

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { scopes } from '../../src/domain/caller.ts';
+import { timestamp } from '../../src/domain/time.ts';
 import type { Client, Json } from '../support/client.ts';
 import { minuteMs } from '../support/clock.ts';
+import { sampleEvent } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -333,4 +335,73 @@ test('whether there is more before or after a page speaks of its own events only
   const late = await bound((await account.rest('POST', '/conversations')).body.id);
   const [, page2] = await pages(late);
   expect(page2).toMatchObject({ events: [{ type: 'CONVERSATION_STARTED' }], hasMore: false });
+});
+
+describe('changes that tell it nothing', () => {
+  const change = (body: object) => account.rest('PATCH', `/conversations/${conversationId}`, { body });
+
+  test('are no events to it, on pages or live, and those that tell it something name no more', async () => {
+    const token = await tokenFor();
+    const [stream, socket] = [await openStream(token), await openSocket(token)];
+    socket.subscribe(
+      'all',
+      'subscription { conversationChanged { type ... on ConversationUpdatedEvent { changes { field from to } } } }',
+    );
+    socket.subscribe('ready', '{ __typename }');
+    await socket.first('ready', 'complete');
+    await change({ tags: ['b'], metadata: { a: 1 }, externalId: 'mine' });
+    await change({ assignee: { id: 'another', name: 'Grace' } });
+    await change({ assignee: { id: 'another', name: 'Ada' }, tags: [], subject: 'Parcel' });
+    await change({ metadata: null });
+    await write('Hello');
+    await until(() => socket.of('all').length === 2 && stream.events.length === 2);
+    const changes = {
+      subject: { from: null, to: 'Parcel' },
+      assignee: { from: { id: null, name: 'Grace' }, to: { id: null, name: 'Ada' } },
+    };
+    expect(stream.events.map(({ type, data }) => [type, data.changes])).toEqual([
+      ['conversation.updated', changes],
+      ['message.received', undefined],
+    ]);
+    const { conversationChanged } = socket.of('all')[0].payload.data;
+    expect(conversationChanged.changes).toEqual(
+      Object.entries(changes).map(([field, { from, to }]) => ({ field, from, to })),
+    );
+    for (const { events, hasMore } of await pages(server.clientFor(token))) {
+      expect(events.map(({ type }) => type.toLowerCase().replace('_', '.'))).toEqual([
+        'conversation.started',
+        'message.received',
+        'conversation.updated',
+        'message.received',
+      ]);
+      expect(hasMore).toBe(false);
+    }
+  });
+
+  test('are passed over in any number, a thousand in a request, and none is found behind them that is not there', async () => {
+    const client = await bound();
+    const conversation = (await account.rest('GET', `/conversations/${conversationId}?messages=none`)).body;
+    const changes = { tags: { from: [], to: ['a'] } };
+    const hidden = sampleEvent(conversation, {
+      type: 'conversation.updated',
+      timestamp: timestamp(server.clock.nowMs),
+      data: { conversation, changes },
+    });
+    const { storage } = server;
+    await storage.write(async (tx) => {
+      await tx.events.append(
+        account.account.id,
+        Array.from({ length: 2_500 }, (_, index) => ({ ...hidden, id: `${hidden.id}${index}` })),
+      );
+    });
+    await write('behind');
+    const found: string[][] = [];
+    for (let after = '', more = true; more; ) {
+      const { data, pagination } = (await client.rest('GET', `/events?limit=2${after}`)).body;
+      found.push(data.map(({ type }: Json) => type));
+      more = pagination.hasMore;
+      after = `&after=${pagination.nextCursor}`;
+    }
+    expect(found).toEqual([['conversation.started', 'message.received'], [], ['message.received']]);
+  });
 });

@@ -764,7 +764,8 @@ describe('events of another process', () => {
       begun = true;
       other.exec(`
         UPDATE account_totals SET event_sequence = 1 WHERE account_id = '${accountId}';
-        INSERT INTO events VALUES ('${accountId}', 1, 'evt_1', 'conversation.started', NULL, ${startMs}, '{"conversation":null}');
+        INSERT INTO events (account_id, sequence, id, type, timestamp, data)
+          VALUES ('${accountId}', 1, 'evt_1', 'conversation.started', ${startMs}, '{"conversation":null}');
       `);
     };
     const reader = read(0);

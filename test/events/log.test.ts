@@ -6,6 +6,7 @@ import { listEvents } from '../../src/domain/events.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import type { Json, RestResponse } from '../support/client.ts';
 import { dayMs, TestClock } from '../support/clock.ts';
+import { inFormOfRest } from '../support/event-data.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sampleConversation, sampleEvent } from '../support/samples.ts';
 import * as select from '../support/selections.ts';
@@ -143,14 +144,7 @@ describe('an event', () => {
       JSON.parse(JSON.stringify(part), (name, value) =>
         name === 'status' || name === 'sender' ? value.toLowerCase() : value,
       );
-    const fromGraphql = data.events.nodes.map(({ __typename, conversation, message, lead, ...event }: Json) => ({
-      ...event,
-      data: {
-        ...(message === undefined ? {} : { message: spelt(message) }),
-        ...(lead === undefined ? {} : { lead }),
-        conversation: spelt(conversation),
-      },
-    }));
+    const fromGraphql = data.events.nodes.map(inFormOfRest).map(spelt);
     const fromRest = await listed(client);
     expect(fromGraphql).toEqual(fromRest.map((event) => ({ ...event, type: spelling(event.type) })));
     expect(data.events.nodes.map(({ __typename }: Json) => __typename)).toEqual([
@@ -161,7 +155,7 @@ describe('an event', () => {
     ]);
   });
 
-  test('is created by the documented changes and no others', async () => {
+  test('is created by every change of a conversation and by each lead, and by nothing else', async () => {
     const client = await server.account();
     const create = async (body: object): Promise<string> =>
       (await client.rest('POST', '/conversations', { body })).body.id;
@@ -176,22 +170,73 @@ describe('an event', () => {
 
     expect(await typesAfter(() => create({}))).toEqual(['conversation.started']);
     const agent = { message: { content: 'text', sender: 'agent' } };
-    expect(await typesAfter(() => create(agent))).toEqual(['conversation.started']);
+    expect(await typesAfter(() => create(agent))).toEqual(['conversation.started', 'message.sent']);
     const visitor = { message: { content: 'text', sender: 'visitor' } };
     expect(await typesAfter(() => create(visitor))).toEqual(['conversation.started', 'message.received']);
     const id = await create({});
     expect(await typesAfter(() => send(id, 'visitor'))).toEqual(['message.received']);
-    for (const sender of ['agent', 'bot']) expect(await typesAfter(() => send(id, sender))).toEqual([]);
-    expect(await typesAfter(() => patch(id, { subject: 'New', metadata: { a: 1 } }))).toEqual([]);
-    expect(await typesAfter(() => patch(id, { status: 'pending' }))).toEqual([]);
+    for (const sender of ['agent', 'bot']) {
+      expect(await typesAfter(() => send(id, sender))).toEqual(['message.sent']);
+    }
+    const changes = { subject: 'New', visitor: {}, assignee: { id: 'a' }, tags: ['b'], metadata: { a: 1 } };
+    expect(await typesAfter(() => patch(id, changes))).toEqual(['conversation.updated']);
+    expect(await typesAfter(() => patch(id, changes)), 'to what it is').toEqual([]);
+    expect(await typesAfter(() => patch(id, { status: 'pending' }))).toEqual(['conversation.updated']);
+    expect(await typesAfter(() => send(id, 'bot')), 'a bot to a pending one').toEqual(['message.sent']);
+    expect(await typesAfter(() => send(id, 'agent')), 'an agent to a pending one').toEqual([
+      'conversation.updated',
+      'message.sent',
+    ]);
     expect(await typesAfter(() => patch(id, { status: 'closed' }))).toEqual(['conversation.closed']);
     expect(await typesAfter(() => patch(id, { status: 'closed' })), 'closed already').toEqual([]);
-    expect(await typesAfter(() => patch(id, { status: 'active' })), 'a reopening').toEqual([]);
+    expect(await typesAfter(() => patch(id, { status: 'active' }))).toEqual(['conversation.reopened']);
+    expect(await typesAfter(() => patch(id, { status: 'closed', subject: 'Done' }))).toEqual([
+      'conversation.updated',
+      'conversation.closed',
+    ]);
+    expect(await typesAfter(() => patch(id, { status: 'active', tags: [] }))).toEqual([
+      'conversation.updated',
+      'conversation.reopened',
+    ]);
     await patch(id, { status: 'closed' });
-    expect(await typesAfter(() => send(id, 'visitor')), 'a reopening by the visitor').toEqual(['message.received']);
+    expect(await typesAfter(() => send(id, 'agent')), 'refused').toEqual([]);
+    expect(await typesAfter(() => send(id, 'visitor')), 'a reopening by the visitor').toEqual([
+      'conversation.reopened',
+      'message.received',
+    ]);
+    expect(await typesAfter(() => client.rest('DELETE', `/conversations/${id}`))).toEqual(['conversation.deleted']);
+    expect(await typesAfter(() => client.rest('DELETE', `/conversations/${id}`)), 'deleted already').toEqual([]);
     expect(await typesAfter(() => client.rest('POST', '/leads', { body: { phone: '1' } }))).toEqual(['lead.captured']);
     expect(await typesAfter(() => client.rest('POST', '/leads', { body: {} })), 'refused').toEqual([]);
     expect(await typesAfter(() => client.rest('POST', '/api-keys', { body: { name: 'x' } }))).toEqual([]);
+  });
+
+  test('from before some fields were added has them empty', async () => {
+    const client = await server.account();
+    await makeEvents(client);
+    await client.rest('POST', '/leads', { body: { phone: '1' } });
+    const before = await listed(client);
+    const database = new Database(server.databasePath);
+    database.exec(`
+      UPDATE events SET data_version = 1, data = json_remove(data, '$.message.clientId',
+          '$.conversation.assignee', '$.conversation.tags', '$.conversation.lastMessage')
+        WHERE account_id = '${client.account.id}'
+    `);
+    const changed = database.prepare('SELECT data FROM events WHERE account_id = ?').pluck().all(client.account.id);
+    database.close();
+    expect(changed.join()).not.toMatch(/clientId|assignee|tags|lastMessage/);
+    const emptied = before.map(({ data: { message, conversation, ...others }, ...event }: Json) => ({
+      ...event,
+      data: {
+        ...others,
+        ...(message && { message: { ...message, clientId: null } }),
+        conversation: conversation && { ...conversation, assignee: null, tags: [], lastMessage: null },
+      },
+    }));
+    expect(await listed(client)).toEqual(emptied);
+    const { data, errors } = await client.graphql(eventsQuery, { first: 100 });
+    expect(errors).toBeUndefined();
+    expect(data.events.nodes[0].conversation).toMatchObject({ assignee: null, tags: [], lastMessage: null });
   });
 
   test('of a lead without a conversation has `conversation: null`', async () => {
@@ -277,7 +322,7 @@ describe('the list of events', () => {
     const [one, other] = [await makeEvents(client), await makeEvents(client)];
     await client.rest('POST', `/conversations/${one.id}/messages`, { body: { content: 'x', sender: 'visitor' } });
     const all = await listed(client);
-    expect(all).toHaveLength(9);
+    expect(all).toHaveLength(10);
     const filters: { types?: EventType[]; conversationId?: string }[] = [
       ...eventTypes.map((type) => ({ types: [type] })),
       { types: ['message.received', 'lead.captured', 'message.received'] },

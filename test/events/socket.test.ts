@@ -759,6 +759,12 @@ describe('subscriptions', () => {
       { id: 'captured', field: 'leadCaptured(after: $after)', sequences: [3, 7, 9] },
       { id: 'closed', field: 'conversationClosed(after: $after)', sequences: [4, 8] },
       { id: 'all', field: 'events(after: $after)', sequences: [1, 2, 3, 4, 5, 6, 7, 8, 9] },
+      { id: 'changed', field: 'conversationChanged(after: $after)', sequences: [1, 2, 4, 5, 6, 8] },
+      {
+        id: 'changed of other',
+        field: `conversationChanged(after: $after, conversationId: "${ids[1]}")`,
+        sequences: [5, 6, 8],
+      },
       {
         id: 'some',
         field: 'events(after: $after, types: [LEAD_CAPTURED, MESSAGE_RECEIVED])',

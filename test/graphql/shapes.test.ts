@@ -15,7 +15,7 @@ import { conversationShape } from '../../src/domain/conversation-record.ts';
 import { conversationWithMessagesShape } from '../../src/domain/conversations.ts';
 import { recoveryShape } from '../../src/domain/deliveries.ts';
 import { deliveryWithAttemptsShape } from '../../src/domain/delivery-record.ts';
-import { eventShape } from '../../src/domain/event-shape.ts';
+import { type eventShape, eventShapes } from '../../src/domain/event-shape.ts';
 import { leadShape } from '../../src/domain/leads.ts';
 import { newTokenShape } from '../../src/domain/tokens.ts';
 import { webhookWithSecretShape } from '../../src/domain/webhook-record.ts';
@@ -25,8 +25,6 @@ type Field = z.ZodType;
 type Shape = z.ZodObject;
 type EventShape = (typeof eventShape.options)[number];
 
-const [started, received, closed, captured] = eventShape.options;
-
 /** An event as in GraphQL: with what all events have, and the fields of its `data`. */
 function common(event: EventShape): Shape {
   const [, erased] = event.shape.data.options;
@@ -35,11 +33,19 @@ function common(event: EventShape): Shape {
 
 function flat(event: EventShape): Shape {
   const [data] = event.shape.data.options;
-  return common(event).extend({ ...data.shape, conversation: snapshotShape });
+  const { conversation, changes, ...fields } = data.shape as Record<string, Field>;
+  return common(event).extend({
+    ...fields,
+    ...(conversation && { conversation: snapshotShape }),
+    ...(changes && { changes: z.array(changeShape) }),
+  });
 }
 
 /** A conversation in an event: its id has another name, under which caches pass it over. */
 const snapshotShape = conversationShape.omit({ id: true }).extend({ conversationId: conversationShape.shape.id });
+
+/** Changes are a list, each under the name of its field. */
+const changeShape = z.object({ field: z.string(), key: z.string(), from: z.json(), to: z.json() });
 
 /** The shapes of the domain by the types that show them. The types nested in these are found from them. */
 const shapes: Readonly<Record<string, Shape>> = {
@@ -47,13 +53,17 @@ const shapes: Readonly<Record<string, Shape>> = {
   Analytics: analyticsShape,
   ApiKey: newApiKeyShape,
   Conversation: conversationWithMessagesShape,
-  ConversationClosedEvent: flat(closed),
-  ConversationStartedEvent: flat(started),
+  ConversationClosedEvent: flat(eventShapes['conversation.closed']),
+  ConversationDeletedEvent: flat(eventShapes['conversation.deleted']),
+  ConversationReopenedEvent: flat(eventShapes['conversation.reopened']),
+  ConversationStartedEvent: flat(eventShapes['conversation.started']),
+  ConversationUpdatedEvent: flat(eventShapes['conversation.updated']),
   Delivery: deliveryWithAttemptsShape,
-  Event: common(started),
+  Event: common(eventShapes['conversation.started']),
   Lead: leadShape,
-  LeadCapturedEvent: flat(captured),
-  MessageReceivedEvent: flat(received),
+  LeadCapturedEvent: flat(eventShapes['lead.captured']),
+  MessageReceivedEvent: flat(eventShapes['message.received']),
+  MessageSentEvent: flat(eventShapes['message.sent']),
   RecoverWebhookPayload: recoveryShape,
   Token: newTokenShape,
   Webhook: webhookWithSecretShape,

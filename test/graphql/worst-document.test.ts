@@ -360,6 +360,7 @@ test('a list of objects is one that the measure knows the length of', () => {
     'Analytics.series',
     'Connection.edges',
     'Connection.nodes',
+    'ConversationUpdatedEvent.changes',
     'Query.nodes',
     'SearchResult.excerpt',
   ]);

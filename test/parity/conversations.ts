@@ -176,7 +176,7 @@ export const conversationsCases: readonly Case[] = [
     },
     {
       expected: 201,
-      events: ['conversation.started'],
+      events: ['conversation.started', 'message.sent'],
       check: ({ messages, tags }) => {
         expect(messages).toMatchObject([{ clientId: 'draft-17' }]);
         expect(tags).toEqual(['a b', 'urgent', '\uff5e', '\u{1f4e6}']); // by code point, which is not by code unit
@@ -206,7 +206,7 @@ export const conversationsCases: readonly Case[] = [
     { status: 'pending', message: { content: 'Hi', sender: 'agent' } },
     {
       expected: 201,
-      events: ['conversation.started'],
+      events: ['conversation.started', 'message.sent'],
       check: ({ status }) => expect(status).toBe('active'),
     },
   ),
@@ -338,6 +338,7 @@ export const conversationsCases: readonly Case[] = [
     { subject: 'New', visitor: { name: 'New' }, externalId: 'e-1', assignee: { id: 'a' }, tags: ['b', 'a'] },
     {
       expected: 200,
+      events: ['conversation.updated'],
       check: ({ visitor, assignee, tags, version }) => {
         expect([assignee, tags]).toEqual([{ id: 'a', name: null }, ['a', 'b']]);
         expect(visitor).toEqual({ id: null, name: 'New', email: null });
@@ -351,6 +352,7 @@ export const conversationsCases: readonly Case[] = [
     { subject: null, visitor: null, externalId: null, assignee: null, tags: null },
     {
       expected: 200,
+      events: ['conversation.updated'],
       check: (it) =>
         expect([it.subject, it.visitor, it.externalId, it.assignee, it.tags]).toEqual([null, null, null, null, []]),
     },
@@ -359,13 +361,21 @@ export const conversationsCases: readonly Case[] = [
     'the assignee replaces it whole',
     (client) => create(client, { assignee: { id: 'agent-3', name: 'Grace' } }),
     { assignee: { id: 'agent-4' } },
-    { expected: 200, check: ({ assignee }) => expect(assignee).toEqual({ id: 'agent-4', name: null }) },
+    {
+      expected: 200,
+      events: ['conversation.updated'],
+      check: ({ assignee }) => expect(assignee).toEqual({ id: 'agent-4', name: null }),
+    },
   ),
   updating(
     'tags adds some and removes others, those that are in both as well',
     (client) => create(client, { tags: ['a', 'b', 'c'] }),
     { addTags: ['d', 'B', 'e', 'a'], removeTags: ['b', 'e', 'x'] },
-    { expected: 200, check: ({ tags }) => expect(tags).toEqual(['B', 'a', 'c', 'd']) },
+    {
+      expected: 200,
+      events: ['conversation.updated'],
+      check: ({ tags }) => expect(tags).toEqual(['B', 'a', 'c', 'd']),
+    },
   ),
   updating(
     'tags to those that it has changes nothing',
@@ -395,7 +405,7 @@ export const conversationsCases: readonly Case[] = [
     'tags in place of others, as many as there can be',
     (client) => create(client, { tags: numbered(20) }),
     { addTags: ['one', 'two'], removeTags: ['tag-1', 'tag-2'] },
-    { expected: 200, check: ({ tags }) => expect(tags).toHaveLength(20) },
+    { expected: 200, events: ['conversation.updated'], check: ({ tags }) => expect(tags).toHaveLength(20) },
   ),
   updating(
     'metadata merges it',
@@ -403,6 +413,7 @@ export const conversationsCases: readonly Case[] = [
     { metadata: { drop: null, add: true } },
     {
       expected: 200,
+      events: ['conversation.updated'],
       check: ({ metadata }) => expect(metadata).toEqual({ keep: 1, add: true }),
     },
   ),
@@ -412,6 +423,7 @@ export const conversationsCases: readonly Case[] = [
     { metadata: null },
     {
       expected: 200,
+      events: ['conversation.updated'],
       check: ({ metadata }) => expect(metadata).toEqual({}),
     },
   ),
@@ -425,13 +437,17 @@ export const conversationsCases: readonly Case[] = [
     'metadata to other keys, as many as there can be, is measured by what is left',
     (client) => create(client, { metadata: keys('old') }),
     { metadata: { ...keys('old', null), ...keys('new') } },
-    { expected: 200, check: ({ metadata }) => expect(metadata).toEqual(keys('new')) },
+    { expected: 200, events: ['conversation.updated'], check: ({ metadata }) => expect(metadata).toEqual(keys('new')) },
   ),
   updating(
     'metadata by a large value in place of another',
     (client) => create(client, { metadata: { old: 'x'.repeat(8_000) } }),
     { metadata: { old: null, new: 'x'.repeat(8_000) } },
-    { expected: 200, check: ({ metadata }) => expect(Object.keys(metadata)).toEqual(['new']) },
+    {
+      expected: 200,
+      events: ['conversation.updated'],
+      check: ({ metadata }) => expect(Object.keys(metadata)).toEqual(['new']),
+    },
   ),
   updating(
     'metadata by a large value beside another is refused',
@@ -477,7 +493,7 @@ export const conversationsCases: readonly Case[] = [
     'a closed one to active',
     closed,
     { status: 'active' },
-    { expected: 200, check: ({ closedAt }) => expect(closedAt).toBeNull() },
+    { expected: 200, events: ['conversation.reopened'], check: ({ closedAt }) => expect(closedAt).toBeNull() },
   ),
   updating('a closed one to pending is refused', closed, { status: 'pending' }, { expected: 'INVALID_TRANSITION' }),
   updating(
@@ -508,12 +524,12 @@ export const conversationsCases: readonly Case[] = [
       clientId: '!'.repeat(64),
       metadata: { draft: false },
     },
-    { expected: 201 },
+    { expected: 201, events: ['conversation.updated', 'message.sent'] },
   ),
-  sending('as a bot', create, { content: 'Beep', sender: 'bot' }, { expected: 201 }),
+  sending('as a bot', create, { content: 'Beep', sender: 'bot' }, { expected: 201, events: ['message.sent'] }),
   sending('as the visitor to a closed one brings it back', closed, visitorSays('One more thing'), {
     expected: 201,
-    events: ['message.received'],
+    events: ['conversation.reopened', 'message.received'],
   }),
   sending(
     'as an agent to a closed one is refused',
@@ -549,7 +565,12 @@ export const conversationsCases: readonly Case[] = [
 
   forVersion(
     1,
-    updating('one', create, { subject: 'x' }, { expected: 200, check: (it) => expect(it.version).toBe(2) }),
+    updating(
+      'one',
+      create,
+      { subject: 'x' },
+      { expected: 200, events: ['conversation.updated'], check: (it) => expect(it.version).toBe(2) },
+    ),
   ),
   forVersion(2, updating('one', create, { subject: 'x' }, { expected: 'VERSION_CONFLICT' })),
   forVersion(1, updating('a closed one to pending', closed, { status: 'pending' }, { expected: 'VERSION_CONFLICT' })),
@@ -562,8 +583,8 @@ export const conversationsCases: readonly Case[] = [
   forVersion(3, sending('as the visitor', create, visitorSays('Hi'), { expected: 'VERSION_CONFLICT' })),
   forVersion(1, creating('one', {}, { expected: 'VALIDATION_FAILED', pointers: ['/expectedVersion'] })),
 
-  deleting('one', whole, { expected: 204 }),
-  deleting('a closed one', closed, { expected: 204 }),
+  deleting('one', whole, { expected: 204, events: ['conversation.deleted'] }),
+  deleting('a closed one', closed, { expected: 204, events: ['conversation.deleted'] }),
   deleting('an unknown one', async () => ({ id: unknownConversation }), { expected: 'NOT_FOUND' }),
   deleting(
     'one twice',
@@ -585,7 +606,7 @@ export const conversationsCases: readonly Case[] = [
     expected: 'VALIDATION_FAILED',
     pointers: ['/dryRun'],
   },
-  forVersion(1, deleting('one', whole, { expected: 204 })),
+  forVersion(1, deleting('one', whole, { expected: 204, events: ['conversation.deleted'] })),
   forVersion(2, deleting('one', whole, { expected: 'VERSION_CONFLICT' })),
 
   underKey('k', creating('one', { subject: 'x' }, { expected: 201, events: ['conversation.started'] })),

@@ -1,17 +1,22 @@
 import { expect } from 'vitest';
+import { eventTypes } from '../../src/domain/event-types.ts';
 import type { Json } from '../support/client.ts';
 import * as select from '../support/selections.ts';
 import type { TestAccount } from '../support/server.ts';
 import { type Case, capture, change, create, unknownConversation, visitorSays } from './case.ts';
 
-/** One event of each kind, and two conversations. */
+/** One event of each kind at least, and three conversations, of which one has been deleted. */
 async function eventful(client: TestAccount): Promise<Json> {
   const { id } = await create(client, { metadata: { vip: true }, message: visitorSays('Hello') });
   await create(client, { message: { content: 'Hi', sender: 'agent' } });
   await capture(client, { conversationId: id, email: 'ada@example.com' });
   await change(client, id, { status: 'closed' });
+  await change(client, id, { status: 'active' });
+  await change(client, id, { subject: 'Parcel', assignee: { id: 'a' }, tags: ['b'], metadata: { vip: null, age: 4 } });
+  const { id: deleted } = await create(client);
+  await client.rest('DELETE', `/conversations/${deleted}`);
   const { data } = await client.graphql('{ eventCursor }');
-  return { id, end: data.eventCursor };
+  return { id, deleted, end: data.eventCursor };
 }
 
 interface EventsQuery {
@@ -55,13 +60,18 @@ export const eventsCases: readonly Case[] = [
   listingEvents('from the oldest on', () => ({}), {
     expected: 200,
     check: (page) => {
-      expect(sequencesOf(page)).toEqual([1, 2, 3, 4, 5]);
+      expect(sequencesOf(page)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
       expect(page.data.map(({ data }: Json) => Object.keys(data).sort())).toEqual([
         ['conversation'],
         ['conversation', 'message'],
         ['conversation'],
+        ['conversation', 'message'],
         ['conversation', 'lead'],
         ['conversation'],
+        ['conversation'],
+        ['changes', 'conversation'],
+        ['erased'],
+        ['conversationId'],
       ]);
     },
   }),
@@ -75,11 +85,19 @@ export const eventsCases: readonly Case[] = [
   }),
   listingEvents('of some types', () => ({ types: ['lead.captured', 'message.received'] }), {
     expected: 200,
-    check: (page) => expect(sequencesOf(page)).toEqual([2, 4]),
+    check: (page) => expect(sequencesOf(page)).toEqual([2, 5]),
   }),
   listingEvents('of one conversation', ({ id }) => ({ conversationId: id }), {
     expected: 200,
-    check: (page) => expect(sequencesOf(page)).toEqual([1, 2, 4, 5]),
+    check: (page) => expect(sequencesOf(page)).toEqual([1, 2, 5, 6, 7, 8]),
+  }),
+  listingEvents('of one that was deleted', ({ deleted }) => ({ conversationId: deleted }), {
+    expected: 200,
+    check: (page) => expect(sequencesOf(page)).toEqual([9, 10]),
+  }),
+  listingEvents('that were added to those of the beginning', () => ({ types: eventTypes.slice(4) }), {
+    expected: 200,
+    check: (page) => expect(sequencesOf(page)).toEqual([4, 7, 8, 10]),
   }),
   listingEvents('of a conversation that is unknown', () => ({ conversationId: unknownConversation }), {
     expected: 200,

@@ -74,7 +74,8 @@ export class AccountSnapshot {
       ...[...leads].flatMap((lead) => this.all('SELECT id FROM leads WHERE id = $lead', { lead })),
       ...this.all(
         `SELECT id, data FROM events
-         WHERE account_id = $accountId AND conversation_id = $id AND data <> '${erased}'`,
+         WHERE account_id = $accountId AND conversation_id = $id AND data <> '${erased}'
+           AND type <> 'conversation.deleted'`,
         { id },
       ),
       ...this.all('SELECT idempotency_key FROM kept_results WHERE account_id = $accountId AND conversation_id = $id', {
@@ -87,7 +88,7 @@ export class AccountSnapshot {
   eventsAfter(sequence: number): EventRow[] {
     return this.all(
       `SELECT sequence, id, type, conversation_id AS conversationId,
-         CASE WHEN conversation_id IN (SELECT conversation_id FROM erasing) THEN '${erased}' ELSE data END AS data
+         CASE WHEN type <> 'conversation.deleted' AND conversation_id IN (SELECT conversation_id FROM erasing) THEN '${erased}' ELSE data END AS data
        FROM events
        WHERE account_id = $accountId AND sequence > $sequence ORDER BY sequence`,
       { sequence },

@@ -3,7 +3,7 @@ import { expectSound, rowsOf } from '../cli/rows.ts';
 import type { Json } from '../support/client.ts';
 import { AccountSnapshot, type EventRow, erased } from './account-snapshot.ts';
 import type { Seen } from './followers.ts';
-import { eventName, type Ledger, type TrackedConversation, type Write } from './ledger.ts';
+import { eventName, type Ledger, Ordinals, type TrackedConversation, type Write } from './ledger.ts';
 
 // Holds a file against the ledger of those who have written into it. What is new is looked at each time, and
 // everything when it is asked for.
@@ -15,6 +15,7 @@ export class Audit {
   /** How far it has come in the log of events, and in the deliveries. */
   #sequence = 0;
   #deliveryKey = 0;
+  readonly #ordinals = new Ordinals();
 
   constructor(path: string, accountId: string, ledger: Ledger) {
     this.#path = path;
@@ -69,6 +70,7 @@ export class Audit {
           attempt_count <> (SELECT count(*) FROM attempts WHERE delivery_key = deliveries.key) OR
           attempt_count <> (SELECT coalesce(max(number), 0) FROM attempts WHERE delivery_key = deliveries.key)`),
         'erased events that still tell something': snapshot.count(`events WHERE data <> '${erased}'
+          AND type <> 'conversation.deleted'
           AND conversation_id NOT IN (SELECT id FROM conversations UNION SELECT conversation_id FROM erasing)`),
       }).toEqual({
         conversations: conversations.size,
@@ -127,7 +129,7 @@ export class Audit {
     expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => this.#sequence + index + 1));
     const unexplained: string[] = [];
     for (const event of events) {
-      const name = event.data === erased ? nameOfErased(event, expectedEvents) : nameOfEvent(event);
+      const name = event.data === erased ? nameOfErased(event, expectedEvents) : nameOfEvent(event, this.#ordinals);
       if (!expectedEvents.delete(name)) unexplained.push(name);
     }
     expect({ unexplained, missing: [...expectedEvents] }).toEqual({ unexplained: [], missing: [] });
@@ -189,13 +191,19 @@ function shownOf({ id, status, subject, externalId, version, messages, leads }: 
   };
 }
 
-function nameOfEvent({ type, conversationId, data }: EventRow): string {
+function nameOfEvent({ type, conversationId, data }: EventRow, ordinals: Ordinals): string {
   const { message, conversation, lead } = JSON.parse(data) as Json;
   switch (type) {
     case 'conversation.started':
       return eventName(type, conversationId, conversation.id);
     case 'message.received':
+    case 'message.sent':
       return eventName(type, conversationId, `${message.id} ${conversation.messageCount}`);
+    case 'conversation.updated':
+    case 'conversation.reopened':
+      return eventName(type, conversationId, `${ordinals.next(type, conversationId)}`);
+    case 'conversation.deleted':
+      return eventName(type, conversationId, '');
     case 'conversation.closed':
       return eventName(type, conversationId, `${conversation.version}`);
     default:
@@ -225,8 +233,9 @@ function checkSeen(snapshot: AccountSnapshot, seen: readonly Seen[]): void {
 }
 
 /** The id of what an event tells of; null when it was erased. */
-export function whatOf(type: string, { message, conversation, lead }: Json): string | null {
-  if (type === 'message.received') return message?.id ?? null;
+export function whatOf(type: string, { message, conversation, conversationId, lead }: Json): string | null {
+  if (type.startsWith('message.')) return message?.id ?? null;
+  if (type === 'conversation.deleted') return conversationId;
   return (type === 'lead.captured' ? lead?.id : conversation?.id) ?? null;
 }
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { eventTypes } from '../../src/domain/event-types.ts';
 import { serve, start } from '../cli/program.ts';
 import { clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
@@ -66,7 +67,9 @@ async function setTheStage() {
   const server = await startTestServer({ databasePath, config: { webhookPolicy: anywhere } });
   // A kill takes along a part of what is left.
   const { account, secret, rest } = await server.account({ requestsPerHour: 1_000_000_000 });
-  const { body: webhook } = await rest('POST', '/webhooks', { body: { url: `${receiver.url}/all` } });
+  const { body: webhook } = await rest('POST', '/webhooks', {
+    body: { url: `${receiver.url}/all`, events: eventTypes },
+  });
   receiver.trust('/all', webhook.secret);
   const { eventCursor } = (await rest('GET', '/account')).body;
   await server.close();

@@ -97,7 +97,10 @@ class SocketFollower extends Follower {
     const followed = new Promise<void>((resolve, reject) => {
       const query = `subscription ($after: String) { events(after: $after) { id type sequence cursor
         ... on ConversationStartedEvent { conversation { id: conversationId } } ... on MessageReceivedEvent { message { id } }
-        ... on ConversationClosedEvent { conversation { id: conversationId } } ... on LeadCapturedEvent { lead { id } } } }`;
+        ... on ConversationClosedEvent { conversation { id: conversationId } } ... on MessageSentEvent { message { id } }
+        ... on ConversationReopenedEvent { conversation { id: conversationId } }
+        ... on ConversationUpdatedEvent { conversation { id: conversationId } }
+        ... on ConversationDeletedEvent { conversationId } ... on LeadCapturedEvent { lead { id } } } }`;
       const place = (): string => this.after;
       const variables = {
         get after() {

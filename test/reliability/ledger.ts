@@ -58,6 +58,18 @@ export const marks = {
   phone: (number: number) => `+${number}`,
 };
 
+/** Counts the events of each type and conversation. */
+export class Ordinals {
+  readonly #counts = new Map<string, number>();
+
+  next(type: string, conversationId: string | null): number {
+    const key = `${type} ${conversationId}`;
+    const count = (this.#counts.get(key) ?? 0) + 1;
+    this.#counts.set(key, count);
+    return count;
+  }
+}
+
 export class Ledger {
   readonly figures = new ExpectedFigures();
   readonly conversations = new Map<string, TrackedConversation>();
@@ -74,6 +86,7 @@ export class Ledger {
   kept: { readonly write: Write; readonly effect: Effect }[] = [];
   /** Those that were not answered yet. */
   readonly open = new Set<Write>();
+  readonly #ordinals = new Ordinals();
   /** What a file shows of these, before they are answered. */
   readonly #found = new Map<Write, Effect>();
 
@@ -171,16 +184,21 @@ export class Ledger {
   ): void {
     conversation.version++;
     this.changed.add(conversation);
+    const { status } = conversation;
     if (kind === 'message' && sender !== undefined) {
       this.figures.messageSent(conversation, sender, atMs);
+      if (conversation.status !== status) this.#expectStatus(conversation, status);
       this.#said(conversation, number, sender, { id, sequence });
       return;
     }
     expect(version, `the version after ${kind} of ${conversation.id}`).toBe(conversation.version);
-    if (kind === 'subject') conversation.subject = marks.subject(number);
+    if (kind === 'subject') {
+      conversation.subject = marks.subject(number);
+      this.#expectNext('conversation.updated', conversation);
+    }
     if (to === undefined) return;
     this.figures.statusChanged(conversation, to, atMs);
-    if (to === 'closed') this.#expectEvent('conversation.closed', conversation, `${conversation.version}`);
+    this.#expectStatus(conversation, status);
   }
 
   #said(
@@ -191,7 +209,7 @@ export class Ledger {
   ): void {
     expect(conversation.messages.get(sequence), `${id} is the only one with its sequence`).toBeUndefined();
     conversation.messages.set(sequence, { id, sender, content: marks.content(number) });
-    if (sender === 'visitor') this.#expectEvent('message.received', conversation, `${id} ${sequence}`);
+    this.#expectEvent(sender === 'visitor' ? 'message.received' : 'message.sent', conversation, `${id} ${sequence}`);
   }
 
   #captured(conversation: TrackedConversation | undefined, { id, atMs }: Effect): void {
@@ -208,6 +226,21 @@ export class Ledger {
     this.conversations.delete(conversation.id);
     for (const id of conversation.leads) this.leads.delete(id);
     this.changed.add(conversation);
+    this.#expectEvent('conversation.deleted', conversation, '');
+  }
+
+  /** @param before its status before the change */
+  #expectStatus(conversation: TrackedConversation, before: Status): void {
+    if (conversation.status === 'closed') {
+      this.#expectEvent('conversation.closed', conversation, `${conversation.version}`);
+    } else {
+      this.#expectNext(before === 'closed' ? 'conversation.reopened' : 'conversation.updated', conversation);
+    }
+  }
+
+  /** Expects one more event of a type, which nothing but its place among them tells from the others. */
+  #expectNext(type: string, conversation: TrackedConversation): void {
+    this.#expectEvent(type, conversation, `${this.#ordinals.next(type, conversation.id)}`);
   }
 
   #expectEvent(type: string, conversation: TrackedConversation | undefined, what: string): void {

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
+import { eventTypes } from '../../src/domain/event-types.ts';
 import { sendMessage } from '../../src/domain/messages.ts';
 import { type Serving, serve } from '../cli/program.ts';
 import { openWire, requestText } from '../http/wire.ts';
@@ -50,7 +51,7 @@ async function prepare(
 }
 
 async function registerWebhook(client: TestAccount, receiver: Receiver): Promise<void> {
-  const { body } = await client.rest('POST', '/webhooks', { body: { url: `${receiver.url}/all` } });
+  const { body } = await client.rest('POST', '/webhooks', { body: { url: `${receiver.url}/all`, events: eventTypes } });
   receiver.trust('/all', body.secret);
 }
 

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { eventTypes } from '../../src/domain/event-types.ts';
 import { commandLine, type Serving, serve } from '../cli/program.ts';
 import { clientOf } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
@@ -58,7 +59,9 @@ async function setTheStage() {
   const server = await startTestServer({ databasePath, config: { webhookPolicy: anywhere } });
   const busy = await server.account({ requestsPerHour: 1_000_000_000 });
   const spender = await server.account({ requestsPerHour: limit });
-  const { body: webhook } = await busy.rest('POST', '/webhooks', { body: { url: `${receiver.url}/all` } });
+  const { body: webhook } = await busy.rest('POST', '/webhooks', {
+    body: { url: `${receiver.url}/all`, events: eventTypes },
+  });
   receiver.trust('/all', webhook.secret);
   const { eventCursor } = (await busy.rest('GET', '/account')).body;
   await server.close();

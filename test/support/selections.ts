@@ -27,10 +27,14 @@ const figures = `from to conversationsStarted conversationsClosed conversationsR
 export const analytics = `period { from to interval timezone } openNow { active pending }
   totals { ${figures} } previous { ${figures} } series { ${figures} }`;
 
-export const event = `__typename id type timestamp sequence cursor apiVersion accountId
+export const event = `__typename id erased type timestamp sequence cursor apiVersion accountId
   ... on ConversationStartedEvent { conversation { ${snapshot} } }
   ... on MessageReceivedEvent { message { ${message} } conversation { ${snapshot} } }
   ... on ConversationClosedEvent { conversation { ${snapshot} } }
+  ... on MessageSentEvent { message { ${message} } conversation { ${snapshot} } }
+  ... on ConversationReopenedEvent { conversation { ${snapshot} } }
+  ... on ConversationUpdatedEvent { conversation { ${snapshot} } changes { field key from to } }
+  ... on ConversationDeletedEvent { conversationId }
   ... on LeadCapturedEvent { lead { ${lead} } conversation { ${snapshot} } }`;
 
 export const webhook = 'id url events description enabled disabledReason createdAt updatedAt';

@@ -58,7 +58,7 @@ describe('over REST', () => {
       '/events/1',
       '/events/2',
     ]);
-    expect(pointersOf(await post('/webhooks', { url, events: Array(5).fill('lead.captured') }))).toEqual(['/events']);
+    expect(pointersOf(await post('/webhooks', { url, events: Array(9).fill('lead.captured') }))).toEqual(['/events']);
     expect(pointersOf(await post('/webhooks', { url, enabled: false }))).toEqual(['/enabled']);
     const patched = await client.rest('PATCH', `/webhooks/${id}`, {
       body: { enabled: 'yes', id, disabledReason: null },

@@ -171,6 +171,7 @@ function clearEvents(db: Statements): Part {
   const next = db.prepare<Pick<EventRow, 'sequence' | 'id' | 'timestamp'>>(
     `SELECT sequence, id, timestamp FROM events
       WHERE account_id = :accountId AND unlikely(conversation_id = :conversationId) AND sequence > :eventSequence
+        AND type <> 'conversation.deleted'
       ORDER BY sequence LIMIT :batchSize`,
   );
   // A delivery is created at the time of its event, and its id contains that time: no index by event is needed.

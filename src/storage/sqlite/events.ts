@@ -11,9 +11,25 @@ export interface EventRow extends Omit<typeof events.$inferSelect, 'accountId' |
   readonly data: string | null;
 }
 
-/** The columns for every read of an event. */
-export const eventColumns = `sequence, id, type, timestamp, conversation_id AS conversationId,
-  CASE WHEN ${isBeingErased('events')} THEN NULL ELSE data END AS data`;
+/**
+ * The columns for every read of an event. That its conversation was deleted is an event which holds nothing to be erased.
+ */
+export const eventColumns = `sequence, id, type, timestamp, conversation_id AS conversationId, data_version AS dataVersion,
+  CASE WHEN type <> 'conversation.deleted' AND ${isBeingErased('events')} THEN NULL ELSE data END AS data`;
+
+/** Since version 2, conversations have an assignee, tags and a last message, and messages a `clientId`. */
+const dataVersion = 2;
+
+/** The data of an event from before, with the fields that were added since. */
+function withAddedFields(json: string): string {
+  const { message, conversation, ...others } = JSON.parse(json) as { message?: object; conversation?: object | null };
+  return JSON.stringify({
+    ...others,
+    ...(message && { message: { clientId: null, ...message } }),
+    ...(conversation && { conversation: { assignee: null, tags: [], lastMessage: null, ...conversation } }),
+    ...(conversation === null && { conversation }),
+  });
+}
 
 export function toEvent(row: EventRow): StoredEvent {
   return {
@@ -22,7 +38,7 @@ export function toEvent(row: EventRow): StoredEvent {
     timestamp: toTimestamp(row.timestamp),
     conversationId: row.conversationId,
     sequence: row.sequence,
-    dataJson: row.data ?? erasedJson,
+    dataJson: row.data === null ? erasedJson : row.dataVersion < dataVersion ? withAddedFields(row.data) : row.data,
   };
 }
 
@@ -95,7 +111,7 @@ export function eventWrites(db: Statements, onAppend: (accountId: string) => voi
       RETURNING event_sequence AS last`,
   );
   const insert = db.prepare(
-    insertInto('events', ['accountId', 'sequence', 'id', 'type', 'conversationId', 'timestamp', 'data']),
+    insertInto('events', ['accountId', 'sequence', 'id', 'type', 'conversationId', 'timestamp', 'data', 'dataVersion']),
   );
   const accountWithOldest = db.prepare<{ accountId: string }>(
     'SELECT account_id AS accountId FROM events WHERE timestamp < :before ORDER BY timestamp LIMIT 1',
@@ -138,6 +154,7 @@ export function eventWrites(db: Statements, onAppend: (accountId: string) => voi
           sequence: first + index,
           timestamp: toMs(event.timestamp),
           data: JSON.stringify(event.data),
+          dataVersion,
         });
       }
       if (added.length > 0) onAppend(accountId);

@@ -149,8 +149,10 @@ export const events = sqliteTable(
     type: text().$type<EventType>().notNull(),
     conversationId: text('conversation_id'),
     timestamp: integer().notNull(),
-    /** JSON, exactly as it is sent. */
+    /** JSON, as it is sent. */
     data: text().notNull(),
+    /** Which fields the data has: see `events.ts`. */
+    dataVersion: integer('data_version').notNull().default(1),
   },
   (table) => [
     primaryKey({ columns: [table.accountId, table.sequence] }),

@@ -1,0 +1,1 @@
+ALTER TABLE `events` ADD `data_version` integer DEFAULT 1 NOT NULL;

@@ -1,0 +1,138 @@
+import { z } from 'zod';
+import type { Caller } from './caller.ts';
+import {
+  type Assignee,
+  assigneeShape,
+  conversationShape,
+  conversationView,
+  type StoredConversation,
+} from './conversation-record.ts';
+import type { EventType } from './event-types.ts';
+import type { EventData, NewEvent } from './events.ts';
+import type { Ids } from './ids.ts';
+import type { Message } from './message-record.ts';
+import type { Metadata } from './metadata.ts';
+import { timestamp } from './time.ts';
+
+// The events of a conversation follow from what it was before an operation and what it is afterwards. So an operation
+// cannot forget one, and whoever folds the log arrives at what the API shows.
+
+function change<Value extends z.ZodType>(value: Value) {
+  return z.object({ from: value.describe('Its value before.'), to: value.describe('Its value afterwards.') });
+}
+
+const { subject, visitor, externalId, tags } = conversationShape.shape;
+
+/** Each with its values before and afterwards; those that did not change are left out. */
+export const changesShape = z
+  .object({
+    status: change(z.enum(['active', 'pending'])).describe(
+      'Its status; closing and reopening have events of their own.',
+    ),
+    subject: change(subject).describe('Its topic.'),
+    visitor: change(visitor).describe('The visitor.'),
+    externalId: change(externalId).describe('Its id in the client’s system.'),
+    assignee: change(assigneeShape.nullable()).describe('Which agent has it.'),
+    tags: change(tags).describe('Its tags.'),
+    metadata: z
+      .record(z.string(), change(z.union([z.string(), z.number(), z.boolean()]).nullable()))
+      .describe('The keys of its metadata that changed; null where there was none, or is none any more.'),
+  })
+  .partial()
+  .meta({ id: 'ConversationChanges', description: 'What a client changed of a conversation.' });
+
+export type ConversationChanges = Readonly<z.output<typeof changesShape>>;
+
+const changeable = ['subject', 'visitor', 'externalId', 'assignee', 'tags'] as const;
+
+/** What an operation changed, but for what has events of its own and what follows from a message. */
+function changesBetween(previous: StoredConversation, next: StoredConversation): ConversationChanges {
+  const isOpen = previous.status !== 'closed' && next.status !== 'closed';
+  const metadata = metadataChanges(previous.metadata, next.metadata);
+  const fields = changeable.flatMap((name) => {
+    const [from, to] = [previous[name], next[name]];
+    return from === to || JSON.stringify(from) === JSON.stringify(to) ? [] : [[name, { from, to }]];
+  });
+  return {
+    ...(isOpen && previous.status !== next.status && { status: { from: previous.status, to: next.status } }),
+    ...Object.fromEntries(fields),
+    ...(Object.keys(metadata).length > 0 && { metadata }),
+  } as ConversationChanges;
+}
+
+function metadataChanges(from: Metadata, to: Metadata): NonNullable<ConversationChanges['metadata']> {
+  if (from === to) return {};
+  const keys = [...new Set([...Object.keys(from), ...Object.keys(to)])].filter((key) => from[key] !== to[key]);
+  return Object.fromEntries(keys.map((key) => [key, { from: from[key] ?? null, to: to[key] ?? null }]));
+}
+
+interface Moment {
+  readonly ids: Ids;
+  readonly now: number;
+}
+
+/**
+ * The events of one operation on a conversation, all with the same snapshot: that it was started or updated, that it was
+ * reopened or closed, and the message.
+ * @param previous the conversation before, unless it is new
+ */
+export function eventsOf(
+  previous: StoredConversation | undefined,
+  next: StoredConversation,
+  message: Message | undefined,
+  { ids, now }: Moment,
+): NewEvent[] {
+  const conversation = conversationView(next);
+  const events: NewEvent[] = [];
+  const add = (type: EventType, data: EventData): void => {
+    events.push({ id: ids.next('event', now), type, timestamp: timestamp(now), conversationId: next.id, data });
+  };
+  if (previous === undefined) {
+    add('conversation.started', { conversation });
+  } else if (previous !== next) {
+    const changes = changesBetween(previous, next);
+    if (Object.keys(changes).length > 0) add('conversation.updated', { conversation, changes });
+    if (previous.status === 'closed' && next.status !== 'closed') add('conversation.reopened', { conversation });
+    if (previous.status !== 'closed' && next.status === 'closed') add('conversation.closed', { conversation });
+  }
+  if (message !== undefined) {
+    add(message.sender === 'visitor' ? 'message.received' : 'message.sent', { message, conversation });
+  }
+  return events;
+}
+
+/** The event of a deletion. It holds an id only, and is not erased. */
+export function deletionEvent(conversationId: string, { ids, now }: Moment): NewEvent {
+  return {
+    id: ids.next('event', now),
+    type: 'conversation.deleted',
+    timestamp: timestamp(now),
+    conversationId,
+    data: { conversationId },
+  };
+}
+
+/**
+ * The changes as the caller may see them; undefined if nothing is left. One who is bound to the conversation sees those
+ * of its status, its subject and the name of its assignee.
+ */
+export function changesShownTo(caller: Caller, changes: ConversationChanges): ConversationChanges | undefined {
+  if (caller.conversationId === undefined) return changes;
+  const { status, subject, assignee } = changes;
+  const hasNewName = assignee !== undefined && nameIn(assignee.from) !== nameIn(assignee.to);
+  const shown = {
+    ...(status && { status }),
+    ...(subject && { subject }),
+    ...(hasNewName && { assignee: { from: withoutId(assignee.from), to: withoutId(assignee.to) } }),
+  };
+  return Object.keys(shown).length === 0 ? undefined : shown;
+}
+
+/** Undefined without an assignee, which is another thing than one without a name. */
+function nameIn(assignee: Assignee | null): string | null | undefined {
+  return assignee === null ? undefined : assignee.name;
+}
+
+function withoutId(assignee: Assignee | null): Assignee | null {
+  return assignee && { ...assignee, id: null };
+}

@@ -1,0 +1,234 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Client, Json } from '../support/client.ts';
+import { effort } from '../support/effort.ts';
+import { inFormOfRest } from '../support/event-data.ts';
+import * as select from '../support/selections.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+
+// Whoever reads the log and nothing else knows what the API shows: random operations through random faces, and after
+// each of them a reader that keeps what events told it, compared with the API field by field.
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startTestServer();
+});
+afterAll(() => server.close());
+
+const text = fc.constantFrom('a', 'b', 'c');
+const orNull = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
+const person = orNull(fc.record({ id: text, name: orNull(text) }));
+const some = fc.array(text, { maxLength: 3 });
+const optional = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }) => fc.record(fields, { requiredKeys: [] });
+const fields = {
+  subject: orNull(text),
+  visitor: person,
+  assignee: person,
+  metadata: fc.dictionary(text, orNull(fc.constantFrom(1, true, 'x')), { maxKeys: 3 }),
+};
+const message = fc.record({
+  sender: fc.constantFrom('agent', 'visitor', 'bot'),
+  content: fc.constantFrom('Hello', '📦'.repeat(300)),
+  clientId: orNull(text),
+  author: person,
+});
+
+type Command =
+  | { readonly kind: 'create'; readonly body: Json }
+  | { readonly kind: 'change'; readonly body: Json }
+  | { readonly kind: 'send'; readonly body: Json }
+  | { readonly kind: 'lead' }
+  | { readonly kind: 'delete' };
+
+const status = fc.constantFrom('active', 'pending', 'closed');
+const creation: fc.Arbitrary<Command> = fc.record({
+  kind: fc.constant('create' as const),
+  body: optional<Json>({ ...fields, metadata: fc.constant({ a: 1 }), status, tags: some, message: orNull(message) }),
+});
+const change: fc.Arbitrary<Command> = fc.record({
+  kind: fc.constant('change' as const),
+  body: fc.oneof(
+    optional<Json>({ ...fields, status, tags: some }),
+    optional<Json>({ status, addTags: some, removeTags: some, metadata: fc.constant(null) }),
+  ),
+});
+const sending: fc.Arbitrary<Command> = fc.record({ kind: fc.constant('send' as const), body: message });
+const command: fc.Arbitrary<Command> = fc.oneof(
+  { weight: 2, arbitrary: creation },
+  { weight: 6, arbitrary: change },
+  { weight: 4, arbitrary: sending },
+  { weight: 1, arbitrary: fc.constant<Command>({ kind: 'lead' }) },
+  { weight: 1, arbitrary: fc.constant<Command>({ kind: 'delete' }) },
+);
+const step = fc.record({ overGraphql: fc.boolean(), which: fc.nat(2), command });
+
+const capitals = ({ status: to, sender, message: first, ...input }: Json): Json => ({
+  ...input,
+  ...(to != null && { status: to.toUpperCase() }),
+  ...(sender != null && { sender: sender.toUpperCase() }),
+  ...(first != null && { message: capitals(first) }),
+});
+
+/** @param id the conversation that the command is about, unless it creates one */
+async function run(client: TestAccount, { kind, ...rest }: Command, id: string, overGraphql: boolean): Promise<void> {
+  const { body = {} } = rest as { body?: Json };
+  const mutation = async (field: string, type: string, input: Json) => {
+    await client.graphql(`mutation ($input: ${type}!) { ${field}(input: $input) { eventCursor } }`, { input });
+  };
+  switch (kind) {
+    case 'create':
+      if (overGraphql) await mutation('createConversation', 'CreateConversationInput', capitals(body));
+      else await client.rest('POST', '/conversations', { body });
+      break;
+    case 'change':
+      if (overGraphql) await mutation('updateConversation', 'UpdateConversationInput', { ...capitals(body), id });
+      else await client.rest('PATCH', `/conversations/${id}`, { body });
+      break;
+    case 'send':
+      if (overGraphql) await mutation('sendMessage', 'SendMessageInput', { ...capitals(body), conversationId: id });
+      else await client.rest('POST', `/conversations/${id}/messages`, { body });
+      break;
+    case 'lead':
+      await client.rest('POST', '/leads', { body: { conversationId: id, phone: '1' } });
+      break;
+    case 'delete':
+      if (overGraphql) await mutation('deleteConversation', 'DeleteConversationInput', { id });
+      else await client.rest('DELETE', `/conversations/${id}`);
+  }
+}
+
+/** Knows of conversations what the events told. */
+class Reader {
+  /** The last snapshot of each. */
+  readonly snapshots = new Map<string, Json>();
+  /** The same without looking at any snapshot but the first: from changes, messages and the types of events. */
+  readonly folded = new Map<string, Json>();
+  readonly messages = new Map<string, Json[]>();
+
+  take({ type, data }: Json): void {
+    if (type === 'conversation.deleted') {
+      for (const known of [this.snapshots, this.folded, this.messages]) known.delete(data.conversationId);
+      return;
+    }
+    const { conversation, message: sent, changes = {} } = data;
+    const { id } = conversation;
+    const known = this.snapshots.get(id);
+    expect(known === undefined).toBe(type === 'conversation.started');
+    if (known !== undefined) expect(conversation.version).toBeGreaterThanOrEqual(known.version);
+    this.snapshots.set(id, conversation);
+    if (known === undefined) this.messages.set(id, []);
+    if (sent !== undefined) this.messages.get(id)?.push(sent);
+
+    const folded = { ...(this.folded.get(id) ?? conversation) };
+    for (const [field, change] of Object.entries<Json>(changes)) {
+      if (field === 'metadata') {
+        folded.metadata = { ...folded.metadata };
+        for (const [key, { from, to }] of Object.entries<Json>(change)) {
+          expect(folded.metadata[key] ?? null).toEqual(from);
+          if (to === null) delete folded.metadata[key];
+          else folded.metadata[key] = to;
+        }
+      } else {
+        expect(folded[field]).toEqual(change.from);
+        expect(change.to).not.toEqual(change.from);
+        folded[field] = change.to;
+      }
+    }
+    if (type === 'conversation.closed') folded.status = 'closed';
+    if (type === 'conversation.reopened') folded.status = conversation.status; // by the visitor or by an agent
+    this.folded.set(id, folded);
+  }
+
+  /** What the changes alone have to account for. */
+  compareFolded(): void {
+    for (const [id, snapshot] of this.snapshots) {
+      const { subject, visitor, externalId, assignee, tags, metadata, status: now } = snapshot;
+      const told = { subject, visitor, externalId, assignee, tags, metadata, status: now };
+      expect(this.folded.get(id)).toMatchObject(told);
+      expect(this.folded.get(id)?.metadata).toEqual(metadata);
+    }
+  }
+}
+
+async function readAll(client: Client, after: string | undefined, take: (event: Json) => void): Promise<string> {
+  const query = after === undefined ? '' : `&after=${after}`;
+  const { data, pagination } = (await client.rest('GET', `/events?limit=100${query}`)).body;
+  for (const event of data) take(event);
+  return pagination.nextCursor;
+}
+
+test('a reader of the log knows at every sequence what the API shows, field by field, whichever face changes came through', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 14 }), async (steps) => {
+      const client = await server.account();
+      await client.rest('POST', '/conversations', { body: { metadata: { b: 2 }, tags: ['c'] } });
+      const reader = new Reader();
+      let cursor = await readAll(client, undefined, (event) => reader.take(event));
+      for (const { overGraphql, which, command: asked } of steps) {
+        server.clock.advance(1_000);
+        const ids = [...reader.snapshots.keys()];
+        await run(client, asked, ids[which % ids.length] ?? 'conv_none', overGraphql);
+        cursor = await readAll(client, cursor, (event) => {
+          if (event.type !== 'lead.captured') reader.take(event);
+        });
+        reader.compareFolded();
+        const { data } = (await client.rest('GET', '/conversations?limit=100&sort=createdAt')).body;
+        expect([...reader.snapshots.values()]).toEqual(data);
+        for (const [id, messages] of reader.messages) {
+          expect(messages).toEqual((await client.rest('GET', `/conversations/${id}/messages`)).body.data);
+        }
+      }
+      const { data } = await client.graphql(`{ events(first: 100) { nodes { ${select.event} } } }`);
+      const all: Json[] = [];
+      await readAll(client, undefined, (event) => all.push(event));
+      const spelt = JSON.stringify(data.events.nodes.map(inFormOfRest)).replaceAll(
+        /"(status|sender|type)":"(\w+)"/g,
+        (_, name, value) =>
+          `"${name}":"${name === 'type' ? value.replace('_', '.').toLowerCase() : value.toLowerCase()}"`,
+      );
+      expect(JSON.parse(spelt)).toEqual(all);
+    }),
+    { numRuns: effort(12, 200) },
+  );
+}, 600_000);
+
+test('a reader that is bound to a conversation knows what the API shows to it, and hears nothing of other changes', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 14 }), async (steps) => {
+      const account = await server.account();
+      const { id } = (await account.rest('POST', '/conversations', { body: { assignee: { id: 'x', name: 'a' } } }))
+        .body;
+      const scopes = ['conversations:read', 'events:read'];
+      const { token } = (await account.rest('POST', '/tokens', { body: { scopes, conversationId: id } })).body;
+      const bound = server.clientFor(token);
+      const shown = ['status', 'subject', 'assignee'];
+      let seen = 1; // that it was started
+      for (const { overGraphql, command: asked } of steps) {
+        if (asked.kind === 'delete') continue;
+        server.clock.advance(60_000);
+        const before = (await bound.rest('GET', `/conversations/${id}?messages=none`)).body;
+        await run(account, asked, id, overGraphql);
+        const reader = new Reader();
+        const events: Json[] = [];
+        await readAll(bound, undefined, (event) => events.push(event));
+        for (const event of events) reader.take(event);
+        const now = (await bound.rest('GET', `/conversations/${id}?messages=none`)).body;
+        const fresh = events.slice(seen);
+        seen = events.length;
+        // The rest moves with changes that it is not told of.
+        const { version: _, updatedAt: __, visitor: ___, ...snapshot } = reader.snapshots.get(id);
+        expect(now).toMatchObject(snapshot);
+        for (const { data } of fresh) {
+          for (const name of Object.keys(data.changes ?? {})) {
+            expect(shown).toContain(name);
+            expect(now[name]).not.toEqual(before[name]);
+          }
+          expect(data.conversation).toMatchObject({ tags: [], metadata: {}, externalId: null });
+        }
+        const isTold = shown.some((name) => JSON.stringify(now[name]) !== JSON.stringify(before[name]));
+        expect(fresh.length > 0).toBe(isTold || now.messageCount > before.messageCount);
+      }
+    }),
+    { numRuns: effort(12, 200) },
+  );
+}, 600_000);

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { RateLimiter } from './access/rate-limit.ts';
 import { finishErasures } from './domain/conversations.ts';
@@ -5,6 +6,9 @@ import type { Clock } from './domain/ports.ts';
 import { removeOld } from './domain/retention.ts';
 import { indexTexts } from './domain/search.ts';
 import type { Storage } from './domain/storage-port.ts';
+
+/** Indexing rests for as many times as long as it took. */
+const restAfterIndexing = 4;
 
 interface MaintenanceOptions {
   readonly storage: Storage;
@@ -19,6 +23,7 @@ interface MaintenanceOptions {
 export class Maintenance {
   readonly #options: MaintenanceOptions;
   #removal: Promise<void> | undefined;
+  #indexing: Promise<void> | undefined;
   #isStopping = false;
 
   constructor(options: MaintenanceOptions) {
@@ -31,24 +36,38 @@ export class Maintenance {
    */
   async tick(): Promise<void> {
     const { limiter, log } = this.#options;
-    // A failure of one must not prevent the other. A removal can outlast several ticks; two would only compete.
+    // A failure of one must not prevent another. A removal can outlast several ticks; two would only compete.
     this.#removal ??= this.#removeExpired()
       .catch((error: unknown) => log.warn({ err: error }, 'could not remove expired data'))
       .finally(() => {
         this.#removal = undefined;
       });
-    await Promise.all([limiter.handBack(), this.#removal]);
+    const indexing = this.#indexTexts().catch((error: unknown) => log.warn({ err: error }, 'could not index texts'));
+    await Promise.all([limiter.handBack(), this.#removal, indexing]);
   }
 
   /** Finishes what a process was killed in the midst of: erasures, and indexing texts for search. */
   async finishInterrupted(): Promise<void> {
     await this.#finishErasures();
-    await indexTexts(this.#options.storage, () => this.#isStopping);
+    await this.#indexTexts();
   }
 
   /** Leaves to the next process what can wait. To be called before the storage is closed. */
   stop(): void {
     this.#isStopping = true;
+  }
+
+  /** Rests after each transaction, so that requests keep most of the time while a large file gets its index. */
+  #indexTexts(): Promise<void> {
+    let startedMs = performance.now();
+    this.#indexing ??= indexTexts(this.#options.storage, async () => {
+      await pause((performance.now() - startedMs) * restAfterIndexing, undefined, { ref: false });
+      startedMs = performance.now();
+      return !this.#isStopping;
+    }).finally(() => {
+      this.#indexing = undefined;
+    });
+    return this.#indexing;
   }
 
   async #finishErasures(): Promise<void> {
@@ -60,6 +79,6 @@ export class Maintenance {
   async #removeExpired(): Promise<void> {
     const { storage, clock, eventRetentionMs } = this.#options;
     await removeOld(storage, clock.now(), eventRetentionMs);
-    await this.finishInterrupted();
+    await this.#finishErasures();
   }
 }

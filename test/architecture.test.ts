@@ -109,6 +109,7 @@ const measuring: Readonly<Record<string, readonly string[]>> = {
   'how long work has held the event loop or the disk': [
     'domain/time-budget.ts',
     'graphql/socket/fan-out.ts',
+    'maintenance.ts',
     'runtime/scheduler.ts',
     'storage/sqlite/analytics.ts',
     'storage/sqlite/checkpoint-thread.ts',

@@ -174,14 +174,15 @@ export const search = operation({
 
 /**
  * Indexes what waits for it, in many transactions, between which other writes can run.
- * @param isStopping asked before each of them: whether to leave the rest for later
+ * @param mayGoOn called after each of them: resolves to whether the next may begin, or the rest is left for later
  */
 export async function indexTexts(
   { read, write }: Pick<Storage, 'read' | 'write'>,
-  isStopping: () => boolean = () => false,
+  mayGoOn: () => Promise<boolean> = () => Promise.resolve(true),
 ): Promise<void> {
-  let isDone = !(await read.search.isBehind());
-  while (!isDone && !isStopping()) isDone = await write(async (tx) => await tx.search.indexMore());
+  if (!(await read.search.isBehind())) return;
+  while (!(await write(async (tx) => await tx.search.indexNew()))) if (!(await mayGoOn())) return;
+  while (!(await write(async (tx) => await tx.search.indexOld()))) if (!(await mayGoOn())) return;
 }
 
 /** Reads what was found. What has been erased meanwhile is left out. */

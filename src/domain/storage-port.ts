@@ -387,16 +387,19 @@ export interface SearchReads {
   page(accountId: string, query: SearchQuery): Awaitable<Slice<FoundText>>;
   /** How many there are, counted up to `limit`. */
   count(accountId: string, search: Pick<SearchQuery, 'words' | 'filter'>, limit: number): Awaitable<number>;
-  /** Whether there is work for `indexMore`. */
+  /** Whether there is work for `indexNew` or `indexOld`. */
   isBehind(): Awaitable<boolean>;
 }
 
 export interface SearchWrites {
   /**
-   * Does some of the work that a storage puts off to find texts faster, as much as one transaction should.
+   * Does some of the work that a storage puts off when texts are written, as much as one transaction should. They are
+   * found without it too, but slower.
    * @returns whether nothing is left to be done
    */
-  indexMore(): Awaitable<boolean>;
+  indexNew(): Awaitable<boolean>;
+  /** The same for texts that were written by a version without search, which are not found before. */
+  indexOld(): Awaitable<boolean>;
 }
 
 export interface RateWindowReads {

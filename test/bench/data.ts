@@ -6,6 +6,7 @@ import type { StoredConversation } from '../../src/domain/conversation-record.ts
 import { createIds } from '../../src/domain/ids.ts';
 import { addMessage } from '../../src/domain/messages.ts';
 import type { Ports } from '../../src/domain/ports.ts';
+import { indexTexts } from '../../src/domain/search.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 
@@ -50,6 +51,7 @@ export async function makeData(path: string, amounts: Amounts): Promise<BenchDat
   for (let index = 0; index < accounts; index++) {
     tenants.push(await fillAccount(storage, conversations / accounts, withMessages / accounts));
   }
+  await indexTexts(storage);
   await storage.close();
   return { ...(tenants[0] as Tenant), path, tenants };
 }

@@ -17,6 +17,7 @@ import { recoveryShape } from '../../src/domain/deliveries.ts';
 import { deliveryWithAttemptsShape } from '../../src/domain/delivery-record.ts';
 import { type eventShape, eventShapes } from '../../src/domain/event-shape.ts';
 import { leadShape } from '../../src/domain/leads.ts';
+import { searchResultShape } from '../../src/domain/search.ts';
 import { newTokenShape } from '../../src/domain/tokens.ts';
 import { webhookWithSecretShape } from '../../src/domain/webhook-record.ts';
 import { schema } from '../../src/graphql/schema.ts';
@@ -65,6 +66,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   MessageReceivedEvent: flat(eventShapes['message.received']),
   MessageSentEvent: flat(eventShapes['message.sent']),
   RecoverWebhookPayload: recoveryShape,
+  SearchResult: searchResultShape,
   Token: newTokenShape,
   Webhook: webhookWithSecretShape,
 };

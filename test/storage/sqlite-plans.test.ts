@@ -282,7 +282,8 @@ const writes: Calls<Writes> = {
     add: (analytics) => analytics.add(account.id, 7, { leads: 1, firstResponseMs: 5, resolutionMs: 5_000 }),
   },
   search: {
-    indexMore: (search) => search.indexMore(),
+    indexNew: (search) => search.indexNew(),
+    indexOld: (search) => search.indexOld(),
   },
   rateWindows: {
     setClock: (rateWindows) => rateWindows.setClock({ atMs: 1, wallMs: 1, uptimeMs: 1, boot: 'boot' }),
@@ -392,7 +393,7 @@ describe('the queries', () => {
         }
       };
       await searchAll();
-      await write(async (tx) => tx.search.indexMore());
+      await write(async (tx) => tx.search.indexNew());
       await searchAll();
     });
     const queries = explained.filter(({ sql }) => /^select.*\bsearch_/is.test(sql));

@@ -331,8 +331,13 @@ export function searchWrites(db: Statements): SearchWrites {
   }
 
   return {
-    indexMore: () => {
-      const isAll = indexWaiting() && indexOld();
+    indexNew: () => {
+      const isAll = indexWaiting();
+      merge.run({ mergedPages });
+      return isAll;
+    },
+    indexOld: () => {
+      const isAll = indexOld();
       merge.run({ mergedPages });
       return isAll;
     },

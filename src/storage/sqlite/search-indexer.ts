@@ -3,13 +3,13 @@ const maxWaiting = 128;
 
 /** Sees to it that texts do not wait for long: once there are some, it indexes them, in transactions of their own. */
 export class SearchIndexer {
-  readonly #indexMore: () => Promise<boolean>;
+  readonly #indexNew: () => Promise<boolean>;
   #waiting = 0;
   #isRunning = false;
 
-  /** @param indexMore indexes some, and says whether none are left */
-  constructor(indexMore: () => Promise<boolean>) {
-    this.#indexMore = indexMore;
+  /** @param indexNew indexes some, and says whether none are left */
+  constructor(indexNew: () => Promise<boolean>) {
+    this.#indexNew = indexNew;
   }
 
   /** A transaction has written a text. It may still be rolled back: looking for it in vain does no harm. */
@@ -26,7 +26,7 @@ export class SearchIndexer {
     this.#isRunning = true;
     try {
       do this.#waiting = 0;
-      while (!(await this.#indexMore()));
+      while (!(await this.#indexNew()));
     } catch {
       // The texts wait on. They are found all the same, and maintenance tries again every minute and reports it.
     } finally {

@@ -282,7 +282,7 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
               const texts = [conversationText(conversation), ...each.contents];
               model.push(...texts.map((text, sequence) => ({ account, conversation, sequence, text, ms: now })));
             } else if (each.do === 'index') {
-              await storage.write(async (tx) => tx.search.indexMore());
+              await storage.write(async (tx) => tx.search.indexNew());
             } else if (each.do === 'search') {
               const { status, createdAfter = 0, createdBefore = Number.POSITIVE_INFINITY } = each.filter;
               const words = new SearchWords(each.query);

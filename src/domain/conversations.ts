@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { addToAnalytics, deltaOf } from './analytics-delta.ts';
 import { maySee, shownTo } from './caller.ts';
+import { choices } from './choices.ts';
 import {
   applyChanges,
   conversationChangesInput,
@@ -35,8 +36,8 @@ import {
   pageInput,
 } from './paging.ts';
 import type { Storage, Transaction } from './storage-port.ts';
-import { areOneWay } from './tags.ts';
-import { line } from './text.ts';
+import { areOneWay, someTagsInput } from './tags.ts';
+import { comparableEmail, line } from './text.ts';
 import { timeInput, timeInputRoundedUp } from './time.ts';
 
 export const conversationWithMessagesShape = conversationShape
@@ -138,13 +139,25 @@ const cursorShapes = {
   lastActivityAt: ['conversation', 'number'],
 } as const satisfies CursorShapes;
 
+/** What a conversation on a list has to be, all of it. */
 export interface ConversationFilter {
-  readonly status?: Status | undefined;
+  /** One of these. */
+  readonly statuses?: readonly Status[] | undefined;
   readonly externalId?: string | undefined;
+  readonly visitorId?: string | undefined;
+  /** In the form of `comparableEmail`. */
+  readonly visitorEmail?: string | undefined;
+  readonly assigneeId?: string | undefined;
+  /** Whether it has no assignee. */
+  readonly unassigned?: boolean | undefined;
+  /** All of these. */
+  readonly tags?: readonly string[] | undefined;
   /** Epoch milliseconds, exclusive. */
   readonly createdAfter?: number | undefined;
   /** Epoch milliseconds, exclusive. */
   readonly createdBefore?: number | undefined;
+  /** Epoch milliseconds, exclusive. */
+  readonly updatedAfter?: number | undefined;
 }
 
 export interface ConversationQuery {
@@ -167,18 +180,42 @@ export const listConversations = operation({
         .enum(conversationSorts)
         .default('-createdAt')
         .describe('Sort order; a minus sign means descending. Ties are broken by id.'),
-      status: z.enum(statuses).optional().describe('Only conversations with this status.'),
+      status: choices(statuses)
+        .optional()
+        .describe('Only conversations with one of these statuses.')
+        .meta({ examples: [['active', 'pending']] }),
       externalId: line(128)
         .optional()
         .describe('Only the conversation with this `externalId`.')
         .meta({ examples: ['ticket-1042'] }),
+      visitorId: line(128)
+        .optional()
+        .describe('Only conversations of the visitor with this id.')
+        .meta({ examples: ['customer-7'] }),
+      visitorEmail: line(320)
+        .optional()
+        .describe('Only conversations of visitors with this email address, in upper or lower case.')
+        .meta({ examples: ['ada@example.com'] }),
+      assigneeId: line(128)
+        .optional()
+        .describe('Only conversations that this agent has.')
+        .meta({ examples: ['agent-3'] }),
+      unassigned: z
+        .boolean()
+        .optional()
+        .describe('Only conversations that no agent has, or with `false` only those that one has.')
+        .meta({ examples: [true] }),
+      tags: someTagsInput.optional().describe('Only conversations with all of these tags.'),
       createdAfter: timeInput.optional().describe('Only conversations created after this time.'),
       createdBefore: timeInputRoundedUp.optional().describe('Only conversations created before this time.'),
+      updatedAfter: timeInput.optional().describe('Only conversations changed after this time.'),
     })
     .check(checkStart(cursorShapes)),
   errors: [],
-  async run({ caller, storage }, { limit, offset = 0, after, total, sort, ...filter }): Promise<List<Conversation>> {
+  async run({ caller, storage }, { limit, offset = 0, after, total, sort, ...asked }): Promise<List<Conversation>> {
     const accountId = caller.account.id;
+    const { status: statuses, visitorEmail, ...others } = asked;
+    const filter = { ...others, statuses, visitorEmail: visitorEmail && comparableEmail(visitorEmail) };
     const slice = await storage.read.conversations.page(accountId, {
       filter,
       sort,

@@ -3,12 +3,12 @@ import { countLead } from './analytics-delta.ts';
 import { conversationView, findConversation, momentAfter, type StoredConversation } from './conversation-record.ts';
 import { notFound } from './errors.ts';
 import { appendEvents, type NewEvent } from './events.ts';
-import { type Ids, idInput, idShape } from './ids.ts';
+import { exampleId, type Ids, idInput, idShape } from './ids.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
 import { type Context, evenWithOtherFaults, operation } from './operation.ts';
-import { type List, newestFirst, newestFirstInput } from './paging.ts';
-import { line } from './text.ts';
-import { timeShape, timestamp } from './time.ts';
+import { checkStart, type List, newestFirst, type PageQuery, pageInput } from './paging.ts';
+import { comparableEmail, line } from './text.ts';
+import { timeInput, timeInputRoundedUp, timeShape, timestamp } from './time.ts';
 
 export const leadShape = z
   .object({
@@ -130,14 +130,47 @@ function leadEvent(
   };
 }
 
+/** What a lead on a list has to be, all of it. */
+export interface LeadFilter {
+  readonly conversationId?: string | undefined;
+  /** In the form of `comparableEmail`. */
+  readonly email?: string | undefined;
+  /** Epoch milliseconds, exclusive. */
+  readonly createdAfter?: number | undefined;
+  /** Epoch milliseconds, exclusive. */
+  readonly createdBefore?: number | undefined;
+}
+
+export interface LeadQuery extends PageQuery {
+  readonly filter: LeadFilter;
+}
+
 export const listLeads = operation({
   name: 'listLeads',
   summary: 'Lists the account’s leads, newest first.',
   scope: 'leads:read',
-  input: newestFirstInput('lead'),
+  input: z
+    .strictObject({
+      ...pageInput('-createdAt', [exampleId('lead')]),
+      conversationId: idInput('conversation').optional().describe('Only leads captured in this conversation.'),
+      email: line(320)
+        .optional()
+        .describe('Only leads with this email address, in upper or lower case.')
+        .meta({ examples: ['ada@example.com'] }),
+      createdAfter: timeInput.optional().describe('Only leads captured after this time.'),
+      createdBefore: timeInputRoundedUp.optional().describe('Only leads captured before this time.'),
+    })
+    .check(checkStart({ '-createdAt': ['lead'] })),
   errors: [],
-  run: ({ caller, storage }, input): Promise<List<Lead>> =>
-    newestFirst('lead', storage.read.leads, caller.account.id, input),
+  run({ caller, storage }, { limit, offset, after, total, ...asked }): Promise<List<Lead>> {
+    const { leads } = storage.read;
+    const filter = { ...asked, email: asked.email && comparableEmail(asked.email) };
+    const reads = {
+      page: (accountId: string, query: PageQuery) => leads.page(accountId, { ...query, filter }),
+      count: (accountId: string) => leads.count(accountId, filter),
+    };
+    return newestFirst('lead', reads, caller.account.id, { limit, offset, after, total });
+  },
 });
 
 export const getLead = operation({

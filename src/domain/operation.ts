@@ -91,8 +91,8 @@ export interface Operation<Input = unknown, Output = unknown> {
    * @param onReplay called when the result is that of an earlier request with the same idempotency key
    */
   run(ports: Ports, caller: Caller, input: Input, onReplay?: () => void): Promise<Output>;
-  /** Authorises, parses and runs. */
-  execute(ports: Ports, caller: Caller, input: unknown): Promise<Output>;
+  /** Authorises, parses and runs. For `others` see `parse`. */
+  execute(ports: Ports, caller: Caller, input: unknown, others?: readonly Fault[]): Promise<Output>;
 }
 
 /** The key was used for another request, or the stored result was erased. */
@@ -141,9 +141,9 @@ export function operation<Schema extends z.ZodType, Output>(
         input,
       );
     },
-    async execute(ports, caller, input) {
+    async execute(ports, caller, input, others) {
       self.authorise(caller);
-      return await self.run(ports, caller, self.parse(input));
+      return await self.run(ports, caller, self.parse(input, others));
     },
   };
   return self;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { choices } from './choices.ts';
 import { type Conversation, conversationShape, conversationView, type Visitor } from './conversation-record.ts';
 import type { Status } from './lifecycle.ts';
 import { statuses } from './lifecycle.ts';
@@ -16,7 +17,8 @@ import {
 } from './paging.ts';
 import { SearchWords } from './search-words.ts';
 import type { Storage } from './storage-port.ts';
-import { prose } from './text.ts';
+import { someTagsInput } from './tags.ts';
+import { line, prose } from './text.ts';
 import { timeInput, timeInputRoundedUp } from './time.ts';
 
 const maxQueryLength = 256;
@@ -77,7 +79,11 @@ export interface SearchResults extends List<SearchResult> {
 }
 
 export interface SearchFilter {
-  readonly status?: Status | undefined;
+  /** One of these. */
+  readonly statuses?: readonly Status[] | undefined;
+  readonly assigneeId?: string | undefined;
+  /** All of these. */
+  readonly tags?: readonly string[] | undefined;
   /** Of the text, in epoch milliseconds, exclusive. */
   readonly createdAfter?: number | undefined;
   /** Of the text, in epoch milliseconds, exclusive. */
@@ -124,7 +130,15 @@ export const search = operation({
           'The words: 1 to 256 characters and at most 10 words, the last one as a beginning. Case, width and accents do not count; quotes and operators mean nothing. In scripts without spaces between words, any run of characters is found.',
         )
         .meta({ examples: ['where parcel'] }),
-      status: z.enum(statuses).optional().describe('Only in conversations with this status.'),
+      status: choices(statuses)
+        .optional()
+        .describe('Only in conversations with one of these statuses.')
+        .meta({ examples: [['active', 'pending']] }),
+      assigneeId: line(128)
+        .optional()
+        .describe('Only in conversations that this agent has.')
+        .meta({ examples: ['agent-3'] }),
+      tags: someTagsInput.optional().describe('Only in conversations with all of these tags.'),
       createdAfter: timeInput.optional().describe('Only messages sent, and conversations created, after this time.'),
       createdBefore: timeInputRoundedUp
         .optional()
@@ -135,8 +149,9 @@ export const search = operation({
     })
     .check(checkStart(cursorShapes)),
   errors: [],
-  async run({ caller, storage }, { q, limit, after, total, ...filter }): Promise<SearchResults> {
+  async run({ caller, storage }, { q, limit, after, total, status, ...others }): Promise<SearchResults> {
     const { read } = storage;
+    const filter = { ...others, statuses: status };
     const accountId = caller.account.id;
     const words = new SearchWords(q);
     const items: SearchResult[] = [];

@@ -7,7 +7,7 @@ import type { ConversationFilter, ConversationQuery } from './conversations.ts';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery-record.ts';
 import type { EventFilter, NewEvent, StoredEvent } from './events.ts';
 import type { IdempotencyRecord } from './idempotency.ts';
-import type { Lead } from './leads.ts';
+import type { Lead, LeadFilter, LeadQuery } from './leads.ts';
 import type { Message } from './message-record.ts';
 import type { MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
@@ -222,7 +222,9 @@ export interface EventWrites {
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
-export interface LeadReads extends NewestFirstReads<Lead> {
+export interface LeadReads {
+  page(accountId: string, query: LeadQuery): Awaitable<Slice<Lead>>;
+  count(accountId: string, filter: LeadFilter): Awaitable<number>;
   find(accountId: string, id: string): Awaitable<Lead | undefined>;
   /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (Lead | undefined)[]>;

@@ -22,6 +22,9 @@ function tagFault(tag: unknown): string | undefined {
   return characterFault(tag);
 }
 
+// Examples of the whole list would be left out, because it is transformed.
+const items = { type: 'string', minLength: 1, maxLength, pattern: '^[^,]+$', examples: ['urgent'] } as const;
+
 /** A list of tags; without doubles and sorted, when parsed. */
 export const tagsInput = z
   .array(z.unknown(), { error: 'must be a list' })
@@ -37,10 +40,12 @@ export const tagsInput = z
     if (message !== undefined) issues.push({ code: 'custom', path: [], message, input: list });
     return sorted(tags);
   })
-  .meta({
-    items: { type: 'string', minLength: 1, maxLength, pattern: '^[^,]+$' },
-    examples: [['delivery', 'urgent']],
-  });
+  .meta({ items });
+
+/** The same, but not an empty one. */
+export const someTagsInput = tagsInput
+  .refine((tags) => tags.length > 0, { error: 'must name at least one' })
+  .meta({ items, minItems: 1 });
 
 /** The order of UTF-8 is that of code points; that of JavaScript's strings is not. */
 function sorted(tags: Iterable<string>): readonly string[] {

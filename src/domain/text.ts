@@ -25,6 +25,11 @@ export function firstCodePoints(text: string, count: number): string {
   return text.slice(0, end);
 }
 
+/** An email address in the form in which two are compared: with the letters of ASCII in lower case. */
+export function comparableEmail(email: string): string {
+  return email.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
+}
+
 /** What is wrong with the characters of a single-line text, or undefined. */
 export function characterFault(text: string): string | undefined {
   if (!text.isWellFormed()) return 'must be well-formed Unicode, without lone surrogates';

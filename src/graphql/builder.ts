@@ -1,5 +1,6 @@
 import SchemaBuilder, { type FieldMap } from '@pothos/core';
 import type { Caller } from '../domain/caller.ts';
+import type { Fault } from '../domain/errors.ts';
 import type { MetadataPatch } from '../domain/metadata.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { Timestamp } from '../domain/time.ts';
@@ -18,8 +19,15 @@ export interface GraphQLContext {
   readonly budget: AnswerBudget;
   /** Aborts when the connection of a subscription closes. */
   readonly closed?: AbortSignal | undefined;
-  /** Calls an operation of the domain as this caller. Resolvers call operations in no other way. */
-  call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output>;
+  /**
+   * Calls an operation of the domain as this caller. Resolvers call operations in no other way.
+   * @param faults what is wrong with the arguments already, to be reported together with what the operation finds
+   */
+  call<Output>(
+    operation: Operation<never, Output> | Operation<unknown, Output>,
+    input: object,
+    faults?: readonly Fault[],
+  ): Promise<Output>;
   /** Runs work that a loader does in place of an operation, and counts it as a call of that operation. */
   countAsCall<Output>(operation: { readonly name: string }, work: () => Promise<Output>): Promise<Output>;
 }

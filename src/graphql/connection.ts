@@ -1,5 +1,6 @@
 import type { FieldMap, ObjectRef } from '@pothos/core';
 import type { Awaitable } from '../domain/awaitable.ts';
+import type { Fault } from '../domain/errors.ts';
 import type { List } from '../domain/paging.ts';
 import { builder, type SchemaTypes, withoutNulls } from './builder.ts';
 
@@ -111,6 +112,23 @@ export const pageArgs = builder.args((t) => ({
       'Number of items to skip; not together with `after`. Its cost grows with its size, unlike that of a cursor.',
   }),
 }));
+
+/**
+ * The arguments of a list as the input of its operation, which takes several statuses by the name of one; and what is
+ * wrong with them.
+ */
+export function filteredInput<
+  Args extends {
+    first?: number | null | undefined;
+    status?: unknown;
+    statuses?: readonly unknown[] | null | undefined;
+  },
+>(args: Args): [input: object, faults: readonly Fault[]] {
+  const { status, statuses, ...others } = args;
+  if (status == null) return [listInput({ ...others, status: statuses }), []];
+  const faults = statuses == null ? [] : [{ path: ['statuses'], detail: 'cannot be used together with `status`' }];
+  return [listInput({ ...others, status: [status] }), faults];
+}
 
 /** The arguments of a list as the input of its operation, where `first` is named `limit`. */
 export function listInput<Args extends { first?: number | null | undefined }>(args: Args) {

@@ -1,5 +1,5 @@
 import type { Caller } from '../domain/caller.ts';
-import { codeOf, DomainError } from '../domain/errors.ts';
+import { codeOf, DomainError, type Fault } from '../domain/errors.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { CallCode, Ports } from '../domain/ports.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
@@ -79,8 +79,12 @@ export class OperationContext implements GraphQLContext {
     return own;
   }
 
-  call<Output>(operation: Operation<never, Output> | Operation<unknown, Output>, input: object): Promise<Output> {
-    return this.countAsCall(operation, () => operation.execute(this.#ports, this.caller, input));
+  call<Output>(
+    operation: Operation<never, Output> | Operation<unknown, Output>,
+    input: object,
+    faults?: readonly Fault[],
+  ): Promise<Output> {
+    return this.countAsCall(operation, () => operation.execute(this.#ports, this.caller, input, faults));
   }
 
   countAsCall<Output>({ name }: { readonly name: string }, work: () => Promise<Output>): Promise<Output> {
@@ -102,7 +106,7 @@ export class OperationContext implements GraphQLContext {
     return {
       ...this,
       loaders: this.loaders,
-      call: (operation, input) => this.call(operation, input),
+      call: (operation, input, faults) => this.call(operation, input, faults),
       countAsCall: (operation, work) => this.countAsCall(operation, work),
     };
   }

@@ -17,7 +17,7 @@ import { descriptionsOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
 import { tagsRule } from '../domain/tags.ts';
 import { builder, calls, expectedVersionDescription, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
-import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { connectionType, filteredInput, forwards, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
 export const ConversationStatus = builder.enumType('ConversationStatus', {
@@ -137,12 +137,26 @@ builder.queryFields((t) => ({
       ...pageArgs,
       sort: t.arg({ type: ConversationSort, description: 'The order of the list. Defaults to newest first.' }),
       status: t.arg({ type: ConversationStatus, description: 'Only conversations with this status.' }),
+      statuses: t.arg({
+        type: [ConversationStatus],
+        description: 'Only conversations with one of these statuses; not together with `status`.',
+      }),
       externalId: t.arg.string({ description: 'Only the conversation with this `externalId`.' }),
+      visitorId: t.arg.string({ description: 'Only conversations of the visitor with this id.' }),
+      visitorEmail: t.arg.string({
+        description: 'Only conversations of visitors with this email address, in upper or lower case.',
+      }),
+      assigneeId: t.arg.string({ description: 'Only conversations that this agent has.' }),
+      unassigned: t.arg.boolean({
+        description: 'Only conversations that no agent has, or with `false` only those that one has.',
+      }),
+      tags: t.arg.stringList({ description: 'Only conversations with all of these tags.' }),
       createdAfter: t.arg({ type: 'DateTime', description: 'Only conversations created after this time.' }),
       createdBefore: t.arg({ type: 'DateTime', description: 'Only conversations created before this time.' }),
+      updatedAfter: t.arg({ type: 'DateTime', description: 'Only conversations changed after this time.' }),
     },
     resolve: async (_, args, context) => {
-      const list = await context.call(listConversations, listInput(args));
+      const list = await context.call(listConversations, ...filteredInput(args));
       return forwards(list, args.after);
     },
   }),

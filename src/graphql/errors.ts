@@ -86,9 +86,15 @@ function spell(value: string): string {
   return spellings.get(value) ?? value;
 }
 
+/** Arguments by their names in the input of an operation. One `status` is never at fault: its type is checked before. */
+const argumentsOf: ReadonlyMap<PropertyKey, string> = new Map([
+  ['limit', 'first'],
+  ['status', 'statuses'],
+]);
+
 /**
  * Faults that an operation found in its input, at their places in the arguments of the field that called it. Its input
- * is the argument `input`, or else all arguments, of which `first` is its `limit`.
+ * is the argument `input`, or else all arguments, of which two have other names there.
  */
 function inArguments(known: DomainError, { path: field, nodes }: GraphQLError): DomainError {
   const { faults } = known.facts;
@@ -99,7 +105,7 @@ function inArguments(known: DomainError, { path: field, nodes }: GraphQLError): 
   const placed = (path: readonly PropertyKey[]): readonly PropertyKey[] =>
     takesInput === true
       ? ['input', ...path]
-      : path.map((name, depth) => (depth === 0 && name === 'limit' ? 'first' : name));
+      : path.map((name, depth) => (depth === 0 ? (argumentsOf.get(name) ?? name) : name));
   return validationFailed(faults.map(({ path, detail }) => ({ path: placed(path), detail: worded(detail, spell) })));
 }
 

@@ -48,7 +48,13 @@ builder.queryFields((t) => ({
     nullable: true,
     description: listLeads.summary,
     extensions: calls(listLeads),
-    args: pageArgs,
+    args: {
+      ...pageArgs,
+      conversationId: t.arg.id({ description: 'Only leads captured in this conversation.' }),
+      email: t.arg.string({ description: 'Only leads with this email address, in upper or lower case.' }),
+      createdAfter: t.arg({ type: 'DateTime', description: 'Only leads captured after this time.' }),
+      createdBefore: t.arg({ type: 'DateTime', description: 'Only leads captured before this time.' }),
+    },
     resolve: async (_, args, context) => {
       const list = await context.call(listLeads, listInput(args));
       return forwards(list, args.after);

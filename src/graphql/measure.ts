@@ -67,8 +67,8 @@ const maxBytesOfWord = 64;
 /** Fields of the root that take long, however little they answer. */
 const slowQueries: readonly string[] = ['analytics', 'search'];
 
-/** The arguments of a list that are no filter, and the filter whose totals are kept. */
-const plainArguments: readonly string[] = ['first', 'last', 'after', 'before', 'offset', 'sort', 'status'];
+/** The arguments of a list that are no filter, and the filters whose totals are kept. */
+const plainArguments: readonly string[] = ['first', 'last', 'after', 'before', 'offset', 'sort', 'status', 'statuses'];
 
 /** Measures an operation of a valid document. It takes time proportional to its fields, with its fragments in place. */
 export function measure(

@@ -8,7 +8,7 @@ import {
   searchResultShape,
 } from '../domain/search.ts';
 import { builder, calls } from './builder.ts';
-import { type Connection, connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { type Connection, connectionType, filteredInput, forwards, pageArgs } from './connection.ts';
 import { Conversation, ConversationStatus } from './conversations.ts';
 import { listOfAtMost } from './measure.ts';
 import { MessageType } from './messages.ts';
@@ -74,6 +74,12 @@ builder.queryField('search', (t) =>
       first,
       after,
       status: t.arg({ type: ConversationStatus, description: 'Only in conversations with this status.' }),
+      statuses: t.arg({
+        type: [ConversationStatus],
+        description: 'Only in conversations with one of these statuses; not together with `status`.',
+      }),
+      assigneeId: t.arg.string({ description: 'Only in conversations that this agent has.' }),
+      tags: t.arg.stringList({ description: 'Only in conversations with all of these tags.' }),
       createdAfter: t.arg({
         type: 'DateTime',
         description: 'Only messages sent, and conversations created, after this time.',
@@ -84,7 +90,7 @@ builder.queryField('search', (t) =>
       }),
     },
     resolve: async (_, args, context) => {
-      const list = await context.call(search, listInput(args));
+      const list = await context.call(search, ...filteredInput(args));
       return { ...forwards(list, args.after), totalIsMore: () => list.totalIsMore() };
     },
   }),

@@ -53,35 +53,40 @@ function readQuery(
     const field = fields.get(name);
     if (field === undefined) {
       if (!seen.has(name)) faults.push(parameterFault(name, 'is not a parameter of this request'));
-    } else if (seen.has(name)) {
-      faults.push(parameterFault(name, 'is given more than once'));
     } else if (value === undefined) {
       faults.push(parameterFault(name, 'is not percent-encoded UTF-8'));
+    } else if (isList(field)) {
+      input[name] = [...((input[name] as string[] | undefined) ?? []), ...value.split(',')];
+    } else if (seen.has(name)) {
+      faults.push(parameterFault(name, 'is given more than once'));
     } else {
-      input[name] = isList(field)
-        ? value.split(',')
-        : isNumber(field) && /^-?(0|[1-9]\d{0,15})$/.test(value)
-          ? Number(value)
-          : value;
+      input[name] = typedValue(value, field);
     }
     seen.add(name);
   }
+}
+
+/** What a parameter means for its field: a number or a truth value only if it has the form of one. */
+function typedValue(text: string, field: z.ZodType): unknown {
+  const inner = unwrapped(field);
+  if (inner instanceof z.ZodNumber && /^-?(0|[1-9]\d{0,15})$/.test(text)) return Number(text);
+  return inner instanceof z.ZodBoolean && /^(true|false)$/.test(text) ? text === 'true' : text;
+}
+
+/** A field's schema without what makes it optional. */
+function unwrapped(field: z.ZodType): z.ZodType {
+  const isOptional = field instanceof z.ZodOptional || field instanceof z.ZodDefault;
+  return isOptional ? unwrapped(field.unwrap() as z.ZodType) : field;
 }
 
 function parameterFault(name: string, detail: string): Fault {
   return { path: [name], parameter: name, detail };
 }
 
-/** Whether a field is a list, which a query parameter holds separated by commas. */
+/** Whether a field is a list: its parameter holds several values separated by commas, or is repeated, or both. */
 function isList(field: z.ZodType): boolean {
-  if (field instanceof z.ZodOptional) return isList(field.unwrap() as z.ZodType);
-  return field instanceof z.ZodArray || (field instanceof z.ZodPipe && isList(field.in as z.ZodType));
-}
-
-/** Whether a field is a number, optional or with a default: a query parameter in the form of a number is then converted. */
-function isNumber(field: z.ZodType): boolean {
-  const inner = field instanceof z.ZodOptional || field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
-  return inner === field ? field instanceof z.ZodNumber : isNumber(inner);
+  const inner = unwrapped(field);
+  return inner instanceof z.ZodArray || (inner instanceof z.ZodPipe && isList(inner.in as z.ZodType));
 }
 
 function readBody(

@@ -509,7 +509,14 @@ const argumentTypes: Record<string, string> = {
   after: 'String',
   sort: 'ConversationSort',
   status: 'ConversationStatus',
+  statuses: '[ConversationStatus!]',
   externalId: 'String',
+  visitorId: 'String',
+  visitorEmail: 'String',
+  assigneeId: 'String',
+  unassigned: 'Boolean',
+  tags: '[String!]',
+  updatedAfter: 'DateTime',
   createdAfter: 'DateTime',
   createdBefore: 'DateTime',
 };
@@ -564,7 +571,6 @@ const lists: ListCase[] = [
   ['offset=', { offset: '' }, '/offset'],
   ['limit=0&offset=-1&status=x', undefined, '/limit', '/offset', '/status'],
   ['limit=1&limit=1', undefined, '/limit'],
-  ['status=active&status=closed', undefined, '/status'],
   ['externalId=a&externalId=', undefined, '/externalId'],
   ['total=exact', undefined, '/total'],
   ['total=', undefined, '/total'],
@@ -587,6 +593,31 @@ const lists: ListCase[] = [
   ['status=ACTIVE%20', { status: 'ACTIVE ' }, '/status'],
   ['status=', { status: '' }, '/status'],
   ['status=__proto__', { status: '__proto__' }, '/status'],
+  ['status=active&status=x', undefined, '/status'],
+  ['status=active,,closed', undefined, '/status'],
+  ['status=active,active&status=active,active', undefined, '/status'],
+  ['status=active&status=%FF', undefined, '/status'],
+  ['statuses=active', undefined, '/statuses'],
+  ['unassigned=1', { unassigned: 1 }, '/unassigned'],
+  ['unassigned=', { unassigned: '' }, '/unassigned'],
+  ['unassigned=TRUE', { unassigned: 'TRUE' }, '/unassigned'],
+  ['unassigned', { unassigned: 'null' }, '/unassigned'],
+  ['unassigned=true&unassigned=false', undefined, '/unassigned'],
+  ['unassigned=true,false', { unassigned: [true, false] }, '/unassigned'],
+  ['tags=', undefined, '/tags'],
+  ['tags=a,,b', undefined, '/tags'],
+  ['tags=a%00', undefined, '/tags'],
+  [`tags=${'x'.repeat(51)}`, undefined, '/tags'],
+  [`tags=${Array.from({ length: 21 }, (_, index) => index).join()}`, undefined, '/tags'],
+  [`tags=${','.repeat(5_000)}`, undefined, ...Array.from({ length: 100 }, () => '/tags')],
+  ['tag=a', undefined, '/tag'],
+  [`visitorId=${'x'.repeat(129)}`, { visitorId: 'x'.repeat(129) }, '/visitorId'],
+  ['visitorId=a&visitorId=b', undefined, '/visitorId'],
+  ['visitor.id=a', undefined, '/visitor.id'],
+  [`visitorEmail=${'x'.repeat(321)}`, { visitorEmail: 'x'.repeat(321) }, '/visitorEmail'],
+  ['visitorEmail=%00', { visitorEmail: '\0' }, '/visitorEmail'],
+  [`assigneeId=${'x'.repeat(129)}`, { assigneeId: 'x'.repeat(129) }, '/assigneeId'],
+  ['assigneeId=%ED%A0%80', { assigneeId: '\ud800' }, '/assigneeId'],
   [`externalId=${'x'.repeat(129)}`, { externalId: 'x'.repeat(129) }, '/externalId'],
   ['externalId=%00', { externalId: '\0' }, '/externalId'],
   ['externalId=a%0Ab', { externalId: 'a\nb' }, '/externalId'],
@@ -617,6 +648,7 @@ const lists: ListCase[] = [
   ].flatMap((time): ListCase[] => [
     [`createdAfter=${encodeURIComponent(time)}`, { createdAfter: time }, '/createdAfter'],
     [`createdBefore=${encodeURIComponent(time)}`, { createdBefore: time }, '/createdBefore'],
+    [`updatedAfter=${encodeURIComponent(time)}`, { updatedAfter: time }, '/updatedAfter'],
   ]),
   ...[
     'garbage',
@@ -709,6 +741,19 @@ describe('bad parameters of a list are refused alike on both faces', () => {
       expectErrors(await listByLiterals(args), { code: 'BAD_REQUEST', pointers: [] });
     } else {
       expectErrors(await listByLiterals(args), onGraphQL);
+    }
+  });
+
+  test.each([
+    ['status: ACTIVE, statuses: [ACTIVE], first: 0', '/statuses', '/first'],
+    ['statuses: []', '/statuses'],
+    ['statuses: [ACTIVE, ACTIVE, ACTIVE, ACTIVE]', '/statuses'],
+    ['tags: []', '/tags'],
+    ['tags: ["a", "", " b"]', '/tags/1', '/tags/2'],
+    ['tags: ["a,b"]', '/tags/0'],
+  ])('in GraphQL: %s', async (args, ...pointers) => {
+    for (const field of [`conversations(${args})`, `search(q: "x", ${args})`]) {
+      expectErrors(await client.post({ query: `{ ${field} { totalCount } }` }), invalid(...pointers));
     }
   });
 
@@ -1077,9 +1122,25 @@ describe('what is just within the bounds is taken', () => {
     '2024-02-29T00:00:00+14:00',
     '2026-11-21T06:12:00-00:00',
   ])('the time %s', async (time) => {
-    for (const name of ['createdAfter', 'createdBefore']) {
+    for (const name of ['createdAfter', 'createdBefore', 'updatedAfter']) {
       expect((await other.rest('GET', `/conversations?${name}=${encodeURIComponent(time)}`)).status).toBe(200);
     }
+  });
+
+  test('a parameter that takes a list, separated by commas, repeated, or both', async () => {
+    const client = await server.account();
+    for (const status of ['active', 'pending']) {
+      await client.rest('POST', '/conversations', { body: { status, tags: ['a', 'b & c'] } });
+    }
+    for (const query of [
+      'status=active,pending',
+      'status=active&status=pending',
+      'status=active,pending&tags=a&status=closed&tags=b+%26%20c',
+      'tags=a%2Cb%20%26%20c,a',
+    ]) {
+      expect((await client.rest('GET', `/conversations?${query}`)).body.pagination.total).toBe(2);
+    }
+    expect((await client.rest('GET', '/conversations?status=active&status=active')).body.pagination.total).toBe(1);
   });
 
   test('empty pairs in a query string, and characters that are encoded without need', async () => {

@@ -45,6 +45,15 @@ export const capitals = (input: Json): Json => ({
 
 export const listArguments: Record<string, string> = { limit: 'first' };
 
+export type Statuses = string | readonly string[];
+
+/** A filter by status as an argument: one status and several have different names. */
+export function statusArgument(status: Statuses): string {
+  return typeof status === 'string'
+    ? `status: ${status.toUpperCase()}`
+    : `statuses: [${status.map((each) => each.toUpperCase()).join(', ')}]`;
+}
+
 export async function capture(client: TestAccount, body: object): Promise<Json> {
   return (await client.rest('POST', '/leads', { body })).body;
 }

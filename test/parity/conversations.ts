@@ -11,6 +11,8 @@ import {
   closed,
   create,
   listArguments,
+  type Statuses,
+  statusArgument,
   unknownConversation,
   visitorSays,
 } from './case.ts';
@@ -45,6 +47,23 @@ function updating(
   };
 }
 
+/** Those of which most lists are. The first is closed afterwards. */
+const listed: readonly object[] = [
+  {
+    status: 'active',
+    visitor: { id: 'customer-1', email: 'Ada@Example.com' },
+    assignee: { id: 'agent-3' },
+    tags: ['urgent'],
+  },
+  { status: 'pending', visitor: { id: 'customer-2', email: 'grace@example.com' }, tags: ['delivery', 'urgent'] },
+  { status: 'active', visitor: { email: 'ada@EXAMPLE.com' }, assignee: { id: 'agent-3', name: 'Grace' } },
+  { status: 'pending' },
+  { status: 'active', assignee: { id: 'agent-4' }, tags: ['x"urgent', 'delivery'] },
+];
+
+const order = ({ data }: Json): number[] =>
+  data.map(({ externalId }: Json) => Number(externalId.slice('order-'.length)));
+
 function listing(name: string, query: Record<string, unknown>, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
   const sorts: Record<string, string> = {
     createdAt: 'CREATED_AT_ASC',
@@ -53,17 +72,14 @@ function listing(name: string, query: Record<string, unknown>, rest: Partial<Cas
     '-lastActivityAt': 'LAST_ACTIVITY_AT_DESC',
   };
   const spelt = Object.entries(query).map(([key, value]) => {
-    const spelling =
-      key === 'sort' ? sorts[String(value)] : key === 'status' ? String(value).toUpperCase() : JSON.stringify(value);
-    return `${listArguments[key] ?? key}: ${spelling}`;
+    if (key === 'status') return statusArgument(value as Statuses);
+    return `${listArguments[key] ?? key}: ${key === 'sort' ? sorts[String(value)] : JSON.stringify(value)}`;
   });
   return {
     name: `listing ${name}`,
     given: async (client) => {
       const made: Json[] = [];
-      for (const status of ['active', 'pending', 'active', 'pending', 'active']) {
-        made.push(await create(client, { status, externalId: `order-${made.length}` }));
-      }
+      for (const body of listed) made.push(await create(client, { ...body, externalId: `order-${made.length}` }));
       await change(client, made[0].id, { status: 'closed' });
       return made;
     },
@@ -683,6 +699,48 @@ export const conversationsCases: readonly Case[] = [
   ),
   ...['createdAt', '-createdAt', 'lastActivityAt', '-lastActivityAt'].map((sort) =>
     listing(`by ${sort}`, { sort }, { expected: 200 }),
+  ),
+  ...(
+    [
+      [{ status: ['active', 'pending'] }, [4, 3, 2, 1]],
+      [{ status: ['closed'] }, [0]],
+      [{ status: ['active', 'pending', 'closed'] }, [4, 3, 2, 1, 0]],
+      [{ visitorId: 'customer-1' }, [0]],
+      [{ visitorId: 'customer' }, []],
+      [{ visitorEmail: 'aDA@example.COM' }, [2, 0]],
+      [{ visitorEmail: 'ada@example.com', sort: 'createdAt' }, [0, 2]],
+      [{ visitorEmail: '' }, []],
+      [{ assigneeId: 'agent-3' }, [2, 0]],
+      [{ assigneeId: 'agent-3', status: ['active', 'pending'], sort: '-lastActivityAt' }, [2]],
+      [{ assigneeId: 'agent-3', unassigned: true }, []],
+      [{ unassigned: true }, [3, 1]],
+      [{ unassigned: false }, [4, 2, 0]],
+      [{ tags: ['urgent'] }, [1, 0]],
+      [{ tags: ['urgent', 'delivery', 'urgent'] }, [1]],
+      [{ tags: ['x"urgent'] }, [4]],
+      [{ tags: ['Urgent'] }, []],
+      [{ updatedAfter: '2026-11-21T06:11:59Z', limit: 2 }, [4, 3]],
+      [{ updatedAfter: '2026-11-21T06:12:00Z' }, []],
+      [{ assigneeId: 'agent-3', visitorEmail: 'ada@example.com', tags: ['urgent'], status: ['closed'] }, [0]],
+    ] as const
+  ).map(([query, expected]) =>
+    listing(`by ${JSON.stringify(query)}`, query, {
+      expected: 200,
+      check: (found) => expect(order(found)).toEqual(expected),
+    }),
+  ),
+  ...(
+    [
+      [{ visitorId: 'x'.repeat(129) }, '/visitorId'],
+      [{ visitorEmail: 'x'.repeat(321) }, '/visitorEmail'],
+      [{ assigneeId: 'agent\n3' }, '/assigneeId'],
+      [{ tags: ['a', ' b'] }, '/tags/1'],
+      [{ tags: [''] }, '/tags/0'],
+      [{ tags: Array.from({ length: 21 }, (_, index) => String(index)) }, '/tags'],
+      [{ updatedAfter: 'yesterday' }, '/updatedAfter'],
+    ] as const
+  ).map(([query, pointer]) =>
+    listing(`by ${JSON.stringify(query)} is refused`, query, { expected: 'VALIDATION_FAILED', pointers: [pointer] }),
   ),
   listing('by externalId', { externalId: 'order-3' }, { expected: 200, check: ({ total }) => expect(total).toBe(1) }),
   listing(

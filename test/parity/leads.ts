@@ -27,15 +27,30 @@ function listingLeads(
   query: Record<string, unknown>,
   rest: Partial<Case> & Pick<Case, 'expected'>,
 ): Case {
-  const spelt = Object.entries(query).map(([key, value]) => `${listArguments[key] ?? key}: ${JSON.stringify(value)}`);
+  // Of the conversation that the case has made, where the query does not name another.
+  const of = ({ conversationId }: Json) => (query['conversationId'] === '' ? { ...query, conversationId } : query);
+  const spelt = (made: Json): string => {
+    const given = Object.entries(of(made)).map(
+      ([key, value]) => `${listArguments[key] ?? key}: ${JSON.stringify(value)}`,
+    );
+    return given.length === 0 ? '' : `(${given.join(', ')})`;
+  };
   return {
     name: `listing leads ${name}`,
     given: async (client) => {
-      for (const phone of ['1', '2', '3', '4', '5']) await capture(client, { phone });
+      const { id: conversationId } = await create(client);
+      for (const phone of ['1', '2', '3', '4', '5']) {
+        await capture(client, {
+          phone,
+          email: `Ada-${Number(phone) % 2}@example.com`,
+          ...(phone < '4' && { conversationId }),
+        });
+      }
+      return { conversationId };
     },
-    rest: () => ['GET', `/leads?${new URLSearchParams(query as Record<string, string>)}`],
-    graphql: () => [
-      `{ result: leads${spelt.length === 0 ? '' : `(${spelt.join(', ')})`} { data: nodes { ${select.lead} }
+    rest: (made) => ['GET', `/leads?${new URLSearchParams(of(made) as Record<string, string>)}`],
+    graphql: (made) => [
+      `{ result: leads${spelt(made)} { data: nodes { ${select.lead} }
         totalCount pageInfo { hasNextPage endCursor } } }`,
     ],
     ...rest,
@@ -101,6 +116,30 @@ export const leadsCases: readonly Case[] = [
     'a page',
     { limit: 2, offset: 1 },
     { expected: 200, check: ({ data, hasMore }) => expect([data.length, hasMore]).toEqual([2, true]) },
+  ),
+  ...(
+    [
+      [{ conversationId: '' }, '321'],
+      [{ conversationId: unknownConversation }, ''],
+      [{ conversationId: 'nonsense' }, ''],
+      [{ email: 'ada-1@EXAMPLE.com' }, '531'],
+      [{ email: 'ada-1' }, ''],
+      [{ email: 'ada-1@example.com', conversationId: '' }, '31'],
+      [{ email: 'ada-1@example.com', conversationId: '', limit: 1 }, '3'],
+      [{ createdAfter: '2026-11-21T06:11:59Z', createdBefore: '2026-11-21T06:12:01Z', limit: 3 }, '543'],
+      [{ createdAfter: '2026-11-21T06:12:00Z' }, ''],
+      [{ email: 'ada-0@example.com', createdBefore: '2026-11-21T06:12:00Z' }, ''],
+    ] as const
+  ).map(([query, phones]) =>
+    listingLeads(`by ${JSON.stringify(query)}`, query, {
+      expected: 200,
+      check: ({ data }) => expect(data.map(({ phone }: Json) => phone).join('')).toBe(phones),
+    }),
+  ),
+  listingLeads(
+    'by filters that cannot be is refused',
+    { email: 'x'.repeat(321), createdAfter: 'yesterday', createdBefore: '' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/createdAfter', '/createdBefore', '/email'] },
   ),
   listingLeads('beyond the end', { offset: 5 }, { expected: 200, check: ({ data }) => expect(data).toEqual([]) }),
   listingLeads('too large a page is refused', { limit: 101 }, { expected: 'VALIDATION_FAILED', pointers: ['/limit'] }),

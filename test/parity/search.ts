@@ -1,13 +1,13 @@
 import { expect } from 'vitest';
 import type { Json } from '../support/client.ts';
 import * as select from '../support/selections.ts';
-import { type Case, capitals, change, create, listArguments, visitorSays } from './case.ts';
+import { type Case, change, create, listArguments, type Statuses, statusArgument, visitorSays } from './case.ts';
 
 /** A search among a few conversations, of which one is closed. */
 function searching(name: string, query: Record<string, unknown>, rest: Partial<Case> & Pick<Case, 'expected'>): Case {
   // In GraphQL only enumerations are without quotes.
-  const spelt = Object.entries(capitals(query)).map(
-    ([key, value]) => `${listArguments[key] ?? key}: ${key === 'status' ? value : JSON.stringify(value)}`,
+  const spelt = Object.entries(query).map(([key, value]) =>
+    key === 'status' ? statusArgument(value as Statuses) : `${listArguments[key] ?? key}: ${JSON.stringify(value)}`,
   );
   return {
     name: `searching ${name}`,
@@ -15,12 +15,14 @@ function searching(name: string, query: Record<string, unknown>, rest: Partial<C
       const { id } = await create(client, {
         subject: 'Parcel 1042',
         visitor: { name: 'Ada Lovelace', email: 'ada@example.com' },
+        assignee: { id: 'agent-3' },
+        tags: ['delivery', 'urgent'],
         message: visitorSays('Where is my parcel?'),
       });
       await client.rest('POST', `/conversations/${id}/messages`, {
         body: { content: 'Your parcel is here: «Café Zoë».', sender: 'agent', author: { name: 'Grace' } },
       });
-      const other = await create(client, { message: visitorSays('The parcel is lost.') });
+      const other = await create(client, { tags: ['delivery'], message: visitorSays('The parcel is lost.') });
       await change(client, other.id, { status: 'closed' });
     },
     rest: () => ['GET', `/search?${new URLSearchParams(query as Record<string, string>)}`],
@@ -72,6 +74,36 @@ export const searchCases: readonly Case[] = [
     'with a status',
     { q: 'parcel', status: 'closed' },
     { expected: 200, check: (found) => expect(excerpts(found)).toEqual(['The [parcel] is lost.']) },
+  ),
+  searching(
+    'with several statuses',
+    { q: 'lost', status: ['closed', 'pending'] },
+    { expected: 200, check: (found) => expect(excerpts(found)).toEqual(['The parcel is [lost].']) },
+  ),
+  searching(
+    'of an agent',
+    { q: 'par', assigneeId: 'agent-3', limit: 1 },
+    { expected: 200, check: ({ data, total }) => expect([data[0].message.sequence, total]).toEqual([2, 3]) },
+  ),
+  searching(
+    'of another agent',
+    { q: 'parcel', assigneeId: 'agent' },
+    { expected: 200, check: ({ total }) => expect(total).toBe(0) },
+  ),
+  searching(
+    'with a tag',
+    { q: 'parcel', tags: ['delivery'] },
+    { expected: 200, check: ({ total }) => expect(total).toBe(4) },
+  ),
+  searching(
+    'with several tags',
+    { q: 'parcel', tags: ['urgent', 'delivery'], status: ['active', 'pending'] },
+    { expected: 200, check: ({ total }) => expect(total).toBe(3) },
+  ),
+  searching(
+    'with a tag that is none is refused',
+    { q: 'parcel', tags: ['a', 'b '] },
+    { ...refused, pointers: ['/tags/1'] },
   ),
   searching(
     'of a time before all',

@@ -108,7 +108,7 @@ describe('openapi.json', () => {
     const schemaOf = (name: string) => parameters.find((parameter) => parameter.name === name)?.schema;
     expect(schemaOf('limit')).toEqual({ type: 'integer', minimum: 1, maximum: 100, default: 20 });
     expect(schemaOf('offset')).toEqual({ type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 });
-    expect(schemaOf('status').enum).toEqual(['active', 'closed', 'pending']);
+    expect(schemaOf('status').items.enum).toEqual(['active', 'closed', 'pending']);
     expect(schemaOf('externalId').maxLength).toBe(128);
     const types = (described('listEvents').parameters as Json[]).find(({ name }) => name === 'types');
     expect(types).toMatchObject({ style: 'form', explode: false, schema: { type: 'array', minItems: 1, maxItems: 8 } });

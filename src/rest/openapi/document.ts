@@ -193,13 +193,14 @@ function parametersOf(
       const header = fieldsInHeaders.get(name);
       if (header !== undefined) return headerParameters[header];
       const { description, examples, ...schema } = withoutNull(field);
-      const [example] = examples ?? (schema.format === 'date-time' ? [exampleOf(schema, components)] : []);
+      const isComposed = schema.format === 'date-time' || schema.type === 'array';
+      const [example] = examples ?? (isComposed ? [exampleOf(schema, components)] : []);
       return {
         name,
         in: inPath.includes(name) ? 'path' : 'query',
         ...(description !== undefined && { description }),
         required: inPath.includes(name),
-        // A list is one comma-separated parameter.
+        // A list is one comma-separated parameter; the same repeated is accepted, too.
         ...(schema.type === 'array' && { style: 'form', explode: false }),
         schema,
         ...(example !== undefined && { example }),

@@ -1,7 +1,17 @@
-import type { Lead } from '../../domain/leads.ts';
+import { lowestIdAt } from '../../domain/ids.ts';
+import type { Lead, LeadFilter } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/storage-port.ts';
 import { isBeingErased } from './erasure.ts';
-import { aboveAllIds, pageAfterSkipping, sliceOf } from './paging.ts';
+import {
+  aboveAllIds,
+  countOfWalk,
+  entriesPerStep,
+  pageAfterSkipping,
+  pageOfWalk,
+  rowsPerStep,
+  sliceOf,
+  type Walk,
+} from './paging.ts';
 import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { leads } from './tables.ts';
@@ -28,26 +38,75 @@ export function leadReads(db: Statements): LeadReads {
   const select = `SELECT ${columnsOf('leads', columns)} FROM leads WHERE ${ofAccount}`;
   const find = db.prepare<Row>(`${select} AND id = :id`);
   const findMany = db.prepare<Row>(`${select} AND id IN (SELECT value FROM json_each(:ids))`);
-  const page = db.prepare<Row>(`${select} AND id < :before ORDER BY id DESC LIMIT :limit OFFSET :offset`);
-  const place = db.prepare<Pick<Row, 'id'>>(
-    `SELECT id FROM leads WHERE ${ofAccount} AND id < :before ORDER BY id DESC LIMIT 1 OFFSET :offset`,
-  );
-  const count = db.prepare<{ leads: number }>('SELECT leads FROM account_totals WHERE account_id = :accountId');
+  const total = db.prepare<{ leads: number }>('SELECT leads FROM account_totals WHERE account_id = :accountId');
+
+  /** A list, newest first, as a walk on the narrowest index. */
+  function walkOf(accountId: string, filter: LeadFilter): Walk<string, Row> & { readonly isExact: boolean } {
+    const { conversationId = null, email = null, createdAfter, createdBefore } = filter;
+    const [index, entry] =
+      conversationId !== null
+        ? ['leads_by_conversation', ' AND conversation_id = :conversationId']
+        : email !== null
+          ? ['leads_by_email', ' AND comparable_email = :email']
+          : ['leads_by_id', ''];
+    // No index has both. Two bounds, and no more: SQLite seeks by one condition at each side.
+    const isExact = conversationId === null || email === null;
+    const within = `FROM leads INDEXED BY ${index}
+      WHERE account_id = :accountId${entry} AND id >= :from AND id < :to`;
+    const found = `${within}${isExact ? '' : ' AND comparable_email = :email'} AND NOT ${isBeingErased('leads')}`;
+    const from = createdAfter === undefined ? '' : lowestIdAt('lead', createdAfter + 1);
+    const to = createdBefore === undefined ? aboveAllIds : lowestIdAt('lead', createdBefore);
+    const bound = ({ after = to, until = from }: { after?: string | undefined; until?: string | undefined }) => ({
+      accountId,
+      conversationId,
+      email,
+      from: until,
+      to: after < to ? after : to,
+    });
+    return {
+      isExact,
+      perStep: isExact ? entriesPerStep : rowsPerStep,
+      placeAfter: (after, entries) =>
+        db
+          .prepareOnce<Pick<Row, 'id'>>(
+            `SELECT id ${isExact ? found : within} ORDER BY id DESC LIMIT :limit OFFSET :offset`,
+          )
+          .get({ ...bound({ after }), limit: 1, offset: entries - 1 })?.id,
+      rows: (stretch, { limit, offset }) =>
+        db
+          .prepareOnce<Row>(
+            `SELECT ${columnsOf('leads', columns)} ${found} ORDER BY id DESC LIMIT :limit OFFSET :offset`,
+          )
+          .all({ ...bound(stretch), limit: limit + 1, offset }),
+      count: (stretch) =>
+        db.prepareOnce<{ count: number }>(`SELECT count(*) AS count ${found}`).get(bound(stretch))?.count ?? 0,
+    };
+  }
+
   return {
     find: (accountId, id) => {
       const row = find.get({ accountId, id });
       return row && toLead(row);
     },
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toLead)),
-    page: (accountId, query) =>
-      pageAfterSkipping(
-        accountId,
-        query,
-        ({ limit, offset, after = aboveAllIds }) =>
-          sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toLead),
-        (after = aboveAllIds, entries) => place.get({ accountId, before: after, offset: entries - 1 })?.id,
-      ),
-    count: (accountId) => count.get({ accountId })?.leads ?? 0,
+    page: (accountId, { filter, ...query }) => {
+      const walk = walkOf(accountId, filter);
+      const sliced = (rows: readonly Row[]) => sliceOf(rows, query.limit, toLead);
+      if (walk.isExact) {
+        return pageAfterSkipping(
+          accountId,
+          query,
+          ({ after, ...window }) => sliced(walk.rows({ after, until: undefined }, window)),
+          walk.placeAfter,
+        );
+      }
+      const rows = pageOfWalk(accountId, query, walk);
+      return rows instanceof Promise ? rows.then(sliced) : sliced(rows);
+    },
+    count: (accountId, filter) =>
+      Object.values(filter).every((value) => value === undefined)
+        ? (total.get({ accountId })?.leads ?? 0)
+        : countOfWalk(accountId, walkOf(accountId, filter)),
   };
 }
 

@@ -79,3 +79,76 @@ async function countFurther(accountId: string, first: number, lastId: string, co
     afterId = next.lastId;
   }
 }
+
+/** Rows are tested in steps of so many, and so few are sorted: that takes a few milliseconds. */
+export const rowsPerStep = 1_000;
+/** Of a walk whose end is not known, so many entries are tested at once: often they have all of a page. */
+const entriesAtOnce = 200;
+
+interface Stretch<Place> {
+  readonly after: Place | undefined;
+  /** Included; undefined for the end of the list. */
+  readonly until: Place | undefined;
+}
+
+interface Window {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** A list that is found by testing entry by entry of an index in its order. */
+export interface Walk<Place, Row> {
+  /** How many entries are tested in a step. */
+  readonly perStep: number;
+  /** The place that lies so many entries after another one, or after the beginning; undefined if there are fewer. */
+  placeAfter(after: Place | undefined, entries: number): Place | undefined;
+  /** The rows found between two places, and one more if there is one. */
+  rows(stretch: Stretch<Place>, window: Window): Row[];
+  /** How many are found between two places. */
+  count(stretch: Stretch<Place>): number;
+}
+
+/** A page of such a list, and one row more if there is one: what takes long is done in steps. */
+export function pageOfWalk<Place, Row>(
+  accountId: string,
+  query: Window & { readonly after?: Place | undefined },
+  walk: Walk<Place, Row>,
+): Row[] | Promise<Row[]> {
+  const rows: Row[] = [];
+  let { after, offset } = query;
+  const isComplete = (entries: number): boolean => {
+    const stretch = { after, until: walk.placeAfter(after, entries) };
+    const some = walk.rows(stretch, { limit: query.limit - rows.length, offset });
+    rows.push(...some);
+    if (rows.length > query.limit || stretch.until === undefined) return true;
+    // Rows are found only after the offset is used up; if none were, all that this stretch has was skipped.
+    if (some.length > 0) offset = 0;
+    else if (offset > 0) offset -= walk.count(stretch);
+    after = stretch.until;
+    return false;
+  };
+  if (isComplete(entriesAtOnce)) return rows;
+  const further = async (): Promise<Row[]> => {
+    for (await scheduler.step(accountId); !isComplete(walk.perStep); ) await nextStep(accountId);
+    return rows;
+  };
+  return further();
+}
+
+/** How many such a list has in all: few are counted at once, more of them in steps. */
+export function countOfWalk<Place>(accountId: string, walk: Walk<Place, unknown>): number | Promise<number> {
+  let number = 0;
+  let after: Place | undefined;
+  const isComplete = (entries: number): boolean => {
+    const stretch = { after, until: walk.placeAfter(after, entries) };
+    number += walk.count(stretch);
+    after = stretch.until;
+    return after === undefined;
+  };
+  if (isComplete(entriesAtOnce)) return number;
+  const further = async (): Promise<number> => {
+    for (await scheduler.step(accountId); !isComplete(walk.perStep); ) await nextStep(accountId);
+    return number;
+  };
+  return further();
+}

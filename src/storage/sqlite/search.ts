@@ -2,6 +2,7 @@ import type { FoundText, SearchFilter, SearchQuery } from '../../domain/search.t
 import type { SearchTerm } from '../../domain/search-words.ts';
 import type { SearchReads } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
+import { hasTags, tagsToFind } from './conversation-lists.ts';
 import { partitionOf, partitionPrefix, rowidOf, sourceColumns, sourceTables, textOf } from './search-index.ts';
 import { jsonList, type Statements } from './statements.ts';
 
@@ -20,7 +21,9 @@ const lastCharacter = '\u{10ffff}';
 
 /** Conditions on a text and its conversation, by the filter that they stand for. */
 const conditions: Readonly<Record<keyof SearchFilter, string>> = {
-  status: 'conversations.status = :status',
+  statuses: 'conversations.status IN (SELECT value FROM json_each(:statuses))',
+  assigneeId: 'conversations.assignee_id = :assigneeId',
+  tags: hasTags(':tags'),
   createdAfter: 'search_texts.created_at > :createdAfter',
   createdBefore: 'search_texts.created_at < :createdBefore',
 };
@@ -70,7 +73,13 @@ export function searchReads(db: Statements): SearchReads {
         WHERE search_texts.account_key = :accountKey AND search_texts.number = wanted.value
           AND conversations.account_id = :accountId${conditionsOf(filter)}`,
     );
-    return statement.all({ ...values, ...filter, numbers: jsonList(values.numbers) });
+    return statement.all({
+      ...values,
+      ...filter,
+      statuses: jsonList(filter.statuses ?? []),
+      tags: tagsToFind(filter.tags),
+      numbers: jsonList(values.numbers),
+    });
   }
 
   /** The same, as far as the words are in them. */

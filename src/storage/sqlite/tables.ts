@@ -90,6 +90,10 @@ export const conversations = sqliteTable(
     visitor: text().$type<Json<Visitor>>(),
     externalId: text('external_id'),
     assignee: text().$type<Json<Assignee>>(),
+    // What lists are filtered by.
+    visitorId: text('visitor_id').generatedAlwaysAs(sql`visitor ->> 'id'`),
+    visitorEmail: text('visitor_email').generatedAlwaysAs(sql`lower(visitor ->> 'email')`),
+    assigneeId: text('assignee_id').generatedAlwaysAs(sql`assignee ->> 'id'`),
     tags: text().$type<Json<readonly string[]>>().notNull().default('[]'),
     metadata: text().$type<Json<Metadata>>().notNull(),
     messageCount: integer('message_count').notNull(),
@@ -113,6 +117,23 @@ export const conversations = sqliteTable(
     uniqueIndex('conversations_by_external_id')
       .on(table.accountId, table.externalId)
       .where(sql`${table.externalId} is not null`),
+    index('conversations_by_visitor')
+      .on(table.accountId, table.visitorId, table.id)
+      .where(sql`${table.visitorId} is not null`),
+    index('conversations_by_visitor_email')
+      .on(table.accountId, table.visitorEmail, table.id)
+      .where(sql`${table.visitorEmail} is not null`),
+    // Nearly all that is asked of an agent's conversations is which of them are open.
+    index('conversations_by_assignee')
+      .on(table.accountId, table.assigneeId, table.status, table.id)
+      .where(sql`${table.assigneeId} is not null`),
+    index('conversations_by_assignee_and_activity')
+      .on(table.accountId, table.assigneeId, table.status, table.lastActivityAt, table.id)
+      .where(sql`${table.assigneeId} is not null`),
+    // Of what was changed since its last message. What was not is in the index by activity.
+    index('conversations_by_update')
+      .on(table.accountId, table.updatedAt, table.lastActivityAt)
+      .where(sql`${table.updatedAt} > ${table.lastActivityAt}`),
   ],
 );
 
@@ -171,6 +192,8 @@ export const leads = sqliteTable(
     conversationId: text('conversation_id'),
     name: text(),
     email: text(),
+    /** What lists are filtered by: see `comparableEmail`. */
+    comparableEmail: text('comparable_email').generatedAlwaysAs(sql`lower(email)`),
     phone: text(),
     company: text(),
     metadata: text().$type<Json<Metadata>>().notNull(),
@@ -179,8 +202,11 @@ export const leads = sqliteTable(
   (table) => [
     uniqueIndex('leads_by_id').on(table.accountId, table.id),
     index('leads_by_conversation')
-      .on(table.accountId, table.conversationId)
+      .on(table.accountId, table.conversationId, table.id)
       .where(sql`${table.conversationId} is not null`),
+    index('leads_by_email')
+      .on(table.accountId, table.comparableEmail, table.id)
+      .where(sql`${table.comparableEmail} is not null`),
   ],
 );
 

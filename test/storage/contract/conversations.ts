@@ -7,11 +7,12 @@ import {
   type ConversationSort,
   conversationSorts,
 } from '../../../src/domain/conversations.ts';
-import type { Lead } from '../../../src/domain/leads.ts';
+import type { Lead, LeadFilter } from '../../../src/domain/leads.ts';
 import { statuses } from '../../../src/domain/lifecycle.ts';
 import { lastMessageOf, type Message } from '../../../src/domain/message-record.ts';
 import type { MessageRange } from '../../../src/domain/messages.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
+import { comparableEmail } from '../../../src/domain/text.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import {
   awkwardMetadata,
@@ -254,7 +255,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
                 });
               }),
             );
-            for (const filter of [{}, ...statuses.map((status) => ({ status })), ...filters]) {
+            for (const filter of [{}, ...statuses.map((status) => ({ statuses: [status] })), ...filters]) {
               const count = conversations.filter((conversation) => matches(conversation, filter)).length;
               expect(await storage.read.conversations.count(accountId, filter), JSON.stringify(filter)).toBe(count);
             }
@@ -467,14 +468,25 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.leads.findMany(accountId, [])).toEqual([]);
     });
 
-    test('are paged newest first as by a plain sort, by offset and by cursor, with a count that equals a recount', async () => {
+    test('are paged newest first as by a plain sort, by offset and by cursor, under any filter, with a count that equals a recount', async () => {
       const { storage } = await open();
+      const conversationId = fc.constantFrom(...Array.from({ length: 2 }, () => ids.next('conversation', startMs)));
+      const time = fc.integer({ min: -1, max: 6 }).map((offset) => startMs + offset);
       // A few milliseconds for many leads: most of them tie.
-      const seed = fc.record({ createdMs: fc.nat(5), fails: fc.boolean() });
+      const seed = fc.record({
+        createdMs: fc.nat(5),
+        fails: fc.boolean(),
+        conversationId: fc.option(conversationId),
+        email: fc.option(email),
+      });
       const question = fc.record({
         limit: fc.integer({ min: 1, max: 9 }),
         offset: fc.oneof(fc.nat(25), fc.constant(2 ** 31 - 1)),
         cursor: fc.option(fc.nat()),
+        filter: fc.record(
+          { conversationId, email: email.map(comparableEmail), createdAfter: time, createdBefore: time },
+          { requiredKeys: [] },
+        ),
       });
       await fc.assert(
         fc.asyncProperty(
@@ -482,9 +494,9 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           fc.array(question, { minLength: 5, maxLength: 15 }),
           async (seeds, questions) => {
             const { id: accountId } = await storedAccount(storage);
-            const leads = seeds.map(({ createdMs }) => {
+            const leads = seeds.map(({ createdMs, fails: _, ...facts }) => {
               const atMs = startMs + createdMs;
-              return sampleLead({ id: ids.next('lead', atMs), createdAt: timestamp(atMs) });
+              return sampleLead({ ...facts, id: ids.next('lead', atMs), createdAt: timestamp(atMs) });
             });
             await Promise.allSettled(
               leads.map((lead, index) =>
@@ -497,17 +509,19 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             const sorted = leads
               .filter((_, index) => !seeds[index]?.fails)
               .toSorted((a, b) => compare(b.createdAt, a.createdAt) || compare(b.id, a.id));
-            for (const { limit, offset, cursor } of questions) {
-              const after: Lead | undefined = cursor === null ? undefined : sorted[cursor % sorted.length];
-              const rest = after === undefined ? sorted.slice(offset) : sorted.slice(sorted.indexOf(after) + 1);
+            for (const { limit, offset, cursor, filter } of questions) {
+              const found = sorted.filter((lead) => matchesLead(lead, filter));
+              const after: Lead | undefined = cursor === null ? undefined : found[cursor % found.length];
+              const rest = after === undefined ? found.slice(offset) : found.slice(found.indexOf(after) + 1);
               const query = after === undefined ? { limit, offset } : { limit, offset: 0, after: after.id };
-              expect(await storage.read.leads.page(accountId, query)).toEqual({
+              expect(await storage.read.leads.page(accountId, { filter, ...query })).toEqual({
                 items: rest.slice(0, limit),
                 hasMore: rest.length > limit,
               });
+              expect(await storage.read.leads.count(accountId, filter)).toBe(found.length);
             }
-            expect(await storage.read.leads.count(accountId)).toBe(sorted.length);
-            expect(await storage.write(async (tx) => tx.leads.count(accountId))).toBe(sorted.length);
+            expect(await storage.read.leads.count(accountId, {})).toBe(sorted.length);
+            expect(await storage.write(async (tx) => tx.leads.count(accountId, {}))).toBe(sorted.length);
           },
         ),
         { numRuns: 40 },
@@ -522,20 +536,25 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       const nowhere = ids.next('account', startMs);
       await expect(storage.write(async (tx) => tx.leads.insert(nowhere, sampleLead()))).rejects.toThrow();
       await expect(storage.write(async (tx) => tx.leads.insert(accountId, lead))).rejects.toThrow();
-      expect(await storage.read.leads.count(accountId)).toBe(1);
+      expect(await storage.read.leads.count(accountId, {})).toBe(1);
     });
   });
 }
 
-interface Seed {
+interface Seed extends Pick<StoredConversation, 'status' | 'visitor' | 'assignee' | 'tags'> {
   readonly createdMs: number;
   readonly activityMs: number;
-  readonly status: StoredConversation['status'];
+  readonly updatedMs: number;
   readonly named: boolean;
 }
 
 // A few milliseconds for many conversations: most of them tie, in creation as in activity.
 const spreadMs = 6;
+
+const few = fc.constantFrom('a', 'b', '', '"');
+const email = fc.constantFrom('ada@example.com', 'Ada@Example.com', 'zoë@example.com', 'ZOË@example.com');
+/** Such that one could be taken for another, or for two of them, in any encoding of a list. */
+const tag = fc.constantFrom('a', 'b', 'ab', '"', 'a"', '"b', '\\', '\\"a', '] [', 'A', '\u{1f4e6}');
 
 function population(): fc.Arbitrary<Seed[]> {
   return fc.array(
@@ -544,6 +563,10 @@ function population(): fc.Arbitrary<Seed[]> {
       activityMs: fc.nat(spreadMs),
       status: fc.constantFrom(...statuses),
       named: fc.boolean(),
+      updatedMs: fc.nat(spreadMs),
+      visitor: fc.option(fc.record({ id: fc.option(few), name: fc.constant(null), email: fc.option(email) })),
+      assignee: fc.option(fc.record({ id: few, name: fc.constant(null) })),
+      tags: fc.uniqueArray(tag, { maxLength: 4 }).map((tags) => tags.toSorted()),
     }),
     { maxLength: 40 },
   );
@@ -553,9 +576,15 @@ function filterOf(): fc.Arbitrary<ConversationFilter> {
   const time = fc.integer({ min: -1, max: spreadMs + 1 }).map((offset) => startMs + offset);
   return fc.record(
     {
-      status: fc.constantFrom(...statuses),
+      statuses: fc.uniqueArray(fc.constantFrom(...statuses), { minLength: 1 }),
+      visitorId: few,
+      visitorEmail: email.map(comparableEmail),
+      assigneeId: few,
+      unassigned: fc.boolean(),
+      tags: fc.uniqueArray(tag, { minLength: 1, maxLength: 2 }),
       createdAfter: time,
       createdBefore: time,
+      updatedAfter: time,
       // Rarely, for it leaves one conversation at most.
       externalId: fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, fc.nat(20).map(String)),
     },
@@ -579,9 +608,14 @@ async function populate(
   seeds: readonly Seed[],
 ): Promise<{ accountId: string; conversations: StoredConversation[] }> {
   const account = sampleAccount();
-  const conversations = seeds.map(({ createdMs, activityMs, status, named }, index) =>
+  const conversations = seeds.map(({ createdMs, activityMs, updatedMs, named, ...facts }, index) =>
     sampleConversation(
-      { status, lastActivityAt: timestamp(startMs + activityMs), externalId: named ? String(index) : null },
+      {
+        ...facts,
+        lastActivityAt: timestamp(startMs + activityMs),
+        updatedAt: timestamp(startMs + updatedMs),
+        externalId: named ? String(index) : null,
+      },
       startMs + createdMs,
     ),
   );
@@ -592,11 +626,28 @@ async function populate(
   return { accountId: account.id, conversations };
 }
 
+function matchesLead(lead: Lead, filter: LeadFilter): boolean {
+  const createdMs = Date.parse(lead.createdAt);
+  return (
+    (filter.conversationId === undefined || lead.conversationId === filter.conversationId) &&
+    (filter.email === undefined || comparableEmail(lead.email ?? 'nobody') === filter.email) &&
+    (filter.createdAfter === undefined || createdMs > filter.createdAfter) &&
+    (filter.createdBefore === undefined || createdMs < filter.createdBefore)
+  );
+}
+
 function matches(conversation: StoredConversation, filter: ConversationFilter): boolean {
   const createdMs = Date.parse(conversation.createdAt);
   return (
-    (filter.status === undefined || conversation.status === filter.status) &&
+    (filter.statuses?.includes(conversation.status) ?? true) &&
     (filter.externalId === undefined || conversation.externalId === filter.externalId) &&
+    (filter.visitorId === undefined || conversation.visitor?.id === filter.visitorId) &&
+    (filter.visitorEmail === undefined ||
+      comparableEmail(conversation.visitor?.email ?? 'nobody') === filter.visitorEmail) &&
+    (filter.assigneeId === undefined || conversation.assignee?.id === filter.assigneeId) &&
+    (filter.unassigned === undefined || (conversation.assignee === null) === filter.unassigned) &&
+    (filter.tags ?? []).every((tag) => conversation.tags.includes(tag)) &&
+    (filter.updatedAfter === undefined || Date.parse(conversation.updatedAt) > filter.updatedAfter) &&
     (filter.createdAfter === undefined || createdMs > filter.createdAfter) &&
     (filter.createdBefore === undefined || createdMs < filter.createdBefore)
   );

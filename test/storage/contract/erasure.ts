@@ -121,7 +121,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         closed: 1,
         eventSequence: 3,
       });
-      expect(await storage.read.leads.count(one.id)).toBe(4);
+      expect(await storage.read.leads.count(one.id, {})).toBe(4);
       expect(await storage.read.conversations.count(one.id, {})).toBe(2);
     });
 
@@ -193,7 +193,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
           ...(await read.leads.findMany(accountId, named('lead'))),
           await read.leads.find(accountId, more[7]?.lead.id ?? ''),
         ],
-        leadPage: (await read.leads.page(accountId, { limit: 100, offset: 0 })).items,
+        leadPage: (await read.leads.page(accountId, { filter: {}, limit: 100, offset: 0 })).items,
         events: (await read.events.after(accountId, 0, all)).events.map(({ dataJson }) => dataJson),
         ofIt: (
           await read.events.after(accountId, 0, { ...all, filter: { conversationId: conversation.id } })
@@ -207,7 +207,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         counts: [
           await read.conversations.count(accountId, {}),
           await read.conversations.count(accountId, { createdAfter: startMs - 1 }),
-          await read.leads.count(accountId),
+          await read.leads.count(accountId, {}),
         ],
         webhookId: delivery.webhookId,
       };

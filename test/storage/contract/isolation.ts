@@ -26,7 +26,13 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
       const mine = await storedAccount(storage);
       const theirs = await storedAccount(storage);
       const key = sampleKey();
-      const started = sampleConversation({ externalId: 'order-1', messageCount: 1 });
+      const started = sampleConversation({
+        externalId: 'order-1',
+        visitor: { id: 'visitor-1', name: null, email: 'ada@example.com' },
+        assignee: { id: 'agent-1', name: null },
+        tags: ['urgent'],
+        messageCount: 1,
+      });
       const message = sampleMessage(started.id, 1);
       const conversation = { ...started, lastMessage: lastMessageOf(message) };
       const lead = sampleLead({ conversationId: conversation.id });
@@ -45,6 +51,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         await tx.events.append(mine.id, [event]);
         await tx.rateWindows.add(mine.id, 10, 5);
       });
+      const leadFilters = [{}, { conversationId: conversation.id }, { email: lead.email ?? '' }, { createdAfter: 0 }];
       const everything = async (reads: Omit<Storage['read'], 'analytics' | 'search'>, accountId: string) => ({
         key: await reads.apiKeys.find(accountId, key.id),
         keyWithAccount: await reads.apiKeys.findWithAccount(accountId, key.id),
@@ -61,17 +68,25 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         ),
         counts: [
           await reads.conversations.count(accountId, {}),
-          await reads.conversations.count(accountId, { status: 'active' }),
+          await reads.conversations.count(accountId, { statuses: ['active'] }),
           await reads.conversations.count(accountId, { externalId: 'order-1' }),
           await reads.conversations.count(accountId, { createdAfter: 0 }),
+          await reads.conversations.count(accountId, { visitorId: 'visitor-1' }),
+          await reads.conversations.count(accountId, { visitorEmail: 'ada@example.com' }),
+          await reads.conversations.count(accountId, { assigneeId: 'agent-1' }),
+          await reads.conversations.count(accountId, { unassigned: false }),
+          await reads.conversations.count(accountId, { tags: ['urgent'] }),
+          await reads.conversations.count(accountId, { updatedAfter: 0 }),
         ],
         messages: await reads.messages.findMany(accountId, [message.id]),
         ranges: await reads.messages.ranges(accountId, [{ conversationId: conversation.id, from: 1, to: 9 }]),
         totals: await reads.accounts.totals(accountId),
         lead: await reads.leads.find(accountId, lead.id),
         leads: await reads.leads.findMany(accountId, [lead.id]),
-        leadPage: await reads.leads.page(accountId, { limit: 10, offset: 0 }),
-        leadCount: await reads.leads.count(accountId),
+        leadPages: await Promise.all(
+          leadFilters.map((filter) => reads.leads.page(accountId, { filter, limit: 10, offset: 0 })),
+        ),
+        leadCounts: await Promise.all(leadFilters.map((filter) => reads.leads.count(accountId, filter))),
         bounds: await reads.events.bounds(accountId),
         logEnds: await reads.events.lastSequences([accountId]),
         events: await Promise.all(
@@ -104,14 +119,14 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         whole: undefined,
         byExternalId: undefined,
         pages: conversationSorts.map(() => none),
-        counts: [0, 0, 0, 0],
+        counts: Array.from({ length: 10 }, () => 0),
         messages: [undefined],
         ranges: [[]],
         totals: expect.objectContaining({ active: 0, pending: 0, closed: 0, eventSequence: 0 }),
         lead: undefined,
         leads: [undefined],
-        leadPage: none,
-        leadCount: 0,
+        leadPages: leadFilters.map(() => none),
+        leadCounts: leadFilters.map(() => 0),
         bounds: { first: 1, last: 0 },
         logEnds: [0],
         events: [[], [], []],
@@ -137,11 +152,11 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         conversation,
         messages: [message],
         ranges: [[message]],
-        counts: [1, 1, 1, 1],
+        counts: Array.from({ length: 10 }, () => 1),
         lead,
         leads: [lead],
-        leadPage: { items: [lead] },
-        leadCount: 1,
+        leadPages: leadFilters.map(() => ({ items: [lead] })),
+        leadCounts: leadFilters.map(() => 1),
         bounds: { first: 1, last: 1 },
         logEnds: [1],
         events: [[event.id], [event.id], [event.id]],

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { StoredConversation } from '../../../src/domain/conversation-record.ts';
 import { finishErasures } from '../../../src/domain/conversations.ts';
+import type { Status } from '../../../src/domain/lifecycle.ts';
 import { conversationText, indexTexts, type SearchFilter } from '../../../src/domain/search.ts';
 import { SearchWords } from '../../../src/domain/search-words.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
@@ -226,6 +227,7 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
       const text = fc
         .array(word, { maxLength: 4 })
         .chain((words) => fc.constantFrom(' ', '', '\n', ', ').map((space) => words.join(space)));
+      const assignee = fc.constantFrom('agent-1', 'agent-2');
       const step = fc.oneof(
         {
           weight: 4,
@@ -236,6 +238,8 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
             account: fc.nat(1),
             status: fc.constantFrom('active', 'pending', 'closed' as const),
             later: fc.nat(3),
+            assignee: fc.option(assignee),
+            tags: fc.constantFrom([], ['a'], ['a', 'a"', 'b']),
           }),
         },
         { weight: 1, arbitrary: fc.record({ do: fc.constant('change' as const), which: fc.nat(), subject: text }) },
@@ -250,7 +254,9 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
             limit: fc.integer({ min: 1, max: 3 }),
             filter: fc.record(
               {
-                status: fc.constantFrom('active', 'closed' as const),
+                statuses: fc.constantFrom<Status[]>(['active'], ['active', 'closed']),
+                assigneeId: assignee,
+                tags: fc.constantFrom(['a'], ['a"', 'b']),
                 createdAfter: fc.integer({ min: startMs - 1, max: startMs + 9 }),
                 createdBefore: fc.integer({ min: startMs, max: startMs + 9 }),
               },
@@ -277,14 +283,16 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
             if (each.do === 'tell') {
               now += each.later;
               const { account } = each;
-              const facts = { subject: each.subject, status: each.status };
+              const assignee = each.assignee === null ? null : { id: each.assignee, name: null };
+              const facts = { subject: each.subject, status: each.status, assignee, tags: each.tags };
               const conversation = await tell(storage, accounts[account] as string, each.contents, facts, now);
               const texts = [conversationText(conversation), ...each.contents];
               model.push(...texts.map((text, sequence) => ({ account, conversation, sequence, text, ms: now })));
             } else if (each.do === 'index') {
               await storage.write(async (tx) => tx.search.indexNew());
             } else if (each.do === 'search') {
-              const { status, createdAfter = 0, createdBefore = Number.POSITIVE_INFINITY } = each.filter;
+              const { statuses, assigneeId, tags = [] } = each.filter;
+              const { createdAfter = 0, createdBefore = Number.POSITIVE_INFINITY } = each.filter;
               const words = new SearchWords(each.query);
               const expected = model
                 .filter(
@@ -292,7 +300,9 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
                     account === each.account &&
                     ms > createdAfter &&
                     ms < createdBefore &&
-                    (status ?? conversation.status) === conversation.status,
+                    (statuses?.includes(conversation.status) ?? true) &&
+                    (assigneeId === undefined || conversation.assignee?.id === assigneeId) &&
+                    tags.every((tag) => conversation.tags.includes(tag)),
                 )
                 .filter(({ text }) => words.isIn(text))
                 .map(({ conversation, sequence }) => [conversation.id, sequence])

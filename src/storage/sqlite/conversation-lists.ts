@@ -1,0 +1,327 @@
+import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
+import { lowestIdAt } from '../../domain/ids.ts';
+import { statuses } from '../../domain/lifecycle.ts';
+import {
+  aboveAllIds,
+  countOfWalk,
+  entriesPerStep,
+  maxEntriesAtOnce,
+  pageOfWalk,
+  rowsPerStep,
+  skipInSteps,
+  type Walk,
+} from './paging.ts';
+import { jsonList, type Statements } from './statements.ts';
+
+// Lists of conversations, and their counts. A list is read in one of three ways:
+//
+// - From an index that has its order and all that it is filtered by.
+// - Where one of the filters leaves few conversations, whatever the others do: from the index of that filter. They are
+//   tested one by one, and sorted.
+// - Otherwise from an index that has the order. What that does not decide is tested one by one, in steps.
+
+/** Where an index is entered: conditions that its columns decide, beside the account. */
+interface Source {
+  readonly index: string;
+  readonly entry?: string;
+}
+
+type Order = 'id' | 'activity';
+
+/** An index, or several whose entries are merged, with the order of a list. */
+interface Plan {
+  readonly order: Order;
+  readonly sources: readonly Source[];
+  /** Whether other filters are to be tested. */
+  readonly testsRows: boolean;
+  /** Whether times of creation are to be tested, which every index has: in the order of ids they are bounds. */
+  readonly testsCreation: boolean;
+}
+
+const ofVisitor: Source = { index: 'conversations_by_visitor', entry: 'visitor_id = :visitorId' };
+const ofVisitorEmail: Source = { index: 'conversations_by_visitor_email', entry: 'visitor_email = :visitorEmail' };
+
+type Filtered = keyof ConversationFilter;
+
+const createdWithin = 'id >= :createdFrom AND id < :createdTo';
+
+function planOf(filter: ConversationFilter, order: Order): Plan {
+  const { sources, decided } = sourcesOf(filter, order);
+  const given = Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [name as Filtered]));
+  const tested = given.filter((name) => !decided.includes(name));
+  const creation: readonly Filtered[] = ['createdAfter', 'createdBefore'];
+  return {
+    order,
+    sources,
+    testsRows: tested.some((name) => !creation.includes(name)),
+    testsCreation: order === 'activity' && tested.some((name) => creation.includes(name)),
+  };
+}
+
+/** The narrowest index with this order, and the filters that it decides. */
+function sourcesOf(
+  filter: ConversationFilter,
+  order: Order,
+): { sources: readonly Source[]; decided: readonly Filtered[] } {
+  const isById = order === 'id';
+  if (filter.assigneeId !== undefined) {
+    const index = isById ? 'conversations_by_assignee' : 'conversations_by_assignee_and_activity';
+    return { sources: ofAssignee(filter, index), decided: ['assigneeId', 'statuses'] };
+  }
+  if (isById && filter.visitorId !== undefined) {
+    return { sources: [ofVisitor], decided: ['visitorId'] };
+  }
+  if (isById && filter.visitorEmail !== undefined) {
+    return { sources: [ofVisitorEmail], decided: ['visitorEmail'] };
+  }
+  const some = statusesOf(filter);
+  if (some.length < statuses.length) {
+    const index = isById ? 'conversations_by_status' : 'conversations_by_status_and_activity';
+    return { sources: some.map((_, at) => ({ index, entry: `status = :status${at}` })), decided: ['statuses'] };
+  }
+  return {
+    sources: [{ index: isById ? 'conversations_by_id' : 'conversations_by_activity' }],
+    decided: ['statuses'],
+  };
+}
+
+/** The statuses that a conversation may have. */
+function statusesOf(filter: ConversationFilter) {
+  return statuses.filter((status) => filter.statuses?.includes(status) ?? true);
+}
+
+function ofAssignee(filter: ConversationFilter, index: string): Source[] {
+  return statusesOf(filter).map((_, at) => ({ index, entry: `assignee_id = :assigneeId AND status = :status${at}` }));
+}
+
+/** Where the conversations are that one of the filters leaves. */
+interface Narrow {
+  readonly sources: readonly Source[];
+  /** Whether the indexes have them in the order of ids, so that times of creation are bounds. */
+  readonly isById: boolean;
+}
+
+/** For each filter that may leave few. */
+function* narrowed(filter: ConversationFilter): Generator<Narrow> {
+  if (filter.externalId !== undefined) {
+    const source = { index: 'conversations_by_external_id', entry: 'external_id = :externalId' };
+    yield { sources: [source], isById: false };
+  }
+  if (filter.visitorId !== undefined) yield { sources: [ofVisitor], isById: true };
+  if (filter.visitorEmail !== undefined) yield { sources: [ofVisitorEmail], isById: true };
+  if (filter.assigneeId !== undefined) {
+    yield { sources: ofAssignee(filter, 'conversations_by_assignee'), isById: true };
+  }
+  if (filter.updatedAfter !== undefined) {
+    // The last change is mostly a message, and there is an index by messages already.
+    const byMessage = 'last_activity_at > :updatedAfter';
+    const otherwise =
+      'updated_at > last_activity_at AND updated_at > :updatedAfter AND last_activity_at <= :updatedAfter';
+    const sources = [
+      { index: 'conversations_by_activity', entry: byMessage },
+      { index: 'conversations_by_update', entry: otherwise },
+    ];
+    yield { sources, isById: false };
+  }
+  if ((filter.createdAfter ?? filter.createdBefore) !== undefined) {
+    yield { sources: [{ index: 'conversations_by_id' }], isById: true };
+  }
+}
+
+/**
+ * All filters of rows, in one text for any combination of them: each text is a statement that is kept. Tags are looked for
+ * in the JSON of all tags, each with the comma before it, since no tag contains one.
+ */
+const testsOfRows = `(:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
+  AND (:externalId IS NULL OR external_id = :externalId)
+  AND (:visitorId IS NULL OR visitor_id = :visitorId) AND (:visitorEmail IS NULL OR visitor_email = :visitorEmail)
+  AND (:assigneeId IS NULL OR assignee_id = :assigneeId) AND (:unassigned IS NULL OR (assignee IS NULL) = :unassigned)
+  AND (:updatedAfter IS NULL OR updated_at > :updatedAfter)
+  AND (:tags IS NULL OR ${hasTags(':tags')})`;
+
+/** @param tags `tagsToFind` as a JSON list */
+export function hasTags(tags: string): string {
+  return `NOT EXISTS (SELECT 1 FROM json_each(${tags}) AS asked
+    WHERE NOT instr(',' || substr(conversations.tags, 2), asked.value))`;
+}
+
+/** How tags are written within the JSON of a conversation's tags. */
+export function tagsToFind(tags: readonly string[] | undefined): string | null {
+  return tags === undefined ? null : jsonList(tags.map((tag) => `,${JSON.stringify(tag)}`));
+}
+
+function valuesOf(filter: ConversationFilter) {
+  const [status0, status1, status2] = statusesOf(filter);
+  return {
+    statuses: filter.statuses === undefined ? null : jsonList(filter.statuses),
+    status0: status0 ?? null,
+    status1: status1 ?? null,
+    status2: status2 ?? null,
+    externalId: filter.externalId ?? null,
+    visitorId: filter.visitorId ?? null,
+    visitorEmail: filter.visitorEmail ?? null,
+    assigneeId: filter.assigneeId ?? null,
+    unassigned: filter.unassigned === undefined ? null : Number(filter.unassigned),
+    updatedAfter: filter.updatedAfter ?? null,
+    tags: tagsToFind(filter.tags),
+  };
+}
+
+type Place = NonNullable<ConversationQuery['after']>;
+
+/** What is between two places of a list, the first of them excluded. */
+interface Stretch extends Pick<ConversationQuery, 'filter' | 'sort' | 'after'> {
+  readonly until?: Place | undefined;
+}
+
+const orderOf = ({ sort }: Stretch): Order => (sort.endsWith('lastActivityAt') ? 'activity' : 'id');
+const isDescending = ({ sort }: Stretch): boolean => sort.startsWith('-');
+
+/** Right after an id, and before any other. */
+const afterId = (id: string): string => `${id}!`;
+
+const lowestPlace: Place = { id: '', lastActivityAtMs: -1 };
+const highestPlace: Place = { id: aboveAllIds, lastActivityAtMs: Number.MAX_SAFE_INTEGER };
+
+/** The bounds of a stretch: from one place, included, to another, excluded. Times of creation are bounds on ids. */
+function boundsOf(stretch: Stretch) {
+  const { filter, after, until } = stretch;
+  // No real id is the lowest of its time: its random bits contain a version, which is never zero.
+  const createdFrom = filter.createdAfter === undefined ? '' : lowestIdAt('conversation', filter.createdAfter + 1);
+  const createdTo = filter.createdBefore === undefined ? aboveAllIds : lowestIdAt('conversation', filter.createdBefore);
+  const behind = (place: Place | undefined) => place && { ...place, id: afterId(place.id) };
+  const [first, end] = isDescending(stretch) ? [until, after] : [behind(after), behind(until)];
+  const { id: fromId, lastActivityAtMs: fromMs } = first ?? lowestPlace;
+  const { id: toId, lastActivityAtMs: toMs } = end ?? highestPlace;
+  if (orderOf(stretch) === 'activity') return { fromMs, fromId, toMs, toId, createdFrom, createdTo };
+  return {
+    // One bound at each side: SQLite seeks in an index by one condition, and tests any other row by row.
+    fromId: fromId > createdFrom ? fromId : createdFrom,
+    toId: toId < createdTo ? toId : createdTo,
+    createdFrom,
+    createdTo,
+  };
+}
+
+const between: Readonly<Record<Order, string>> = {
+  id: 'id >= :fromId AND id < :toId',
+  activity: '(last_activity_at, id) >= (:fromMs, :fromId) AND (last_activity_at, id) < (:toMs, :toId)',
+};
+
+interface Window {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** @param columns what to select of a conversation; names the id and the time of the last activity as a row has them */
+export function conversationLists<Row>(db: Statements, columns: string) {
+  const parametersOf = (accountId: string, stretch: Stretch) => ({
+    ...valuesOf(stretch.filter),
+    ...boundsOf(stretch),
+    accountId,
+  });
+
+  /** FROM and WHERE of each source. */
+  function partsOf(sources: readonly Source[], conditions: readonly string[]): string[] {
+    return sources.map(({ index, entry }) => {
+      const all = ['account_id = :accountId', ...(entry === undefined ? [] : [entry]), ...conditions];
+      return `FROM conversations INDEXED BY ${index} WHERE ${all.join(' AND ')}`;
+    });
+  }
+
+  function select<T>(selected: string, parts: readonly string[], stretch: Stretch, accountId: string, window: Window) {
+    const direction = isDescending(stretch) ? 'DESC' : 'ASC';
+    const order = orderOf(stretch) === 'activity' ? `lastActivityAt ${direction}, id ${direction}` : `id ${direction}`;
+    const statement = db.prepareOnce<T>(
+      `${parts.map((part) => `SELECT ${selected} ${part}`).join(' UNION ALL ')}
+        ORDER BY ${order} LIMIT :limit OFFSET :offset`,
+    );
+    return statement.all({ ...parametersOf(accountId, stretch), ...window });
+  }
+
+  function count(parts: readonly string[], stretch: Stretch, accountId: string): number {
+    const statement = db.prepareOnce<{ count: number }>(
+      `SELECT ${parts.map((part) => `(SELECT count(*) ${part})`).join(' + ')} AS count`,
+    );
+    return statement.get(parametersOf(accountId, stretch))?.count ?? 0;
+  }
+
+  /** What a plan has in a stretch. */
+  function found({ order, sources, testsRows, testsCreation }: Plan): string[] {
+    return partsOf(sources, [
+      between[order],
+      ...(testsCreation ? [createdWithin] : []),
+      ...(testsRows ? [testsOfRows] : []),
+    ]);
+  }
+
+  /** The rows of a page, and one more if there is one. */
+  const pageOf = (accountId: string, parts: readonly string[], stretch: Stretch, { limit, offset }: Window): Row[] =>
+    select<Row>(columns, parts, stretch, accountId, { limit: limit + 1, offset });
+
+  /** The place that lies so many entries of the indexes further on; undefined if there are fewer. */
+  function placeAfter(accountId: string, plan: Plan, stretch: Stretch, entries: number): Place | undefined {
+    const [entry] = select<{ id: string; lastActivityAt: number }>(
+      'id, last_activity_at AS lastActivityAt',
+      partsOf(plan.sources, [between[plan.order]]),
+      stretch,
+      accountId,
+      { limit: 1, offset: entries - 1 },
+    );
+    return entry && { id: entry.id, lastActivityAtMs: entry.lastActivityAt };
+  }
+
+  /** The conversations that the filter leaves, if they are among few. */
+  function fewOf(accountId: string, stretch: Stretch): string[] | undefined {
+    for (const { sources, isById } of narrowed(stretch.filter)) {
+      const parts = partsOf(sources, isById ? [createdWithin] : []);
+      const statement = db.prepareOnce<{ count: number }>(
+        `SELECT count(*) AS count FROM (${parts.map((part) => `SELECT 1 ${part}`).join(' UNION ALL ')} LIMIT :limit) AS some`,
+      );
+      const limit = rowsPerStep + 1;
+      const { count: among = 0 } = statement.get({ ...parametersOf(accountId, stretch), limit }) ?? {};
+      if (among < limit) return partsOf(sources, [createdWithin, between[orderOf(stretch)], testsOfRows]);
+    }
+    return undefined;
+  }
+
+  async function afterSkipping(accountId: string, plan: Plan, query: ConversationQuery): Promise<Row[]> {
+    const { after, offset } = await skipInSteps(accountId, query.after, query.offset, (from, entries) =>
+      placeAfter(accountId, plan, { ...query, after: from }, entries),
+    );
+    return pageOf(accountId, found(plan), { ...query, after }, { limit: query.limit, offset });
+  }
+
+  function walkOf(accountId: string, plan: Plan, list: Pick<ConversationQuery, 'filter' | 'sort'>): Walk<Place, Row> {
+    const { filter, sort } = list;
+    return {
+      perStep: plan.testsRows ? rowsPerStep : entriesPerStep,
+      placeAfter: (after, entries) => placeAfter(accountId, plan, { filter, sort, after }, entries),
+      rows: (stretch, window) => pageOf(accountId, found(plan), { filter, sort, ...stretch }, window),
+      count: (stretch) => count(found(plan), { filter, sort, ...stretch }, accountId),
+    };
+  }
+
+  return {
+    /** The rows of a page, and one more if there is one. */
+    page: (accountId: string, query: ConversationQuery): Row[] | Promise<Row[]> => {
+      const plan = planOf(query.filter, orderOf(query));
+      if (!plan.testsRows && !plan.testsCreation) {
+        return query.offset > maxEntriesAtOnce
+          ? afterSkipping(accountId, plan, query)
+          : pageOf(accountId, found(plan), query, query);
+      }
+      const few = fewOf(accountId, query);
+      return few === undefined
+        ? pageOfWalk(accountId, query, walkOf(accountId, plan, query))
+        : pageOf(accountId, few, query, query);
+    },
+    count: (accountId: string, filter: ConversationFilter): number | Promise<number> => {
+      const list = { filter, sort: 'createdAt' } as const;
+      const few = fewOf(accountId, list);
+      return few === undefined
+        ? countOfWalk(accountId, walkOf(accountId, planOf(filter, 'id'), list))
+        : count(few, list, accountId);
+    },
+  };
+}

@@ -75,6 +75,7 @@ const attempts: Record<OperationName, Attempt[]> = {
   ],
   search: [
     (client) => client.rest('GET', '/search?q=private'),
+    (client) => client.rest('GET', '/search?q=private&assigneeId=private&tags=private'),
     (client) =>
       client.graphql('{ search(q: "private") { totalCount nodes { conversation { id } excerpt { text } } } }'),
   ],
@@ -97,7 +98,12 @@ const attempts: Record<OperationName, Attempt[]> = {
     (client, { lead }) => client.graphql('query ($id: ID!) { lead(id: $id) { id } }', { id: lead }),
     (client, { lead }) => client.graphql('query ($id: ID!) { node(id: $id) { id } }', { id: lead }),
   ],
-  listLeads: [(client) => client.rest('GET', '/leads'), (client) => client.graphql('{ leads { totalCount } }')],
+  listLeads: [
+    (client) => client.rest('GET', '/leads'),
+    (client) => client.rest('GET', '/leads?email=private@example.com'),
+    (client, { conversation }) => client.rest('GET', `/leads?conversationId=${conversation}`),
+    (client) => client.graphql('{ leads { totalCount } }'),
+  ],
   listEvents: [
     (client, { conversation }) => client.rest('GET', `/events?conversationId=${conversation}`),
     (client, { conversation }) =>
@@ -110,6 +116,15 @@ const attempts: Record<OperationName, Attempt[]> = {
   listConversations: [
     (client) => client.rest('GET', '/conversations?externalId=secret-order'),
     (client) => client.rest('GET', '/conversations'),
+    ...[
+      'visitorId=private',
+      'visitorEmail=private@example.com',
+      'assigneeId=private',
+      'unassigned=false',
+      'tags=private',
+      'updatedAfter=2026-01-01T00:00:00Z',
+      'status=active,pending&sort=lastActivityAt',
+    ].map((filter) => (client: TestAccount) => client.rest('GET', `/conversations?${filter}`)),
     (client) => client.graphql('{ conversations { totalCount nodes { id } } }'),
   ],
   createConversation: [
@@ -230,11 +245,20 @@ beforeAll(async () => {
   server = await startTestServer();
   owner = await server.account();
   const { body } = await owner.rest('POST', '/conversations', {
-    body: { subject: 'private', externalId: 'secret-order', message: { content: 'private', sender: 'visitor' } },
+    body: {
+      subject: 'private',
+      externalId: 'secret-order',
+      visitor: { id: 'private', email: 'private@example.com' },
+      assignee: { id: 'private' },
+      tags: ['private'],
+      message: { content: 'private', sender: 'visitor' },
+    },
   });
   await owner.rest('POST', '/conversations', { body: { externalId: 'secret-order-2' } });
   const key = await owner.rest('POST', '/api-keys', { body: { name: 'private' } });
-  const lead = await owner.rest('POST', '/leads', { body: { name: 'private', email: 'private@example.com' } });
+  const lead = await owner.rest('POST', '/leads', {
+    body: { name: 'private', email: 'private@example.com', conversationId: body.id },
+  });
   const webhook = await owner.rest('POST', '/webhooks', { body: { url: 'https://private.example.com/hooks' } });
   const test = await owner.rest('POST', `/webhooks/${webhook.body.id}/test`);
   owned = {

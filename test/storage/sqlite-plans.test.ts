@@ -551,7 +551,8 @@ describe('the queries', () => {
           await read.conversations.page(account.id, { filter, sort, limit: 20, offset: 0, after });
         }
       }, fill);
-      const pages = explained.filter(({ sql }) => /\bversion\b/.test(sql)); // not the places that parts of them end at
+      // Not the places that parts of them end at, nor those of few, all of which are sorted.
+      const pages = explained.filter(({ sql }) => /\bversion\b/.test(sql) && !/ AS some\b/.test(sql));
       expect(pages.length).toBeGreaterThan(10);
       for (const { sql, plan } of pages) {
         const begins = plan.filter((step) => step.startsWith('SEARCH conversations'));

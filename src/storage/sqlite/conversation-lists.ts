@@ -66,7 +66,7 @@ function sourcesOf(
   const isById = order === 'id';
   if (filter.assigneeId !== undefined) {
     const index = isById ? 'conversations_by_assignee' : 'conversations_by_assignee_and_activity';
-    return { sources: ofAssignee(filter, index), decided: ['assigneeId', 'statuses'] };
+    return { sources: byStatus(filter, index, 'assignee_id = :assigneeId'), decided: ['assigneeId', 'statuses'] };
   }
   if (isById && filter.visitorId !== undefined) {
     return { sources: [ofVisitor], decided: ['visitorId'] };
@@ -74,10 +74,11 @@ function sourcesOf(
   if (isById && filter.visitorEmail !== undefined) {
     return { sources: [ofVisitorEmail], decided: ['visitorEmail'] };
   }
+  if (isById && filter.unassigned === true) return { sources: unassigned(filter), decided: ['unassigned', 'statuses'] };
   const some = statusesOf(filter);
   if (some.length < statuses.length) {
     const index = isById ? 'conversations_by_status' : 'conversations_by_status_and_activity';
-    return { sources: some.map((_, at) => ({ index, entry: `status = :status${at}` })), decided: ['statuses'] };
+    return { sources: byStatus(filter, index), decided: ['statuses'] };
   }
   return {
     sources: [{ index: isById ? 'conversations_by_id' : 'conversations_by_activity' }],
@@ -90,9 +91,16 @@ function statusesOf(filter: ConversationFilter) {
   return statuses.filter((status) => filter.statuses?.includes(status) ?? true);
 }
 
-function ofAssignee(filter: ConversationFilter, index: string): Source[] {
-  return statusesOf(filter).map((_, at) => ({ index, entry: `assignee_id = :assigneeId AND status = :status${at}` }));
+/** A source for each status. */
+function byStatus(filter: ConversationFilter, index: string, before?: string): Source[] {
+  return statusesOf(filter).map((_, at) => {
+    const entry = `status = :status${at}`;
+    return { index, entry: before === undefined ? entry : `${before} AND ${entry}` };
+  });
 }
+
+const unassigned = (filter: ConversationFilter): Source[] =>
+  byStatus(filter, 'conversations_by_assignee', 'assignee_id IS NULL');
 
 /** Where the conversations are that one of the filters leaves. */
 interface Narrow {
@@ -110,8 +118,10 @@ function* narrowed(filter: ConversationFilter): Generator<Narrow> {
   if (filter.visitorId !== undefined) yield { sources: [ofVisitor], isById: true };
   if (filter.visitorEmail !== undefined) yield { sources: [ofVisitorEmail], isById: true };
   if (filter.assigneeId !== undefined) {
-    yield { sources: ofAssignee(filter, 'conversations_by_assignee'), isById: true };
+    const sources = byStatus(filter, 'conversations_by_assignee', 'assignee_id = :assigneeId');
+    yield { sources, isById: true };
   }
+  if (filter.unassigned === true) yield { sources: unassigned(filter), isById: true };
   if (filter.updatedAfter !== undefined) {
     // The last change is mostly a message, and there is an index by messages already.
     const byMessage = 'last_activity_at > :updatedAfter';
@@ -129,25 +139,25 @@ function* narrowed(filter: ConversationFilter): Generator<Narrow> {
 }
 
 /**
- * All filters of rows, in one text for any combination of them: each text is a statement that is kept. Tags are looked for
- * in the JSON of all tags, each with the comma before it, since no tag contains one.
+ * Whether a conversation has the tags of `valuesOfTags`. They are looked for in the JSON of all its tags, each with the
+ * comma before it, since no tag contains one. The first is looked for alone: a list takes several times as long.
  */
+export const hasTags = `(instr(',' || substr(conversations.tags, 2), :firstTag)
+  AND NOT EXISTS (SELECT 1 FROM json_each(:otherTags) AS other
+    WHERE NOT instr(',' || substr(conversations.tags, 2), other.value)))`;
+
+/** All filters of rows, in one text for any combination of them: each text is a statement that is kept. */
 const testsOfRows = `(:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
   AND (:externalId IS NULL OR external_id = :externalId)
   AND (:visitorId IS NULL OR visitor_id = :visitorId) AND (:visitorEmail IS NULL OR visitor_email = :visitorEmail)
   AND (:assigneeId IS NULL OR assignee_id = :assigneeId) AND (:unassigned IS NULL OR (assignee IS NULL) = :unassigned)
   AND (:updatedAfter IS NULL OR updated_at > :updatedAfter)
-  AND (:tags IS NULL OR ${hasTags(':tags')})`;
+  AND (:firstTag IS NULL OR ${hasTags})`;
 
-/** @param tags `tagsToFind` as a JSON list */
-export function hasTags(tags: string): string {
-  return `NOT EXISTS (SELECT 1 FROM json_each(${tags}) AS asked
-    WHERE NOT instr(',' || substr(conversations.tags, 2), asked.value))`;
-}
-
-/** How tags are written within the JSON of a conversation's tags. */
-export function tagsToFind(tags: readonly string[] | undefined): string | null {
-  return tags === undefined ? null : jsonList(tags.map((tag) => `,${JSON.stringify(tag)}`));
+/** Tags as they are written in the JSON of a conversation's tags. */
+export function valuesOfTags(tags: readonly string[] = []) {
+  const [firstTag = null, ...others] = tags.map((tag) => `,${JSON.stringify(tag)}`);
+  return { firstTag, otherTags: jsonList(others) };
 }
 
 function valuesOf(filter: ConversationFilter) {
@@ -163,7 +173,7 @@ function valuesOf(filter: ConversationFilter) {
     assigneeId: filter.assigneeId ?? null,
     unassigned: filter.unassigned === undefined ? null : Number(filter.unassigned),
     updatedAfter: filter.updatedAfter ?? null,
-    tags: tagsToFind(filter.tags),
+    ...valuesOfTags(filter.tags),
   };
 }
 
@@ -229,14 +239,16 @@ export function conversationLists<Row>(db: Statements, columns: string) {
     });
   }
 
-  function select<T>(selected: string, parts: readonly string[], stretch: Stretch, accountId: string, window: Window) {
+  function orderedBy(stretch: Stretch): string {
     const direction = isDescending(stretch) ? 'DESC' : 'ASC';
-    const order = orderOf(stretch) === 'activity' ? `lastActivityAt ${direction}, id ${direction}` : `id ${direction}`;
-    const statement = db.prepareOnce<T>(
-      `${parts.map((part) => `SELECT ${selected} ${part}`).join(' UNION ALL ')}
-        ORDER BY ${order} LIMIT :limit OFFSET :offset`,
-    );
-    return statement.all({ ...parametersOf(accountId, stretch), ...window });
+    return orderOf(stretch) === 'activity'
+      ? `ORDER BY lastActivityAt ${direction}, id ${direction}`
+      : `ORDER BY id ${direction}`;
+  }
+
+  function selection(selected: string, parts: readonly string[], stretch: Stretch): string {
+    return `${parts.map((part) => `SELECT ${selected} ${part}`).join(' UNION ALL ')}
+      ${orderedBy(stretch)} LIMIT :limit OFFSET :offset`;
   }
 
   function count(parts: readonly string[], stretch: Stretch, accountId: string): number {
@@ -257,17 +269,28 @@ export function conversationLists<Row>(db: Statements, columns: string) {
 
   /** The rows of a page, and one more if there is one. */
   const pageOf = (accountId: string, parts: readonly string[], stretch: Stretch, { limit, offset }: Window): Row[] =>
-    select<Row>(columns, parts, stretch, accountId, { limit: limit + 1, offset });
+    db
+      .prepareOnce<Row>(selection(columns, parts, stretch))
+      .all({ ...parametersOf(accountId, stretch), limit: limit + 1, offset });
+
+  /** The same, where all that there is has to be sorted: by their places, so that only those of the page are read. */
+  function pageOfSorted(accountId: string, parts: readonly string[], query: ConversationQuery): Row[] {
+    const places = selection('key AS place, last_activity_at AS lastActivityAt, id', parts, query);
+    const statement = db.prepareOnce<Row>(
+      `SELECT ${columns} FROM (${places}) AS some CROSS JOIN conversations ON conversations.key = some.place
+        ${orderedBy(query)}`,
+    );
+    return statement.all({ ...parametersOf(accountId, query), limit: query.limit + 1, offset: query.offset });
+  }
 
   /** The place that lies so many entries of the indexes further on; undefined if there are fewer. */
   function placeAfter(accountId: string, plan: Plan, stretch: Stretch, entries: number): Place | undefined {
-    const [entry] = select<{ id: string; lastActivityAt: number }>(
-      'id, last_activity_at AS lastActivityAt',
-      partsOf(plan.sources, [between[plan.order]]),
-      stretch,
-      accountId,
-      { limit: 1, offset: entries - 1 },
-    );
+    const place = 'id, last_activity_at AS lastActivityAt';
+    const entry = db
+      .prepareOnce<{ id: string; lastActivityAt: number }>(
+        selection(place, partsOf(plan.sources, [between[plan.order]]), stretch),
+      )
+      .get({ ...parametersOf(accountId, stretch), limit: 1, offset: entries - 1 });
     return entry && { id: entry.id, lastActivityAtMs: entry.lastActivityAt };
   }
 
@@ -314,7 +337,7 @@ export function conversationLists<Row>(db: Statements, columns: string) {
       const few = fewOf(accountId, query);
       return few === undefined
         ? pageOfWalk(accountId, query, walkOf(accountId, plan, query))
-        : pageOf(accountId, few, query, query);
+        : pageOfSorted(accountId, few, query);
     },
     count: (accountId: string, filter: ConversationFilter): number | Promise<number> => {
       const list = { filter, sort: 'createdAt' } as const;

@@ -2,7 +2,7 @@ import type { FoundText, SearchFilter, SearchQuery } from '../../domain/search.t
 import type { SearchTerm } from '../../domain/search-words.ts';
 import type { SearchReads } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { hasTags, tagsToFind } from './conversation-lists.ts';
+import { hasTags, valuesOfTags } from './conversation-lists.ts';
 import { partitionOf, partitionPrefix, rowidOf, sourceColumns, sourceTables, textOf } from './search-index.ts';
 import { jsonList, type Statements } from './statements.ts';
 
@@ -23,7 +23,7 @@ const lastCharacter = '\u{10ffff}';
 const conditions: Readonly<Record<keyof SearchFilter, string>> = {
   statuses: 'conversations.status IN (SELECT value FROM json_each(:statuses))',
   assigneeId: 'conversations.assignee_id = :assigneeId',
-  tags: hasTags(':tags'),
+  tags: hasTags,
   createdAfter: 'search_texts.created_at > :createdAfter',
   createdBefore: 'search_texts.created_at < :createdBefore',
 };
@@ -77,7 +77,7 @@ export function searchReads(db: Statements): SearchReads {
       ...values,
       ...filter,
       statuses: jsonList(filter.statuses ?? []),
-      tags: tagsToFind(filter.tags),
+      ...valuesOfTags(filter.tags),
       numbers: jsonList(values.numbers),
     });
   }

@@ -123,10 +123,8 @@ export const conversations = sqliteTable(
     index('conversations_by_visitor_email')
       .on(table.accountId, table.visitorEmail, table.id)
       .where(sql`${table.visitorEmail} is not null`),
-    // Nearly all that is asked of an agent's conversations is which of them are open.
-    index('conversations_by_assignee')
-      .on(table.accountId, table.assigneeId, table.status, table.id)
-      .where(sql`${table.assigneeId} is not null`),
+    // Nearly all that is asked of an agent's conversations, and of those that no agent has, is which of them are open.
+    index('conversations_by_assignee').on(table.accountId, table.assigneeId, table.status, table.id),
     index('conversations_by_assignee_and_activity')
       .on(table.accountId, table.assigneeId, table.status, table.lastActivityAt, table.id)
       .where(sql`${table.assigneeId} is not null`),

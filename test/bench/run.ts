@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util';
 import { type BenchData, makeData } from './data.ts';
 import { compareDeliveries } from './deliveries.ts';
 import { compareFanOut } from './fanout.ts';
+import { filterTimes } from './filters.ts';
 import {
   type CostResult,
   compareSizes,
@@ -86,6 +87,13 @@ try {
       costResults.push(...measured);
       measured.forEach(printCost);
     }
+  }
+  if ('cost: filters'.includes(only)) {
+    const conversations = options.quick ? 50_000 : 1_000_000;
+    console.log(`\nFilters on a list of ${conversations} conversations`);
+    const measured = await filterTimes(join(temporary, 'filters.db'), conversations, options.quick ? 100 : 300);
+    costResults.push(...measured);
+    measured.forEach(printCost);
   }
   if ('cost: search'.includes(only)) {
     const messages = options.quick ? 50_000 : 1_000_000;

@@ -1,0 +1,158 @@
+import { cpSync } from 'node:fs';
+import { createAccount } from '../../src/domain/accounts.ts';
+import { newConversation } from '../../src/domain/conversation-changes.ts';
+import type { StoredConversation } from '../../src/domain/conversation-record.ts';
+import { indexTexts } from '../../src/domain/search.ts';
+import { timestamp } from '../../src/domain/time.ts';
+import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import { portsOn } from './data.ts';
+import type { CostResult } from './growth.ts';
+import { ours, remove, serve } from './processes.ts';
+import { median } from './throughput.ts';
+
+// How long filtered lists of many conversations take, and whether anybody else waits for them.
+
+const perWrite = 200;
+const dayMs = 86_400_000;
+const days = 90;
+
+/** Lists that an index serves: each to take hardly longer than a plain page. */
+const served: readonly string[] = [
+  'status=active,pending',
+  'status=active,pending&sort=-lastActivityAt',
+  'assigneeId=agent-3',
+  'assigneeId=agent-3&sort=-lastActivityAt',
+  'assigneeId=agent-3&status=active,pending&sort=-lastActivityAt',
+  'visitorId=visitor-7',
+  'visitorId=visitor-7&sort=-lastActivityAt',
+  'visitorEmail=Visitor-7@example.com',
+  'externalId=order-7',
+  'unassigned=true&status=active,pending',
+  'tags=delivery&sort=-lastActivityAt',
+];
+
+/** Lists that are found by testing many conversations, and counted: nobody else is to wait for them. */
+const tested: readonly string[] = [
+  'tags=rare',
+  'tags=rare&sort=lastActivityAt',
+  'unassigned=false&tags=rare,delivery&status=closed',
+  'visitorId=anonymous&sort=lastActivityAt&tags=rare',
+  'assigneeId=agent-3&tags=rare&sort=lastActivityAt',
+  'visitorEmail=nobody@example.com&unassigned=true',
+];
+
+/** Filtered lists of an account with so many conversations, and requests of another account beside them. */
+export async function filterTimes(path: string, conversations: number, samples: number): Promise<CostResult[]> {
+  const { asking, other, endMs } = await makeConversations(path, conversations);
+  const copy = `${path}.copy`;
+  remove(copy);
+  cpSync(path, copy);
+  const server = await serve(ours, { path: copy });
+  const get = async (secret: string, query: string): Promise<number> => {
+    const startedMs = performance.now();
+    const url = `${server.url}/v1/conversations?limit=20&${query}`;
+    const response = await fetch(url, { headers: { authorization: `Bearer ${secret}` } });
+    if (!response.ok) throw new Error(`${query} was answered with ${response.status}`);
+    await response.arrayBuffer();
+    return performance.now() - startedMs;
+  };
+  try {
+    const results: CostResult[] = [];
+    // Both are sent in turns, so that what else the machine does is in both.
+    const toPlain = async (query: string): Promise<CostResult> => {
+      const [plain, filtered]: [number[], number[]] = [[], []];
+      for (let sample = -20; sample < samples; sample++) {
+        const plainMs = await get(asking, 'total=none');
+        const filteredMs = await get(asking, `${query}&total=none`);
+        if (sample < 0) continue; // until it is compiled
+        plain.push(plainMs);
+        filtered.push(filteredMs);
+      }
+      const value = rounded(median(filtered) / median(plain));
+      return { name: `${query} to a plain page`, unit: '×', value, atMost: 1.5, raw: { plain, filtered } };
+    };
+    const ofLastMinute = `updatedAfter=${timestamp(endMs - 60_000)}`;
+    const ofADay = `createdAfter=${timestamp(endMs - dayMs / 24)}&sort=-lastActivityAt`;
+    for (const query of [...served, ofLastMinute, ofADay]) results.push(await toPlain(query));
+    const neighbour: number[] = [];
+    for (const query of tested) {
+      const times: number[] = [];
+      for (let sample = 0; sample < 5; sample++) {
+        let isOver = false;
+        const list = get(asking, query).finally(() => {
+          isOver = true;
+        });
+        while (!isOver) neighbour.push(await get(other, 'total=none'));
+        times.push(await list);
+      }
+      results.push({
+        name: `${query}, counted`,
+        unit: 'ms',
+        value: rounded(median(times)),
+        atMost: 10_000,
+        raw: { times },
+      });
+    }
+    const value = rounded(neighbour.toSorted((a, b) => a - b)[Math.floor(neighbour.length * 0.99)] ?? 0);
+    results.push({ name: 'a list of another account beside them, p99', unit: 'ms', value, atMost: 40, raw: {} });
+    return results;
+  } finally {
+    await server.stop();
+    remove(copy);
+    remove(path);
+  }
+}
+
+async function makeConversations(
+  path: string,
+  conversations: number,
+): Promise<{ asking: string; other: string; endMs: number }> {
+  remove(path);
+  const storage = openSqliteStorage(path);
+  const ports = portsOn(storage);
+  const create = async (name: string) =>
+    await createAccount(ports, { name, plan: 'business', requestsPerHour: 1_000_000_000 });
+  const [asking, other] = [await create('asking'), await create('other')];
+  const endMs = Date.now();
+  for (let first = 0; first < conversations; first += perWrite) {
+    await storage.write(async (tx) => {
+      for (let index = first; index < Math.min(first + perWrite, conversations); index++) {
+        const createdMs = endMs - Math.floor((1 - index / conversations) * days * dayMs);
+        const input = { subject: null, visitor: null, externalId: null, assignee: null, tags: [], metadata: {} };
+        const { conversation } = newConversation(input, { ids: ports.ids, now: createdMs });
+        const facts = factsOf(index, conversations, createdMs, endMs);
+        await tx.conversations.insert(asking.account.id, { ...conversation, ...facts });
+        if (index % 1_000 === 0)
+          await tx.conversations.insert(
+            other.account.id,
+            newConversation(input, { ids: ports.ids, now: createdMs }).conversation,
+          );
+      }
+    });
+  }
+  await indexTexts(storage);
+  await storage.close();
+  return { asking: asking.apiKey.secret, other: other.apiKey.secret, endMs };
+}
+
+/** Most are closed and were an agent's; a tenth are of visitors of whom nothing is known, the others came five times. */
+function factsOf(index: number, all: number, createdMs: number, endMs: number): Partial<StoredConversation> {
+  const visitor = index % 10 === 0 ? 'anonymous' : `visitor-${index % Math.ceil(all / 5)}`;
+  const quietMs = createdMs + ((index * 7_919) % 3) * dayMs;
+  const activeMs = quietMs > endMs ? createdMs : quietMs;
+  return {
+    status: index % 50 === 1 ? 'pending' : index % 25 === 1 ? 'active' : 'closed',
+    subject: `Order ${index}`,
+    visitor: { id: visitor, name: null, email: visitor === 'anonymous' ? null : `${visitor}@example.com` },
+    externalId: index % 10 === 7 ? `order-${index}` : null,
+    assignee: index % 5 === 0 || index % 1_000 === 1 ? null : { id: `agent-${index % 49}`, name: 'Grace' },
+    tags: [...(index % 5 === 0 ? ['delivery'] : []), ...(index % 99_990 === 5 ? ['rare'] : [])],
+    metadata: { orderId: index, plan: 'pro' },
+    lastActivityAt: timestamp(activeMs),
+    updatedAt: timestamp(index % 1_000 === 3 ? Math.min(activeMs + dayMs, endMs) : activeMs),
+  };
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100;
+}

@@ -29,16 +29,17 @@ const served: readonly string[] = [
   'externalId=order-7',
   'unassigned=true&status=active,pending',
   'tags=delivery&sort=-lastActivityAt',
+  'tags=rare',
+  'tags=rare,delivery&status=closed&sort=lastActivityAt',
 ];
 
 /** Lists that are found by testing many conversations, and counted: nobody else is to wait for them. */
 const tested: readonly string[] = [
-  'tags=rare',
-  'tags=rare&sort=lastActivityAt',
-  'unassigned=false&tags=rare,delivery&status=closed',
-  'visitorId=anonymous&sort=lastActivityAt&tags=rare',
-  'assigneeId=agent-3&tags=rare&sort=lastActivityAt',
-  'visitorEmail=nobody@example.com&unassigned=true',
+  'tags=delivery',
+  'tags=delivery&unassigned=false&sort=lastActivityAt',
+  'visitorId=anonymous&unassigned=true&sort=lastActivityAt&status=active',
+  'assigneeId=agent-3&tags=delivery&sort=lastActivityAt',
+  'updatedAfter=2020-01-01T00:00:00Z&unassigned=false&tags=delivery',
 ];
 
 /** Filtered lists of an account with so many conversations, and requests of another account beside them. */

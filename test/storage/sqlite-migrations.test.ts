@@ -159,6 +159,7 @@ describe('the migrated tables', () => {
     expect(withoutRowIds.map(({ name }) => name)).toEqual([
       'analytics_counters',
       'analytics_histograms',
+      'conversation_tags',
       'events',
       'messages',
       'rate_windows',
@@ -239,6 +240,24 @@ describe('a file of an earlier version', () => {
       expect((await same.rest('DELETE', `/conversations/${id}`)).status).toBe(204);
     },
   );
+});
+
+test('conversations are found by tags that they had before there was an index of them', async () => {
+  const { server, client } = await full();
+  const before = migrations.findIndex(({ tag }) => tag === '0017_conversation_tags');
+  const older = new OlderFile(before, server.databasePath);
+  for (const table of older.tables) {
+    older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
+  }
+  older.run(`UPDATE conversations SET tags = '["delivery","urgent"]' WHERE subject = 'order 0'`);
+  older.close();
+  const storage = openSqliteStorage(older.path);
+  onTestFinished(() => storage.close());
+  for (const tags of [['delivery'], ['urgent'], ['delivery', 'urgent']]) {
+    const query = { filter: { tags }, sort: 'createdAt', limit: 9, offset: 0 } as const;
+    const { items } = await storage.read.conversations.page(client.account.id, query);
+    expect(items.map(({ subject }) => subject)).toEqual(['order 0']);
+  }
 });
 
 test('texts from before there was search are found once they are indexed, with those that came since', async () => {

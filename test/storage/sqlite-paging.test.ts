@@ -212,9 +212,14 @@ test('walks of a hundred that ask together block nobody', async () => {
     () =>
       read.conversations.page(accountId, { filter: { statuses: ['closed'] }, sort, limit: 1, offset: entriesPerStep }),
     () => read.conversations.count(accountId, { createdAfter: startMs }),
-    () => read.conversations.count(accountId, { tags: ['rare'] }),
+    () => read.conversations.count(accountId, { visitorId: 'common', unassigned: true }),
     () =>
-      read.conversations.page(accountId, { filter: { tags: ['none'] }, sort: 'lastActivityAt', limit: 1, offset: 0 }),
+      read.conversations.page(accountId, {
+        filter: { assigneeId: 'common', unassigned: true },
+        sort: 'lastActivityAt',
+        limit: 1,
+        offset: 0,
+      }),
     () => read.leads.page(accountId, { filter: {}, limit: 1, offset: entriesPerStep }),
     () =>
       read.conversations.page(accountId, {

@@ -3,6 +3,7 @@ import { lowestIdAt } from '../../domain/ids.ts';
 import { statuses } from '../../domain/lifecycle.ts';
 import {
   aboveAllIds,
+  countInSteps,
   countOfWalk,
   entriesPerStep,
   maxEntriesAtOnce,
@@ -41,9 +42,15 @@ interface Plan {
 const ofVisitor: Source = { index: 'conversations_by_visitor', entry: 'visitor_id = :visitorId' };
 const ofVisitorEmail: Source = { index: 'conversations_by_visitor_email', entry: 'visitor_email = :visitorEmail' };
 
-type Filtered = keyof ConversationFilter;
-
+/** What is in the order of ids and within the times of creation: bounds where an index has ids next. */
 const createdWithin = 'id >= :createdFrom AND id < :createdTo';
+
+/** Those that have a tag, of which there are few. */
+const withTag = `FROM conversation_tags WHERE account_id = :accountId AND tag = :tag
+  AND conversation_id >= :createdFrom AND conversation_id < :createdTo`;
+const ofTag: Source = { index: 'conversations_by_id', entry: `id IN (SELECT conversation_id ${withTag})` };
+
+type Filtered = keyof ConversationFilter;
 
 function planOf(filter: ConversationFilter, order: Order): Plan {
   const { sources, decided } = sourcesOf(filter, order);
@@ -86,6 +93,11 @@ function sourcesOf(
   };
 }
 
+/** Whether a filter asks for one tag, at most of some time, and for nothing else. */
+function isOneTag({ tags, createdAfter: _, createdBefore: __, ...others }: ConversationFilter): boolean {
+  return tags?.length === 1 && Object.values(others).every((value) => value === undefined);
+}
+
 /** The statuses that a conversation may have. */
 function statusesOf(filter: ConversationFilter) {
   return statuses.filter((status) => filter.statuses?.includes(status) ?? true);
@@ -107,6 +119,8 @@ interface Narrow {
   readonly sources: readonly Source[];
   /** Whether the indexes have them in the order of ids, so that times of creation are bounds. */
   readonly isById: boolean;
+  /** The tag that they are entered by. */
+  readonly tag?: string;
 }
 
 /** For each filter that may leave few. */
@@ -117,6 +131,7 @@ function* narrowed(filter: ConversationFilter): Generator<Narrow> {
   }
   if (filter.visitorId !== undefined) yield { sources: [ofVisitor], isById: true };
   if (filter.visitorEmail !== undefined) yield { sources: [ofVisitorEmail], isById: true };
+  for (const tag of filter.tags ?? []) yield { sources: [ofTag], isById: true, tag };
   if (filter.assigneeId !== undefined) {
     const sources = byStatus(filter, 'conversations_by_assignee', 'assignee_id = :assigneeId');
     yield { sources, isById: true };
@@ -182,6 +197,8 @@ type Place = NonNullable<ConversationQuery['after']>;
 /** What is between two places of a list, the first of them excluded. */
 interface Stretch extends Pick<ConversationQuery, 'filter' | 'sort' | 'after'> {
   readonly until?: Place | undefined;
+  /** The tag that a part is entered by. */
+  readonly tag?: string | undefined;
 }
 
 const orderOf = ({ sort }: Stretch): Order => (sort.endsWith('lastActivityAt') ? 'activity' : 'id');
@@ -218,6 +235,11 @@ const between: Readonly<Record<Order, string>> = {
   activity: '(last_activity_at, id) >= (:fromMs, :fromId) AND (last_activity_at, id) < (:toMs, :toId)',
 };
 
+interface Few {
+  readonly parts: readonly string[];
+  readonly tag: string | undefined;
+}
+
 interface Window {
   readonly limit: number;
   readonly offset: number;
@@ -228,6 +250,7 @@ export function conversationLists<Row>(db: Statements, columns: string) {
   const parametersOf = (accountId: string, stretch: Stretch) => ({
     ...valuesOf(stretch.filter),
     ...boundsOf(stretch),
+    tag: stretch.tag ?? null,
     accountId,
   });
 
@@ -274,13 +297,14 @@ export function conversationLists<Row>(db: Statements, columns: string) {
       .all({ ...parametersOf(accountId, stretch), limit: limit + 1, offset });
 
   /** The same, where all that there is has to be sorted: by their places, so that only those of the page are read. */
-  function pageOfSorted(accountId: string, parts: readonly string[], query: ConversationQuery): Row[] {
+  function pageOfSorted(accountId: string, { parts, tag }: Few, query: ConversationQuery): Row[] {
     const places = selection('key AS place, last_activity_at AS lastActivityAt, id', parts, query);
     const statement = db.prepareOnce<Row>(
       `SELECT ${columns} FROM (${places}) AS some CROSS JOIN conversations ON conversations.key = some.place
         ${orderedBy(query)}`,
     );
-    return statement.all({ ...parametersOf(accountId, query), limit: query.limit + 1, offset: query.offset });
+    const { limit, offset } = query;
+    return statement.all({ ...parametersOf(accountId, { ...query, tag }), limit: limit + 1, offset });
   }
 
   /** The place that lies so many entries of the indexes further on; undefined if there are fewer. */
@@ -295,17 +319,29 @@ export function conversationLists<Row>(db: Statements, columns: string) {
   }
 
   /** The conversations that the filter leaves, if they are among few. */
-  function fewOf(accountId: string, stretch: Stretch): string[] | undefined {
-    for (const { sources, isById } of narrowed(stretch.filter)) {
-      const parts = partsOf(sources, isById ? [createdWithin] : []);
+  function fewOf(accountId: string, stretch: Stretch): Few | undefined {
+    for (const { sources, isById, tag } of narrowed(stretch.filter)) {
+      const parts = tag === undefined ? partsOf(sources, isById ? [createdWithin] : []) : [withTag];
       const statement = db.prepareOnce<{ count: number }>(
         `SELECT count(*) AS count FROM (${parts.map((part) => `SELECT 1 ${part}`).join(' UNION ALL ')} LIMIT :limit) AS some`,
       );
       const limit = rowsPerStep + 1;
-      const { count: among = 0 } = statement.get({ ...parametersOf(accountId, stretch), limit }) ?? {};
-      if (among < limit) return partsOf(sources, [createdWithin, between[orderOf(stretch)], testsOfRows]);
+      const { count: among = 0 } = statement.get({ ...parametersOf(accountId, { ...stretch, tag }), limit }) ?? {};
+      if (among >= limit) continue;
+      return { parts: partsOf(sources, [createdWithin, between[orderOf(stretch)], testsOfRows]), tag };
     }
     return undefined;
+  }
+
+  /** Counts the first conversations that have a tag, after one of them, and finds the last. */
+  function countOfTag(accountId: string, stretch: Stretch, limit: number, after: string | undefined) {
+    const statement = db.prepareOnce<{ count: number; lastId: string | null }>(
+      `SELECT count(*) AS count, max(conversation_id) AS lastId FROM
+        (SELECT conversation_id ${withTag} ORDER BY conversation_id LIMIT :limit) AS some`,
+    );
+    const { createdFrom, ...values } = parametersOf(accountId, stretch);
+    const from = after === undefined ? createdFrom : afterId(after);
+    return statement.get({ ...values, createdFrom: from, limit }) ?? { count: 0, lastId: null };
   }
 
   async function afterSkipping(accountId: string, plan: Plan, query: ConversationQuery): Promise<Row[]> {
@@ -342,9 +378,12 @@ export function conversationLists<Row>(db: Statements, columns: string) {
     count: (accountId: string, filter: ConversationFilter): number | Promise<number> => {
       const list = { filter, sort: 'createdAt' } as const;
       const few = fewOf(accountId, list);
-      return few === undefined
-        ? countOfWalk(accountId, walkOf(accountId, planOf(filter, 'id'), list))
-        : count(few, list, accountId);
+      if (few !== undefined) return count(few.parts, { ...list, tag: few.tag }, accountId);
+      return isOneTag(filter)
+        ? countInSteps(accountId, (limit, after) =>
+            countOfTag(accountId, { ...list, tag: filter.tags?.[0] }, limit, after),
+          )
+        : countOfWalk(accountId, walkOf(accountId, planOf(filter, 'id'), list));
     },
   };
 }

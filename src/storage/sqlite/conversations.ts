@@ -155,6 +155,15 @@ export function conversationWrites(db: Statements, hooks: ConversationHooks): Co
     `UPDATE conversations SET ${assignments([...changingOtherwise, ...changingByMessage])} WHERE ${isPrevious}`,
   );
   const updateByMessage = db.prepare(`UPDATE conversations SET ${assignments(changingByMessage)} WHERE ${isPrevious}`);
+  const addTag = db.prepare(insertInto('conversation_tags', ['accountId', 'tag', 'conversationId']));
+  const removeTag = db.prepare(
+    `DELETE FROM conversation_tags
+      WHERE account_id = :accountId AND tag = :tag AND conversation_id = :conversationId`,
+  );
+  const changeTags = (accountId: string, conversationId: string, from: readonly string[], to: readonly string[]) => {
+    for (const tag of from) if (!to.includes(tag)) removeTag.run({ accountId, tag, conversationId });
+    for (const tag of to) if (!from.includes(tag)) addTag.run({ accountId, tag, conversationId });
+  };
   const markConverted = db.prepare(
     'UPDATE conversations SET converted = 1 WHERE account_id = :accountId AND id = :id AND converted = 0',
   );
@@ -168,6 +177,7 @@ export function conversationWrites(db: Statements, hooks: ConversationHooks): Co
     insert: (accountId, conversation) => {
       const row = toRow(conversation);
       insert.run({ ...row, accountId });
+      changeTags(accountId, row.id, [], conversation.tags);
       texts.add(accountId, { conversationId: row.id, sequence: 0, createdAt: row.createdAt });
       count.run({ ...none, accountId, [conversation.status]: 1 });
     },
@@ -179,6 +189,7 @@ export function conversationWrites(db: Statements, hooks: ConversationHooks): Co
       if (!isByMessage) index.change(accountId, next.id, conversationText(previous), conversationText(next));
       // SQLite has one writer at a time, so this cannot happen within a transaction.
       if (changed !== 1) throw new Error(`Lost an update of ${next.id}`);
+      if (next.tags !== previous.tags) changeTags(accountId, next.id, previous.tags, next.tags);
       if (next.status !== previous.status) count.run({ ...none, accountId, [previous.status]: -1, [next.status]: 1 });
     },
     markConverted: (accountId, id) => markConverted.run({ accountId, id }) === 1,

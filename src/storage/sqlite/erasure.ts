@@ -56,6 +56,10 @@ export function erasureWrites(
       WHERE account_id = :accountId`,
   );
   const countErasure = metaIncrement(db, 'erasures');
+  const removeTags = db.prepare(
+    `DELETE FROM conversation_tags WHERE account_id = :accountId AND conversation_id = :conversationId
+      AND tag IN (SELECT value FROM json_each((SELECT tags FROM conversations WHERE key = :conversationKey)))`,
+  );
   const hide = db.prepare(
     `UPDATE conversations SET account_id = NULL, subject = NULL, visitor = NULL, external_id = NULL, assignee = NULL, tags = '[]',
         metadata = '{}'
@@ -83,6 +87,7 @@ export function erasureWrites(
       countErasure();
       onHide();
       index.removeOwn(row.key); // while the row still has that text
+      removeTags.run(place);
       if (eraseSome(place)) {
         remove.run(place);
         onGone();

@@ -14,8 +14,8 @@ import type { Json } from './rows.ts';
 // The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
 // serves to find a row, to isolate accounts, and to list by creation.
 //
-// messages, events, rate_windows, analytics_counters, analytics_histograms, search_texts and search_partitions are
-// WITHOUT ROWID, which drizzle cannot express: their rows are then stored in the order in which they are read. The
+// conversation_tags, messages, events, rate_windows, analytics_counters, analytics_histograms, search_texts and
+// search_partitions are WITHOUT ROWID, which drizzle cannot express: their rows are then stored in the order in which they are read. The
 // migrations that create them were completed by hand.
 
 /**
@@ -133,6 +133,19 @@ export const conversations = sqliteTable(
       .on(table.accountId, table.updatedAt, table.lastActivityAt)
       .where(sql`${table.updatedAt} > ${table.lastActivityAt}`),
   ],
+);
+
+/** Which conversations have a tag. */
+export const conversationTags = sqliteTable(
+  'conversation_tags',
+  {
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    tag: text().notNull(),
+    conversationId: text('conversation_id').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.accountId, table.tag, table.conversationId] })],
 );
 
 export const messages = sqliteTable(

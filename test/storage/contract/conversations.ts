@@ -64,7 +64,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             subject: fc.option(text),
             visitor: fc.option(fc.record({ id: fc.option(text), name: fc.option(text), email: fc.option(text) })),
             assignee: fc.option(fc.record({ id: text, name: fc.option(text) })),
-            tags: fc.array(text),
+            tags: fc.uniqueArray(text),
             metadata: fc.dictionary(
               text.filter((key) => key !== '__proto__'),
               fc.oneof(
@@ -232,9 +232,14 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       );
     });
 
-    test('have counters that equal a recount, after any inserts and changes of status', async () => {
+    test('have counters that equal a recount, after any inserts and changes of status and tags', async () => {
       const { storage } = await open();
-      const change = fc.record({ index: fc.nat(), status: fc.constantFrom(...statuses), fails: fc.boolean() });
+      const change = fc.record({
+        index: fc.nat(),
+        status: fc.constantFrom(...statuses),
+        tags: fc.uniqueArray(tag, { maxLength: 3 }),
+        fails: fc.boolean(),
+      });
       await fc.assert(
         fc.asyncProperty(
           population(),
@@ -243,11 +248,11 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           async (seeds, changes, filters) => {
             const { accountId, conversations } = await populate(storage, seeds);
             await Promise.allSettled(
-              changes.map(({ index, status, fails }) => {
+              changes.map(({ index, status, tags, fails }) => {
                 const place = index % Math.max(1, conversations.length);
                 const previous = conversations[place];
                 if (previous === undefined) return undefined;
-                const next = { ...previous, status, version: previous.version + 1 };
+                const next = { ...previous, status, tags, version: previous.version + 1 };
                 if (!fails) conversations[place] = next;
                 return storage.write(async (tx) => {
                   await tx.conversations.update(accountId, previous, next);

@@ -153,6 +153,10 @@ describe('reports, searches and totals of filtered lists', () => {
   const allowed: [name: string, query: string, variables?: object][] = [
     ['five of them', `{ ${many(2, (i) => `r${i}: ${report}`)} ${many(3, (i) => `t${i}: ${total}`)} }`],
     ['many totals of lists by status', `{ ${many(30, (i) => `t${i}: conversations(status: ACTIVE) { totalCount }`)} }`],
+    [
+      'many totals of lists by several statuses',
+      `{ ${many(30, (i) => `t${i}: conversations(statuses: [ACTIVE, CLOSED]) { totalCount }`)} }`,
+    ],
     ['many filtered lists without totals', `{ ${many(30, (i) => `t${i}: conversations(${since}) { nodes { id } }`)} }`],
     [
       'many lists whose filters are null',
@@ -170,6 +174,8 @@ describe('reports, searches and totals of filtered lists', () => {
   test.each([
     ['six reports', `{ ${many(6, (i) => `r${i}: ${report}`)} }`],
     ['six totals', `{ ${many(6, (i) => `t${i}: ${total}`)} }`],
+    ['six totals of lists by a tag', `{ ${many(6, (i) => `t${i}: conversations(tags: ["a"]) { totalCount }`)} }`],
+    ['six totals of leads', `{ ${many(6, (i) => `t${i}: leads(email: "a") { totalCount }`)} }`],
     ['six aliases of one total', `{ conversations(${since}) { ${many(6, (i) => `t${i}: totalCount`)} } }`],
     [
       'both together, by fragments',

@@ -320,6 +320,7 @@ export function conversationLists<Row>(db: Statements, columns: string) {
 
   /** The conversations that the filter leaves, if they are among few. */
   function fewOf(accountId: string, stretch: Stretch): Few | undefined {
+    const plan = planOf(stretch.filter, 'id');
     for (const { sources, isById, tag } of narrowed(stretch.filter)) {
       const parts = tag === undefined ? partsOf(sources, isById ? [createdWithin] : []) : [withTag];
       const statement = db.prepareOnce<{ count: number }>(
@@ -328,7 +329,10 @@ export function conversationLists<Row>(db: Statements, columns: string) {
       const limit = rowsPerStep + 1;
       const { count: among = 0 } = statement.get({ ...parametersOf(accountId, { ...stretch, tag }), limit }) ?? {};
       if (among >= limit) continue;
-      return { parts: partsOf(sources, [createdWithin, between[orderOf(stretch)], testsOfRows]), tag };
+      // Then the index decides all filters, and only its order is another one.
+      const isExact = !plan.testsRows && plan.sources[0]?.index === sources[0]?.index;
+      const tests = isExact ? [] : [testsOfRows];
+      return { parts: partsOf(sources, [createdWithin, between[orderOf(stretch)], ...tests]), tag };
     }
     return undefined;
   }

@@ -73,6 +73,15 @@ const attempts: Record<OperationName, Attempt[]> = {
         },
       ),
   ],
+  markRead: [
+    (client, { conversation }) =>
+      client.rest('PUT', `/conversations/${conversation}/read-positions/agent-3`, { body: { sequence: 0 } }),
+    (client, { conversation }) =>
+      client.graphql(
+        'mutation ($id: ID!) { markRead(input: { conversationId: $id, reader: "agent-3", sequence: 0 }) { readPosition { sequence } } }',
+        { id: conversation },
+      ),
+  ],
   search: [
     (client) => client.rest('GET', '/search?q=private'),
     (client) => client.rest('GET', '/search?q=private&assigneeId=private&tags=private'),

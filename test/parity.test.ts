@@ -4,6 +4,7 @@ import { conversationsCases } from './parity/conversations.ts';
 import { credentialsCases } from './parity/credentials.ts';
 import { eventsCases } from './parity/events.ts';
 import { leadsCases } from './parity/leads.ts';
+import { readPositionsCases } from './parity/read-positions.ts';
 import { searchCases } from './parity/search.ts';
 import { webhooksCases } from './parity/webhooks.ts';
 import type { Json } from './support/client.ts';
@@ -18,6 +19,7 @@ import { startTestServer, type TestAccount, type TestServer } from './support/se
 const cases = [
   ...conversationsCases,
   ...leadsCases,
+  ...readPositionsCases,
   ...searchCases,
   ...eventsCases,
   ...analyticsCases,
@@ -64,8 +66,19 @@ function resourceOf(body: Json, face: 'rest' | 'graphql'): Json {
     const { hasMore, total } = resource.pagination;
     return { data: resource.data, hasMore, total };
   }
-  const { eventCursor: _cursor, conversation, message, apiKey, lead, webhook, delivery, token, ...rest } = body;
-  const resource = conversation ?? message ?? apiKey ?? lead ?? webhook ?? delivery ?? token ?? rest;
+  const {
+    eventCursor: _cursor,
+    conversation,
+    message,
+    apiKey,
+    lead,
+    webhook,
+    delivery,
+    token,
+    readPosition,
+    ...rest
+  } = body;
+  const resource = readPosition ?? conversation ?? message ?? apiKey ?? lead ?? webhook ?? delivery ?? token ?? rest;
   if (resource.data !== undefined) {
     const data = resource.data.map((each: Json) => ('apiVersion' in each ? inFormOfRest(each) : each));
     return { data, hasMore: resource.pageInfo.hasNextPage, total: resource.totalCount };

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 
 /** The methods and headers that listed pages may use, whatever the operation. */
-const allowedMethods = ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'].join(', ');
+const allowedMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'].join(', ');
 const allowedHeaders = [
   'Authorization',
   'Content-Type',

@@ -35,6 +35,7 @@ import {
   type List,
   pageInput,
 } from './paging.ts';
+import { addAssignee, moveSender } from './read-positions.ts';
 import type { Storage, Transaction } from './storage-port.ts';
 import { areOneWay, someTagsInput } from './tags.ts';
 import { comparableEmail, line } from './text.ts';
@@ -273,6 +274,8 @@ export const createConversation = operation({
       await refuseTakenExternalId(tx, accountId, conversation);
       await tx.conversations.insert(accountId, conversation);
       if (message !== undefined) await tx.messages.insert(accountId, message);
+      await addAssignee(tx, accountId, undefined, conversation);
+      if (message !== undefined) await moveSender(tx, accountId, conversation, message);
       await addToAnalytics(tx, accountId, conversation.createdAt, deltaOf(undefined, conversation, message));
       return {
         conversation: { ...conversationView(conversation), messages: message === undefined ? [] : [message] },
@@ -308,6 +311,7 @@ export const updateConversation = operation({
       if (next !== previous) {
         if (next.externalId !== previous.externalId) await refuseTakenExternalId(tx, accountId, next);
         await tx.conversations.update(accountId, previous, next);
+        await addAssignee(tx, accountId, previous, next);
         await addToAnalytics(tx, accountId, next.updatedAt, deltaOf(previous, next));
       }
       return {
@@ -321,7 +325,7 @@ export const updateConversation = operation({
 export const deleteConversation = operation({
   name: 'deleteConversation',
   summary:
-    'Permanently deletes a conversation with its messages and leads, and erases the data of its events and their deliveries.',
+    'Permanently deletes a conversation with its messages, read positions and leads, and erases the data of its events and their deliveries.',
   scope: 'conversations:write',
   input: z.strictObject({
     id: idInput('conversation').describe('The conversation’s id.'),

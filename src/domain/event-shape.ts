@@ -6,6 +6,7 @@ import { type EventType, eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
 import { leadShape } from './leads.ts';
 import { messageShape } from './message-record.ts';
+import { readPositionShape } from './read-position-record.ts';
 import { timeShape } from './time.ts';
 
 // The form of events in both APIs, in streams and in deliveries. Not in events.ts, which the resources import to write
@@ -71,6 +72,15 @@ const captured = eventOf(
   { name: 'LeadCapturedEvent', description: 'A lead was captured.' },
 );
 
+const read = eventOf(
+  'conversation.read',
+  z.object({
+    conversationId: idShape('conversation').describe('The conversation.'),
+    readPosition: readPositionShape.describe('The position after its move.'),
+  }),
+  { name: 'ConversationReadEvent', description: 'A reader has read further in a conversation.' },
+);
+
 /** Holds nothing that could be erased. */
 const deleted = eventOf(
   'conversation.deleted',
@@ -95,6 +105,7 @@ export const eventShapes = {
     description: 'A conversation was reopened.',
   }),
   'conversation.updated': updated,
+  'conversation.read': read,
   'conversation.deleted': deleted,
 } as const satisfies Record<EventType, z.ZodType>;
 
@@ -107,6 +118,7 @@ export const eventShape = z
     eventShapes['message.sent'],
     eventShapes['conversation.reopened'],
     updated,
+    read,
     deleted,
   ])
   .meta({
@@ -121,7 +133,7 @@ export const sampleEventShape = started
     type: z.enum(eventTypes).describe('Type of the sample.'),
     sequence: z.literal(0).describe('Always 0: a sample is not in the log.'),
     data: z
-      .union([started, received, updated, captured, deleted].map((event) => event.shape.data.options[0]))
+      .union([started, received, updated, read, captured, deleted].map((event) => event.shape.data.options[0]))
       .describe('Data as in an event of this type. Its ids refer to nothing.'),
     test: z.literal(true).describe('Always true: this is a sample.'),
   })

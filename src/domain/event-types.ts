@@ -7,6 +7,7 @@ export const eventTypes = [
   'message.sent',
   'conversation.reopened',
   'conversation.updated',
+  'conversation.read',
   'conversation.deleted',
 ] as const;
 export type EventType = (typeof eventTypes)[number];

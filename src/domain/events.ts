@@ -23,6 +23,7 @@ import type { Message } from './message-record.ts';
 import { type Context, operation } from './operation.ts';
 import { limitInput } from './paging.ts';
 import type { EventFollower } from './ports.ts';
+import { type ReadPosition, visitorReader } from './read-position-record.ts';
 import type { EventReads, Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 
@@ -33,6 +34,7 @@ export interface EventData {
   readonly lead?: Lead;
   readonly changes?: ConversationChanges;
   readonly conversationId?: string;
+  readonly readPosition?: ReadPosition;
 }
 
 /** The data of an event whose conversation was deleted. */
@@ -136,7 +138,8 @@ export class LogEvent {
   }
 
   #makeBoundView(caller: Caller, sealedCursor: string): LogEvent | null {
-    const { conversation, message, changes } = this.data;
+    const { conversation, message, changes, readPosition } = this.data;
+    if (readPosition !== undefined && readPosition.reader !== visitorReader) return null;
     const shownChanges = changes && changesShownTo(caller, changes);
     if (changes !== undefined && shownChanges === undefined) return null;
     const data = {

@@ -29,6 +29,7 @@ import {
   type List,
   pageInput,
 } from './paging.ts';
+import { moveSender } from './read-positions.ts';
 import { line, prose } from './text.ts';
 import { timestamp } from './time.ts';
 
@@ -169,6 +170,7 @@ export const sendMessage = operation({
       const { message, conversation } = addMessage(previous, draft, moment);
       const next = { ...conversation, version: previous.version + 1 };
       await tx.messages.insert(caller.account.id, message);
+      await moveSender(tx, caller.account.id, next, message); // first: then the others have not read it
       await tx.conversations.update(caller.account.id, previous, next);
       await addToAnalytics(tx, caller.account.id, message.createdAt, deltaOf(previous, next, message));
       return {

@@ -12,6 +12,7 @@ import { getDelivery, listDeliveries, recoverWebhook, redeliver, testWebhook } f
 import { getEventCursor, listEvents, streamEvents } from './events.ts';
 import { captureLead, getLead, listLeads } from './leads.ts';
 import { getMessage, listMessages, sendMessage } from './messages.ts';
+import { markRead } from './read-positions.ts';
 import { search } from './search.ts';
 import { createToken } from './tokens.ts';
 import {
@@ -32,6 +33,7 @@ export const operations = {
   listMessages,
   sendMessage,
   getMessage,
+  markRead,
   search,
   deleteConversation,
   captureLead,

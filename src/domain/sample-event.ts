@@ -60,6 +60,7 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
       conversation: { ...started, tags: ['sample'], version: 2 },
       changes: { tags: { from: [], to: ['sample'] } },
     },
+    'conversation.read': { conversationId, readPosition: { reader: 'agent-3', sequence: 1, readAt: at } },
     'conversation.deleted': { conversationId },
   };
   return { id: ids.next('event', now), type, timestamp: at, conversationId, data: data[type] };

@@ -12,6 +12,7 @@ import type { Message } from './message-record.ts';
 import type { MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
 import type { RateWindow } from './rate-window.ts';
+import type { ReadPosition, ReadPositions } from './read-position-record.ts';
 import type { FoundText, SearchQuery } from './search.ts';
 import type { ClockReading } from './steady-clock.ts';
 import type { StoredWebhook } from './webhook-record.ts';
@@ -69,6 +70,7 @@ export interface Reads {
   readonly apiKeys: ApiKeyReads;
   readonly conversations: ConversationReads;
   readonly messages: MessageReads;
+  readonly readPositions: ReadPositionReads;
   readonly events: EventReads;
   readonly leads: LeadReads;
   readonly webhooks: WebhookReads;
@@ -84,6 +86,7 @@ export interface Transaction {
   readonly apiKeys: ApiKeyReads & ApiKeyWrites;
   readonly conversations: ConversationReads & ConversationWrites;
   readonly messages: MessageReads & MessageWrites;
+  readonly readPositions: ReadPositionReads & ReadPositionWrites;
   readonly events: EventReads & EventWrites;
   readonly leads: LeadReads & LeadWrites;
   readonly webhooks: WebhookReads & WebhookWrites;
@@ -155,7 +158,7 @@ export interface ConversationReads {
 
 export interface ConversationWrites {
   /**
-   * Permanently removes a conversation with its messages and leads, and every trace of their content: the data of its
+   * Permanently removes a conversation with its messages, read positions and leads, and every trace of their content: the data of its
    * events becomes `{"erased":true}`, and the stored webhook responses to these events and idempotent results about the
    * conversation are emptied. Reads show this state from here on. What exceeds one transaction is left to `eraseMore`.
    */
@@ -186,6 +189,30 @@ export interface MessageReads {
 
 export interface MessageWrites {
   insert(accountId: string, message: Message): Awaitable<void>;
+}
+
+export interface ReadPositionReads {
+  /** Those of each conversation, in the order of the ids; none for unknown ones. */
+  ofConversations(accountId: string, ids: readonly string[]): Awaitable<readonly ReadPositions[]>;
+  /** Those of readers, each in a conversation; undefined where it has none. */
+  ofReaders(
+    accountId: string,
+    asked: readonly { conversationId: string; reader: string }[],
+  ): Awaitable<readonly (ReadPosition | undefined)[]>;
+}
+
+export interface ReadPositionWrites {
+  /**
+   * Moves a reader's position in a conversation forward, or makes it; one that is there and as far stays as it is. Beyond
+   * `maxReadPositions`, the one that has not moved for longest is removed.
+   * @param conversation its state in this transaction
+   * @returns the position afterwards
+   */
+  move(
+    accountId: string,
+    conversation: StoredConversation,
+    position: ReadPosition,
+  ): Awaitable<{ position: ReadPosition; hasMoved: boolean }>;
 }
 
 export interface EventReads {

@@ -11,6 +11,7 @@ import { ConversationChange, changeList, maxChanges } from './event-changes.ts';
 import { Lead } from './leads.ts';
 import { listOfAtMost } from './measure.ts';
 import { MessageType } from './messages.ts';
+import { ReadPosition } from './read-positions.ts';
 import { EventIterator } from './subscriptions.ts';
 
 /** An event type as an enum value: `conversation.started` is CONVERSATION_STARTED. */
@@ -33,6 +34,7 @@ const typeNames: Readonly<Record<EventType, string>> = {
   'message.sent': 'MessageSentEvent',
   'conversation.reopened': 'ConversationReopenedEvent',
   'conversation.updated': 'ConversationUpdatedEvent',
+  'conversation.read': 'ConversationReadEvent',
   'conversation.deleted': 'ConversationDeletedEvent',
 };
 
@@ -109,6 +111,18 @@ eventType('conversation.updated', (t) => ({
     description: 'What was changed; null if it was erased.',
     extensions: listOfAtMost(maxChanges),
     resolve: ({ data }) => (data.changes === undefined ? null : changeList(data.changes)),
+  }),
+}));
+eventType('conversation.read', (t) => ({
+  conversationId: t.id({
+    description: 'The id of the conversation.',
+    resolve: ({ conversationId }) => conversationId as string,
+  }),
+  readPosition: t.field({
+    type: ReadPosition,
+    nullable: true,
+    description: 'The position after its move; null if it was erased.',
+    resolve: ({ data }) => data.readPosition ?? null,
   }),
 }));
 eventType('conversation.deleted', (t) => ({

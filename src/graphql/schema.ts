@@ -7,6 +7,7 @@ import './scalars.ts';
 import './node.ts';
 import './conversations.ts';
 import './messages.ts';
+import './read-positions.ts';
 import './create-conversation.ts';
 import './search.ts';
 import './leads.ts';

@@ -31,6 +31,8 @@ import { messageShape } from '../domain/message-record.ts';
 import { getMessage, listMessages, sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
 import { type List, nextCursor } from '../domain/paging.ts';
+import { readPositionShape } from '../domain/read-position-record.ts';
+import { markRead } from '../domain/read-positions.ts';
 import { type SearchResults, search } from '../domain/search.ts';
 import { createToken, newTokenShape } from '../domain/tokens.ts';
 import { webhookShape, webhookWithSecretShape } from '../domain/webhook-record.ts';
@@ -45,7 +47,7 @@ import {
 import { piecesWithMessages } from './conversation-json.ts';
 import { eventPageShape, type ListOf, listOf, searchResultsShape } from './shapes.ts';
 
-type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** The body of a successful response, if it has one, in one of three forms. */
 export interface Answer<Body = unknown> {
@@ -193,6 +195,11 @@ export const routes: readonly Route[] = [
     answer: ({ message }) => ({ body: message }),
   }),
   route('GET', '/messages/:id', getMessage, { answers: messageShape, answer: asIs }),
+  route('PUT', '/conversations/:conversationId/read-positions/:reader', markRead, {
+    body: 'required',
+    answers: readPositionShape,
+    answer: ({ readPosition }) => ({ body: readPosition }),
+  }),
   route('GET', '/search', search, { answers: searchResultsShape, answer: searchAnswer }),
   route('POST', '/leads', captureLead, {
     body: 'required',

@@ -530,6 +530,7 @@ const documents: Record<OperationName, string> = {
   getMessage: '{ message(id: "msg_1") { id } }',
   sendMessage:
     'mutation { sendMessage(input: { conversationId: "conv_1", content: "x", sender: AGENT }) { eventCursor } }',
+  markRead: 'mutation { markRead(input: { conversationId: "conv_1", reader: "x", sequence: 0 }) { eventCursor } }',
   search: '{ search(q: "x") { nodes { excerpt { text } } } }',
   deleteConversation: 'mutation { deleteConversation(input: { id: "conv_1" }) { eventCursor } }',
   captureLead: 'mutation { captureLead(input: { email: "a@example.com" }) { eventCursor } }',

@@ -56,6 +56,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   Conversation: conversationWithMessagesShape,
   ConversationClosedEvent: flat(eventShapes['conversation.closed']),
   ConversationDeletedEvent: flat(eventShapes['conversation.deleted']),
+  ConversationReadEvent: flat(eventShapes['conversation.read']),
   ConversationReopenedEvent: flat(eventShapes['conversation.reopened']),
   ConversationStartedEvent: flat(eventShapes['conversation.started']),
   ConversationUpdatedEvent: flat(eventShapes['conversation.updated']),

@@ -235,7 +235,7 @@ function checkSeen(snapshot: AccountSnapshot, seen: readonly Seen[]): void {
 /** The id of what an event tells of; null when it was erased. */
 export function whatOf(type: string, { message, conversation, conversationId, lead }: Json): string | null {
   if (type.startsWith('message.')) return message?.id ?? null;
-  if (type === 'conversation.deleted') return conversationId;
+  if (type === 'conversation.deleted' || type === 'conversation.read') return conversationId ?? null;
   return (type === 'lead.captured' ? lead?.id : conversation?.id) ?? null;
 }
 

@@ -100,6 +100,7 @@ class SocketFollower extends Follower {
         ... on ConversationClosedEvent { conversation { id: conversationId } } ... on MessageSentEvent { message { id } }
         ... on ConversationReopenedEvent { conversation { id: conversationId } }
         ... on ConversationUpdatedEvent { conversation { id: conversationId } }
+        ... on ConversationReadEvent { conversationId }
         ... on ConversationDeletedEvent { conversationId } ... on LeadCapturedEvent { lead { id } } } }`;
       const place = (): string => this.after;
       const variables = {

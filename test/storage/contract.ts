@@ -6,6 +6,7 @@ import { erasureContract } from './contract/erasure.ts';
 import { eventsContract } from './contract/events.ts';
 import { isolationContract } from './contract/isolation.ts';
 import type { OpenedStorage } from './contract/opened.ts';
+import { readPositionsContract } from './contract/read-positions.ts';
 import { searchContract } from './contract/search.ts';
 import { transactionsContract } from './contract/transactions.ts';
 import { webhooksContract } from './contract/webhooks.ts';
@@ -19,6 +20,7 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
     eventsContract(open);
     analyticsContract(open);
     webhooksContract(open);
+    readPositionsContract(open);
     searchContract(open);
     erasureContract(open);
     isolationContract(open);

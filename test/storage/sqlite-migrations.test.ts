@@ -163,8 +163,10 @@ describe('the migrated tables', () => {
       'events',
       'messages',
       'rate_windows',
+      'read_positions',
       'search_partitions',
       'search_texts',
+      'unread_conversations',
     ]);
   });
 

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
 import type { EventFilter } from '../../src/domain/events.ts';
 import type { LeadFilter } from '../../src/domain/leads.ts';
+import { maxReadPositions } from '../../src/domain/read-position-record.ts';
 import { SearchWords } from '../../src/domain/search-words.ts';
 import type { Reads, Transaction } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
@@ -210,6 +211,11 @@ const reads: Calls<Reads> = {
     findMany: (messages) => messages.findMany(account.id, [message.id, message.id]),
     ranges: (messages) => messages.ranges(account.id, [{ conversationId: conversation.id, from: 1, to: 5 }]),
   },
+  readPositions: {
+    ofConversations: (readPositions) => readPositions.ofConversations(account.id, [conversation.id, conversation.id]),
+    ofReaders: (readPositions) =>
+      readPositions.ofReaders(account.id, [{ conversationId: conversation.id, reader: 'agent-3' }]),
+  },
   events: {
     epoch: (events) => events.epoch(),
     erasures: (events) => events.erasures(),
@@ -289,14 +295,29 @@ const writes: Calls<Writes> = {
   },
   conversations: {
     insert: (conversations) => conversations.insert(account.id, conversation),
-    update: (conversations) =>
-      conversations.update(account.id, conversation, { ...conversation, status: 'closed', version: 2 }),
+    update: async (conversations) => {
+      const closed = { ...conversation, status: 'closed', version: 2 } as const;
+      await conversations.update(account.id, conversation, closed);
+      await conversations.update(account.id, closed, { ...closed, messageCount: 1, version: 3 });
+    },
     erase: () => {}, // has to find something of each kind: see below
     eraseMore: () => {},
     markConverted: (conversations) => conversations.markConverted(account.id, conversation.id),
   },
   messages: {
     insert: (messages) => messages.insert(account.id, message),
+  },
+  readPositions: {
+    move: (readPositions) =>
+      [...Array(maxReadPositions + 1).keys()].flatMap((index) =>
+        [0, 1].map((sequence) =>
+          readPositions.move(
+            account.id,
+            { ...conversation, messageCount: 1 },
+            { reader: `${index}`, sequence, readAt: start },
+          ),
+        ),
+      ),
   },
   events: {
     append: (events) => events.append(account.id, [sampleEvent(conversation)]),

@@ -11,6 +11,8 @@ export const snapshot = conversation.replace(/^id /, 'id: conversationId ');
 
 export const conversationWithMessages = `${conversation} messages(first: 100) { nodes { ${message} } }`;
 
+export const readPosition = 'reader sequence readAt';
+
 export const account = 'id name plan rateLimit { limit remaining resetAt } eventCursor createdAt';
 
 export const apiKey = 'id name prefix scopes expiresAt lastUsedAt createdAt revokedAt';
@@ -34,6 +36,7 @@ export const event = `__typename id erased type timestamp sequence cursor apiVer
   ... on MessageSentEvent { message { ${message} } conversation { ${snapshot} } }
   ... on ConversationReopenedEvent { conversation { ${snapshot} } }
   ... on ConversationUpdatedEvent { conversation { ${snapshot} } changes { field key from to } }
+  ... on ConversationReadEvent { conversationId readPosition { ${readPosition} } }
   ... on ConversationDeletedEvent { conversationId }
   ... on LeadCapturedEvent { lead { ${lead} } conversation { ${snapshot} } }`;
 

@@ -6,6 +6,7 @@ import type { ConversationReads, ConversationWrites } from '../../domain/storage
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { sliceOf } from './paging.ts';
+import { unreadUpkeep } from './read-positions.ts';
 import { alignToIds, fromJson, type Json, toJson, toMs, toTimestamp } from './rows.ts';
 import { indexUpkeep, textWrites } from './search-index.ts';
 import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
@@ -149,6 +150,7 @@ export interface ConversationHooks extends ErasureHooks {
 export function conversationWrites(db: Statements, hooks: ConversationHooks): ConversationWrites {
   const texts = textWrites(db, hooks.onWaiting);
   const index = indexUpkeep(db);
+  const unread = unreadUpkeep(db);
   const insert = db.prepare(insertInto('conversations', ['accountId', ...columns]));
   const isPrevious = 'account_id = :accountId AND id = :id AND version = :previousVersion';
   const update = db.prepare(
@@ -190,6 +192,7 @@ export function conversationWrites(db: Statements, hooks: ConversationHooks): Co
       // SQLite has one writer at a time, so this cannot happen within a transaction.
       if (changed !== 1) throw new Error(`Lost an update of ${next.id}`);
       if (next.tags !== previous.tags) changeTags(accountId, next.id, previous.tags, next.tags);
+      if (next.messageCount > previous.messageCount) unread.grew(accountId, next);
       if (next.status !== previous.status) count.run({ ...none, accountId, [previous.status]: -1, [next.status]: 1 });
     },
     markConverted: (accountId, id) => markConverted.run({ accountId, id }) === 1,

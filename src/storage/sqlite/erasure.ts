@@ -4,6 +4,7 @@ import type { ConversationReads, ConversationWrites } from '../../domain/storage
 import { TimeBudget } from '../../domain/time-budget.ts';
 import type { EventRow } from './events.ts';
 import { metaIncrement } from './meta.ts';
+import { unreadUpkeep } from './read-positions.ts';
 import { type IndexUpkeep, indexUpkeep } from './search-index.ts';
 import { insertInto, jsonList, type Statements } from './statements.ts';
 import type { erasing } from './tables.ts';
@@ -76,6 +77,7 @@ export function erasureWrites(
   const advance = db.prepare(`UPDATE erasing SET event_sequence = :eventSequence WHERE ${ofPlace}`);
   const finish = db.prepare(`DELETE FROM erasing WHERE ${ofPlace}`);
   const index = indexUpkeep(db);
+  const unread = unreadUpkeep(db);
   const eraseSome = prepareSteps(db, index);
   const none = { active: 0, pending: 0, closed: 0 };
   return {
@@ -86,6 +88,7 @@ export function erasureWrites(
       discount.run({ ...none, accountId, [status]: 1, leads: countLeads.get({ accountId, id })?.leads ?? 0 });
       countErasure();
       onHide();
+      unread.remove(accountId, { id, key: row.key });
       index.removeOwn(row.key); // while the row still has that text
       removeTags.run(place);
       if (eraseSome(place)) {

@@ -24,6 +24,7 @@ import {
   stopBlocking,
   withOpenLock,
 } from './open.ts';
+import { readPositionReads, readPositionWrites } from './read-positions.ts';
 import { searchReads } from './search.ts';
 import { searchWrites } from './search-index.ts';
 import { SearchIndexer } from './search-indexer.ts';
@@ -127,6 +128,7 @@ function readsOn(db: Statements, busyTimeoutMs: number): Reads {
     apiKeys: patient(apiKeyReads(db), busyTimeoutMs),
     conversations: patient(conversationReads(db), busyTimeoutMs),
     messages: patient(messageReads(db), busyTimeoutMs),
+    readPositions: patient(readPositionReads(db), busyTimeoutMs),
     events: patient(eventReads(db), busyTimeoutMs),
     leads: patient(leadReads(db), busyTimeoutMs),
     webhooks: patient(webhookReads(db), busyTimeoutMs),
@@ -144,6 +146,7 @@ function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => voi
   const hooks = { onHide: watch.hid, onGone: watch.erased, onWaiting };
   const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, hooks) }, db.connection);
   const messages = scoped({ ...messageReads(db), ...messageWrites(db, onWaiting) }, db.connection);
+  const readPositions = scoped({ ...readPositionReads(db), ...readPositionWrites(db) }, db.connection);
   const events = scoped({ ...eventReads(db), ...eventWrites(db, watch.grew) }, db.connection);
   const leads = scoped({ ...leadReads(db), ...leadWrites(db) }, db.connection);
   const webhooks = scoped({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.connection);
@@ -157,6 +160,7 @@ function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => voi
     apiKeys: apiKeys(scope),
     conversations: conversations(scope),
     messages: messages(scope),
+    readPositions: readPositions(scope),
     events: events(scope),
     leads: leads(scope),
     webhooks: webhooks(scope),

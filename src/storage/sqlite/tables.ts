@@ -14,9 +14,9 @@ import type { Json } from './rows.ts';
 // The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
 // serves to find a row, to isolate accounts, and to list by creation.
 //
-// conversation_tags, messages, events, rate_windows, analytics_counters, analytics_histograms, search_texts and
-// search_partitions are WITHOUT ROWID, which drizzle cannot express: their rows are then stored in the order in which they are read. The
-// migrations that create them were completed by hand.
+// conversation_tags, messages, read_positions, unread_conversations, events, rate_windows, analytics_counters,
+// analytics_histograms, search_texts and search_partitions are WITHOUT ROWID, which drizzle cannot express: their rows are
+// then stored in the order in which they are read. The migrations that create them were completed by hand.
 
 /**
  * Facts about the database itself. `epoch` identifies its event logs, `token_key` signs its tokens, and `revocations`
@@ -166,6 +166,43 @@ export const messages = sqliteTable(
   (table) => [
     primaryKey({ columns: [table.conversationKey, table.sequence] }),
     uniqueIndex('messages_by_id').on(table.id),
+  ],
+);
+
+/** How far readers have read a conversation. */
+export const readPositions = sqliteTable(
+  'read_positions',
+  {
+    conversationKey: integer('conversation_key')
+      .notNull()
+      .references(() => conversations.key),
+    reader: text().notNull(),
+    sequence: integer().notNull(),
+    readAt: integer('read_at').notNull(),
+    /** The number of its last move, of all moves in the conversation. */
+    move: integer().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.conversationKey, table.reader] })],
+);
+
+/** The conversations with messages past a reader's position: few of all there are, and found without looking at others. */
+export const unreadConversations = sqliteTable(
+  'unread_conversations',
+  {
+    accountId: text('account_id').notNull(),
+    reader: text().notNull(),
+    conversationId: text('conversation_id').notNull(),
+    /** That of the conversation, by which lists can be sorted. */
+    lastActivityAt: integer('last_activity_at').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.reader, table.conversationId] }),
+    index('unread_conversations_by_activity').on(
+      table.accountId,
+      table.reader,
+      table.lastActivityAt,
+      table.conversationId,
+    ),
   ],
 );
 

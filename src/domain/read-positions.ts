@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import {
+  type Conversation,
+  conversationView,
+  findConversation,
+  momentAfter,
+  type StoredConversation,
+} from './conversation-record.ts';
+import { validationFailed } from './errors.ts';
+import { cursorFormOf } from './event-cursor.ts';
+import { appendEvents, type NewEvent } from './events.ts';
+import { idInput } from './ids.ts';
+import type { Message } from './message-record.ts';
+import { type Context, operation } from './operation.ts';
+import { isReader, type ReadPosition, readerInput, visitorReader } from './read-position-record.ts';
+import type { Transaction } from './storage-port.ts';
+import { timestamp } from './time.ts';
+
+export interface MarkedRead {
+  readonly readPosition: ReadPosition;
+  readonly conversation: Conversation;
+  /** The end of the event log after this move. */
+  readonly eventCursor: string;
+}
+
+export const markRead = operation({
+  name: 'markRead',
+  summary: 'Moves the position up to which a reader has read a conversation forward.',
+  scope: 'conversations:write',
+  input: z.strictObject({
+    conversationId: idInput('conversation').describe('The conversation’s id.'),
+    reader: readerInput.describe(
+      'Who has read: an agent’s id in your system, or `visitor`. 1 to 128 letters, digits and characters of `_.:@+-`.',
+    ),
+    sequence: z
+      .int({ error: 'must be an integer' })
+      .min(0, { error: 'must be at least 0' })
+      .describe('The sequence of the last message that it has read; before the present position, nothing changes.'),
+  }),
+  errors: ['NOT_FOUND'],
+  async run(context, { conversationId, reader, sequence }): Promise<MarkedRead> {
+    const { caller, storage } = context;
+    const { show } = await cursorFormOf(context);
+    const marked = await storage.write(async (tx) => {
+      const conversation = await findConversation(tx, caller, conversationId);
+      const { messageCount } = conversation;
+      if (sequence > messageCount) {
+        const detail = `must be at most ${messageCount}: the conversation has no further messages`;
+        throw validationFailed([{ path: ['sequence'], detail }]);
+      }
+      const moment = momentAfter(context, conversation);
+      const asked = { reader, sequence, readAt: timestamp(moment.now) };
+      const { position, hasMoved } = await tx.readPositions.move(caller.account.id, conversation, asked);
+      return {
+        readPosition: position,
+        conversation: conversationView(conversation, caller),
+        eventCursor: await appendEvents(tx, moment, hasMoved ? [readEvent(conversationId, position, moment)] : []),
+      };
+    });
+    return { ...marked, eventCursor: show(marked.eventCursor) };
+  },
+});
+
+function readEvent(
+  conversationId: string,
+  readPosition: ReadPosition,
+  { ids, now }: Pick<Context, 'ids' | 'now'>,
+): NewEvent {
+  return {
+    id: ids.next('event', now),
+    type: 'conversation.read',
+    timestamp: timestamp(now),
+    conversationId,
+    data: { conversationId, readPosition },
+  };
+}
+
+/** Moves the position of who has sent a message to it. The message’s event tells of that, so it has none of its own. */
+export async function moveSender(
+  tx: Transaction,
+  accountId: string,
+  conversation: StoredConversation,
+  { sender, author, sequence, createdAt }: Message,
+): Promise<void> {
+  const reader = sender === 'visitor' ? visitorReader : author?.id;
+  if (isReader(reader)) await tx.readPositions.move(accountId, conversation, { reader, sequence, readAt: createdAt });
+}
+
+/** Gives a new assignee a position, unless there is one. The event of the assignment tells of that. */
+export async function addAssignee(
+  tx: Transaction,
+  accountId: string,
+  previous: StoredConversation | undefined,
+  next: StoredConversation,
+): Promise<void> {
+  const reader = next.assignee?.id;
+  if (reader === previous?.assignee?.id || !isReader(reader)) return;
+  await tx.readPositions.move(accountId, next, { reader, sequence: 0, readAt: next.updatedAt });
+}

@@ -1,0 +1,128 @@
+import type { StoredConversation } from '../../domain/conversation-record.ts';
+import { maxReadPositions, type ReadPosition } from '../../domain/read-position-record.ts';
+import type { ReadPositionReads, ReadPositionWrites } from '../../domain/storage-port.ts';
+import { toMs, toTimestamp } from './rows.ts';
+import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import type { readPositions } from './tables.ts';
+
+const columns = ['reader', 'sequence', 'readAt', 'move'] as const satisfies readonly (keyof Row)[];
+
+type Row = Omit<typeof readPositions.$inferSelect, 'conversationKey'>;
+
+function toReadPosition({ reader, sequence, readAt }: Row): ReadPosition {
+  return { reader, sequence, readAt: toTimestamp(readAt) };
+}
+
+export function readPositionReads(db: Statements): ReadPositionReads {
+  const select = `SELECT ${columnsOf('read_positions', columns)}, asked.key AS place`;
+  // CROSS JOIN makes SQLite begin with the table that is named first: so the rows come by conversation, then by reader.
+  const from = 'FROM json_each(:asked) AS asked CROSS JOIN conversations CROSS JOIN read_positions';
+  const ofAccount = 'conversations.account_id = :accountId AND read_positions.conversation_key = conversations.key';
+  const ofConversations = db.prepare<Row & { place: number }>(
+    `${select} ${from} WHERE ${ofAccount} AND conversations.id = asked.value`,
+  );
+  const ofReaders = db.prepare<Row & { place: number }>(
+    `${select} ${from} WHERE ${ofAccount} AND conversations.id = asked.value ->> 0
+      AND read_positions.reader = asked.value ->> 1`,
+  );
+  return {
+    ofConversations: (accountId, ids) => {
+      const found = ids.map(() => ({ positions: [] as ReadPosition[], moves: 0 }));
+      for (const row of ofConversations.all({ accountId, asked: jsonList(ids) })) {
+        const one = found[row.place];
+        if (one === undefined) continue;
+        one.positions.push(toReadPosition(row));
+        one.moves = Math.max(one.moves, row.move);
+      }
+      return found;
+    },
+    ofReaders: (accountId, asked) => {
+      const found = asked.map((): ReadPosition | undefined => undefined);
+      const list = jsonList(asked.map(({ conversationId, reader }) => [conversationId, reader]));
+      for (const row of ofReaders.all({ accountId, asked: list })) found[row.place] = toReadPosition(row);
+      return found;
+    },
+  };
+}
+
+const keyOfConversation = '(SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId)';
+
+export function readPositionWrites(db: Statements): ReadPositionWrites {
+  const findKey = db.prepare<{ key: number }>(
+    'SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId',
+  );
+  const ofKey = db.prepare<Row>(
+    `SELECT ${columnsOf('read_positions', columns)} FROM read_positions WHERE conversation_key = :conversationKey`,
+  );
+  const put = db.prepare(
+    `${insertInto('read_positions', ['conversationKey', ...columns])}
+      ON CONFLICT DO UPDATE SET sequence = excluded.sequence, read_at = excluded.read_at, move = excluded.move`,
+  );
+  const remove = db.prepare(
+    'DELETE FROM read_positions WHERE conversation_key = :conversationKey AND reader = :reader',
+  );
+  const addUnread = db.prepare(
+    insertInto('unread_conversations', ['accountId', 'reader', 'conversationId', 'lastActivityAt']),
+  );
+  const removeUnread = db.prepare(
+    `DELETE FROM unread_conversations
+      WHERE account_id = :accountId AND reader = :reader AND conversation_id = :conversationId`,
+  );
+  return {
+    move: (accountId, { id: conversationId, messageCount, lastActivityAt }, position) => {
+      const ofConversation = { accountId, conversationId };
+      const { reader, sequence, readAt } = position;
+      const conversationKey = findKey.get(ofConversation)?.key;
+      if (conversationKey === undefined) throw new Error(`There is no conversation ${conversationId}`);
+      const rows = ofKey.all({ conversationKey });
+      const present = rows.find((row) => row.reader === reader);
+      if (present !== undefined && present.sequence >= sequence) {
+        return { position: toReadPosition(present), hasMoved: false };
+      }
+      const byMove = rows.map((row) => row.move);
+      if (present === undefined && rows.length >= maxReadPositions) {
+        const first = rows[byMove.indexOf(Math.min(...byMove))] as Row;
+        remove.run({ conversationKey, reader: first.reader });
+        removeUnread.run({ ...ofConversation, reader: first.reader });
+      }
+      put.run({ conversationKey, reader, sequence, readAt: toMs(readAt), move: Math.max(0, ...byMove) + 1 });
+      if (sequence === messageCount) {
+        if (present !== undefined) removeUnread.run({ ...ofConversation, reader });
+      } else if (present === undefined) {
+        addUnread.run({ ...ofConversation, reader, lastActivityAt: toMs(lastActivityAt) });
+      }
+      return { position, hasMoved: true };
+    },
+  };
+}
+
+/** What changes of a conversation mean for who has not read it. */
+export interface UnreadUpkeep {
+  /** A message was added: it is unread by all who have not read up to it. */
+  grew(accountId: string, conversation: StoredConversation): void;
+  /** Removes all positions in a conversation that is being erased. */
+  remove(accountId: string, conversation: { id: string; key: number }): void;
+}
+
+export function unreadUpkeep(db: Statements): UnreadUpkeep {
+  const grow = db.prepare(
+    `INSERT INTO unread_conversations (account_id, reader, conversation_id, last_activity_at)
+      SELECT :accountId, reader, :conversationId, :lastActivityAt FROM read_positions
+      WHERE conversation_key = ${keyOfConversation} AND sequence < :messageCount
+      ON CONFLICT DO UPDATE SET last_activity_at = excluded.last_activity_at`,
+  );
+  const removeUnread = db.prepare(
+    `DELETE FROM unread_conversations WHERE account_id = :accountId AND conversation_id = :conversationId
+      AND reader IN (SELECT reader FROM read_positions WHERE conversation_key = :conversationKey)`,
+  );
+  const removePositions = db.prepare('DELETE FROM read_positions WHERE conversation_key = :conversationKey');
+  return {
+    grew: (accountId, { id, messageCount, lastActivityAt }) => {
+      grow.run({ accountId, conversationId: id, messageCount, lastActivityAt: toMs(lastActivityAt) });
+    },
+    remove: (accountId, { id, key }) => {
+      removeUnread.run({ accountId, conversationId: id, conversationKey: key });
+      removePositions.run({ conversationKey: key });
+    },
+  };
+}

@@ -20,7 +20,7 @@ describe('a conversation', () => {
     expect(created.headers['location']).toBe(`/v1/conversations/${created.body.id}`);
     const { data } = await client.graphql(
       `query ($id: ID!) { conversation(id: $id) { id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount lastMessage { id }
-        lastActivityAt firstResponseAt closedAt version createdAt updatedAt messages { nodes { id } totalCount } } }`,
+        lastActivityAt firstResponseAt closedAt version createdAt updatedAt readPositions { reader sequence readAt } messages { nodes { id } totalCount } } }`,
       { id: created.body.id },
     );
     const { messages, ...conversation } = created.body;

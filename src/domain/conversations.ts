@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { addToAnalytics, deltaOf } from './analytics-delta.ts';
-import { maySee, shownTo } from './caller.ts';
+import { type Caller, maySee, shownTo } from './caller.ts';
 import { choices } from './choices.ts';
 import {
   applyChanges,
@@ -35,19 +35,37 @@ import {
   type List,
   pageInput,
 } from './paging.ts';
-import { addAssignee, moveSender } from './read-positions.ts';
-import type { Storage, Transaction } from './storage-port.ts';
+import { maxReadPositions, type ReadPosition, readPositionShape } from './read-position-record.ts';
+import { addAssignee, moveSender, readPositionsOf } from './read-positions.ts';
+import type { Reads, Storage, Transaction } from './storage-port.ts';
 import { areOneWay, someTagsInput } from './tags.ts';
 import { comparableEmail, line } from './text.ts';
 import { timeInput, timeInputRoundedUp } from './time.ts';
 
-export const conversationWithMessagesShape = conversationShape
+export const listedConversationShape = conversationShape
+  .extend({
+    readPositions: z
+      .array(readPositionShape)
+      .max(maxReadPositions)
+      .readonly()
+      .describe(
+        'How far its readers have read it, sorted by reader. Only the visitor’s when read with a token bound to a conversation.',
+      ),
+  })
+  .meta({
+    id: 'ConversationWithReadPositions',
+    description: 'A conversation with a visitor, without its messages.',
+  });
+
+export type ListedConversation = Readonly<z.output<typeof listedConversationShape>>;
+
+export const conversationWithMessagesShape = listedConversationShape
   .extend({ messages: z.array(messageShape).readonly().describe('All its messages, oldest first.') })
   .meta({ id: 'ConversationWithMessages', description: 'A conversation with a visitor, including all its messages.' });
 
 export type ConversationWithMessages = Readonly<z.output<typeof conversationWithMessagesShape>>;
 
-export const openConversationShape = conversationShape
+export const openConversationShape = listedConversationShape
   .extend({
     messages: z
       .array(messageShape)
@@ -62,7 +80,9 @@ export const openConversationShape = conversationShape
 
 /** A conversation whose messages are read as they are needed: there can be 10,000, and 8 MiB of them. */
 export interface OpenConversation {
-  readonly conversation: Conversation;
+  readonly conversation: ListedConversation;
+  /** How often its read positions have moved. */
+  readonly moves: number;
   /** How many of its newest messages were asked for; undefined if it was asked for without any. */
   readonly newest: number | undefined;
   /** Whether these messages at once would take too long. */
@@ -100,9 +120,11 @@ export const getConversation = operation({
     const accountId = caller.account.id;
     const [found] = maySee(caller, id) ? await storage.read.conversations.findMany(accountId, [id]) : [];
     if (found === undefined) throw notFound('conversation');
+    const { readPositions, moves } = await readPositionsFor(storage.read, caller, found);
     const newest = asked === 'none' ? undefined : Math.min(found.messageCount, newestOf(asked));
     return {
-      conversation: conversationView(found, caller),
+      conversation: { ...conversationView(found, caller), readPositions },
+      moves,
       newest,
       isLarge: newest !== undefined && (newest > largeMessageCount || found.contentBytes > largeContentBytes),
       async messages(from, to) {
@@ -114,6 +136,23 @@ export const getConversation = operation({
     };
   },
 });
+
+/** The read positions of one conversation. */
+async function readPositionsFor(
+  reads: Pick<Reads, 'readPositions'>,
+  caller: Caller,
+  { id, messageCount }: StoredConversation,
+): Promise<{ readPositions: readonly ReadPosition[]; moves: number }> {
+  const [{ positions, moves } = { positions: [], moves: 0 }] = await readPositionsOf(reads, caller, [id]);
+  return { readPositions: upTo(messageCount, positions), moves };
+}
+
+/** They are read after the conversation, and may be ahead of it by then. */
+function upTo(messageCount: number, positions: readonly ReadPosition[]): readonly ReadPosition[] {
+  return positions.map((position) =>
+    position.sequence > messageCount ? { ...position, sequence: messageCount } : position,
+  );
+}
 
 /**
  * Like getConversation for many ids at once, without messages; undefined for each that the caller cannot see.
@@ -170,6 +209,11 @@ export interface ConversationQuery {
   readonly after?: { readonly id: string; readonly lastActivityAtMs?: number } | undefined;
 }
 
+/** A list of conversations; their read positions are read only when that is called. */
+export interface ConversationList extends List<Conversation> {
+  withReadPositions(): Promise<readonly ListedConversation[]>;
+}
+
 export const listConversations = operation({
   name: 'listConversations',
   summary: 'Lists the account’s conversations, newest first, without their messages.',
@@ -213,7 +257,7 @@ export const listConversations = operation({
     })
     .check(checkStart(cursorShapes)),
   errors: [],
-  async run({ caller, storage }, { limit, offset = 0, after, total, sort, ...asked }): Promise<List<Conversation>> {
+  async run({ caller, storage }, { limit, offset = 0, after, total, sort, ...asked }): Promise<ConversationList> {
     const accountId = caller.account.id;
     const { status: statuses, visitorEmail, ...others } = asked;
     const filter = { ...others, statuses, visitorEmail: visitorEmail && comparableEmail(visitorEmail) };
@@ -224,8 +268,17 @@ export const listConversations = operation({
       offset,
       after: after === undefined ? undefined : positionOf(after, sort),
     });
+    const items = slice.items.map((conversation) => conversationView(conversation, caller));
     return {
-      items: slice.items.map((conversation) => conversationView(conversation, caller)),
+      items,
+      async withReadPositions() {
+        const ids = items.map(({ id }) => id);
+        const all = await readPositionsOf(storage.read, caller, ids);
+        return items.map((item, index) => ({
+          ...item,
+          readPositions: upTo(item.messageCount, all[index]?.positions ?? []),
+        }));
+      },
       hasMore: slice.hasMore,
       limit,
       offset,
@@ -249,8 +302,10 @@ function positionOf(cursor: string, sort: ConversationSort): NonNullable<Convers
   return { id: String(id), ...(lastActivityAtMs !== undefined && { lastActivityAtMs: Number(lastActivityAtMs) }) };
 }
 
-export interface ChangedConversation<C = Conversation> {
+export interface ChangedConversation<C = ListedConversation> {
   readonly conversation: C;
+  /** How often its read positions have moved. */
+  readonly moves: number;
   /** The end of the event log after this change. */
   readonly eventCursor: string;
 }
@@ -268,7 +323,7 @@ export const createConversation = operation({
     const { caller } = context;
     if (input.message != null) requireSender(caller, input.message.sender);
     const accountId = caller.account.id;
-    return await context.once(async (tx) => {
+    const created = await context.once(async (tx) => {
       const moment = momentAfter(context);
       const { conversation, message } = newConversation(input, moment);
       await refuseTakenExternalId(tx, accountId, conversation);
@@ -277,11 +332,17 @@ export const createConversation = operation({
       await addAssignee(tx, accountId, undefined, conversation);
       if (message !== undefined) await moveSender(tx, accountId, conversation, message);
       await addToAnalytics(tx, accountId, conversation.createdAt, deltaOf(undefined, conversation, message));
+      const { readPositions, moves } = await readPositionsFor(tx, caller, conversation);
+      const messages = message === undefined ? [] : [message];
       return {
-        conversation: { ...conversationView(conversation), messages: message === undefined ? [] : [message] },
+        conversation: { ...conversationView(conversation), readPositions, messages },
+        moves,
         eventCursor: await appendEvents(tx, moment, eventsOf(undefined, conversation, message, moment)),
       };
     });
+    // A result that was kept for repeated requests may be older than read positions.
+    const { conversation, moves = 0 } = created;
+    return { ...created, conversation: { ...conversation, readPositions: conversation.readPositions ?? [] }, moves };
   },
 });
 
@@ -314,8 +375,10 @@ export const updateConversation = operation({
         await addAssignee(tx, accountId, previous, next);
         await addToAnalytics(tx, accountId, next.updatedAt, deltaOf(previous, next));
       }
+      const { readPositions, moves } = await readPositionsFor(tx, caller, next);
       return {
-        conversation: conversationView(next, caller),
+        conversation: { ...conversationView(next, caller), readPositions },
+        moves,
         eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, undefined, moment)),
       };
     });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Caller } from './caller.ts';
 import { timeShape } from './time.ts';
 
 /** In a conversation: beyond it, the position that has not moved for longest gives way. */
@@ -22,6 +23,11 @@ export const readerInput = z
   })
   .meta({ examples: ['agent-3'] });
 
+/** Readers to choose positions by: more there cannot be. */
+export const readersInput = z
+  .array(readerInput)
+  .max(maxReadPositions, { error: `must name at most ${maxReadPositions}` });
+
 export const readPositionShape = z
   .object({
     reader: z
@@ -40,4 +46,11 @@ export interface ReadPositions {
   readonly positions: readonly ReadPosition[];
   /** How often positions have moved in the conversation so far, those too that are gone. */
   readonly moves: number;
+}
+
+/** Those that the caller may see: who is bound to a conversation sees the visitor's only, and nothing of other moves. */
+export function positionsShownTo(caller: Caller, all: ReadPositions): ReadPositions {
+  if (caller.conversationId === undefined) return all;
+  const own = all.positions.find(({ reader }) => reader === visitorReader);
+  return own === undefined ? { positions: [], moves: 0 } : { positions: [own], moves: own.sequence + 1 };
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Caller } from './caller.ts';
 import {
   type Conversation,
   conversationView,
@@ -12,8 +13,15 @@ import { appendEvents, type NewEvent } from './events.ts';
 import { idInput } from './ids.ts';
 import type { Message } from './message-record.ts';
 import { type Context, operation } from './operation.ts';
-import { isReader, type ReadPosition, readerInput, visitorReader } from './read-position-record.ts';
-import type { Transaction } from './storage-port.ts';
+import {
+  isReader,
+  positionsShownTo,
+  type ReadPosition,
+  type ReadPositions,
+  readerInput,
+  visitorReader,
+} from './read-position-record.ts';
+import type { Reads, Transaction } from './storage-port.ts';
 import { timestamp } from './time.ts';
 
 export interface MarkedRead {
@@ -60,6 +68,30 @@ export const markRead = operation({
     return { ...marked, eventCursor: show(marked.eventCursor) };
   },
 });
+
+/**
+ * The read positions of conversations that the caller has been allowed to see, in the order of the ids; none for unknown
+ * ones.
+ */
+export async function readPositionsOf(
+  reads: Pick<Reads, 'readPositions'>,
+  caller: Caller,
+  ids: readonly string[],
+): Promise<readonly ReadPositions[]> {
+  const found = await reads.readPositions.ofConversations(caller.account.id, ids);
+  return found.map((all) => positionsShownTo(caller, all));
+}
+
+/** Of conversations that the caller has been allowed to see, those of one reader in each; undefined where it has none. */
+export async function positionsOfReaders(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  asked: readonly { readonly conversationId: string; readonly reader: string }[],
+): Promise<readonly (ReadPosition | undefined)[]> {
+  const found = await storage.read.readPositions.ofReaders(caller.account.id, asked);
+  return found.map(
+    (position) => position && positionsShownTo(caller, { positions: [position], moves: 0 }).positions[0],
+  );
+}
 
 function readEvent(
   conversationId: string,

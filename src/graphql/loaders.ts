@@ -8,21 +8,35 @@ import { type Lead, leadsById } from '../domain/leads.ts';
 import type { Message } from '../domain/message-record.ts';
 import { listMessageRanges, type MessageRange, messagesById } from '../domain/messages.ts';
 import type { Ports } from '../domain/ports.ts';
+import type { ReadPosition, ReadPositions } from '../domain/read-position-record.ts';
+import { positionsOfReaders, readPositionsOf } from '../domain/read-positions.ts';
 import type { AttemptRange } from '../domain/storage-port.ts';
 import type { Webhook } from '../domain/webhook-record.ts';
 import { webhooksById } from '../domain/webhooks.ts';
+import { scheduler } from '../runtime/scheduler.ts';
+
+/** Conversations whose read positions are read at once: a few milliseconds at most. More than a page take turns. */
+const conversationsAtOnce = 100;
+const conversationsOnPage = 20;
+
+interface Context {
+  readonly caller: Caller;
+  readonly storage: Ports['storage'];
+}
 
 /**
  * Batches what one GraphQL operation loads by id or by range into one statement each. Most operations need one or two
  * of the loaders, and an idle subscription none, so each is created on first use.
  */
 export class Loaders {
-  readonly #context: { readonly caller: Caller; readonly storage: Ports['storage'] };
+  readonly #context: Context;
   readonly #cache: boolean;
   #conversation?: DataLoader<string, Conversation | undefined>;
   #lead?: DataLoader<string, Lead | undefined>;
   #message?: DataLoader<string, Message | undefined>;
   #messageRange?: DataLoader<MessageRange, readonly Message[], string>;
+  #readPositions?: DataLoader<string, ReadPositions>;
+  #readPosition?: DataLoader<{ conversationId: string; reader: string }, ReadPosition | undefined, string>;
   #webhook?: DataLoader<string, Webhook | undefined>;
   #delivery?: DataLoader<string, Delivery | undefined>;
   #attemptRange?: DataLoader<AttemptRange, readonly Attempt[], string>;
@@ -59,6 +73,27 @@ export class Loaders {
     return this.#messageRange;
   }
 
+  get readPositions() {
+    this.#readPositions ??= new DataLoader(
+      (ids) => this.#inTurn(ids, ({ caller, storage }) => readPositionsOf(storage.read, caller, ids)),
+      { cache: this.#cache, maxBatchSize: conversationsAtOnce },
+    );
+    return this.#readPositions;
+  }
+
+  /** That of one reader in one conversation. */
+  get readPosition() {
+    this.#readPosition ??= new DataLoader(
+      (asked) => this.#inTurn(asked, (context) => positionsOfReaders(context, asked)),
+      {
+        cache: this.#cache,
+        maxBatchSize: conversationsAtOnce,
+        cacheKeyFn: ({ conversationId, reader }) => `${conversationId} ${reader}`,
+      },
+    );
+    return this.#readPosition;
+  }
+
   get webhook() {
     this.#webhook ??= this.#byId(webhooksById);
     return this.#webhook;
@@ -83,14 +118,19 @@ export class Loaders {
     this.#lead?.clearAll();
     this.#message?.clearAll();
     this.#messageRange?.clearAll();
+    this.#readPositions?.clearAll();
+    this.#readPosition?.clearAll();
     this.#webhook?.clearAll();
     this.#delivery?.clearAll();
     this.#attemptRange?.clearAll();
   }
 
-  #byId<T>(
-    load: (context: { caller: Caller; storage: Ports['storage'] }, ids: readonly string[]) => Promise<readonly T[]>,
-  ): DataLoader<string, T> {
+  async #inTurn<T>(keys: readonly unknown[], load: (context: Context) => Promise<T>): Promise<T> {
+    if (keys.length > conversationsOnPage) await scheduler.step(this.#context.caller.account.id);
+    return await load(this.#context);
+  }
+
+  #byId<T>(load: (context: Context, ids: readonly string[]) => Promise<readonly T[]>): DataLoader<string, T> {
     return new DataLoader((ids) => load(this.#context, ids), { cache: this.#cache });
   }
 }

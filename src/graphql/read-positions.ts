@@ -1,8 +1,17 @@
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
-import { type ReadPosition as ReadPositionShape, readPositionShape } from '../domain/read-position-record.ts';
+import { type Fault, validationFailed } from '../domain/errors.ts';
+import { valueFaults } from '../domain/operation.ts';
+import {
+  maxReadPositions,
+  type ReadPosition as ReadPositionShape,
+  readerInput,
+  readersInput,
+  readPositionShape,
+} from '../domain/read-position-record.ts';
 import { type MarkedRead, markRead } from '../domain/read-positions.ts';
 import { builder, calls, payloadType } from './builder.ts';
 import { Conversation } from './conversations.ts';
+import { listOfAtMost } from './measure.ts';
 
 const described = descriptionsOf(readPositionShape);
 
@@ -14,6 +23,36 @@ export const ReadPosition = builder.objectRef<ReadPositionShape>('ReadPosition')
     readAt: t.expose('readAt', { type: 'DateTime', description: described.readAt }),
   }),
 });
+
+builder.objectFields(Conversation, (t) => ({
+  readPositions: t.field({
+    type: [ReadPosition],
+    nullable: true,
+    description: 'How far its readers have read it: at most 50 positions, sorted by reader.',
+    args: { readers: t.arg.stringList({ description: 'Only those of these readers.' }) },
+    extensions: listOfAtMost(maxReadPositions),
+    resolve: async ({ id }, { readers }, { loaders }) => {
+      if (readers != null) refuseFaults(valueFaults(readersInput, readers, ['readers']));
+      const { positions } = await loaders.readPositions.load(id);
+      return positions.filter(({ reader }) => readers == null || readers.includes(reader));
+    },
+  }),
+  unreadCount: t.int({
+    nullable: true,
+    description: 'Number of messages that a reader has not read; null if it has no position in the conversation.',
+    args: { reader: t.arg.string({ required: true, description: 'An agent’s id in your system, or `visitor`.' }) },
+    resolve: async ({ id, messageCount }, { reader }, { loaders }) => {
+      refuseFaults(valueFaults(readerInput, reader, ['reader']));
+      const position = await loaders.readPosition.load({ conversationId: id, reader });
+      return position === undefined ? null : Math.max(0, messageCount - position.sequence);
+    },
+  }),
+}));
+
+/** @throws VALIDATION_FAILED */
+function refuseFaults(faults: readonly Fault[]): void {
+  if (faults.length > 0) throw validationFailed(faults);
+}
 
 const MarkReadInput = builder.inputType('MarkReadInput', {
   description: 'How far a reader has read a conversation.',

@@ -42,6 +42,9 @@ export function headerOf(field: string, inHeaders: object): string | undefined {
   return Object.hasOwn(inHeaders, field) ? (fieldsInHeaders.get(field) ?? 'Last-Event-ID') : undefined;
 }
 
+/** A version, and how often read positions have moved: those make nothing stale. */
+const ownTag = /^[1-9]\d{0,14}(?:\.\d{1,15})?$/;
+
 /** Matches no version: stands for a tag that this service has not issued. */
 const noVersion = 0;
 
@@ -54,7 +57,7 @@ function versionsOf(header: string): number | readonly number[] | null | undefin
   if (tags === '*') return null;
   const versions = tags?.map(({ isWeak, value }) =>
     // `If-Match` uses the strong comparison, in which a weak tag never matches.
-    !isWeak && /^[1-9]\d{0,14}$/.test(value) ? Number(value) : noVersion,
+    !isWeak && ownTag.test(value) ? Number.parseInt(value, 10) : noVersion,
   );
   return versions === undefined || versions.length > 1 ? versions : versions[0];
 }

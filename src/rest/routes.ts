@@ -4,13 +4,15 @@ import { getAnalytics } from '../domain/analytics.ts';
 import { analyticsShape } from '../domain/analytics-shape.ts';
 import { apiKeyShape, createApiKey, listApiKeys, newApiKeyShape, revokeApiKey } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
-import { type Conversation, conversationShape } from '../domain/conversation-record.ts';
 import {
+  type ConversationList,
   conversationWithMessagesShape,
   createConversation,
   deleteConversation,
   getConversation,
+  type ListedConversation,
   listConversations,
+  listedConversationShape,
   type OpenConversation,
   openConversationShape,
   updateConversation,
@@ -77,7 +79,7 @@ export interface Route {
   /** The path of the created resource, for the `Location` header. */
   readonly location: ((output: unknown) => string) | undefined;
   /** The version of the resource in the response, for its `ETag`. */
-  readonly version: ((output: unknown) => number) | undefined;
+  readonly version: ((output: unknown) => string) | undefined;
   answer(output: unknown, caller: Caller): Answer | Promise<Answer>;
 }
 
@@ -87,7 +89,7 @@ interface Binding<Output, Body> {
   readonly status?: number;
   readonly answers?: z.ZodType<Body>;
   location?(output: NoInfer<Output>): string;
-  version?(output: NoInfer<Output>): number;
+  version?(output: NoInfer<Output>): string;
   answer?(output: NoInfer<Output>, caller: Caller): Answer<NoInfer<Body>> | Promise<Answer<NoInfer<Body>>>;
 }
 
@@ -114,6 +116,11 @@ export function route<Output, Body>(
 
 async function listAnswer<T>(list: List<T>): Promise<Answer<ListOf<T>>> {
   return { next: nextCursor(list), body: { data: list.items, pagination: await paginationOf(list) } };
+}
+
+async function conversationsAnswer(list: ConversationList): Promise<Answer<ListOf<ListedConversation>>> {
+  const data = await list.withReadPositions();
+  return { next: nextCursor(list), body: { data, pagination: await paginationOf(list) } };
 }
 
 async function paginationOf(list: List<unknown>): Promise<ListOf<unknown>['pagination']> {
@@ -156,12 +163,14 @@ const asIs = <T>(body: T): Answer<T> => ({ body });
 const deliveryPath = ({ delivery }: { delivery: Delivery }): string =>
   `/v1/webhooks/${delivery.webhookId}/deliveries/${delivery.id}`;
 
-const versionOf = ({ conversation }: { conversation: Conversation }): number => conversation.version;
+/** With what of it is no new version: nobody's change is stale because somebody has read further. */
+const versionOf = ({ conversation, moves }: { conversation: ListedConversation; moves: number }): string =>
+  `${conversation.version}.${moves}`;
 
 export const routes: readonly Route[] = [
   route('GET', '/conversations', listConversations, {
-    answers: listOf(conversationShape),
-    answer: listAnswer,
+    answers: listOf(listedConversationShape),
+    answer: conversationsAnswer,
   }),
   route('POST', '/conversations', createConversation, {
     body: 'optional',
@@ -178,7 +187,7 @@ export const routes: readonly Route[] = [
   }),
   route('PATCH', '/conversations/:id', updateConversation, {
     body: 'required',
-    answers: conversationShape,
+    answers: listedConversationShape,
     version: versionOf,
     answer: ({ conversation }) => ({ body: conversation }),
   }),

@@ -37,6 +37,7 @@ type Command =
   | { readonly kind: 'create'; readonly body: Json }
   | { readonly kind: 'change'; readonly body: Json }
   | { readonly kind: 'send'; readonly body: Json }
+  | { readonly kind: 'read'; readonly body: Json }
   | { readonly kind: 'lead' }
   | { readonly kind: 'delete' };
 
@@ -53,10 +54,15 @@ const change: fc.Arbitrary<Command> = fc.record({
   ),
 });
 const sending: fc.Arbitrary<Command> = fc.record({ kind: fc.constant('send' as const), body: message });
+const reading: fc.Arbitrary<Command> = fc.record({
+  kind: fc.constant('read' as const),
+  body: fc.record({ reader: fc.constantFrom('a', 'b', 'visitor'), sequence: fc.nat(3) }),
+});
 const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: creation },
   { weight: 6, arbitrary: change },
   { weight: 4, arbitrary: sending },
+  { weight: 4, arbitrary: reading },
   { weight: 1, arbitrary: fc.constant<Command>({ kind: 'lead' }) },
   { weight: 1, arbitrary: fc.constant<Command>({ kind: 'delete' }) },
 );
@@ -88,6 +94,12 @@ async function run(client: TestAccount, { kind, ...rest }: Command, id: string, 
       if (overGraphql) await mutation('sendMessage', 'SendMessageInput', { ...capitals(body), conversationId: id });
       else await client.rest('POST', `/conversations/${id}/messages`, { body });
       break;
+    case 'read': {
+      const { reader, sequence } = body;
+      if (overGraphql) await mutation('markRead', 'MarkReadInput', { ...body, conversationId: id });
+      else await client.rest('PUT', `/conversations/${id}/read-positions/${reader}`, { body: { sequence } });
+      break;
+    }
     case 'lead':
       await client.rest('POST', '/leads', { body: { conversationId: id, phone: '1' } });
       break;
@@ -104,12 +116,44 @@ class Reader {
   /** The same without looking at any snapshot but the first: from changes, messages and the types of events. */
   readonly folded = new Map<string, Json>();
   readonly messages = new Map<string, Json[]>();
+  /** How far each reader has read each. */
+  readonly positions = new Map<string, Map<string, Json>>();
 
-  take({ type, data }: Json): void {
+  /** Sorted by reader. */
+  positionsIn(id: string): Json[] {
+    return [...(this.positions.get(id)?.values() ?? [])].sort((a, b) => (a.reader < b.reader ? -1 : 1));
+  }
+
+  /** Whoever sends has read up to that, and an assignee gets a position: what has no event of its own. */
+  #fold(id: string, { type, timestamp: readAt, data }: Json): void {
+    const positions = this.positions.get(id) ?? new Map<string, Json>();
+    this.positions.set(id, positions);
+    const put = (reader: string | null | undefined, sequence: number): void => {
+      if (reader != null && sequence > (positions.get(reader)?.sequence ?? -1)) {
+        positions.set(reader, { reader, sequence, readAt });
+      }
+    };
+    const { assignee } = data.changes ?? {};
+    if (type === 'conversation.started') put(data.conversation.assignee?.id, 0);
+    if (assignee !== undefined && assignee.to?.id !== assignee.from?.id) put(assignee.to?.id, 0);
+    if (data.message?.sender === 'visitor') put('visitor', data.message.sequence);
+    else put(data.message?.author?.id, data.message?.sequence);
+    if (type === 'conversation.read') {
+      expect(data.readPosition.readAt).toBe(readAt);
+      expect(data.readPosition.sequence).toBeGreaterThan(positions.get(data.readPosition.reader)?.sequence ?? -1);
+      put(data.readPosition.reader, data.readPosition.sequence);
+    }
+  }
+
+  take(event: Json): void {
+    const { type, data } = event;
     if (type === 'conversation.deleted') {
-      for (const known of [this.snapshots, this.folded, this.messages]) known.delete(data.conversationId);
+      for (const known of [this.snapshots, this.folded, this.messages, this.positions])
+        known.delete(data.conversationId);
       return;
     }
+    this.#fold(data.conversation?.id ?? data.conversationId, event);
+    if (type === 'conversation.read') return;
     const { conversation, message: sent, changes = {} } = data;
     const { id } = conversation;
     const known = this.snapshots.get(id);
@@ -173,7 +217,8 @@ test('a reader of the log knows at every sequence what the API shows, field by f
         });
         reader.compareFolded();
         const { data } = (await client.rest('GET', '/conversations?limit=100&sort=createdAt')).body;
-        expect([...reader.snapshots.values()]).toEqual(data);
+        const known = [...reader.snapshots].map(([id, it]) => ({ ...it, readPositions: reader.positionsIn(id) }));
+        expect(known).toEqual(data);
         for (const [id, messages] of reader.messages) {
           expect(messages).toEqual((await client.rest('GET', `/conversations/${id}/messages`)).body.data);
         }
@@ -202,6 +247,7 @@ test('a reader that is bound to a conversation knows what the API shows to it, a
       const { token } = (await account.rest('POST', '/tokens', { body: { scopes, conversationId: id } })).body;
       const bound = server.clientFor(token);
       const shown = ['status', 'subject', 'assignee'];
+      const told = [...shown, 'readPositions'];
       let seen = 1; // that it was started
       for (const { overGraphql, command: asked } of steps) {
         if (asked.kind === 'delete') continue;
@@ -218,14 +264,17 @@ test('a reader that is bound to a conversation knows what the API shows to it, a
         // The rest moves with changes that it is not told of.
         const { version: _, updatedAt: __, visitor: ___, ...snapshot } = reader.snapshots.get(id);
         expect(now).toMatchObject(snapshot);
+        const ofVisitor = reader.positionsIn(id).filter(({ reader: who }) => who === 'visitor');
+        expect(now.readPositions).toEqual(ofVisitor);
         for (const { data } of fresh) {
           for (const name of Object.keys(data.changes ?? {})) {
             expect(shown).toContain(name);
             expect(now[name]).not.toEqual(before[name]);
           }
-          expect(data.conversation).toMatchObject({ tags: [], metadata: {}, externalId: null });
+          if (data.readPosition === undefined)
+            expect(data.conversation).toMatchObject({ tags: [], metadata: {}, externalId: null });
         }
-        const isTold = shown.some((name) => JSON.stringify(now[name]) !== JSON.stringify(before[name]));
+        const isTold = told.some((name) => JSON.stringify(now[name]) !== JSON.stringify(before[name]));
         expect(fresh.length > 0).toBe(isTold || now.messageCount > before.messageCount);
       }
     }),

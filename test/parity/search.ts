@@ -29,7 +29,7 @@ function searching(name: string, query: Record<string, unknown>, rest: Partial<C
     graphql: () => [
       `{ result: search(${spelt.join(', ')}) {
           data: nodes {
-            conversation { ${select.conversation} } message { ${select.message} } excerpt { text match }
+            conversation { ${select.plainConversation} } message { ${select.message} } excerpt { text match }
           }
           totalCount pageInfo { hasNextPage } } }`,
     ],

@@ -2,9 +2,9 @@ import type { Json } from './client.ts';
 
 /** An event of GraphQL, selected with `select.event`, in the form that it has in REST but for enumerations. */
 export function inFormOfRest(node: Json): Json {
-  const { __typename, erased, conversation, message, lead, changes, conversationId, ...event } = node;
+  const { __typename, erased, conversation, message, lead, changes, conversationId, readPosition, ...event } = node;
   if (erased) return { ...event, data: { erased } };
-  const parts = { message, lead, conversation, changes: changes && changesOf(changes), conversationId };
+  const parts = { message, lead, conversation, changes: changes && changesOf(changes), conversationId, readPosition };
   return { ...event, data: Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)) };
 }
 

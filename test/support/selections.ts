@@ -2,16 +2,19 @@
 
 export const message = 'id conversationId sequence sender content author { id name } clientId metadata createdAt';
 
-export const conversation = `id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount
+export const readPosition = 'reader sequence readAt';
+
+/** Without its read positions, as it is part of something else. */
+export const plainConversation = `id status subject visitor { id name email } externalId assignee { id name } tags metadata messageCount
   lastMessage { id sequence sender author { id name } createdAt preview } lastActivityAt
   firstResponseAt closedAt version createdAt updatedAt`;
 
+export const conversation = `${plainConversation} readPositions { ${readPosition} }`;
+
 /** The same of a snapshot, whose type has no field named `id`. */
-export const snapshot = conversation.replace(/^id /, 'id: conversationId ');
+export const snapshot = plainConversation.replace(/^id /, 'id: conversationId ');
 
 export const conversationWithMessages = `${conversation} messages(first: 100) { nodes { ${message} } }`;
-
-export const readPosition = 'reader sequence readAt';
 
 export const account = 'id name plan rateLimit { limit remaining resetAt } eventCursor createdAt';
 

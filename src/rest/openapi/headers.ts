@@ -66,10 +66,11 @@ export const responseHeaders: Readonly<Record<string, OpenApiHeader>> = {
     example: '/v1/conversations/conv_01m7z12aypfmvv4snqnjfg9r62',
   },
   ETag: {
-    description: 'The version of the resource, for `If-None-Match` and `If-Match`.',
+    description:
+      'The version of the resource and, after a point, how often its read positions have moved; for `If-None-Match` and `If-Match`, for which the version alone counts.',
     required: true,
-    schema: { type: 'string', pattern: String.raw`^"\d+"$` },
-    example: '"3"',
+    schema: { type: 'string', pattern: String.raw`^"\d+\.\d+"$` },
+    example: '"3.1"',
   },
   'Idempotent-Replayed': {
     description: '`true` if this is the result of an earlier request with the same `Idempotency-Key`.',

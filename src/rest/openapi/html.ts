@@ -29,7 +29,7 @@ const style = `
   @media (max-width: 60rem) { nav { position: static; width: auto; border: 0 } main { margin: 0; padding: 1rem } }
 `;
 
-const methods = ['get', 'post', 'patch', 'delete'] as const;
+const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
 interface Entry {
   readonly method: string;

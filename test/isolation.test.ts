@@ -131,6 +131,7 @@ const attempts: Record<OperationName, Attempt[]> = {
       'assigneeId=private',
       'unassigned=false',
       'tags=private',
+      'unreadBy=private',
       'updatedAfter=2026-01-01T00:00:00Z',
       'status=active,pending&sort=lastActivityAt',
     ].map((filter) => (client: TestAccount) => client.rest('GET', `/conversations?${filter}`)),

@@ -35,7 +35,7 @@ import {
   type List,
   pageInput,
 } from './paging.ts';
-import { maxReadPositions, type ReadPosition, readPositionShape } from './read-position-record.ts';
+import { maxReadPositions, type ReadPosition, readerInput, readPositionShape } from './read-position-record.ts';
 import { addAssignee, moveSender, readPositionsOf } from './read-positions.ts';
 import type { Reads, Storage, Transaction } from './storage-port.ts';
 import { areOneWay, someTagsInput } from './tags.ts';
@@ -190,6 +190,8 @@ export interface ConversationFilter {
   readonly assigneeId?: string | undefined;
   /** Whether it has no assignee. */
   readonly unassigned?: boolean | undefined;
+  /** A reader for whom it has messages past its position. */
+  readonly unreadBy?: string | undefined;
   /** All of these. */
   readonly tags?: readonly string[] | undefined;
   /** Epoch milliseconds, exclusive. */
@@ -250,6 +252,9 @@ export const listConversations = operation({
         .optional()
         .describe('Only conversations that no agent has, or with `false` only those that one has.')
         .meta({ examples: [true] }),
+      unreadBy: readerInput
+        .optional()
+        .describe('Only conversations in which this reader has a position, and messages after it.'),
       tags: someTagsInput.optional().describe('Only conversations with all of these tags.'),
       createdAfter: timeInput.optional().describe('Only conversations created after this time.'),
       createdBefore: timeInputRoundedUp.optional().describe('Only conversations created before this time.'),

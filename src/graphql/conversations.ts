@@ -150,6 +150,9 @@ builder.queryFields((t) => ({
       unassigned: t.arg.boolean({
         description: 'Only conversations that no agent has, or with `false` only those that one has.',
       }),
+      unreadBy: t.arg.string({
+        description: 'Only conversations in which this reader has a position, and messages after it.',
+      }),
       tags: t.arg.stringList({ description: 'Only conversations with all of these tags.' }),
       createdAfter: t.arg({ type: 'DateTime', description: 'Only conversations created after this time.' }),
       createdBefore: t.arg({ type: 'DateTime', description: 'Only conversations created before this time.' }),

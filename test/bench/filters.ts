@@ -31,6 +31,9 @@ const served: readonly string[] = [
   'tags=delivery&sort=-lastActivityAt',
   'tags=rare',
   'tags=rare,delivery&status=closed&sort=lastActivityAt',
+  'unreadBy=reader',
+  'unreadBy=reader&sort=-lastActivityAt',
+  'unreadBy=reader&status=active,pending,closed&tags=delivery',
 ];
 
 /** Lists that are found by testing many conversations, and counted: nobody else is to wait for them. */
@@ -122,7 +125,10 @@ async function makeConversations(
         const input = { subject: null, visitor: null, externalId: null, assignee: null, tags: [], metadata: {} };
         const { conversation } = newConversation(input, { ids: ports.ids, now: createdMs });
         const facts = factsOf(index, conversations, createdMs, endMs);
-        await tx.conversations.insert(asking.account.id, { ...conversation, ...facts });
+        const made = { ...conversation, ...facts };
+        await tx.conversations.insert(asking.account.id, made);
+        // A reader who has read a hundred thousand of a million conversations, all but ten of them to their end.
+        if (index % 10 === 0) await tx.readPositions.move(asking.account.id, made, readNone);
         if (index % 1_000 === 0)
           await tx.conversations.insert(
             other.account.id,
@@ -136,6 +142,8 @@ async function makeConversations(
   return { asking: asking.apiKey.secret, other: other.apiKey.secret, endMs };
 }
 
+const readNone = { reader: 'reader', sequence: 0, readAt: timestamp(0) };
+
 /** Most are closed and were an agent's; a tenth are of visitors of whom nothing is known, the others came five times. */
 function factsOf(index: number, all: number, createdMs: number, endMs: number): Partial<StoredConversation> {
   const visitor = index % 10 === 0 ? 'anonymous' : `visitor-${index % Math.ceil(all / 5)}`;
@@ -147,6 +155,7 @@ function factsOf(index: number, all: number, createdMs: number, endMs: number): 
     visitor: { id: visitor, name: null, email: visitor === 'anonymous' ? null : `${visitor}@example.com` },
     externalId: index % 10 === 7 ? `order-${index}` : null,
     assignee: index % 5 === 0 || index % 1_000 === 1 ? null : { id: `agent-${index % 49}`, name: 'Grace' },
+    messageCount: index % Math.ceil(all / 10) === 0 ? 1 : 0,
     tags: [...(index % 5 === 0 ? ['delivery'] : []), ...(index % 99_990 === 5 ? ['rare'] : [])],
     metadata: { orderId: index, plan: 'pro' },
     lastActivityAt: timestamp(activeMs),

@@ -36,6 +36,37 @@ function marking(name: string, given: NonNullable<Case['given']>, input: Json, o
   };
 }
 
+/** Lists the subjects of conversations that a reader has not read, of three: one unread, one read and one without it. */
+function listing(query: Record<string, string>, outcome: Outcome): Case {
+  const sort = query['sort'] === undefined ? '' : ', sort: LAST_ACTIVITY_AT_ASC';
+  return {
+    name: `listing by ${JSON.stringify(query)}`,
+    given: async (client) => {
+      const message = visitorSays('Hello');
+      for (const subject of ['one', 'two']) await create(client, { subject, assignee: { id: 'agent-3' }, message });
+      const { id } = await create(client, { subject: 'read', assignee: { id: 'agent-3' }, message });
+      await client.rest('PUT', `/conversations/${id}/read-positions/agent-3`, { body: { sequence: 1 } });
+      await create(client, { subject: 'empty', assignee: { id: 'agent-3' } });
+      await create(client, { subject: 'of nobody', message });
+    },
+    rest: () => ['GET', `/conversations?${new URLSearchParams(query)}`],
+    graphql: () => [
+      `query ($unreadBy: String) { result: conversations(unreadBy: $unreadBy${sort}) { data: nodes { ${select.conversation} }
+        totalCount pageInfo { hasNextPage endCursor } } }`,
+      { unreadBy: query['unreadBy'] },
+    ],
+    ...outcome,
+  };
+}
+
+const found = (...subjects: string[]): Outcome => ({
+  expected: 200,
+  check: ({ data, total }) => {
+    expect(data.map(({ subject }: Json) => subject)).toEqual(subjects);
+    expect(total).toBe(subjects.length);
+  },
+});
+
 const moved = (reader: string, sequence: number): Outcome => ({
   expected: 200,
   events: ['conversation.read'],
@@ -70,6 +101,11 @@ export const readPositionsCases: readonly Case[] = [
     marking(`as ${reader} is refused`, three, { reader, sequence: 1 }, refused('/reader')),
   ),
   marking('in a way that is not known', three, { reader: 'x', sequence: 1, force: true }, refused('/force')),
+  listing({ unreadBy: 'agent-3' }, found('two', 'one')),
+  listing({ unreadBy: 'agent-3', sort: 'lastActivityAt' }, found('one', 'two')),
+  listing({ unreadBy: 'visitor' }, found()),
+  listing({ unreadBy: 'nobody' }, found()),
+  listing({ unreadBy: 'no body' }, refused('/unreadBy')),
   marking(
     'an unknown one',
     async () => ({ id: unknownConversation }),

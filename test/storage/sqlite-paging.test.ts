@@ -62,6 +62,7 @@ beforeAll(async () => {
       // Two visitors: of few conversations, and of most.
       visitor: { id: index % 100 === 0 ? 'rare' : 'common', name: null, email: `${index % 4}@example.com` },
       assignee: index % 5 === 0 ? null : { id: index % 50 === 1 ? 'rare' : 'common', name: null },
+      messageCount: 1,
       tags: index % 2 === 0 ? ['even', ...(index % 1_000 === 0 ? ['rare'] : [])] : [],
     };
     const conversation = sampleConversation(facts, createdMs);
@@ -72,6 +73,8 @@ beforeAll(async () => {
     const insert = storage.write(async (tx) => {
       for (const { conversation } of all.slice(from, from + 1_000)) {
         await tx.conversations.insert(accountId, conversation);
+        const reader = conversation.visitor?.id ?? ''; // who has read none of it, for this test
+        await tx.readPositions.move(accountId, conversation, { reader, sequence: 0, readAt: timestamp(startMs) });
         await tx.leads.insert(accountId, sampleLead({ id: ids.next('lead', Date.parse(conversation.createdAt)) }));
       }
     });
@@ -95,6 +98,7 @@ function accepts(filter: ConversationFilter, one: StoredConversation): boolean {
     visitorEmail,
     assigneeId,
     unassigned,
+    unreadBy,
     tags = [],
     createdAfter,
     createdBefore,
@@ -106,6 +110,7 @@ function accepts(filter: ConversationFilter, one: StoredConversation): boolean {
     (visitorEmail === undefined || one.visitor?.email === visitorEmail) &&
     (assigneeId === undefined || one.assignee?.id === assigneeId) &&
     (unassigned === undefined || (one.assignee === null) === unassigned) &&
+    (unreadBy === undefined || one.visitor?.id === unreadBy) &&
     tags.every((tag) => one.tags.includes(tag)) &&
     (updatedAfter === undefined || one.updatedAt > timestamp(updatedAfter)) &&
     (createdAfter === undefined || one.createdAt > timestamp(createdAfter)) &&
@@ -174,6 +179,12 @@ const combinations: ConversationFilter[] = [
   { assigneeId: 'common', unassigned: true },
   { unassigned: true, statuses: ['pending'] },
   { unassigned: false, tags: ['rare'] },
+  { unreadBy: 'rare' },
+  { unreadBy: 'common' },
+  { unreadBy: 'nobody' },
+  { unreadBy: 'common', visitorId: 'rare' },
+  { unreadBy: 'common', tags: ['rare'], createdAfter: startMs + 1_000 * minuteMs },
+  { unreadBy: 'common', assigneeId: 'common', statuses: ['active'] },
   { tags: ['rare', 'even'] },
   { tags: ['even'], updatedAfter: startMs + 6_000, statuses: ['active', 'closed'] },
   { updatedAfter: startMs + many },

@@ -79,7 +79,10 @@ function slowSteps({ sql, plan }: Explained): string[] {
   // What is counted without a limit lies between two places, which the query before it has found.
   const bounded = /\blimit\b|^SELECT \(SELECT count/i.test(sql);
   // What is sorted are few, as the query before it has found.
-  const few = / AS some CROSS JOIN conversations /.test(sql);
+  const sorts = plan.filter((step) => /^USE TEMP B-TREE/.test(step)).length;
+  // What is unread is in the order of its index. Only the rows of the page are put into it once more.
+  const isSortedTwice = sorts > 1 && /INDEXED BY unread_conversations_by_activity/.test(sql);
+  const few = / AS some CROSS JOIN conversations /.test(sql) && !isSortedTwice;
   return plan.filter(
     (step) =>
       (/^USE TEMP B-TREE/.test(step) && !few) ||
@@ -120,6 +123,7 @@ const singleFilters: readonly ConversationFilter[] = [
   { visitorEmail: 'ada@example.com' },
   { assigneeId: 'agent-1' },
   { unassigned: true },
+  { unreadBy: 'agent-1' },
   { tags: ['urgent', 'delivery'] },
   { createdAfter: startMs - 10 },
   { createdBefore: startMs + 10 },
@@ -151,10 +155,10 @@ async function fill({ write }: SqliteStorage): Promise<void> {
     await tx.accounts.insert(account);
     for (let count = 0; count < rowsPerStep + 100; count++) {
       const visitor = { id: 'visitor-1', name: null, email: 'ada@example.com' };
-      await tx.conversations.insert(
-        account.id,
-        sampleConversation({ visitor, assignee: { id: 'agent-1', name: null }, tags: ['delivery', 'urgent'] }),
-      );
+      const assignee = { id: 'agent-1', name: null };
+      const filled = sampleConversation({ visitor, assignee, tags: ['delivery', 'urgent'], messageCount: 1 });
+      await tx.conversations.insert(account.id, filled);
+      await tx.readPositions.move(account.id, filled, { reader: 'agent-1', sequence: 0, readAt: start });
       await tx.leads.insert(account.id, sampleLead({ conversationId: conversation.id, email: 'ada@example.com' }));
     }
   });

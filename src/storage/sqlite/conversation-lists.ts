@@ -25,6 +25,8 @@ import { jsonList, type Statements } from './statements.ts';
 interface Source {
   readonly index: string;
   readonly entry?: string;
+  /** Whether the index is one of the rows of what is unread, each of which leads to its conversation. */
+  readonly isUnread?: true;
 }
 
 type Order = 'id' | 'activity';
@@ -41,6 +43,10 @@ interface Plan {
 
 const ofVisitor: Source = { index: 'conversations_by_visitor', entry: 'visitor_id = :visitorId' };
 const ofVisitorEmail: Source = { index: 'conversations_by_visitor_email', entry: 'visitor_email = :visitorEmail' };
+
+const unreadBy = (index: string): Source => ({ index, entry: 'reader = :unreadBy', isUnread: true });
+const unreadById = unreadBy('sqlite_autoindex_unread_conversations_1');
+const unreadByActivity = unreadBy('unread_conversations_by_activity');
 
 /** What is in the order of ids and within the times of creation: bounds where an index has ids next. */
 const createdWithin = 'id >= :createdFrom AND id < :createdTo';
@@ -71,6 +77,9 @@ function sourcesOf(
   order: Order,
 ): { sources: readonly Source[]; decided: readonly Filtered[] } {
   const isById = order === 'id';
+  if (filter.unreadBy !== undefined) {
+    return { sources: [isById ? unreadById : unreadByActivity], decided: ['unreadBy'] };
+  }
   if (filter.assigneeId !== undefined) {
     const index = isById ? 'conversations_by_assignee' : 'conversations_by_assignee_and_activity';
     return { sources: byStatus(filter, index, 'assignee_id = :assigneeId'), decided: ['assigneeId', 'statuses'] };
@@ -125,6 +134,7 @@ interface Narrow {
 
 /** For each filter that may leave few. */
 function* narrowed(filter: ConversationFilter): Generator<Narrow> {
+  if (filter.unreadBy !== undefined) yield { sources: [unreadById], isById: true };
   if (filter.externalId !== undefined) {
     const source = { index: 'conversations_by_external_id', entry: 'external_id = :externalId' };
     yield { sources: [source], isById: false };
@@ -167,7 +177,16 @@ const testsOfRows = `(:statuses IS NULL OR status IN (SELECT value FROM json_eac
   AND (:visitorId IS NULL OR visitor_id = :visitorId) AND (:visitorEmail IS NULL OR visitor_email = :visitorEmail)
   AND (:assigneeId IS NULL OR assignee_id = :assigneeId) AND (:unassigned IS NULL OR (assignee IS NULL) = :unassigned)
   AND (:updatedAfter IS NULL OR updated_at > :updatedAfter)
-  AND (:firstTag IS NULL OR ${hasTags})`;
+  AND (:firstTag IS NULL OR ${hasTags})
+  AND (:unreadBy IS NULL OR EXISTS (SELECT 1 FROM unread_conversations AS unread
+    WHERE unread.account_id = :accountId AND unread.reader = :unreadBy AND unread.conversation_id = conversations.id))`;
+
+/** Conversations as they are found by what is unread, with what lists are sorted and filtered by. */
+const unreadRows = (index: string): string => `(SELECT unread.account_id, unread.reader, unread.conversation_id AS id,
+    unread.last_activity_at, own.key, own.status, own.external_id, own.visitor_id, own.visitor_email, own.assignee,
+    own.assignee_id, own.tags, own.updated_at
+  FROM unread_conversations AS unread INDEXED BY ${index} CROSS JOIN conversations AS own
+    ON own.account_id = unread.account_id AND own.id = unread.conversation_id) AS conversations`;
 
 /** Tags as they are written in the JSON of a conversation's tags. */
 export function valuesOfTags(tags: readonly string[] = []) {
@@ -189,6 +208,7 @@ function valuesOf(filter: ConversationFilter) {
     unassigned: filter.unassigned === undefined ? null : Number(filter.unassigned),
     updatedAfter: filter.updatedAfter ?? null,
     ...valuesOfTags(filter.tags),
+    unreadBy: filter.unreadBy ?? null,
   };
 }
 
@@ -256,9 +276,10 @@ export function conversationLists<Row>(db: Statements, columns: string) {
 
   /** FROM and WHERE of each source. */
   function partsOf(sources: readonly Source[], conditions: readonly string[]): string[] {
-    return sources.map(({ index, entry }) => {
+    return sources.map(({ index, entry, isUnread }) => {
+      const rows = isUnread ? unreadRows(index) : `conversations INDEXED BY ${index}`;
       const all = ['account_id = :accountId', ...(entry === undefined ? [] : [entry]), ...conditions];
-      return `FROM conversations INDEXED BY ${index} WHERE ${all.join(' AND ')}`;
+      return `FROM ${rows} WHERE ${all.join(' AND ')}`;
     });
   }
 
@@ -296,15 +317,21 @@ export function conversationLists<Row>(db: Statements, columns: string) {
       .prepareOnce<Row>(selection(columns, parts, stretch))
       .all({ ...parametersOf(accountId, stretch), limit: limit + 1, offset });
 
-  /** The same, where all that there is has to be sorted: by their places, so that only those of the page are read. */
-  function pageOfSorted(accountId: string, { parts, tag }: Few, query: ConversationQuery): Row[] {
-    const places = selection('key AS place, last_activity_at AS lastActivityAt, id', parts, query);
+  /** The same by their places, so that only those of the page are read: where all that there is has to be sorted. */
+  function pageByPlaces(accountId: string, parts: readonly string[], stretch: Stretch, window: Window): Row[] {
+    const places = selection('key AS place, last_activity_at AS lastActivityAt, id', parts, stretch);
     const statement = db.prepareOnce<Row>(
       `SELECT ${columns} FROM (${places}) AS some CROSS JOIN conversations ON conversations.key = some.place
-        ${orderedBy(query)}`,
+        ${orderedBy(stretch)}`,
     );
-    const { limit, offset } = query;
-    return statement.all({ ...parametersOf(accountId, { ...query, tag }), limit: limit + 1, offset });
+    const { limit, offset } = window;
+    return statement.all({ ...parametersOf(accountId, stretch), limit: limit + 1, offset });
+  }
+
+  /** The rows of a page as a plan has them. */
+  function rowsOf(accountId: string, plan: Plan, stretch: Stretch, window: Window): Row[] {
+    const read = plan.sources.some(({ isUnread }) => isUnread) ? pageByPlaces : pageOf;
+    return read(accountId, found(plan), stretch, window);
   }
 
   /** The place that lies so many entries of the indexes further on; undefined if there are fewer. */
@@ -352,7 +379,7 @@ export function conversationLists<Row>(db: Statements, columns: string) {
     const { after, offset } = await skipInSteps(accountId, query.after, query.offset, (from, entries) =>
       placeAfter(accountId, plan, { ...query, after: from }, entries),
     );
-    return pageOf(accountId, found(plan), { ...query, after }, { limit: query.limit, offset });
+    return rowsOf(accountId, plan, { ...query, after }, { limit: query.limit, offset });
   }
 
   function walkOf(accountId: string, plan: Plan, list: Pick<ConversationQuery, 'filter' | 'sort'>): Walk<Place, Row> {
@@ -360,7 +387,7 @@ export function conversationLists<Row>(db: Statements, columns: string) {
     return {
       perStep: plan.testsRows ? rowsPerStep : entriesPerStep,
       placeAfter: (after, entries) => placeAfter(accountId, plan, { filter, sort, after }, entries),
-      rows: (stretch, window) => pageOf(accountId, found(plan), { filter, sort, ...stretch }, window),
+      rows: (stretch, window) => rowsOf(accountId, plan, { filter, sort, ...stretch }, window),
       count: (stretch) => count(found(plan), { filter, sort, ...stretch }, accountId),
     };
   }
@@ -372,12 +399,12 @@ export function conversationLists<Row>(db: Statements, columns: string) {
       if (!plan.testsRows && !plan.testsCreation) {
         return query.offset > maxEntriesAtOnce
           ? afterSkipping(accountId, plan, query)
-          : pageOf(accountId, found(plan), query, query);
+          : rowsOf(accountId, plan, query, query);
       }
       const few = fewOf(accountId, query);
       return few === undefined
         ? pageOfWalk(accountId, query, walkOf(accountId, plan, query))
-        : pageOfSorted(accountId, few, query);
+        : pageByPlaces(accountId, few.parts, { ...query, tag: few.tag }, query);
     },
     count: (accountId: string, filter: ConversationFilter): number | Promise<number> => {
       const list = { filter, sort: 'createdAt' } as const;

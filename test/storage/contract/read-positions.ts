@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { StoredConversation } from '../../../src/domain/conversation-record.ts';
+import { conversationSorts } from '../../../src/domain/conversations.ts';
 import { maxReadPositions, type ReadPosition } from '../../../src/domain/read-position-record.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
@@ -10,6 +12,15 @@ const at = (sequence: number, reader: string, ms = sequence): ReadPosition => ({
   reader,
   sequence,
   readAt: timestamp(startMs + ms),
+});
+
+const readers = ['a', 'b', 'c'];
+
+const step = fc.record({
+  kind: fc.constantFrom('insert', 'send', 'send', 'move', 'move', 'erase'),
+  which: fc.nat(),
+  reader: fc.constantFrom(...readers),
+  part: fc.nat(3),
 });
 
 /** What every storage promises of read positions: a part of `storageContract`. */
@@ -40,9 +51,9 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
 
     test(`are ${maxReadPositions} in a conversation: the one that has not moved for longest gives way`, async () => {
       const { storage } = await open();
-      const step = fc.tuple(fc.nat(maxReadPositions + 20), fc.nat(100));
+      const moving = fc.tuple(fc.nat(maxReadPositions + 20), fc.nat(100));
       await fc.assert(
-        fc.asyncProperty(fc.array(step, { minLength: 120, maxLength: 120 }), async (moves) => {
+        fc.asyncProperty(fc.array(moving, { minLength: 120, maxLength: 120 }), async (moves) => {
           const { move, all } = await stored(storage);
           const known = new Map<string, ReadPosition>(); // by when they moved, the longest ago first
           for (const [reader, sequence] of moves) {
@@ -81,6 +92,65 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
       expect(await readPositions.ofReaders(one.accountId, asked)).toEqual([undefined]);
       await storage.write(async (tx) => await tx.conversations.erase(one.accountId, one.conversation));
       expect(await readPositions.ofConversations(one.accountId, both)).toEqual([none, none, none]);
+    });
+
+    test('tell which conversations are unread by whom, in every order, whatever moves and whatever is sent, changed or erased', async () => {
+      const { storage } = await open();
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 60 }), async (steps) => {
+          const { id: accountId } = await storedAccount(storage);
+          const conversations = new Map<string, StoredConversation>();
+          const read = new Map<string, Map<string, number>>();
+          let now = 0;
+          for (const { kind, which, reader, part } of steps) {
+            now += 1_000;
+            const previous = [...conversations.values()][which % Math.max(1, conversations.size)];
+            if (kind === 'insert' || previous === undefined) {
+              const inserted = sampleConversation({ messageCount: part }, startMs + now);
+              await storage.write(async (tx) => await tx.conversations.insert(accountId, inserted));
+              conversations.set(inserted.id, inserted);
+              read.set(inserted.id, new Map());
+            } else if (kind === 'erase') {
+              await storage.write(async (tx) => await tx.conversations.erase(accountId, previous));
+              conversations.delete(previous.id);
+            } else if (kind === 'send') {
+              const next = {
+                ...previous,
+                messageCount: previous.messageCount + 1,
+                lastActivityAt: timestamp(startMs + now),
+                version: previous.version + 1,
+              };
+              await storage.write(async (tx) => {
+                await tx.readPositions.move(accountId, next, at(next.messageCount, reader));
+                await tx.conversations.update(accountId, previous, next);
+              });
+              conversations.set(next.id, next);
+              read.get(next.id)?.set(reader, next.messageCount);
+            } else {
+              const sequence = Math.min(part, previous.messageCount);
+              await storage.write(async (tx) => await tx.readPositions.move(accountId, previous, at(sequence, reader)));
+              const own = read.get(previous.id);
+              own?.set(reader, Math.max(own.get(reader) ?? 0, sequence));
+            }
+          }
+          for (const unreadBy of readers) {
+            const unread = [...conversations.values()].filter(
+              ({ id, messageCount }) => (read.get(id)?.get(unreadBy) ?? messageCount) < messageCount,
+            );
+            const byId = unread.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+            const byActivity = byId.toSorted((a, b) => Date.parse(a.lastActivityAt) - Date.parse(b.lastActivityAt));
+            for (const sort of conversationSorts) {
+              const ascending = sort.endsWith('createdAt') ? byId : byActivity;
+              const expected = sort.startsWith('-') ? ascending.toReversed() : ascending;
+              const query = { filter: { unreadBy }, sort, limit: 100, offset: 0 };
+              const { items } = await storage.read.conversations.page(accountId, query);
+              expect(items.map(({ id }) => id)).toEqual(expected.map(({ id }) => id));
+            }
+            expect(await storage.read.conversations.count(accountId, { unreadBy })).toBe(unread.length);
+          }
+        }),
+        { numRuns: 20 },
+      );
     });
   });
 }

@@ -2,6 +2,7 @@ import { isValid } from '../domain/api-keys.ts';
 import { type Caller, unauthenticated } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
+import { senderOf } from '../domain/tokens.ts';
 import { apiKeyPattern } from './secrets.ts';
 import type { Tokens } from './tokens.ts';
 
@@ -57,7 +58,8 @@ async function byKey({ storage, secrets, clock }: CredentialStores, secret: stri
 async function byToken({ storage, tokens, clock }: CredentialStores, token: string): Promise<Identified | undefined> {
   const grant = await tokens.verify(token);
   if (grant === undefined) return undefined;
-  const { accountId, keyId, scopes, conversationId, requestsPerHour, sender, expiresAtSeconds } = grant;
+  const { accountId, keyId, scopes, conversationId, requestsPerHour, expiresAtSeconds } = grant;
+  const sender = senderOf(grant); // also of tokens that were made before bound ones were given one
   const found = await storage.read.apiKeys.findWithAccount(accountId, keyId);
   if (found === undefined || !isValid(found.key, clock.now())) return undefined;
   const { key, account } = found;

@@ -82,6 +82,13 @@ export function requireSender(caller: Caller, sender: Sender): void {
   }
 }
 
+/** @throws FORBIDDEN for an author named by a visitor's page, who would pass for one of the agents */
+function refuseAuthor({ conversationId, sender }: Caller, { author }: MessageDraft): void {
+  if (conversationId !== undefined && sender === 'visitor' && author !== null) {
+    throw new DomainError('FORBIDDEN', 'This token may name no author: it speaks as the visitor.');
+  }
+}
+
 /**
  * Adds a message to a conversation. A pure function, shared by creating a conversation with a message and by sending
  * one.
@@ -163,6 +170,7 @@ export const sendMessage = operation({
   async run(context, { conversationId, expectedVersion, ...draft }): Promise<SentMessage> {
     const { caller } = context;
     requireSender(caller, draft.sender);
+    refuseAuthor(caller, draft);
     const { show } = await cursorFormOf(context);
     const sent = await context.once(async (tx) => {
       const previous = await findConversation(tx, caller, conversationId, expectedVersion);

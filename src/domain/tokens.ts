@@ -41,6 +41,14 @@ export interface TokenGrant {
   readonly expiresAtSeconds: number;
 }
 
+/**
+ * The only sender that a token can send as. A bound token is for a page of a visitor, and no page that was not told to
+ * may speak as an agent.
+ */
+export function senderOf({ conversationId, sender }: Pick<TokenGrant, 'conversationId' | 'sender'>): Sender | null {
+  return sender ?? (conversationId === null ? null : 'visitor');
+}
+
 export const newTokenShape = z
   .object({
     token: z
@@ -84,7 +92,9 @@ export const createToken = operation({
         .enum(senders)
         .nullable()
         .default(null)
-        .describe('Restricts the token to sending messages as this sender.'),
+        .describe(
+          'Restricts the token to sending messages as this sender. A token bound to a conversation sends as `visitor` unless another is given.',
+        ),
       requestsPerHour: z
         .int({ error: 'must be an integer' })
         .min(1, { error: 'must be at least 1' })
@@ -123,7 +133,7 @@ export const createToken = operation({
       scopes: scopes.filter((scope) => input.scopes.includes(scope)),
       conversationId: input.conversationId,
       requestsPerHour: input.requestsPerHour ?? null,
-      sender: input.sender,
+      sender: senderOf(input),
       issuedAtSeconds,
       expiresAtSeconds: Math.min(issuedAtSeconds + (input.expiresInSeconds ?? defaultTokenSeconds), keyEndsSeconds),
     };

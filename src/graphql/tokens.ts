@@ -31,7 +31,11 @@ const CreateTokenInput = builder.inputType('CreateTokenInput', {
       description:
         'Binds the token to this conversation: it can only read it, send messages to it and follow its events.',
     }),
-    sender: t.field({ type: Sender, description: 'Restricts the token to sending messages as this sender.' }),
+    sender: t.field({
+      type: Sender,
+      description:
+        'Restricts the token to sending messages as this sender. A token bound to a conversation sends as VISITOR unless another is given.',
+    }),
     requestsPerHour: t.int({
       description:
         'For a token bound to a conversation: how many requests it may send in any 60 minutes, together with other tokens of that. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that limit.',

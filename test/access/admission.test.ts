@@ -696,9 +696,9 @@ const inConversation: Partial<
     graphql: ({ messageId }) => [`{ message(id: "${messageId}") { id } }`],
   },
   sendMessage: {
-    rest: ({ id }) => ['POST', `/conversations/${id}/messages`, { content: 'x', sender: 'agent' }],
+    rest: ({ id }) => ['POST', `/conversations/${id}/messages`, { content: 'x', sender: 'visitor' }],
     graphql: ({ id }) => [
-      `mutation { sendMessage(input: { conversationId: "${id}", content: "x", sender: AGENT }) { eventCursor } }`,
+      `mutation { sendMessage(input: { conversationId: "${id}", content: "x", sender: VISITOR }) { eventCursor } }`,
     ],
   },
   listEvents: {
@@ -796,7 +796,7 @@ describe('a caller that is bound to one conversation', () => {
       (await client.rest('GET', `/conversations/${own.id}`)).body,
       (await client.rest('GET', `/conversations/${own.id}/messages`)).body,
       (await client.rest('GET', '/events')).body,
-      await client.graphql(`mutation { sendMessage(input: { conversationId: "${own.id}", content: "Hello", sender: AGENT,
+      await client.graphql(`mutation { sendMessage(input: { conversationId: "${own.id}", content: "Hello", sender: VISITOR,
         metadata: { order: 4711 } }) { message { metadata conversation { metadata } } conversation { metadata } } }`),
       await client.graphql(`{ conversation(id: "${own.id}") { metadata messages { nodes { metadata } } }
         node(id: "${own.messageId}") { ... on Message { metadata conversation { metadata } } }
@@ -879,6 +879,29 @@ describe('a caller that is bound to one conversation', () => {
       operations.sendMessage.execute(ports, visitor, { ...message, conversationId: own.id, sender });
     for (const sender of ['agent', 'bot']) await expect(send(sender)).rejects.toMatchObject({ code: 'FORBIDDEN' });
     await expect(send('visitor')).resolves.toMatchObject({ message: { sender: 'visitor' } });
+  });
+
+  test('speaks as the visitor unless its token was made for another, and names no author as that', async () => {
+    const bind = (input: object = {}) => tokenOf(account, { scopes, conversationId: own.id, ...input });
+    const send = async (client: Client, body: { sender: string; author?: object }) => {
+      const { status, body: rest } = await client.rest('POST', `/conversations/${own.id}/messages`, {
+        body: { content: 'x', ...body },
+      });
+      const { data, errors } = await client.graphql(
+        `mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { sender } } }`,
+        { input: { conversationId: own.id, content: 'x', ...body, sender: body.sender.toUpperCase() } },
+      );
+      const graphql = errors?.[0]?.extensions.code ?? data.sendMessage.message.sender.toLowerCase();
+      return [status === 201 ? rest.sender : rest.code, graphql];
+    };
+    const [unsaid, agent] = [await bind(), await bind({ sender: 'agent' })];
+    const author = { id: 'agent-3', name: 'Grace' };
+    for (const refused of [{ sender: 'agent' }, { sender: 'bot' }, { sender: 'visitor', author }]) {
+      expect(await send(unsaid, refused)).toEqual(['FORBIDDEN', 'FORBIDDEN']);
+    }
+    expect(await send(unsaid, { sender: 'visitor' })).toEqual(['visitor', 'visitor']);
+    expect(await send(agent, { sender: 'agent', author })).toEqual(['agent', 'agent']);
+    expect(await send(agent, { sender: 'visitor' })).toEqual(['FORBIDDEN', 'FORBIDDEN']);
   });
 
   test('needs the scope as everybody does', async () => {

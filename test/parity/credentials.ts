@@ -138,6 +138,11 @@ export const credentialsCases: readonly Case[] = [
     { scopes: ['leads:read'], conversationId: unknownConversation },
     { expected: 'NOT_FOUND' },
   ),
+  minting(
+    'for a conversation, but for no sender: it speaks as the visitor',
+    { scopes: ['conversations:write'] },
+    { given: create, expected: 201, check: ({ sender }) => expect(sender).toBe('visitor') },
+  ),
   minting('with no scopes is refused', {}, { expected: 'VALIDATION_FAILED', pointers: ['/scopes'] }),
   minting(
     'with an empty list of scopes is refused',

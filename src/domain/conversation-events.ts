@@ -85,7 +85,14 @@ export function eventsOf(
   const conversation = conversationView(next);
   const events: NewEvent[] = [];
   const add = (type: EventType, data: EventData): void => {
-    events.push({ id: ids.next('event', now), type, timestamp: timestamp(now), conversationId: next.id, data });
+    events.push({
+      id: ids.next('event', now),
+      type,
+      timestamp: timestamp(now),
+      conversationId: next.id,
+      visitorId: next.visitor?.id ?? null,
+      data,
+    });
   };
   if (previous === undefined) {
     add('conversation.started', { conversation });
@@ -102,13 +109,14 @@ export function eventsOf(
 }
 
 /** The event of a deletion. It holds an id only, and is not erased. */
-export function deletionEvent(conversationId: string, { ids, now }: Moment): NewEvent {
+export function deletionEvent({ id, visitor }: StoredConversation, { ids, now }: Moment): NewEvent {
   return {
     id: ids.next('event', now),
     type: 'conversation.deleted',
     timestamp: timestamp(now),
-    conversationId,
-    data: { conversationId },
+    conversationId: id,
+    visitorId: visitor?.id ?? null,
+    data: { conversationId: id },
   };
 }
 

@@ -408,7 +408,7 @@ export const deleteConversation = operation({
         const conversation = await findConversation(tx, caller, id, expectedVersion);
         await tx.conversations.erase(accountId, conversation);
         const moment = momentAfter(context, conversation);
-        const eventCursor = await appendEvents(tx, moment, [deletionEvent(id, moment)]);
+        const eventCursor = await appendEvents(tx, moment, [deletionEvent(conversation, moment)]);
         return { deletedConversationId: id, eventCursor };
       });
     } finally {

@@ -151,7 +151,8 @@ export const testWebhook = operation({
       const webhook = await findWebhook(tx, accountId, id);
       const cursor = await currentEventCursor(tx, accountId);
       const event = sampleEvent(eventType ?? webhook.events[0] ?? eventTypes[0], { ids, now });
-      const { data, conversationId: _, ...head } = event;
+      const { type, timestamp, data } = event;
+      const head = { id: event.id, type, timestamp };
       const sample = JSON.stringify({ ...head, sequence: 0, cursor, apiVersion: 'v1', accountId, data, test: true });
       const delivery = newDelivery({ caller, ids, now }, id, { ...event, eventSequence: null, sample });
       await tx.deliveries.insert(accountId, delivery);

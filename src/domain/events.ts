@@ -49,12 +49,16 @@ export interface NewEvent {
   readonly type: EventType;
   readonly timestamp: Timestamp;
   readonly conversationId: string | null;
+  /** The visitor of its conversation right after it, who may read of it: null for nobody. */
+  readonly visitorId: string | null;
   readonly data: EventData;
 }
 
 /** An event as stored. */
-export interface StoredEvent extends Omit<NewEvent, 'data'> {
+export interface StoredEvent extends Omit<NewEvent, 'data' | 'visitorId'> {
   readonly sequence: number;
+  /** What is kept of the visitor, also after an erasure: `visitorHash` of the storage. */
+  readonly visitorHash: string | null;
   /** The event's data, as JSON. */
   readonly dataJson: string;
 }
@@ -64,6 +68,8 @@ export interface EventFilter {
   readonly types?: readonly EventType[] | undefined;
   /** By default all conversations. */
   readonly conversationId?: string | undefined;
+  /** By default of all visitors, and of none. */
+  readonly visitorHash?: string | undefined;
 }
 
 /** An event in the log. All its readers share it, so each of its representations is made once, when first needed. */
@@ -80,6 +86,7 @@ export class LogEvent {
   readonly apiVersion = 'v1';
   readonly accountId: string;
   readonly conversationId: string | null;
+  readonly visitorHash: string | null;
   readonly #dataJson: string;
   #data: EventData | ErasedData | undefined;
   #json: string | undefined;
@@ -96,6 +103,7 @@ export class LogEvent {
     this.cursor = sealedCursor ?? eventCursor(epoch, stored.sequence);
     this.accountId = accountId;
     this.conversationId = stored.conversationId;
+    this.visitorHash = stored.visitorHash;
     this.#dataJson = stored.dataJson;
   }
 
@@ -120,10 +128,11 @@ export class LogEvent {
     return this.#json;
   }
 
-  matches({ types, conversationId }: EventFilter): boolean {
+  matches({ types, conversationId, visitorHash }: EventFilter): boolean {
     return (
       (types === undefined || types.includes(this.type)) &&
-      (conversationId === undefined || conversationId === this.conversationId)
+      (conversationId === undefined || conversationId === this.conversationId) &&
+      (visitorHash === undefined || visitorHash === this.visitorHash)
     );
   }
 

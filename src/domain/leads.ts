@@ -126,6 +126,7 @@ function leadEvent(
     type: 'lead.captured',
     timestamp: lead.createdAt,
     conversationId: lead.conversationId,
+    visitorId: null, // no visitor reads of leads
     data: { lead, conversation: conversation && conversationView(conversation) },
   };
 }

@@ -62,7 +62,7 @@ export const markRead = operation({
       return {
         readPosition: position,
         conversation: conversationView(conversation, caller),
-        eventCursor: await appendEvents(tx, moment, hasMoved ? [readEvent(conversationId, position, moment)] : []),
+        eventCursor: await appendEvents(tx, moment, hasMoved ? [readEvent(conversation, position, moment)] : []),
       };
     });
     return { ...marked, eventCursor: show(marked.eventCursor) };
@@ -94,7 +94,7 @@ export async function positionsOfReaders(
 }
 
 function readEvent(
-  conversationId: string,
+  { id: conversationId, visitor }: StoredConversation,
   readPosition: ReadPosition,
   { ids, now }: Pick<Context, 'ids' | 'now'>,
 ): NewEvent {
@@ -103,6 +103,7 @@ function readEvent(
     type: 'conversation.read',
     timestamp: timestamp(now),
     conversationId,
+    visitorId: visitor?.id ?? null,
     data: { conversationId, readPosition },
   };
 }

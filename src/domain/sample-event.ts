@@ -63,5 +63,5 @@ export function sampleEvent(type: EventType, { ids, now }: { ids: Ids; now: numb
     'conversation.read': { conversationId, readPosition: { reader: 'agent-3', sequence: 1, readAt: at } },
     'conversation.deleted': { conversationId },
   };
-  return { id: ids.next('event', now), type, timestamp: at, conversationId, data: data[type] };
+  return { id: ids.next('event', now), type, timestamp: at, conversationId, visitorId: visitor.id, data: data[type] };
 }

@@ -225,6 +225,11 @@ export interface EventReads {
   /** The last sequence of each of these accounts' logs, in their order. */
   lastSequences(accountIds: readonly string[]): Awaitable<readonly number[]>;
   /**
+   * What an event keeps of the visitor who may read of it: the same text for the same visitor of the same account, from
+   * which nobody without the key of the storage can tell who that is.
+   */
+  visitorHash(accountId: string, visitorId: string): Awaitable<string>;
+  /**
    * Events after a sequence, by ascending sequence.
    * @param options `span` is the maximum number of sequences to scan, matching or not
    * @returns the events, and the last sequence scanned

@@ -31,6 +31,7 @@ function makeEvents(client: TestAccount, count: number, bytes: number): NewEvent
     type: 'conversation.started',
     timestamp: at,
     conversationId: null,
+    visitorId: null,
     data: {
       conversation: {
         id: client.account.id.replace('acct', 'conv'),

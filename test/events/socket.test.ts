@@ -589,6 +589,7 @@ function started(conversationId: string | null = null) {
     type: 'conversation.started',
     timestamp: new Date(now).toISOString(),
     conversationId,
+    visitorId: null,
     data: { conversation: null },
   } as const;
 }

@@ -225,8 +225,15 @@ const reads: Calls<Reads> = {
     erasures: (events) => events.erasures(),
     bounds: (events) => events.bounds(account.id),
     lastSequences: (events) => events.lastSequences([account.id]),
+    visitorHash: (events) => events.visitorHash(account.id, 'Ada'),
     after: (events) =>
-      [{}, { types: ['message.received'] as const }, { conversationId: conversation.id }].flatMap((filter) => [
+      [
+        {},
+        { types: ['message.received'] as const },
+        { conversationId: conversation.id },
+        { visitorHash: 'of Ada' },
+        { conversationId: conversation.id, visitorHash: 'of Ada' },
+      ].flatMap((filter) => [
         events.after(account.id, 5, { filter, limit: 10, span: 100 }),
         events.after(account.id, 5, { filter: { ...filter, types: ['lead.captured'] }, limit: 10, span: 100 }),
       ]),

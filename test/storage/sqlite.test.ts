@@ -23,6 +23,7 @@ interface EventRow {
   readonly id: string;
   readonly type: EventType;
   readonly conversation_id: string;
+  readonly visitor_hash: string | null;
   readonly timestamp: number;
   readonly data: string;
 }
@@ -56,6 +57,7 @@ storageContract('SQLite', async () => {
         type: row.type,
         timestamp: timestamp(row.timestamp),
         conversationId: row.conversation_id,
+        hasVisitor: row.visitor_hash !== null,
         data: JSON.parse(row.data),
       }));
     },

@@ -105,14 +105,15 @@ export function sampleEvent(conversation: StoredConversation, facts: Partial<New
     type: 'conversation.started',
     timestamp: start,
     conversationId: conversation.id,
+    visitorId: conversation.visitor?.id ?? null,
     data: sampleData(facts.type ?? 'conversation.started', conversation),
     ...facts,
   };
 }
 
 /** An event as the storage returns it. */
-export function storedEvent({ data, ...event }: NewEvent, sequence: number): StoredEvent {
-  return { ...event, sequence, dataJson: JSON.stringify(data) };
+export function storedEvent({ data, visitorId, ...event }: NewEvent, sequence: number): StoredEvent {
+  return { ...event, sequence, visitorHash: visitorId && `hash of ${visitorId}`, dataJson: JSON.stringify(data) };
 }
 
 /** What an event of a type holds. */

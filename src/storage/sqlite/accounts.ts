@@ -1,7 +1,7 @@
 import type { Account } from '../../domain/accounts.ts';
 import type { ApiKey } from '../../domain/api-keys.ts';
 import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites, FoundApiKey } from '../../domain/storage-port.ts';
-import { metaCounter, metaIncrement, metaValue } from './meta.ts';
+import { metaCounter, metaIncrement, metaTokenKey } from './meta.ts';
 import { aboveAllIds, sliceOf } from './paging.ts';
 import { fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { columnsOf, insertInto, type Statements } from './statements.ts';
@@ -117,7 +117,6 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
     `SELECT count(*) AS count FROM api_keys
       WHERE account_id = :accountId AND ends_at > :nowMs AND revoked_at IS NULL`,
   );
-  const tokenKey = metaValue(db, 'token_key');
   return {
     findBySecret: (secretHash) => {
       const row = findBySecret.get({ secretHash });
@@ -135,11 +134,7 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
       sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toApiKey),
     count: (accountId) => count.get({ accountId })?.count ?? 0,
     revocations: metaCounter(db, 'revocations'),
-    tokenKey: () => {
-      const hex = tokenKey();
-      if (hex === undefined) throw new Error('The database has no key to sign tokens with');
-      return Buffer.from(hex, 'hex');
-    },
+    tokenKey: metaTokenKey(db),
     countLive: (accountId, nowMs) =>
       (countEndless.get({ accountId })?.count ?? 0) + (countEnding.get({ accountId, nowMs })?.count ?? 0),
   };

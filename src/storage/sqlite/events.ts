@@ -1,7 +1,8 @@
+import { createHmac, hkdfSync } from 'node:crypto';
 import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
 import { isBeingErased } from './erasure.ts';
-import { metaCounter, metaValue } from './meta.ts';
+import { metaCounter, metaTokenKey, metaValue } from './meta.ts';
 import { toMs, toTimestamp } from './rows.ts';
 import { insertInto, jsonList, type Statements } from './statements.ts';
 import type { accountTotals, events } from './tables.ts';
@@ -14,7 +15,8 @@ export interface EventRow extends Omit<typeof events.$inferSelect, 'accountId' |
 /**
  * The columns for every read of an event. That its conversation was deleted is an event which holds nothing to be erased.
  */
-export const eventColumns = `sequence, id, type, timestamp, conversation_id AS conversationId, data_version AS dataVersion,
+export const eventColumns = `sequence, id, type, timestamp, conversation_id AS conversationId, visitor_hash AS visitorHash,
+  data_version AS dataVersion,
   CASE WHEN type <> 'conversation.deleted' AND ${isBeingErased('events')} THEN NULL ELSE data END AS data`;
 
 /** Since version 2, conversations have an assignee, tags and a last message, and messages a `clientId`. */
@@ -37,8 +39,23 @@ export function toEvent(row: EventRow): StoredEvent {
     type: row.type,
     timestamp: toTimestamp(row.timestamp),
     conversationId: row.conversationId,
+    visitorHash: row.visitorHash,
     sequence: row.sequence,
     dataJson: row.data === null ? erasedJson : row.dataVersion < dataVersion ? withAddedFields(row.data) : row.data,
+  };
+}
+
+/** The unary plus keeps SQLite from using the index by visitor, in place of the one by conversation. */
+const isOfVisitor = '(:visitorHash IS NULL OR +visitor_hash = :visitorHash)';
+
+/** How visitors are kept in events: 128 bits of an HMAC, whose key is derived from the one that signs tokens. */
+function visitorHashes(db: Statements): (accountId: string, visitorId: string) => string {
+  const tokenKey = metaTokenKey(db);
+  let key: Uint8Array | undefined;
+  return (accountId, visitorId) => {
+    key ??= new Uint8Array(hkdfSync('sha256', tokenKey(), '', 'visitors of events', 32));
+    const hash = createHmac('sha256', key).update(`${accountId} ${visitorId}`).digest();
+    return hash.subarray(0, 16).toString('base64url');
   };
 }
 
@@ -54,22 +71,25 @@ export function eventReads(db: Statements): EventReads {
     `SELECT account_id AS accountId, event_sequence AS eventSequence FROM account_totals
       WHERE account_id IN (SELECT value FROM json_each(:accountIds))`,
   );
-  const after = (isOfConversation: boolean, isOfTypes: boolean) =>
+  const after = (of: 'log' | 'conversation' | 'visitor', isOfTypes: boolean) =>
     db.prepare<EventRow>(
       `SELECT ${eventColumns} FROM events
         WHERE account_id = :accountId AND sequence > :from AND sequence <= :to
           ${
             // Otherwise SQLite expects a range of sequences to be narrow, and would walk the whole log.
-            isOfConversation ? 'AND unlikely(conversation_id = :conversationId)' : ''
+            of === 'conversation' ? `AND unlikely(conversation_id = :conversationId) AND ${isOfVisitor}` : ''
           }
+          ${of === 'visitor' ? 'AND visitor_hash IS NOT NULL AND unlikely(visitor_hash = :visitorHash)' : ''}
           ${
             // The unary plus keeps SQLite from using any index but the one by sequence.
             isOfTypes ? 'AND +type IN (SELECT value FROM json_each(:types))' : ''
           }
         ORDER BY sequence LIMIT :limit`,
     );
-  const ofLog = { all: after(false, false), ofTypes: after(false, true) };
-  const ofConversation = { all: after(true, false), ofTypes: after(true, true) };
+  const ofLog = { all: after('log', false), ofTypes: after('log', true) };
+  const ofConversation = { all: after('conversation', false), ofTypes: after('conversation', true) };
+  const ofVisitor = { all: after('visitor', false), ofTypes: after('visitor', true) };
+  const visitorHash = visitorHashes(db);
   let known: string | undefined;
 
   const lastOf = (accountId: string): number => last.get({ accountId })?.sequence ?? 0;
@@ -90,12 +110,25 @@ export function eventReads(db: Statements): EventReads {
       const found = new Map(rows.map((row) => [row.accountId, row.eventSequence]));
       return accountIds.map((accountId) => found.get(accountId) ?? 0);
     },
-    after: (accountId, sequence, { filter: { types, conversationId = null }, limit, span }) => {
+    visitorHash,
+    after: (
+      accountId,
+      sequence,
+      { filter: { types, conversationId = null, visitorHash: hash = null }, limit, span },
+    ) => {
       // The end is read first: what is appended in between is left to the next read.
       const to = Math.min(lastOf(accountId), sequence + span);
-      const statements = conversationId === null ? ofLog : ofConversation;
+      const statements = conversationId !== null ? ofConversation : hash !== null ? ofVisitor : ofLog;
       const statement = types === undefined ? statements.all : statements.ofTypes;
-      const values = { accountId, from: sequence, to, limit, conversationId, types: jsonList(types ?? []) };
+      const values = {
+        accountId,
+        from: sequence,
+        to,
+        limit,
+        conversationId,
+        visitorHash: hash,
+        types: jsonList(types ?? []),
+      };
       const found = statement.all(values).map(toEvent);
       // A full page ends at its last event; otherwise everything up to the end was scanned.
       const scannedTo = found.length === limit ? found.at(-1)?.sequence : Math.max(sequence, to);
@@ -111,8 +144,12 @@ export function eventWrites(db: Statements, onAppend: (accountId: string) => voi
       RETURNING event_sequence AS last`,
   );
   const insert = db.prepare(
-    insertInto('events', ['accountId', 'sequence', 'id', 'type', 'conversationId', 'timestamp', 'data', 'dataVersion']),
+    insertInto('events', [
+      ...['accountId', 'sequence', 'id', 'type', 'conversationId', 'visitorHash'],
+      ...['timestamp', 'data', 'dataVersion'],
+    ]),
   );
+  const visitorHash = visitorHashes(db);
   const accountWithOldest = db.prepare<{ accountId: string }>(
     'SELECT account_id AS accountId FROM events WHERE timestamp < :before ORDER BY timestamp LIMIT 1',
   );
@@ -150,6 +187,7 @@ export function eventWrites(db: Statements, onAppend: (accountId: string) => voi
       for (const [index, event] of added.entries()) {
         insert.run({
           ...event,
+          visitorHash: event.visitorId === null ? null : visitorHash(accountId, event.visitorId),
           accountId,
           sequence: first + index,
           timestamp: toMs(event.timestamp),

@@ -10,6 +10,16 @@ export function metaValue(db: Statements, name: Name): () => string | undefined 
   return () => statement.get({ name })?.value;
 }
 
+/** Prepares reading the key that signs tokens. */
+export function metaTokenKey(db: Statements): () => Uint8Array {
+  const tokenKey = metaValue(db, 'token_key');
+  return () => {
+    const hex = tokenKey();
+    if (hex === undefined) throw new Error('The database has no key to sign tokens with');
+    return Buffer.from(hex, 'hex');
+  };
+}
+
 /** Prepares reading a counter of `meta`. */
 export function metaCounter(db: Statements, name: Counter): () => number {
   const value = metaValue(db, name);

@@ -217,6 +217,8 @@ export const events = sqliteTable(
     id: text().notNull(),
     type: text().$type<EventType>().notNull(),
     conversationId: text('conversation_id'),
+    /** The visitor right after it, hashed with a key. Null for none, and in events from before there was this. */
+    visitorHash: text('visitor_hash'),
     timestamp: integer().notNull(),
     /** JSON, as it is sent. */
     data: text().notNull(),
@@ -226,6 +228,9 @@ export const events = sqliteTable(
   (table) => [
     primaryKey({ columns: [table.accountId, table.sequence] }),
     index('events_by_conversation').on(table.accountId, table.conversationId, table.sequence),
+    index('events_by_visitor')
+      .on(table.accountId, table.visitorHash, table.sequence)
+      .where(sql`${table.visitorHash} is not null`),
     index('events_by_time').on(table.timestamp),
   ],
 );

@@ -41,7 +41,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
         }),
       ];
       expect(await storage.write(async (tx) => tx.events.append(accountId, events))).toBe(2);
-      expect(await log(accountId)).toEqual(events.map((event, index) => ({ ...event, sequence: index + 1 })));
+      expect(await log(accountId)).toEqual(events.map(asLogged));
     });
 
     test('append nothing when the list is empty, but still return where the log ends', async () => {
@@ -157,8 +157,35 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => tx.events.append(accountId, events));
       const { events: found } = await storage.read.events.after(accountId, 0, { filter: {}, limit: 9, span: 9 });
       expect(found.map((event) => ({ ...event, dataJson: JSON.parse(event.dataJson) }))).toEqual(
-        events.map(({ data, ...event }, index) => ({ ...event, sequence: index + 1, dataJson: data })),
+        events.map(({ data, visitorId, ...event }, index) => ({
+          ...event,
+          sequence: index + 1,
+          visitorHash: visitorId && expect.any(String),
+          dataJson: data,
+        })),
       );
+    });
+
+    test('returns of a visitor what is the same for it alone, in one account, and tells nobody who it is', async () => {
+      const { storage, beside } = await open();
+      const accounts = [await storedAccount(storage), await storedAccount(storage)];
+      const visitor = { id: 'ada@example.com', name: null, email: null };
+      const hashes: (string | null)[] = [];
+      for (const { id: accountId } of accounts) {
+        for (const id of [visitor.id, 'somebody else']) {
+          const event = sampleEvent(sampleConversation({ visitor: { ...visitor, id } }));
+          await storage.write(async (tx) => tx.events.append(accountId, [event]));
+          const hash = await (await beside()).read.events.visitorHash(accountId, id);
+          const filter = { visitorHash: hash };
+          const { events } = await storage.read.events.after(accountId, 0, { filter, limit: 9, span: 9 });
+          expect(events.map((found) => [found.id, found.visitorHash])).toEqual([[event.id, hash]]);
+          hashes.push(hash);
+        }
+      }
+      expect(new Set(hashes).size).toBe(4);
+      for (const hash of hashes) expect(hash).toMatch(/^[\w-]{22}$/);
+      const elsewhere = (await open()).storage.read.events;
+      expect(hashes).not.toContain(await elsewhere.visitorHash(accounts[0]?.id ?? '', visitor.id));
     });
 
     test('misses no event in the range that it reports as scanned, from any place, with any filter, limit and span', async () => {
@@ -173,10 +200,11 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
         fc.asyncProperty(eventLog(), fc.array(question, { minLength: 10, maxLength: 30 }), async (seeds, questions) => {
           const { accountId, log, last } = await populateLog(storage, seeds);
           for (const { from, filter, limit, span } of questions) {
-            const page = await storage.read.events.after(accountId, from, { filter: named(filter), limit, span });
+            const asked = await named(filter, storage, accountId);
+            const page = await storage.read.events.after(accountId, from, { filter: asked, limit, span });
             const end = Math.min(from + span, Math.max(from, last));
             const fits = log.filter(
-              (event) => event.sequence > from && event.sequence <= end && fitsFilter(event, named(filter)),
+              (event) => event.sequence > from && event.sequence <= end && fitsFilter(event, filter),
             );
             expect(page.events.map(({ id }) => id)).toEqual(fits.slice(0, limit).map(({ id }) => id));
             // It has looked at all of the span, unless the page was full before.
@@ -184,7 +212,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             else expect(page.scannedTo).toBeGreaterThanOrEqual(page.events.at(-1)?.sequence ?? Infinity);
             const passed = log.filter((event) => event.sequence > from && event.sequence <= page.scannedTo);
             expect(page.events.map(({ sequence }) => sequence)).toEqual(
-              passed.filter((event) => fitsFilter(event, named(filter))).map(({ sequence }) => sequence),
+              passed.filter((event) => fitsFilter(event, filter)).map(({ sequence }) => sequence),
             );
           }
         }),
@@ -205,14 +233,15 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             const met: StoredEvent[] = [];
             const { first } = await storage.read.events.bounds(accountId);
             for (let place = first - 1; place < last; ) {
-              const page = await storage.read.events.after(accountId, place, { filter: named(filter), limit, span });
+              const asked = await named(filter, storage, accountId);
+              const page = await storage.read.events.after(accountId, place, { filter: asked, limit, span });
               // One that does not move on would go round for ever, and no timer would end it.
               expect(page.scannedTo).toBeGreaterThan(place);
               met.push(...page.events);
               place = page.scannedTo;
             }
             expect(met.map(({ sequence, id }) => ({ sequence, id }))).toEqual(
-              log.filter((event) => fitsFilter(event, named(filter))).map(({ sequence, id }) => ({ sequence, id })),
+              log.filter((event) => fitsFilter(event, filter)).map(({ sequence, id }) => ({ sequence, id })),
             );
           },
         ),
@@ -466,11 +495,22 @@ function appendAt(storage: Storage, accountId: string, offsetsMs: readonly numbe
   return storage.write(async (tx) => tx.events.append(accountId, events));
 }
 
+function asLogged({ visitorId, ...event }: NewEvent, index: number): LoggedEvent {
+  return { ...event, sequence: index + 1, hasVisitor: visitorId !== null };
+}
+
+/** Whose the events of every log are, if anybody's. */
+const logVisitors = ['Ada', 'Grace'];
+
 /** Conversations that the events of every log are of: a log of its own account each time. */
 const logConversations = Array.from({ length: 3 }, () => sampleConversation());
 
 interface LogSeed {
-  readonly events: readonly { readonly type: NewEvent['type']; readonly conversation: number | null }[];
+  readonly events: readonly {
+    readonly type: NewEvent['type'];
+    readonly conversation: number | null;
+    readonly visitor: number | null;
+  }[];
   /** How many of them are gone already. */
   readonly removed: number;
 }
@@ -479,6 +519,7 @@ function eventLog(): fc.Arbitrary<LogSeed> {
   const event = fc.record({
     type: fc.constantFrom(...eventTypes),
     conversation: fc.option(fc.nat(logConversations.length - 1)),
+    visitor: fc.option(fc.nat(logVisitors.length - 1)),
   });
   return fc.record({ events: fc.array(event, { maxLength: 40 }), removed: fc.oneof(fc.constant(0), fc.nat(40)) });
 }
@@ -487,11 +528,23 @@ interface FilterSeed {
   readonly types?: EventFilter['types'];
   /** One past the last is a conversation without events. */
   readonly conversation?: number;
+  /** One past the last is a visitor without events. */
+  readonly visitor?: number;
 }
 
-function named({ types, conversation }: FilterSeed): EventFilter {
-  if (conversation === undefined) return { types };
-  return { types, conversationId: logConversations[conversation]?.id ?? 'conv_unknown' };
+const conversationIdOf = (index: number): string => logConversations[index]?.id ?? 'conv_unknown';
+const visitorIdOf = (index: number): string => logVisitors[index] ?? 'nobody';
+
+async function named(
+  { types, conversation, visitor }: FilterSeed,
+  { read }: Storage,
+  accountId: string,
+): Promise<EventFilter> {
+  return {
+    types,
+    ...(conversation !== undefined && { conversationId: conversationIdOf(conversation) }),
+    ...(visitor !== undefined && { visitorHash: await read.events.visitorHash(accountId, visitorIdOf(visitor)) }),
+  };
 }
 
 function eventFilterOf(): fc.Arbitrary<FilterSeed> {
@@ -499,29 +552,36 @@ function eventFilterOf(): fc.Arbitrary<FilterSeed> {
     {
       types: fc.uniqueArray(fc.constantFrom(...eventTypes), { minLength: 1 }),
       conversation: fc.nat(logConversations.length),
+      visitor: fc.nat(logVisitors.length),
     },
     { requiredKeys: [] },
   );
 }
 
-function fitsFilter(event: NewEvent, { types, conversationId }: EventFilter): boolean {
+function fitsFilter(event: SeededEvent, { types, conversation, visitor }: FilterSeed): boolean {
   return (
     (types === undefined || types.includes(event.type)) &&
-    (conversationId === undefined || event.conversationId === conversationId)
+    (conversation === undefined || event.conversationId === conversationIdOf(conversation)) &&
+    (visitor === undefined || event.visitorId === visitorIdOf(visitor))
   );
+}
+
+interface SeededEvent extends NewEvent {
+  readonly sequence: number;
 }
 
 /** Stores a log in an account of its own. */
 async function populateLog(
   storage: Storage,
   { events: seeds, removed }: LogSeed,
-): Promise<{ accountId: string; log: LoggedEvent[]; last: number }> {
+): Promise<{ accountId: string; log: SeededEvent[]; last: number }> {
   const { id: accountId } = await storedAccount(storage);
   const conversation = sampleConversation();
   const events = seeds.map((seed, index) =>
     sampleEvent(conversation, {
       type: seed.type,
       conversationId: seed.conversation === null ? null : (logConversations[seed.conversation]?.id ?? null),
+      visitorId: seed.visitor === null ? null : visitorIdOf(seed.visitor),
       timestamp: timestamp(index < removed ? startMs : startMs + 1),
     }),
   );

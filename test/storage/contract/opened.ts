@@ -2,8 +2,10 @@ import type { NewEvent } from '../../../src/domain/events.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 
 /** An event as the log keeps it. */
-export interface LoggedEvent extends NewEvent {
+export interface LoggedEvent extends Omit<NewEvent, 'visitorId'> {
   readonly sequence: number;
+  /** Whether it keeps whose it is. */
+  readonly hasVisitor: boolean;
 }
 
 /** A storage of a test's own, empty at first and gone when the test has finished. */

@@ -1,6 +1,6 @@
 import { refuseEnded } from '../domain/api-keys.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
-import type { Caller } from '../domain/caller.ts';
+import { type Caller, isBound } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports, RateLimit } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
@@ -244,11 +244,6 @@ export class Admission {
       }, account.id)
       .catch(this.#options.onError);
   }
-}
-
-/** Whether a caller has a share of its account's budget only. */
-function isBound({ conversationId }: Caller): boolean {
-  return conversationId !== undefined;
 }
 
 /** Whatever has been waited for, nothing more is done for a client that has gone. */

@@ -58,7 +58,7 @@ async function byKey({ storage, secrets, clock }: CredentialStores, secret: stri
 async function byToken({ storage, tokens, clock }: CredentialStores, token: string): Promise<Identified | undefined> {
   const grant = await tokens.verify(token);
   if (grant === undefined) return undefined;
-  const { accountId, keyId, scopes, conversationId, requestsPerHour, expiresAtSeconds } = grant;
+  const { accountId, keyId, scopes, conversationId, visitor, requestsPerHour, expiresAtSeconds } = grant;
   const sender = senderOf(grant); // also of tokens that were made before bound ones were given one
   const found = await storage.read.apiKeys.findWithAccount(accountId, keyId);
   if (found === undefined || !isValid(found.key, clock.now())) return undefined;
@@ -72,6 +72,7 @@ async function byToken({ storage, tokens, clock }: CredentialStores, token: stri
       scopes: new Set(scopes).intersection(new Set(key.scopes)),
       expiresAtMs: key.expiresAt === null ? expiresAtMs : Math.min(expiresAtMs, Date.parse(key.expiresAt)),
       ...(conversationId === null ? {} : { conversationId }),
+      ...(visitor === null ? {} : { visitor }),
       ...(requestsPerHour === null ? {} : { requestsPerHour }),
       ...(sender === null ? {} : { sender }),
     },

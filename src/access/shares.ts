@@ -1,4 +1,4 @@
-import type { Caller } from '../domain/caller.ts';
+import { bindingOf, type Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Clock, RateLimit } from '../domain/ports.ts';
 import {
@@ -14,17 +14,17 @@ import {
 import { shareOf } from '../domain/tokens.ts';
 import type { Charge, RateLimiter } from './rate-limit.ts';
 
-/** How many conversations' requests are counted. Beyond, the one that was not used for longest counts from 0 again. */
+/** How many conversations' and visitors' requests are counted. Beyond, the one not used for longest counts from 0 again. */
 const defaultMaxBindings = 10_000;
 
-/** An admission with the minute in which it is counted for the conversation, too. */
+/** An admission with the minute in which it is counted for the share, too. */
 interface ShareCharge extends Charge {
   readonly shareMinute: number;
 }
 
 /**
- * What tokens bound to a conversation may spend of their account's budget: each conversation its share, and all of them
- * together no more than leaves a fifth to the account's own programs.
+ * What tokens bound to a conversation or a visitor may spend of their account's budget: each conversation and each
+ * visitor its share, and all of them together no more than leaves a fifth to the account's own programs.
  *
  * The shares are counted in the memory of this process, on its monotonic clock: they divide the budget among visitors,
  * while that itself is exact across processes and restarts.
@@ -33,7 +33,7 @@ export class Shares {
   readonly #limiter: RateLimiter;
   readonly #clock: Clock;
   readonly #maxBindings: number;
-  /** What each conversation has spent, by ascending minute; the one used last comes last. */
+  /** What has been spent of each share, by ascending minute; the one used last comes last. */
   readonly #spent = new Map<string, readonly RateWindow[]>();
 
   constructor(limiter: RateLimiter, clock: Clock, maxBindings = defaultMaxBindings) {
@@ -121,19 +121,19 @@ export class Shares {
   /** @param accountSeconds how long to wait for the account's budget; undefined if that never has so much */
   #refusal(block: ReservedBlock, units: number, accountSeconds: number | undefined): DomainError {
     if (units > block.limit || accountSeconds === undefined) {
-      const detail = `This token may send ${block.limit} requests per hour for its conversation: ${units} are never admitted together; send them in parts.`;
+      const detail = `This token may send ${block.limit} requests per hour, together with others that are bound to the same: ${units} are never admitted together; send them in parts.`;
       return new DomainError('RATE_LIMITED', detail, { limit: 'share', rateLimit: this.#stateOf(block) });
     }
     const { resetAfterSeconds } = this.#stateOf(block, undefined, units);
     const retryAfterSeconds = Math.max(resetAfterSeconds, accountSeconds);
     return new DomainError(
       'RATE_LIMITED',
-      `The ${block.limit} requests per hour that tokens may send for this conversation are used, or fewer are left than this needs.`,
+      `The ${block.limit} requests per hour that tokens bound to the same may send are used, or fewer are left than this needs.`,
       { limit: 'share', retryAfterSeconds, rateLimit: this.#stateOf(block, retryAfterSeconds) },
     );
   }
 }
 
-function keyOf({ account, conversationId = '' }: Caller): string {
-  return `${account.id} ${conversationId}`;
+function keyOf(caller: Caller): string {
+  return `${caller.account.id} ${bindingOf(caller)}`;
 }

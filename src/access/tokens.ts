@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { JWTPayload } from 'jose';
-import { type Scope, scopes } from '../domain/caller.ts';
+import { type BoundVisitor, type Scope, scopes } from '../domain/caller.ts';
 import { type Sender, senders } from '../domain/message-record.ts';
 import type { Clock, TokenSigner } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
@@ -17,8 +17,8 @@ const audience = 'conversation-service';
 
 /** The form of a signed JWT: three parts of base64url. API keys contain no dots. */
 const form = /^[\w-]+\.[\w-]+\.[\w-]+$/;
-/** Far longer than any token that the service makes. */
-const maxLength = 2_048;
+/** Longer than any token that the service makes: a visitor's id, name and email address can take 2,600 bytes. */
+const maxLength = 5_120;
 
 /** Signs tokens, and verifies those signed by any process on the same database. */
 export class Tokens implements TokenSigner {
@@ -41,6 +41,7 @@ export class Tokens implements TokenSigner {
       account: grant.accountId,
       scope: grant.scopes.join(' '), // RFC 8693, section 4.2
       ...(grant.conversationId === null ? {} : { conversation: grant.conversationId }),
+      ...(grant.visitor === null ? {} : { visitor: grant.visitor }),
       ...(grant.requestsPerHour === null ? {} : { requestsPerHour: grant.requestsPerHour }),
       ...(grant.sender === null ? {} : { sender: grant.sender }),
     })
@@ -100,10 +101,12 @@ function isSigned(token: string, key: Uint8Array): boolean {
 
 /** Undefined unless every claim is one that this version of the program would have written. */
 function grantOf(claims: JWTPayload): TokenGrant | undefined {
-  const { sub, account, scope, conversation = null, requestsPerHour = null, sender = null, iat, exp } = claims;
+  const { sub, account, scope, iat, exp } = claims;
+  const { conversation = null, visitor = null, requestsPerHour = null, sender = null } = claims;
   if (typeof sub !== 'string' || typeof account !== 'string' || typeof scope !== 'string') return undefined;
   if (iat === undefined || exp === undefined) return undefined;
   if (conversation !== null && typeof conversation !== 'string') return undefined;
+  if (visitor !== null && (!isVisitor(visitor) || conversation !== null)) return undefined;
   if (requestsPerHour !== null && typeof requestsPerHour !== 'number') return undefined;
   if (sender !== null && !isSender(sender)) return undefined;
   const granted = scope.split(' ');
@@ -113,6 +116,7 @@ function grantOf(claims: JWTPayload): TokenGrant | undefined {
     keyId: sub,
     scopes: granted,
     conversationId: conversation,
+    visitor,
     requestsPerHour,
     sender,
     issuedAtSeconds: iat,
@@ -126,4 +130,10 @@ function isScope(text: string): text is Scope {
 
 function isSender(value: unknown): value is Sender {
   return (senders as readonly unknown[]).includes(value);
+}
+
+function isVisitor(value: unknown): value is BoundVisitor {
+  if (typeof value !== 'object' || value === null) return false;
+  const { id, name, email } = value as Record<string, unknown>;
+  return typeof id === 'string' && [name, email].every((text) => text === null || typeof text === 'string');
 }

@@ -28,12 +28,38 @@ export interface Caller {
   readonly expiresAtMs?: number | undefined;
   /** The only conversation that the caller may see, if it is bound to one. */
   readonly conversationId?: string;
-  /** How many requests in any 60 minutes its token asks for, of the conversation's share: see `shareOf`. */
+  /** The visitor whose conversations are the only ones that the caller may see, if it is bound to one. */
+  readonly visitor?: BoundVisitor;
+  /** How many requests in any 60 minutes its token asks for, of the share of what it is bound to: see `shareOf`. */
   readonly requestsPerHour?: number;
   /** The only sender that the caller may send as, if it is bound to one. */
   readonly sender?: Sender;
   /** The trace of the request, as a `traceparent`: the webhooks that it causes propagate it. */
   readonly traceparent?: string | undefined;
+}
+
+/** The visitor that a token is bound to, and who starts the conversations that it starts. */
+export interface BoundVisitor {
+  readonly id: string;
+  readonly name: string | null;
+  readonly email: string | null;
+}
+
+type Binding = Pick<Caller, 'conversationId' | 'visitor'>;
+
+/** Whether the caller may see some conversations only, and of them what a visitor may. */
+export function isBound({ conversationId, visitor }: Binding): boolean {
+  return conversationId !== undefined || visitor !== undefined;
+}
+
+/** What the caller is bound to, the same for all its tokens; undefined for one who is bound to nothing. */
+export function bindingOf({ conversationId, visitor }: Binding): string | undefined {
+  return conversationId ?? (visitor && `visitor ${visitor.id}`);
+}
+
+/** What a caller is bound to, in words. */
+export function bindingInWords({ visitor }: Binding): string {
+  return visitor === undefined ? 'one conversation' : 'a visitor';
 }
 
 /** The same for unknown, expired and revoked credentials, so that it does not reveal which of them exist. */
@@ -49,11 +75,11 @@ export function requireScope(caller: Caller, scope: Scope): void {
 }
 
 /**
- * A conversation or a message as the caller may see it. One who is bound to the conversation sees what its visitor may:
- * no metadata and no tags, and no id of the client's own system, of the assignee neither.
+ * A conversation, a message or a lead as the caller may see it. One who is bound sees what a visitor may: no metadata
+ * and no tags, and no id of the client's own system, of the assignee neither.
  */
 export function shownTo<T extends Guarded>(caller: Caller | undefined, resource: T): T {
-  if (caller?.conversationId === undefined) return resource;
+  if (caller === undefined || !isBound(caller)) return resource;
   const { externalId, assignee, tags } = resource;
   return {
     ...resource,
@@ -73,6 +99,35 @@ interface Guarded {
 }
 
 /** Whether the caller may see this conversation. One that it may not see must look as if it did not exist. */
-export function maySee(caller: Caller, conversationId: string): boolean {
-  return caller.conversationId === undefined || caller.conversationId === conversationId;
+export function maySee({ conversationId, visitor }: Caller, conversation: Seen): boolean {
+  return (
+    (conversationId === undefined || conversationId === conversation.id) &&
+    (visitor === undefined || visitor.id === conversation.visitor?.id)
+  );
+}
+
+/** By what a conversation is seen or not. */
+interface Seen {
+  readonly id: string;
+  readonly visitor: { readonly id: string | null } | null;
+}
+
+/**
+ * Refuses what a caller that is bound to a visitor may not give.
+ * @param allowed names of fields, those within another as `message.content`
+ * @throws FORBIDDEN
+ */
+export function refuseOtherFields({ visitor }: Caller, given: object, allowed: readonly string[]): void {
+  if (visitor === undefined || hasOnly(given, allowed)) return;
+  const names = allowed.map((name) => `\`${name}\``).join(', ');
+  throw new DomainError('FORBIDDEN', `A token bound to a visitor may give nothing here but ${names}.`);
+}
+
+function hasOnly(given: object, allowed: readonly string[], within = ''): boolean {
+  return Object.entries(given).every(([name, value]) => {
+    const path = `${within}${name}`;
+    if (value == null || allowed.includes(path)) return true;
+    const isOpened = allowed.some((each) => each.startsWith(`${path}.`));
+    return isOpened && (typeof value !== 'object' || hasOnly(value, allowed, `${path}.`));
+  });
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Caller } from './caller.ts';
+import { type Caller, isBound } from './caller.ts';
 import {
   type Assignee,
   assigneeShape,
@@ -121,19 +121,21 @@ export function deletionEvent({ id, visitor }: StoredConversation, { ids, now }:
 }
 
 /**
- * The changes as the caller may see them; undefined if nothing is left. One who is bound to the conversation sees those
- * of its status, its subject and the name of its assignee.
+ * The changes as the caller may see them; undefined if nothing is left. One who is bound sees those of the status, the
+ * subject and the name of the assignee. That the conversation has come to its visitor is something to a caller, too:
+ * no field, since the visitor before is none of its business.
  */
 export function changesShownTo(caller: Caller, changes: ConversationChanges): ConversationChanges | undefined {
-  if (caller.conversationId === undefined) return changes;
-  const { status, subject, assignee } = changes;
+  if (!isBound(caller)) return changes;
+  const { status, subject, assignee, visitor } = changes;
   const hasNewName = assignee !== undefined && nameIn(assignee.from) !== nameIn(assignee.to);
   const shown = {
     ...(status && { status }),
     ...(subject && { subject }),
     ...(hasNewName && { assignee: { from: withoutId(assignee.from), to: withoutId(assignee.to) } }),
   };
-  return Object.keys(shown).length === 0 ? undefined : shown;
+  const hasCome = caller.visitor !== undefined && visitor !== undefined && visitor.from?.id !== visitor.to?.id;
+  return Object.keys(shown).length === 0 && !hasCome ? undefined : shown;
 }
 
 /** Undefined without an assignee, which is another thing than one without a name. */

@@ -41,7 +41,7 @@ export const assigneeShape = z
     id: z
       .string()
       .nullable()
-      .describe('The agent’s id in the client’s system. Null when read with a token bound to a conversation.')
+      .describe('The agent’s id in the client’s system. Null when read with a bound token.')
       .meta({ examples: ['agent-3'] }),
     name: z
       .string()
@@ -66,19 +66,15 @@ export const conversationShape = z
     externalId: z
       .string()
       .nullable()
-      .describe(
-        'Its id in the client’s system, unique in the account. Null when read with a token bound to a conversation.',
-      )
+      .describe('Its id in the client’s system, unique in the account. Null when read with a bound token.')
       .meta({ examples: ['ticket-1042'] }),
     assignee: assigneeShape.nullable().describe('Which agent has it, if one does.'),
     tags: z
       .array(z.string())
       .readonly()
-      .describe(
-        'Its tags, without doubles and sorted by code point. Empty when read with a token bound to a conversation.',
-      )
+      .describe('Its tags, without doubles and sorted by code point. Empty when read with a bound token.')
       .meta({ examples: [['delivery', 'urgent']] }),
-    metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
+    metadata: metadataShape.describe('Arbitrary client data. Empty when read with a bound token.'),
     messageCount: z
       .int()
       .min(0)
@@ -156,8 +152,8 @@ export async function findConversation(
   id: string,
   expectedVersion?: number | readonly number[] | null,
 ): Promise<StoredConversation> {
-  const conversation = maySee(caller, id) ? await reads.conversations.find(caller.account.id, id) : undefined;
-  if (conversation === undefined) throw notFound('conversation');
+  const conversation = await reads.conversations.find(caller.account.id, id);
+  if (conversation === undefined || !maySee(caller, conversation)) throw notFound('conversation');
   if (expectedVersion != null && ![expectedVersion].flat().includes(conversation.version)) {
     throw new DomainError(
       'VERSION_CONFLICT',

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { addToAnalytics, deltaOf } from './analytics-delta.ts';
-import { type Caller, maySee, shownTo } from './caller.ts';
+import { type Caller, maySee, refuseOtherFields, shownTo } from './caller.ts';
 import { choices } from './choices.ts';
 import {
   applyChanges,
@@ -20,11 +20,12 @@ import {
   type StoredConversation,
 } from './conversation-record.ts';
 import { DomainError, notFound } from './errors.ts';
+import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents } from './events.ts';
 import { exampleId, idInput } from './ids.ts';
 import { type Status, statuses } from './lifecycle.ts';
 import { type Message, messageShape } from './message-record.ts';
-import { requireSender } from './messages.ts';
+import { messageBy, messageFieldsOfVisitors, requireSender } from './messages.ts';
 import { type Context, evenWithOtherFaults, operation } from './operation.ts';
 import {
   type CursorPart,
@@ -113,13 +114,13 @@ export const getConversation = operation({
   name: 'getConversation',
   summary: 'Returns a conversation with its messages: all of them, the newest ones, or none.',
   scope: 'conversations:read',
-  openToBound: true,
+  openToBound: 'all',
   input: z.strictObject({ id: idInput('conversation').describe('The conversation’s id.'), messages: newestInput }),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id, messages: asked }): Promise<OpenConversation> {
     const accountId = caller.account.id;
-    const [found] = maySee(caller, id) ? await storage.read.conversations.findMany(accountId, [id]) : [];
-    if (found === undefined) throw notFound('conversation');
+    const [found] = await storage.read.conversations.findMany(accountId, [id]);
+    if (found === undefined || !maySee(caller, found)) throw notFound('conversation');
     const { readPositions, moves } = await readPositionsFor(storage.read, caller, found);
     const newest = asked === 'none' ? undefined : Math.min(found.messageCount, newestOf(asked));
     return {
@@ -165,7 +166,7 @@ export async function conversationsById(
   getConversation.authorise(caller);
   const found = await storage.read.conversations.findMany(caller.account.id, ids);
   return found.map((conversation) =>
-    conversation !== undefined && maySee(caller, conversation.id) ? conversationView(conversation, caller) : undefined,
+    conversation !== undefined && maySee(caller, conversation) ? conversationView(conversation, caller) : undefined,
   );
 }
 
@@ -315,10 +316,20 @@ export interface ChangedConversation<C = ListedConversation> {
   readonly eventCursor: string;
 }
 
+/** @throws FORBIDDEN */
+function newConversationBy(caller: Caller, given: { readonly message?: unknown }): object {
+  const ofMessage = messageFieldsOfVisitors.map((name) => `message.${name}`);
+  refuseOtherFields(caller, given, ['subject', ...ofMessage, 'idempotencyKey']);
+  const { message } = given;
+  return typeof message === 'object' && message !== null ? { ...given, message: messageBy(caller, message) } : given;
+}
+
 export const createConversation = operation({
   name: 'createConversation',
   summary: 'Creates a conversation, with its first message if one is given.',
   scope: 'conversations:write',
+  openToBound: 'visitor',
+  completed: newConversationBy,
   input: newConversationInput,
   errors: ['INVALID_TRANSITION', 'ALREADY_EXISTS'],
   repeatable: {
@@ -328,9 +339,10 @@ export const createConversation = operation({
     const { caller } = context;
     if (input.message != null) requireSender(caller, input.message.sender);
     const accountId = caller.account.id;
+    const { show } = await cursorFormOf(context);
     const created = await context.once(async (tx) => {
       const moment = momentAfter(context);
-      const { conversation, message } = newConversation(input, moment);
+      const { conversation, message } = newConversation({ ...input, visitor: caller.visitor ?? input.visitor }, moment);
       await refuseTakenExternalId(tx, accountId, conversation);
       await tx.conversations.insert(accountId, conversation);
       if (message !== undefined) await tx.messages.insert(accountId, message);
@@ -338,16 +350,17 @@ export const createConversation = operation({
       if (message !== undefined) await moveSender(tx, accountId, conversation, message);
       await addToAnalytics(tx, accountId, conversation.createdAt, deltaOf(undefined, conversation, message));
       const { readPositions, moves } = await readPositionsFor(tx, caller, conversation);
-      const messages = message === undefined ? [] : [message];
+      const messages = message === undefined ? [] : [shownTo(caller, message)];
       return {
-        conversation: { ...conversationView(conversation), readPositions, messages },
+        conversation: { ...conversationView(conversation, caller), readPositions, messages },
         moves,
         eventCursor: await appendEvents(tx, moment, eventsOf(undefined, conversation, message, moment)),
       };
     });
     // A result that was kept for repeated requests may be older than read positions.
     const { conversation, moves = 0 } = created;
-    return { ...created, conversation: { ...conversation, readPositions: conversation.readPositions ?? [] }, moves };
+    const withPositions = { ...conversation, readPositions: conversation.readPositions ?? [] };
+    return { conversation: withPositions, moves, eventCursor: show(created.eventCursor) };
   },
 });
 

@@ -1,4 +1,4 @@
-import type { Caller } from './caller.ts';
+import { bindingOf, type Caller } from './caller.ts';
 import { DomainError, validationFailed } from './errors.ts';
 import type { Ports } from './ports.ts';
 import type { Reads } from './storage-port.ts';
@@ -42,14 +42,15 @@ export interface CursorForm {
 
 const plainForm: CursorForm = { show: (cursor) => cursor, read: (given) => parseEventCursor(given) ?? refuse() };
 
-/** A caller bound to a conversation is given encrypted cursors, which are good for all tokens of that conversation. */
+/** A bound caller is given encrypted cursors, which are good for all tokens that are bound to the same. */
 export async function cursorFormOf({
-  caller: { account, conversationId },
+  caller,
   cursorSeal,
 }: Pick<Ports, 'cursorSeal'> & { readonly caller: Caller }): Promise<CursorForm> {
-  if (conversationId === undefined) return plainForm;
+  const boundTo = bindingOf(caller);
+  if (boundTo === undefined) return plainForm;
   const seal = await cursorSeal();
-  const binding = `${account.id} ${conversationId}`;
+  const binding = `${caller.account.id} ${boundTo}`;
   return {
     show: (cursor) => seal.seal(cursor, binding),
     read: (given) => parseEventCursor(seal.open(given, binding) ?? '') ?? refuse(),

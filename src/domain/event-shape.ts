@@ -30,9 +30,7 @@ function eventOf<Type extends EventType, Data extends z.ZodType>(
         .int()
         .min(1)
         .nullable()
-        .describe(
-          'Position in the account’s log: 1, 2, 3 … without gaps. Null when read with a token bound to a conversation.',
-        ),
+        .describe('Position in the account’s log: 1, 2, 3 … without gaps. Null when read with a bound token.'),
       cursor: z
         .string()
         .describe('Position just after this event: pass it as `after` to continue from there.')

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Caller, shownTo } from './caller.ts';
+import { bindingOf, type Caller, isBound, maySee, shownTo } from './caller.ts';
 import { choices } from './choices.ts';
 import { type ConversationChanges, changesShownTo } from './conversation-events.ts';
 import type { Conversation } from './conversation-record.ts';
@@ -24,7 +24,7 @@ import { type Context, operation } from './operation.ts';
 import { limitInput } from './paging.ts';
 import type { EventFollower } from './ports.ts';
 import { type ReadPosition, visitorReader } from './read-position-record.ts';
-import type { EventReads, Transaction } from './storage-port.ts';
+import type { EventReads, Reads, Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
 
 /** What an event of its type holds. Snapshots are taken after the change, without `messages`. */
@@ -79,7 +79,7 @@ export class LogEvent {
   readonly timestamp: Timestamp;
   /** Its position in the log: 1, 2, 3 … in its account, without gaps and in commit order. */
   readonly position: number;
-  /** The same, as it is shown: null to a caller bound to a conversation, who must not learn how busy the account is. */
+  /** The same, as it is shown: null to a bound caller, who must not learn how busy the account is. */
   readonly sequence: number | null;
   /** The position in the log just after it. */
   readonly cursor: string;
@@ -90,10 +90,10 @@ export class LogEvent {
   readonly #dataJson: string;
   #data: EventData | ErasedData | undefined;
   #json: string | undefined;
-  /** Null if there is nothing to see. */
-  #boundView: LogEvent | null | undefined;
+  /** As those see it who are bound to its conversation, or to its visitor; null if there is nothing to see. */
+  #boundViews: Map<string, LogEvent | null> | undefined;
 
-  /** @param sealedCursor given for the view of a caller bound to a conversation */
+  /** @param sealedCursor given for the view of a bound caller */
   constructor(accountId: string, epoch: string, stored: StoredEvent, sealedCursor?: string) {
     this.id = stored.id;
     this.type = stored.type;
@@ -137,13 +137,17 @@ export class LogEvent {
   }
 
   /**
-   * The event as the caller may see it; undefined if it tells it nothing. All who are bound to its conversation share one
-   * view.
+   * The event as the caller may see it; undefined if it tells it nothing. All who are bound to the same share one view.
    */
   viewFor(caller: Caller, { show }: Pick<CursorForm, 'show'>): LogEvent | undefined {
-    if (caller.conversationId === undefined) return this;
-    if (this.#boundView === undefined) this.#boundView = this.#makeBoundView(caller, show(this.cursor));
-    return this.#boundView ?? undefined;
+    const binding = bindingOf(caller);
+    if (binding === undefined) return this;
+    this.#boundViews ??= new Map();
+    const known = this.#boundViews.get(binding);
+    if (known !== undefined) return known ?? undefined;
+    const view = this.#makeBoundView(caller, show(this.cursor));
+    this.#boundViews.set(binding, view);
+    return view ?? undefined;
   }
 
   #makeBoundView(caller: Caller, sealedCursor: string): LogEvent | null {
@@ -204,25 +208,47 @@ const readerInput = {
   conversationId: idInput('conversation').optional().describe('Only events of this conversation.'),
 };
 
-/** What callers bound to a conversation see of its events: leads are not the visitor's. */
+/** What bound callers see of their events: leads are not the visitor's. */
 const boundTypes = eventTypes.filter((type) => !type.startsWith('lead.'));
 
+type Asked = Pick<EventFilter, 'types' | 'conversationId'>;
+
 /**
- * Narrows the filter to what the caller may read: a caller bound to a conversation reads only its events.
+ * Narrows the filter to what the caller may read: one who is bound reads only the events of its conversation, or those
+ * of its visitor.
  * @throws NOT_FOUND
  */
-function filterFor(caller: Caller, { types, conversationId }: EventFilter): EventFilter {
-  if (caller.conversationId === undefined) return { types, conversationId };
-  if (conversationId !== undefined && conversationId !== caller.conversationId) throw notFound('conversation');
-  return {
-    types: types === undefined ? boundTypes : types.filter((type) => boundTypes.includes(type)),
-    conversationId: caller.conversationId,
-  };
+async function filterFor({ caller, storage }: Pick<Context, 'caller' | 'storage'>, asked: Asked): Promise<EventFilter> {
+  const { conversationId } = asked;
+  if (!isBound(caller)) return asked;
+  const types = asked.types === undefined ? boundTypes : asked.types.filter((type) => boundTypes.includes(type));
+  if (caller.visitor === undefined) {
+    if (conversationId !== undefined && conversationId !== caller.conversationId) throw notFound('conversation');
+    return { types, conversationId: caller.conversationId };
+  }
+  const visitorHash = await storage.read.events.visitorHash(caller.account.id, caller.visitor.id);
+  const filter = { types, conversationId, visitorHash };
+  if (conversationId !== undefined && !(await isOwn(storage.read, caller, { conversationId, visitorHash }))) {
+    throw notFound('conversation');
+  }
+  return filter;
+}
+
+/** Whether a conversation is that of the caller's visitor, or was when it was deleted. */
+async function isOwn(
+  { conversations, events }: Pick<Reads, 'conversations' | 'events'>,
+  caller: Caller,
+  { conversationId, visitorHash }: { conversationId: string; visitorHash: string },
+): Promise<boolean> {
+  const conversation = await conversations.find(caller.account.id, conversationId);
+  if (conversation !== undefined) return maySee(caller, conversation);
+  const filter: EventFilter = { conversationId, visitorHash, types: ['conversation.deleted'] };
+  return (await events.after(caller.account.id, 0, { filter, limit: 1, span: wholeLog })).events.length > 0;
 }
 
 /** Sequences scanned per request: a filter that matches nothing must not read the whole log. */
 const maxSpan = 10_000;
-/** The events of one conversation are found by an index, however large the log is. */
+/** The events of a conversation or a visitor are found by an index, however large the log is. */
 const wholeLog = Number.MAX_SAFE_INTEGER;
 /** Events read per request for a bound caller, whom any number in a row may tell nothing. */
 const maxRead = 1_000;
@@ -243,22 +269,22 @@ export const listEvents = operation({
   name: 'listEvents',
   summary: 'Lists the events in the log, oldest first.',
   scope: 'events:read',
-  openToBound: true,
+  openToBound: 'all',
   input: z.strictObject({ limit: limitInput, ...readerInput }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
   async run(context, { limit, after, ...asked }): Promise<EventPage> {
     const { caller, storage } = context;
     const accountId = caller.account.id;
-    const isBound = caller.conversationId !== undefined;
+    const hasOwnLog = isBound(caller);
     const cursors = await cursorFormOf(context);
     const position = after === undefined ? undefined : cursors.read(after);
-    const filter = filterFor(caller, asked);
+    const filter = await filterFor(context, asked);
     const { events: log } = storage.read;
     const epoch = await log.epoch();
     const start = position?.sequence ?? (await log.bounds(accountId)).first - 1;
     const reader = { caller, log, epoch, filter, cursors };
     // To a bound caller the log has its own events only. One more of them tells whether the page is the last.
-    const wanted = isBound ? { limit: limit + 1, span: wholeLog } : { limit, span: maxSpan };
+    const wanted = hasOwnLog ? { limit: limit + 1, span: wholeLog } : { limit, span: maxSpan };
     const { items, scannedTo, isCut } = await readShown(reader, { start, ...wanted });
     // Checked after reading: events pruned just before it would leave an unnoticed gap.
     const { first, last } = await log.bounds(accountId);
@@ -268,8 +294,8 @@ export const listEvents = operation({
     return {
       items: page,
       limit,
-      hasMore: isBound ? isFull || isCut : scannedTo < last,
-      hasEarlier: isBound ? await hasUpTo(reader, start) : start >= first,
+      hasMore: hasOwnLog ? isFull || isCut : scannedTo < last,
+      hasEarlier: hasOwnLog ? await hasUpTo(reader, start) : start >= first,
       nextCursor: cursors.show(eventCursor(epoch, isFull ? (page.at(-1)?.position ?? start) : scannedTo)),
     };
   },
@@ -362,8 +388,9 @@ class FollowedLog implements EventStream {
   }
 
   [Symbol.asyncIterator](): AsyncIterator<readonly LogEvent[]> {
-    const isBound = this.#caller.conversationId !== undefined;
-    return isBound ? shownBatches(this.#follower, this.#caller, this.#cursors) : this.#follower[Symbol.asyncIterator]();
+    return isBound(this.#caller)
+      ? shownBatches(this.#follower, this.#caller, this.#cursors)
+      : this.#follower[Symbol.asyncIterator]();
   }
 }
 
@@ -371,7 +398,7 @@ export const streamEvents = operation({
   name: 'streamEvents',
   summary: 'Streams events as they are logged, starting now or at a cursor.',
   scope: 'events:read',
-  openToBound: true,
+  openToBound: 'all',
   input: z.strictObject(readerInput),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED', 'QUOTA_EXCEEDED'],
   async run(context, { after, ...asked }): Promise<EventSubscription> {
@@ -379,7 +406,7 @@ export const streamEvents = operation({
     const cursors = await cursorFormOf(context);
     const position = after === undefined ? undefined : cursors.read(after);
     const accountId = caller.account.id;
-    const filter = filterFor(caller, asked);
+    const filter = await filterFor(context, asked);
     const epoch = await storage.read.events.epoch();
     const bounds = await storage.read.events.bounds(accountId);
     if (position !== undefined) refuseExpired(position, { epoch, ...bounds }, cursors);
@@ -395,7 +422,7 @@ export const getEventCursor = operation({
   name: 'getEventCursor',
   summary: 'Returns a cursor at the end of the event log, from which to start following it.',
   scope: 'events:read',
-  openToBound: true,
+  openToBound: 'all',
   input: z.strictObject({}),
   errors: [],
   async run(context): Promise<string> {
@@ -405,7 +432,7 @@ export const getEventCursor = operation({
   },
 });
 
-/** The batches as a caller bound to a conversation sees them. */
+/** The batches as a bound caller sees them. */
 async function* shownBatches(
   follower: EventFollower,
   caller: Caller,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Caller } from './caller.ts';
-import { DomainError } from './errors.ts';
+import { bindingOf, type Caller, maySee } from './caller.ts';
+import { DomainError, notFound } from './errors.ts';
 import type { Secrets } from './ports.ts';
 import type { Reads, Storage, Transaction } from './storage-port.ts';
 
@@ -31,7 +31,7 @@ export interface Repeatable<Input, Output> {
 
 /** A result as stored under an idempotency key. */
 export interface IdempotencyRecord {
-  /** A hash of the request and of the conversation that the caller is bound to. */
+  /** A hash of the request and of what the caller is bound to. */
   readonly fingerprint: Uint8Array;
   /** JSON; null when it was erased with its conversation. */
   readonly result: string | null;
@@ -64,16 +64,13 @@ interface Outcome<Output> {
 export class Once<Output> {
   readonly #request: Request<Output>;
   readonly #fingerprint: Uint8Array;
-  /** Callers bound to a conversation have their own keys, so that they neither learn of others nor take them. */
-  readonly #storedKey: string;
   /** Whether this request has done part of the work itself, so that its result is no replay. */
   #hasWorked = false;
 
   constructor(request: Request<Output>) {
-    const { secrets, operation, asked, caller, key } = request;
+    const { secrets, operation, asked, caller } = request;
     this.#request = request;
-    this.#fingerprint = secrets.hash(canonicalJson([operation, asked, caller.conversationId ?? null]));
-    this.#storedKey = caller.conversationId === undefined ? key : `${caller.conversationId} ${key}`;
+    this.#fingerprint = secrets.hash(canonicalJson([operation, asked, bindingOf(caller) ?? null]));
   }
 
   /**
@@ -90,10 +87,11 @@ export class Once<Output> {
 
   async #workOrReplay(tx: Transaction, work: Work<Output>): Promise<Outcome<Output>> {
     const { caller, now, repeatable } = this.#request;
-    const before = await this.#find(tx);
+    const storedKey = await this.#storedKey(tx);
+    const before = await this.#find(tx, storedKey);
     if (before !== undefined && repeatable.isPartial?.(before) !== true) return { output: before, isReplay: true };
     const output = await work(tx, before);
-    await tx.idempotencyRecords.put(caller.account.id, this.#storedKey, {
+    await tx.idempotencyRecords.put(caller.account.id, storedKey, {
       fingerprint: this.#fingerprint,
       result: JSON.stringify(repeatable.kept?.(output) ?? output),
       conversationId: repeatable.conversationIdOf?.(output) ?? null,
@@ -102,13 +100,28 @@ export class Once<Output> {
     return { output, isReplay: false };
   }
 
+  /** Bound callers have keys of their own, so that they neither learn of others nor take them. */
+  async #storedKey({ events }: Pick<Reads, 'events'>): Promise<string> {
+    const { caller, key } = this.#request;
+    const { account, conversationId, visitor } = caller;
+    if (visitor !== undefined) return `visitor:${await events.visitorHash(account.id, visitor.id)} ${key}`;
+    return conversationId === undefined ? key : `${conversationId} ${key}`;
+  }
+
   /** The stored result of the same request, if any. */
-  async #find({ idempotencyRecords }: Pick<Reads, 'idempotencyRecords'>): Promise<Output | undefined> {
+  async #find(
+    { idempotencyRecords, conversations }: Pick<Reads, 'idempotencyRecords' | 'conversations'>,
+    storedKey: string,
+  ): Promise<Output | undefined> {
     const { caller, now } = this.#request;
-    const kept = await idempotencyRecords.find(caller.account.id, this.#storedKey);
+    const kept = await idempotencyRecords.find(caller.account.id, storedKey);
     if (kept === undefined || kept.createdAtMs <= now - idempotencyMs) return undefined;
     if (!sameBytes(kept.fingerprint, this.#fingerprint)) throw keyReused();
     if (kept.result === null) throw new DomainError('NOT_FOUND', 'The result of this request has since been deleted.');
+    if (caller.visitor !== undefined && kept.conversationId !== null) {
+      const conversation = await conversations.find(caller.account.id, kept.conversationId);
+      if (conversation === undefined || !maySee(caller, conversation)) throw notFound('conversation');
+    }
     return JSON.parse(kept.result) as Output;
   }
 }

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { countLead } from './analytics-delta.ts';
+import { shownTo } from './caller.ts';
 import { conversationView, findConversation, momentAfter, type StoredConversation } from './conversation-record.ts';
-import { notFound } from './errors.ts';
+import { DomainError, notFound } from './errors.ts';
+import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { exampleId, type Ids, idInput, idShape } from './ids.ts';
 import { metadataInput, metadataShape } from './metadata.ts';
@@ -56,6 +58,7 @@ export const captureLead = operation({
   name: 'captureLead',
   summary: 'Captures a lead: contact details left by a visitor.',
   scope: 'leads:write',
+  openToBound: 'visitor',
   input: z
     .strictObject({
       conversationId: idInput('conversation')
@@ -87,16 +90,22 @@ export const captureLead = operation({
   repeatable: { conversationIdOf: ({ lead }: CapturedLead) => lead.conversationId },
   async run(context, input): Promise<CapturedLead> {
     const { caller } = context;
+    if (caller.visitor !== undefined && input.conversationId === null) {
+      throw new DomainError('FORBIDDEN', 'This token captures leads only in a conversation of its visitor: name it.');
+    }
     const accountId = caller.account.id;
-    return await context.once(async (tx) => {
+    const { show } = await cursorFormOf(context);
+    const captured = await context.once(async (tx) => {
       const conversation =
         input.conversationId === null ? null : await findConversation(tx, caller, input.conversationId);
       const moment = momentAfter(context, conversation);
       const lead = newLead(input, moment);
       await tx.leads.insert(accountId, lead);
       await countLead(tx, accountId, lead, conversation);
-      return { lead, eventCursor: await appendEvents(tx, moment, [leadEvent(lead, conversation, moment)]) };
+      const eventCursor = await appendEvents(tx, moment, [leadEvent(lead, conversation, moment)]);
+      return { lead: shownTo(caller, lead), eventCursor };
     });
+    return { ...captured, eventCursor: show(captured.eventCursor) };
   },
 });
 

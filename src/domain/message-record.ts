@@ -40,7 +40,7 @@ export const messageShape = z
       .nullable()
       .describe('The sender’s own mark, by which it knows its own message in the event log.')
       .meta({ examples: ['draft-17'] }),
-    metadata: metadataShape.describe('Arbitrary client data. Empty when read with a token bound to a conversation.'),
+    metadata: metadataShape.describe('Arbitrary client data. Empty when read with a bound token.'),
     createdAt: timeShape.describe('When it was sent.'),
   })
   .meta({ id: 'Message', description: 'A message in a conversation. Messages never change.' });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { addToAnalytics, deltaOf } from './analytics-delta.ts';
-import { type Caller, maySee, shownTo } from './caller.ts';
+import { type Caller, isBound, maySee, refuseOtherFields, shownTo } from './caller.ts';
 import { eventsOf } from './conversation-events.ts';
 import {
   type Conversation,
@@ -50,7 +50,11 @@ export const messageInput = {
   content: prose(maxContentLength)
     .describe('The text: 1 to 16,384 characters, not only white space.')
     .meta({ examples: ['It will be with you tomorrow.'] }),
-  sender: z.enum(senders).describe('Role of the sender. Use `visitor` to pass on what a visitor wrote.'),
+  sender: z
+    .enum(senders)
+    .describe(
+      'Role of the sender. Use `visitor` to pass on what a visitor wrote. It may be left out with a token that can send as no other.',
+    ),
   author: z
     .strictObject({
       id: line(128).nullable().default(null).describe('The author’s id in the client’s system.'),
@@ -75,17 +79,24 @@ export const messageInput = {
 
 type MessageDraft = z.output<z.ZodObject<typeof messageInput>>;
 
+/**
+ * A message as the caller gives it, with its sender if its token says which one that is.
+ * @throws FORBIDDEN for an author named by a visitor's page, who would pass for one of the agents
+ */
+export function messageBy(caller: Caller, given: Partial<Record<'sender' | 'author', unknown>>): object {
+  if (isBound(caller) && caller.sender === 'visitor' && given.author != null) {
+    throw new DomainError('FORBIDDEN', 'This token may name no author: it speaks as the visitor.');
+  }
+  return caller.sender === undefined || given.sender != null ? given : { ...given, sender: caller.sender };
+}
+
+/** What a page of a visitor may say of a message, in the fields of `messageInput`. */
+export const messageFieldsOfVisitors = ['content', 'sender', 'clientId'] as const;
+
 /** @throws FORBIDDEN when the caller is bound to another sender */
 export function requireSender(caller: Caller, sender: Sender): void {
   if (caller.sender !== undefined && caller.sender !== sender) {
     throw new DomainError('FORBIDDEN', quoting`This token may send only as ${caller.sender}.`);
-  }
-}
-
-/** @throws FORBIDDEN for an author named by a visitor's page, who would pass for one of the agents */
-function refuseAuthor({ conversationId, sender }: Caller, { author }: MessageDraft): void {
-  if (conversationId !== undefined && sender === 'visitor' && author !== null) {
-    throw new DomainError('FORBIDDEN', 'This token may name no author: it speaks as the visitor.');
   }
 }
 
@@ -159,7 +170,12 @@ export const sendMessage = operation({
   name: 'sendMessage',
   summary: 'Sends a message to a conversation.',
   scope: 'conversations:write',
-  openToBound: true,
+  openToBound: 'all',
+  completed(caller, given) {
+    const others = ['conversationId', 'expectedVersion', 'idempotencyKey'];
+    refuseOtherFields(caller, given, [...messageFieldsOfVisitors, ...others]);
+    return messageBy(caller, given);
+  },
   input: z.strictObject({
     conversationId: idInput('conversation').describe('The conversation to send it to.'),
     expectedVersion: expectedVersionInput,
@@ -170,7 +186,6 @@ export const sendMessage = operation({
   async run(context, { conversationId, expectedVersion, ...draft }): Promise<SentMessage> {
     const { caller } = context;
     requireSender(caller, draft.sender);
-    refuseAuthor(caller, draft);
     const { show } = await cursorFormOf(context);
     const sent = await context.once(async (tx) => {
       const previous = await findConversation(tx, caller, conversationId, expectedVersion);
@@ -219,7 +234,7 @@ export const listMessages = operation({
   name: 'listMessages',
   summary: 'Lists the messages of a conversation in the order of their sequence.',
   scope: 'conversations:read',
-  openToBound: true,
+  openToBound: 'all',
   input: z
     .strictObject({
       conversationId: idInput('conversation').describe('The conversation’s id.'),
@@ -288,7 +303,7 @@ export const getMessage = operation({
   name: 'getMessage',
   summary: 'Returns a message.',
   scope: 'conversations:read',
-  openToBound: true,
+  openToBound: 'all',
   input: z.strictObject({ id: idInput('message').describe('The message’s id.') }),
   errors: ['NOT_FOUND'],
   async run(context, { id }): Promise<Message> {
@@ -308,7 +323,11 @@ export async function messagesById(
 ): Promise<readonly (Message | undefined)[]> {
   getMessage.authorise(caller);
   const messages = await storage.read.messages.findMany(caller.account.id, ids);
+  if (!isBound(caller)) return messages;
+  const conversationIds = [...new Set(messages.flatMap((message) => message?.conversationId ?? []))];
+  const conversations = await storage.read.conversations.findMany(caller.account.id, conversationIds);
+  const seen = new Set(conversations.flatMap((each) => (each !== undefined && maySee(caller, each) ? each.id : [])));
   return messages.map((message) =>
-    message !== undefined && maySee(caller, message.conversationId) ? shownTo(caller, message) : undefined,
+    message && seen.has(message.conversationId) ? shownTo(caller, message) : undefined,
   );
 }

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { type Caller, requireScope, type Scope } from './caller.ts';
+import { bindingInWords, type Caller, isBound, requireScope, type Scope } from './caller.ts';
 import {
   DomainError,
   type ErrorCode,
@@ -43,6 +43,9 @@ export function deprecationReason({ since, sunset, note }: Deprecation): string 
   return `${note} Deprecated since ${since}; it may be gone from ${sunset} on.`;
 }
 
+/** To `all` who are bound, or only to those bound to a `visitor`. */
+export type OpenTo = 'all' | 'visitor';
+
 interface Definition<Schema extends z.ZodType, Output> {
   /** Its name in the documentation (OpenAPI's `operationId`), the logs and the metrics. */
   readonly name: string;
@@ -50,8 +53,8 @@ interface Definition<Schema extends z.ZodType, Output> {
   readonly summary: string;
   /** The required scope; `any` if every credential may call it. */
   readonly scope: Scope | 'any';
-  /** Whether a caller bound to a conversation may call it. */
-  readonly openToBound?: boolean;
+  /** Which bound callers may call it; by default none. */
+  readonly openToBound?: OpenTo;
   /** Whether only API keys may call it, not tokens. */
   readonly keysOnly?: boolean;
   readonly input: Schema;
@@ -60,6 +63,11 @@ interface Definition<Schema extends z.ZodType, Output> {
   /** Set if it accepts an idempotency key, which is then part of its input. */
   readonly repeatable?: Repeatable<z.output<Schema>, Output>;
   readonly deprecated?: Deprecation;
+  /**
+   * Completes what a caller has given by what its credential says, before it is parsed.
+   * @throws FORBIDDEN for what this caller may not give
+   */
+  completed?(caller: Caller, given: object): object;
   run(context: Context, input: z.output<Schema>): Promise<Output>;
 }
 
@@ -71,7 +79,7 @@ export interface Operation<Input = unknown, Output = unknown> {
   readonly name: string;
   readonly summary: string;
   readonly scope: Scope | 'any';
-  readonly openToBound: boolean;
+  readonly openToBound: OpenTo | undefined;
   readonly keysOnly: boolean;
   readonly input: z.ZodType<Input>;
   readonly errors: readonly ErrorCode[];
@@ -83,16 +91,17 @@ export interface Operation<Input = unknown, Output = unknown> {
   authorise(caller: Caller): void;
   /**
    * @param others faults already found by REST or GraphQL, to be reported together
-   * @throws VALIDATION_FAILED with all faults of the input, up to `maxFaults`
+   * @param caller who gives it, where that makes a difference
+   * @throws VALIDATION_FAILED with all faults of the input, up to `maxFaults`; FORBIDDEN for what the caller may not give
    */
-  parse(input: unknown, others?: readonly Fault[]): Input;
+  parse(input: object, others?: readonly Fault[], caller?: Caller): Input;
   /**
    * Runs with input returned by `parse`, for a caller accepted by `authorise`.
    * @param onReplay called when the result is that of an earlier request with the same idempotency key
    */
   run(ports: Ports, caller: Caller, input: Input, onReplay?: () => void): Promise<Output>;
   /** Authorises, parses and runs. For `others` see `parse`. */
-  execute(ports: Ports, caller: Caller, input: unknown, others?: readonly Fault[]): Promise<Output>;
+  execute(ports: Ports, caller: Caller, input: object, others?: readonly Fault[]): Promise<Output>;
 }
 
 /** The key was used for another request, or the stored result was erased. */
@@ -107,22 +116,26 @@ export function operation<Schema extends z.ZodType, Output>(
     name,
     summary: definition.summary,
     scope: definition.scope,
-    openToBound: definition.openToBound ?? false,
+    openToBound: definition.openToBound,
     keysOnly: definition.keysOnly ?? false,
     input: schema as z.ZodType<z.output<Schema>>,
     errors: repeatable === undefined ? definition.errors : [...new Set([...definition.errors, ...errorsOfRepeats])],
     repeatable: repeatable !== undefined,
     deprecated: definition.deprecated,
     authorise(caller) {
-      if (caller.conversationId !== undefined && !self.openToBound) {
-        throw new DomainError('FORBIDDEN', `A token bound to one conversation cannot call ${name}.`);
+      const isOpen = self.openToBound === 'all' || (self.openToBound === 'visitor' && caller.visitor !== undefined);
+      if (isBound(caller) && !isOpen) {
+        throw new DomainError('FORBIDDEN', `A token bound to ${bindingInWords(caller)} cannot call ${name}.`);
       }
       if (caller.credential === 'token' && self.keysOnly) {
         throw new DomainError('FORBIDDEN', `Only an API key can call ${name}, not a token.`);
       }
       if (self.scope !== 'any') requireScope(caller, self.scope);
     },
-    parse: (input, others) => parseInput(schema, input, others) as z.output<Schema>,
+    parse(input, others, caller) {
+      const completed = caller && definition.completed?.(caller, input);
+      return parseInput(schema, completed ?? input, others) as z.output<Schema>;
+    },
     run(ports, caller, parsed, onReplay = () => {}) {
       const context = contextOf(ports, caller);
       if (repeatable === undefined) return definition.run(context, parsed);
@@ -143,7 +156,7 @@ export function operation<Schema extends z.ZodType, Output>(
     },
     async execute(ports, caller, input, others) {
       self.authorise(caller);
-      return await self.run(ports, caller, self.parse(input, others));
+      return await self.run(ports, caller, self.parse(input, others, caller));
     },
   };
   return self;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Caller } from './caller.ts';
+import { type Caller, isBound } from './caller.ts';
 import { timeShape } from './time.ts';
 
 /** In a conversation: beyond it, the position that has not moved for longest gives way. */
@@ -48,9 +48,9 @@ export interface ReadPositions {
   readonly moves: number;
 }
 
-/** Those that the caller may see: who is bound to a conversation sees the visitor's only, and nothing of other moves. */
+/** Those that the caller may see: who is bound sees the visitor's only, and nothing of other moves. */
 export function positionsShownTo(caller: Caller, all: ReadPositions): ReadPositions {
-  if (caller.conversationId === undefined) return all;
+  if (!isBound(caller)) return all;
   const own = all.positions.find(({ reader }) => reader === visitorReader);
   return own === undefined ? { positions: [], moves: 0 } : { positions: [own], moves: own.sequence + 1 };
 }

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { type Account, limitOf } from './accounts.ts';
 import { refuseEnded } from './api-keys.ts';
-import { requireScope, type Scope, scopes } from './caller.ts';
+import { type BoundVisitor, requireScope, type Scope, scopes } from './caller.ts';
 import { choices } from './choices.ts';
-import { findConversation } from './conversation-record.ts';
+import { findConversation, visitorShape } from './conversation-record.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { idInput, idShape } from './ids.ts';
 import { type Sender, senders } from './message-record.ts';
 import { evenWithOtherFaults, operation } from './operation.ts';
+import { line } from './text.ts';
 import { timeShape, timestamp } from './time.ts';
 
 /** Maximum lifetime of a token. */
@@ -15,8 +16,7 @@ export const maxTokenSeconds = 3_600;
 const defaultTokenSeconds = 900;
 
 /**
- * How many requests in any 60 minutes the tokens bound to one conversation may send: as many as the token says or, by
- * default, 60 or a fiftieth of the account's limit, whichever is more; and never more than half of that limit.
+ * How many requests in any 60 minutes the tokens bound to the same may send: as many as the token says or, by default, 60 or a fiftieth of the account's limit, whichever is more; and never more than half of that limit.
  */
 export function shareOf(account: Account, requestsPerHour: number | null | undefined): number {
   const limit = limitOf(account);
@@ -31,7 +31,9 @@ export interface TokenGrant {
   readonly scopes: readonly Scope[];
   /** The only conversation it gives access to, or null. */
   readonly conversationId: string | null;
-  /** The share of the account's requests that it asks for, if it is bound to a conversation and asks for any. */
+  /** The visitor to whose conversations alone it gives access, or null. */
+  readonly visitor: BoundVisitor | null;
+  /** The share of the account's requests that it asks for, if it is bound and asks for any. */
   readonly requestsPerHour: number | null;
   /** The only sender it can send messages as, or null. */
   readonly sender: Sender | null;
@@ -45,7 +47,12 @@ export interface TokenGrant {
  * The only sender that a token can send as. A bound token is for a page of a visitor, and no page that was not told to
  * may speak as an agent.
  */
-export function senderOf({ conversationId, sender }: Pick<TokenGrant, 'conversationId' | 'sender'>): Sender | null {
+export function senderOf({
+  conversationId,
+  visitor,
+  sender,
+}: Pick<TokenGrant, 'conversationId' | 'visitor' | 'sender'>) {
+  if (visitor !== null) return 'visitor';
   return sender ?? (conversationId === null ? null : 'visitor');
 }
 
@@ -59,14 +66,17 @@ export const newTokenShape = z
     scopes: z.array(z.enum(scopes)).readonly().describe('Its scopes.'),
     conversationId: idShape('conversation')
       .nullable()
-      .describe('The only conversation it gives access to; null for all.'),
+      .describe('The only conversation it gives access to; null for all, or for all of its visitor.'),
+    visitor: visitorShape
+      .nullable()
+      .describe('The visitor to whose conversations alone it gives access; null if it is not bound to one.'),
     sender: z.enum(senders).nullable().describe('The only sender it can send messages as; null for any.'),
     requestsPerHour: z
       .int()
       .min(1)
       .nullable()
       .describe(
-        'How many requests it may send in any 60 minutes, together with other tokens of its conversation; null if it is bound to none.',
+        'How many requests it may send in any 60 minutes, together with other tokens that are bound to the same; null if it is bound to nothing.',
       )
       .meta({ examples: [60] }),
   })
@@ -88,12 +98,32 @@ export const createToken = operation({
         .nullable()
         .default(null)
         .describe('Restricts the token to reading this conversation, sending messages to it and following its events.'),
+      visitor: z
+        .strictObject({
+          id: line(128, 1)
+            .describe('The visitor’s id in the client’s system.')
+            .meta({ examples: ['customer-7'] }),
+          name: line(200)
+            .nullable()
+            .default(null)
+            .describe('The visitor’s name, in conversations that the token starts.')
+            .meta({ examples: ['Ada'] }),
+          email: line(320)
+            .nullable()
+            .default(null)
+            .describe('The visitor’s email address, in conversations that the token starts.'),
+        })
+        .nullable()
+        .default(null)
+        .describe(
+          'Restricts the token to the conversations of this visitor: to listing and reading them, following their events, starting new ones, and sending messages and capturing leads in them. Not together with `conversationId`.',
+        ),
       sender: z
         .enum(senders)
         .nullable()
         .default(null)
         .describe(
-          'Restricts the token to sending messages as this sender. A token bound to a conversation sends as `visitor` unless another is given.',
+          'Restricts the token to sending messages as this sender. A token bound to a conversation sends as `visitor` unless another is given, and one bound to a visitor always does.',
         ),
       requestsPerHour: z
         .int({ error: 'must be an integer' })
@@ -101,7 +131,7 @@ export const createToken = operation({
         .max(1_000_000_000, { error: 'must be at most 1000000000' })
         .nullish()
         .describe(
-          'For a token bound to a conversation: how many of the account’s requests it may spend in any 60 minutes, together with other tokens of the conversation. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that.',
+          'For a token bound to a conversation or a visitor: how many of the account’s requests it may spend in any 60 minutes, together with other tokens that are bound to the same. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that.',
         )
         .meta({ examples: [60] }),
       expiresInSeconds: z
@@ -113,11 +143,19 @@ export const createToken = operation({
           `Lifetime in seconds: 60 to ${maxTokenSeconds}, by default ${defaultTokenSeconds}. The token ends with its API key in any case.`,
         ),
     })
-    .refine(({ conversationId, requestsPerHour }) => conversationId !== null || requestsPerHour == null, {
-      path: ['requestsPerHour'],
-      error: 'is only for a token that is bound to a conversation',
+    .refine(({ conversationId, visitor }) => conversationId == null || visitor == null, {
+      path: ['visitor'],
+      error: 'cannot be used together with `conversationId`',
       ...evenWithOtherFaults,
-    }),
+    })
+    .refine(
+      ({ conversationId, visitor, requestsPerHour }) => requestsPerHour == null || (conversationId ?? visitor) != null,
+      {
+        path: ['requestsPerHour'],
+        error: 'is only for a token that is bound to a conversation or a visitor',
+        ...evenWithOtherFaults,
+      },
+    ),
   errors: ['NOT_FOUND'],
   async run(context, input): Promise<{ token: NewToken; eventCursor: string }> {
     const { caller, storage, tokens, now } = context;
@@ -132,6 +170,7 @@ export const createToken = operation({
       keyId: caller.keyId,
       scopes: scopes.filter((scope) => input.scopes.includes(scope)),
       conversationId: input.conversationId,
+      visitor: input.visitor,
       requestsPerHour: input.requestsPerHour ?? null,
       sender: senderOf(input),
       issuedAtSeconds,
@@ -145,8 +184,10 @@ export const createToken = operation({
         expiresAt: timestamp(grant.expiresAtSeconds * 1_000),
         scopes: grant.scopes,
         conversationId: grant.conversationId,
+        visitor: grant.visitor,
         sender: grant.sender,
-        requestsPerHour: grant.conversationId === null ? null : shareOf(caller.account, grant.requestsPerHour),
+        requestsPerHour:
+          (grant.conversationId ?? grant.visitor) === null ? null : shareOf(caller.account, grant.requestsPerHour),
       },
       eventCursor,
     };

@@ -42,7 +42,7 @@ const ConversationSort = builder.enumType('ConversationSort', {
 const described = descriptionsOf(conversationShape);
 const visitorDescriptions = descriptionsOf(visitorShape);
 
-const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
+export const VisitorType = builder.objectRef<Visitor>('Visitor').implement({
   description:
     'The visitor of a conversation, as the client described it. Not an entity: its `id` is that of the client’s system, so a cache must not merge visitors by it.',
   fields: (t) => ({

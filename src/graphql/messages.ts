@@ -220,8 +220,8 @@ const messageFields = (t: InputFields) => ({
   content: t.string({ required: true, description: 'The text: 1 to 16,384 characters, not only white space.' }),
   sender: t.field({
     type: Sender,
-    required: true,
-    description: 'Role of the sender. Use VISITOR to pass on what a visitor wrote.',
+    description:
+      'Role of the sender. Use VISITOR to pass on what a visitor wrote. It cannot be null, and be left out only with a token that can send as no other.',
   }),
   author: t.field({ type: AuthorInput, description: 'The agent or bot that wrote it.' }),
   clientId: t.string({ description: clientIdDescription }),

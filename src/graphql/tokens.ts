@@ -2,6 +2,7 @@ import { descriptionsOf } from '../domain/descriptions.ts';
 import { createToken, type NewToken, newTokenShape } from '../domain/tokens.ts';
 import { Scope } from './api-keys.ts';
 import { builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { VisitorInput, VisitorType } from './conversations.ts';
 import { Sender } from './messages.ts';
 
 const described = descriptionsOf(newTokenShape);
@@ -14,6 +15,7 @@ const Token = builder.objectRef<NewToken>('Token').implement({
     expiresAt: t.expose('expiresAt', { type: 'DateTime', description: described.expiresAt }),
     scopes: t.expose('scopes', { type: [Scope], description: described.scopes }),
     conversationId: t.exposeID('conversationId', { nullable: true, description: described.conversationId }),
+    visitor: t.expose('visitor', { type: VisitorType, nullable: true, description: described.visitor }),
     sender: t.expose('sender', { type: Sender, nullable: true, description: described.sender }),
     requestsPerHour: t.exposeInt('requestsPerHour', { nullable: true, description: described.requestsPerHour }),
   }),
@@ -31,14 +33,19 @@ const CreateTokenInput = builder.inputType('CreateTokenInput', {
       description:
         'Binds the token to this conversation: it can only read it, send messages to it and follow its events.',
     }),
+    visitor: t.field({
+      type: VisitorInput,
+      description:
+        'Binds the token to this visitor, whose `id` is required: it can only list and read its conversations, follow their events, start new ones, and send messages and capture leads in them. Not together with `conversationId`.',
+    }),
     sender: t.field({
       type: Sender,
       description:
-        'Restricts the token to sending messages as this sender. A token bound to a conversation sends as VISITOR unless another is given.',
+        'Restricts the token to sending messages as this sender. A token bound to a conversation sends as VISITOR unless another is given, and one bound to a visitor always does.',
     }),
     requestsPerHour: t.int({
       description:
-        'For a token bound to a conversation: how many requests it may send in any 60 minutes, together with other tokens of that. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that limit.',
+        'For a token bound to a conversation or a visitor: how many requests it may send in any 60 minutes, together with other tokens that are bound to the same. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that limit.',
     }),
     expiresInSeconds: t.int({ description: 'The lifetime of the token in seconds: 60 to 3600, by default 900.' }),
   }),

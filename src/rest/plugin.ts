@@ -92,7 +92,7 @@ export function useRest(
     Object.assign(input, inHeaders.input);
     let replayed = false;
     try {
-      const parsed = operation.parse(input, found);
+      const parsed = operation.parse(input, found, caller);
       const output = await operation.run(ports, caller, parsed, () => {
         replayed = true;
       });
@@ -191,7 +191,7 @@ async function replyOf(
     headers['ETag'] = tag;
     headers['Cache-Control'] = 'private, no-cache'; // clients may cache it, but must revalidate each time
     const isRead = route.method === 'GET';
-    if (isRead) headers['Vary'] = 'Authorization'; // a token bound to a conversation sees less of the same version
+    if (isRead) headers['Vary'] = 'Authorization'; // a bound token sees less of the same version
     if (isRead && isKnown(http.req.headers['if-none-match'], tag)) return { status: 304, headers };
   }
   const { next, body: value, json, pieces } = await makeAnswer();

@@ -739,7 +739,7 @@ describe('a caller that is bound to one conversation', () => {
   const notOpen = names.filter((name) => !(name in inConversation));
 
   test('may call what is listed here, and nothing else', () => {
-    expect(names.filter((name) => operations[name].openToBound)).toEqual(
+    expect(names.filter((name) => operations[name].openToBound === 'all')).toEqual(
       names.filter((name) => name in inConversation),
     );
   });

@@ -100,7 +100,7 @@ test.each([
 
 test('a share for a token that is bound to nothing is refused on both faces, and such a token has none', async () => {
   const refused = await account.rest('POST', '/tokens', { body: { scopes: ['events:read'], requestsPerHour: 5 } });
-  const detail = 'is only for a token that is bound to a conversation';
+  const detail = 'is only for a token that is bound to a conversation or a visitor';
   expect(refused).toMatchObject({ status: 400, body: { errors: [{ pointer: '/requestsPerHour', detail }] } });
   const graphql = await account.graphql(
     'mutation { createToken(input: { scopes: [EVENTS_READ], requestsPerHour: 5 }) { token { token } } }',

@@ -61,6 +61,7 @@ describe('a token', () => {
       expiresAt: inMs(minuteMs),
       scopes: ['conversations:read', 'events:read'],
       conversationId: conversation.id,
+      visitor: null,
       sender: 'visitor',
       requestsPerHour: 20_000,
     });

@@ -141,7 +141,51 @@ export const credentialsCases: readonly Case[] = [
   minting(
     'for a conversation, but for no sender: it speaks as the visitor',
     { scopes: ['conversations:write'] },
-    { given: create, expected: 201, check: ({ sender }) => expect(sender).toBe('visitor') },
+    {
+      given: create,
+      expected: 201,
+      check: ({ sender, visitor }) => expect([sender, visitor]).toEqual(['visitor', null]),
+    },
+  ),
+  minting(
+    'for a visitor: it speaks as one, whatever it is made for',
+    {
+      scopes: ['conversations:write'],
+      visitor: { id: 'customer-7', name: 'Ada' },
+      sender: 'agent',
+      requestsPerHour: 5,
+    },
+    {
+      expected: 201,
+      events: [],
+      check: (made) =>
+        expect(made).toMatchObject({
+          conversationId: null,
+          visitor: { id: 'customer-7', name: 'Ada', email: null },
+          sender: 'visitor',
+          requestsPerHour: 5,
+        }),
+    },
+  ),
+  minting(
+    'for a visitor without an id is refused',
+    { scopes: ['conversations:write'], visitor: { name: 'Ada' } },
+    { expected: 'VALIDATION_FAILED', pointers: ['/visitor/id'] },
+  ),
+  minting(
+    'for a visitor with an empty id is refused',
+    { scopes: ['conversations:write'], visitor: { id: '' } },
+    { expected: 'VALIDATION_FAILED', pointers: ['/visitor/id'] },
+  ),
+  minting(
+    'for a visitor and a conversation is refused',
+    { scopes: ['conversations:write'], visitor: { id: 'customer-7' } },
+    { given: create, expected: 'VALIDATION_FAILED', pointers: ['/visitor'] },
+  ),
+  minting(
+    'for nothing, with a share, is refused',
+    { scopes: ['conversations:write'], requestsPerHour: 5 },
+    { expected: 'VALIDATION_FAILED', pointers: ['/requestsPerHour'] },
   ),
   minting('with no scopes is refused', {}, { expected: 'VALIDATION_FAILED', pointers: ['/scopes'] }),
   minting(

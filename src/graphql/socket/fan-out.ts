@@ -5,7 +5,7 @@ import {
   type ExecutionResult,
   validateSubscriptionArgs,
 } from 'graphql';
-import type { Caller } from '../../domain/caller.ts';
+import { bindingOf, type Caller } from '../../domain/caller.ts';
 import type { LogEvent } from '../../domain/events.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import type { OperationContext } from '../context.ts';
@@ -86,8 +86,9 @@ export class FanOut {
 }
 
 /** Everything that what a caller may see depends on. */
-function viewOf({ account, scopes, conversationId, sender }: Caller): unknown[] {
-  return [account.id, [...scopes].sort(), conversationId ?? null, sender ?? null];
+function viewOf(caller: Caller): unknown[] {
+  const { account, scopes, sender } = caller;
+  return [account.id, [...scopes].sort(), bindingOf(caller) ?? null, sender ?? null];
 }
 
 /** The most text of responses, in UTF-16 code units, to cache for identical subscriptions or to send to one at once. */

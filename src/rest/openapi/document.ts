@@ -1,6 +1,6 @@
 import { exampleEventCursor, exampleStartCursor } from '../../domain/event-cursor.ts';
 import { idempotencyKeyDescription, idempotencyKeyPattern } from '../../domain/idempotency.ts';
-import { deprecationReason } from '../../domain/operation.ts';
+import { deprecationReason, type OpenTo } from '../../domain/operation.ts';
 import { retryMs } from '../event-stream.ts';
 import { fieldsInHeaders } from '../headers.ts';
 import type { Route } from '../routes.ts';
@@ -41,6 +41,12 @@ const tagDescriptions: Readonly<Record<string, string>> = {
   account: 'The account of the credential.',
   'api-keys': 'Credentials for programs.',
   tokens: 'Short-lived credentials for browser pages.',
+};
+
+/** Which bound tokens may call an operation, in words. */
+const openToWords: Readonly<Record<OpenTo, string>> = {
+  all: 'A token bound to a conversation or a visitor may call this operation for what it is bound to.',
+  visitor: 'A token bound to a visitor may call this operation for that visitor.',
 };
 
 const requestIdParameter: OpenApiParameter = {
@@ -163,7 +169,7 @@ function operationOf(
     description: [
       scope === 'any' ? 'Any credential may call this operation.' : `Requires the scope \`${scope}\`.`,
       ...(keysOnly ? ['Requires an API key; tokens are not accepted.'] : []),
-      ...(openToBound ? ['A token bound to a conversation may call this operation for that conversation.'] : []),
+      ...(openToBound === undefined ? [] : [openToWords[openToBound]]),
       ...(deprecated === undefined ? [] : [deprecationReason(deprecated)]),
     ].join(' '),
     ...(deprecated !== undefined && { deprecated: true }),

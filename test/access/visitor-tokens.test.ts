@@ -1,0 +1,585 @@
+import { request } from 'undici';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { scopes } from '../../src/domain/caller.ts';
+import { type OperationName, operations } from '../../src/domain/operations.ts';
+import type { Client, Json } from '../support/client.ts';
+import { minuteMs } from '../support/clock.ts';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { SseReader } from '../support/sse.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { until } from '../support/wait.ts';
+
+// What a token bound to a visitor may do, and what whoever runs code in the visitor's page tries with it. Each attempt
+// is made on both faces. What tokens bound to a conversation may do is in `admission.test.ts`, their events in
+// `test/events/bound-tokens.test.ts`.
+
+let server: TestServer;
+let account: TestAccount;
+/** Pages of two visitors. */
+let ada: Client;
+let bob: Client;
+/** One conversation of each, and one of nobody. */
+let adas: Talk;
+let bobs: Talk;
+let nobodys: Talk;
+
+interface Talk {
+  readonly id: string;
+  readonly messageId: string;
+}
+
+const secrets = { metadata: { note: 'secret' }, tags: ['secret'], assignee: { id: 'secret agent', name: 'Grace' } };
+const visitorOf = (id: string) => ({ id, name: `The one named ${id}`, email: `${id}@example.com` });
+
+async function tokenOf(id: string, input: object = {}): Promise<string> {
+  const { status, body } = await account.rest('POST', '/tokens', {
+    body: { scopes, visitor: visitorOf(id), ...input },
+  });
+  expect(status).toBe(201);
+  return body.token;
+}
+
+async function pageOf(id: string, input: object = {}): Promise<Client> {
+  return server.clientFor(await tokenOf(id, input));
+}
+
+async function talkOf(id: string | null, externalId: string, by: Client = account): Promise<Talk> {
+  const { body } = await by.rest('POST', '/conversations', {
+    body: {
+      ...secrets,
+      externalId,
+      status: 'active',
+      ...(id !== null && { visitor: visitorOf(id) }),
+      message: { content: `Hello from ${id}`, sender: 'visitor', metadata: secrets.metadata },
+    },
+  });
+  return { id: body.id, messageId: body.messages[0].id };
+}
+
+beforeAll(async () => {
+  server = await startTestServer({ timings: { heartbeatMs: 50 } });
+});
+afterAll(() => server.close());
+beforeEach(async () => {
+  server.clock.advance(minuteMs);
+  account = await server.account();
+  adas = await talkOf('ada', 'secret-1');
+  bobs = await talkOf('bob', 'secret-2');
+  nobodys = await talkOf(null, 'secret-3');
+  [ada, bob] = [await pageOf('ada'), await pageOf('bob')];
+});
+
+interface Attempt {
+  readonly rest: [method: string, path: string, body?: unknown];
+  readonly graphql: string;
+  /** Whether it is a subscription. */
+  readonly streams?: boolean;
+}
+
+/** The codes of an attempt on both faces; undefined for each that went well. */
+async function codesOf(client: Client, { rest, graphql, streams = false }: Attempt): Promise<(string | undefined)[]> {
+  const [method, path, body] = rest;
+  const answer = await client.rest(method, path, body === undefined ? {} : { body });
+  const errors = streams ? await errorsOfStream(client, graphql) : (await client.graphql(graphql)).errors;
+  return [answer.status < 300 ? undefined : answer.body.code, errors?.[0]?.extensions.code];
+}
+
+async function errorsOfStream(client: Client, query: string): Promise<Json[] | undefined> {
+  const { body } = await client.post({ query }, { headers: { accept: 'text/event-stream' } });
+  const [, data = '{}'] = /^data: (.+)$/m.exec(String(body)) ?? [];
+  return JSON.parse(data).errors;
+}
+
+const give = (field: string, input: string) => `mutation { ${field}(input: { ${input} }) { eventCursor } }`;
+
+/** What it may call on a conversation. */
+const onConversation: Partial<Record<OperationName, (talk: Talk) => Attempt>> = {
+  getConversation: ({ id }) => ({
+    rest: ['GET', `/conversations/${id}`],
+    graphql: `{ conversation(id: "${id}") { id } }`,
+  }),
+  listMessages: ({ id }) => ({
+    rest: ['GET', `/conversations/${id}/messages`],
+    graphql: `{ conversation(id: "${id}") { messages { totalCount } } }`,
+  }),
+  getMessage: ({ messageId }) => ({
+    rest: ['GET', `/messages/${messageId}`],
+    graphql: `{ message(id: "${messageId}") { id } }`,
+  }),
+  sendMessage: ({ id }) => ({
+    rest: ['POST', `/conversations/${id}/messages`, { content: 'x', sender: 'visitor', clientId: 'draft' }],
+    graphql: give('sendMessage', `conversationId: "${id}", content: "x", sender: VISITOR, clientId: "draft"`),
+  }),
+  captureLead: ({ id }) => ({
+    rest: ['POST', '/leads', { conversationId: id, email: 'ada@example.com' }],
+    graphql: give('captureLead', `conversationId: "${id}", email: "ada@example.com"`),
+  }),
+  listEvents: ({ id }) => ({
+    rest: ['GET', `/events?conversationId=${id}`],
+    graphql: `{ events(conversationId: "${id}") { nodes { id } } }`,
+  }),
+};
+
+/** What it may call besides. */
+const others: OperationName[] = ['createConversation', 'streamEvents'];
+
+describe('a token bound to a visitor', () => {
+  const names = Object.keys(operations) as OperationName[];
+
+  test('may call what is listed here, and nothing else', () => {
+    expect(names.filter((name) => operations[name].openToBound !== undefined)).toEqual(
+      names.filter((name) => name in onConversation || others.includes(name)),
+    );
+  });
+
+  test.each(Object.entries(onConversation))(
+    'can call %s in its conversations, and finds no other',
+    async (_, attempt) => {
+      expect(await codesOf(ada, attempt(adas))).toEqual([undefined, undefined]);
+      const stranger = await talkOf('ada', 'secret-1', await server.account());
+      for (const talk of [bobs, nobodys, stranger, { id: 'conv_1', messageId: 'msg_1' }]) {
+        expect(await codesOf(ada, attempt(talk))).toEqual(['NOT_FOUND', 'NOT_FOUND']);
+      }
+      expect((await account.rest('GET', `/conversations/${bobs.id}`)).body).toMatchObject({
+        messageCount: 1,
+        version: 1,
+      });
+    },
+  );
+
+  test('follows no other conversation', async () => {
+    for (const { id } of [bobs, nobodys, { id: 'conv_1' }]) {
+      const attempt: Attempt = {
+        rest: ['GET', `/events/stream?conversationId=${id}`],
+        graphql: `subscription { events(conversationId: "${id}") { id } }`,
+        streams: true,
+      };
+      expect(await codesOf(ada, attempt)).toEqual(['NOT_FOUND', 'NOT_FOUND']);
+    }
+  });
+
+  test('sees null in place of every other node', async () => {
+    const ids = [adas.id, bobs.id, adas.messageId, bobs.messageId, nobodys.id];
+    const { data, errors } = await ada.graphql('query ($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids });
+    expect(data.nodes).toEqual([{ id: adas.id }, null, { id: adas.messageId }, null, null]);
+    expect(errors).toBeUndefined();
+  });
+
+  test('sees what a visitor may, wherever it looks', async () => {
+    await account.rest('POST', `/conversations/${adas.id}/messages`, {
+      body: { content: 'Hi', sender: 'agent', author: { id: 'agent-3', name: 'Grace' }, metadata: secrets.metadata },
+    });
+    const fields = 'externalId metadata tags assignee { id name } messages { nodes { metadata } }';
+    const snapshot = 'conversation { externalId metadata tags assignee { id name } current { externalId metadata } }';
+    const answers = [
+      (await ada.rest('GET', `/conversations/${adas.id}`)).body,
+      (await ada.rest('GET', `/conversations/${adas.id}/messages`)).body,
+      (await ada.rest('GET', `/messages/${adas.messageId}`)).body,
+      (await ada.rest('GET', '/events')).body,
+      await ada.graphql(`{ conversation(id: "${adas.id}") { ${fields} }
+        node(id: "${adas.messageId}") { ... on Message { metadata conversation { ${fields} } } }
+        events { nodes { sequence ... on ConversationStartedEvent { ${snapshot} }
+          ... on MessageReceivedEvent { message { metadata } ${snapshot} }
+          ... on MessageSentEvent { message { metadata } ${snapshot} } } } }`),
+      await ada.graphql(`mutation { sendMessage(input: { conversationId: "${adas.id}", content: "x", sender: VISITOR }) {
+        message { metadata } conversation { ${fields} } } }`),
+      (await ada.rest('POST', '/leads', { body: { conversationId: adas.id, phone: '1', metadata: { a: 'secret' } } }))
+        .body,
+      await ada.graphql(`mutation { captureLead(input: { conversationId: "${adas.id}", phone: "1" }) {
+        lead { metadata conversation { ${fields} } } } }`),
+    ];
+    for (const answer of answers) {
+      const text = JSON.stringify(answer);
+      expect(text).toContain('"metadata":{}');
+      expect(text).not.toContain('secret');
+    }
+    expect(JSON.stringify(answers)).toContain('{"id":null,"name":"Grace"}');
+  });
+});
+
+// ── What it may not say or ask ─────────────────────────────────────────────────────────────────
+
+/** Fields of a new conversation, or of a message, with what would be given for them in GraphQL. */
+const refusedFields: Record<string, [value: unknown, spelt: string]> = {
+  status: ['active', 'ACTIVE'],
+  visitor: [{ id: 'bob' }, '{ id: "bob" }'],
+  externalId: ['secret-2', '"secret-2"'],
+  assignee: [{ id: 'agent-3' }, '{ id: "agent-3" }'],
+  tags: [['vip'], '["vip"]'],
+  metadata: [{ vip: true }, '{ vip: true }'],
+};
+
+const refusedOfMessages: Record<string, [value: unknown, spelt: string]> = {
+  sender: ['agent', 'AGENT'],
+  author: [{ name: 'Grace' }, '{ name: "Grace" }'],
+  metadata: [{ vip: true }, '{ vip: true }'],
+};
+
+const sender = (field: string, spelt: string) => (field === 'sender' ? '' : `sender: ${spelt}, `);
+
+const refused: [what: string, attempt: () => Attempt][] = [
+  ...Object.entries(refusedFields).map(([field, [value, spelt]]): (typeof refused)[number] => [
+    `starting a conversation with ${field}`,
+    () => ({
+      rest: ['POST', '/conversations', { [field]: value }],
+      graphql: give('createConversation', `${field}: ${spelt}`),
+    }),
+  ]),
+  ...Object.entries(refusedOfMessages).map(([field, [value, spelt]]): (typeof refused)[number] => [
+    `starting a conversation with a message with ${field === 'sender' ? 'another sender' : field}`,
+    () => ({
+      rest: ['POST', '/conversations', { message: { content: 'x', sender: 'visitor', [field]: value } }],
+      graphql: give('createConversation', `message: { content: "x", ${sender(field, 'VISITOR')}${field}: ${spelt} }`),
+    }),
+  ]),
+  ...Object.entries(refusedOfMessages).map(([field, [value, spelt]]): (typeof refused)[number] => [
+    `sending with ${field === 'sender' ? 'another sender' : field}`,
+    () => ({
+      rest: ['POST', `/conversations/${adas.id}/messages`, { content: 'x', sender: 'visitor', [field]: value }],
+      graphql: give(
+        'sendMessage',
+        `conversationId: "${adas.id}", content: "x", ${sender(field, 'VISITOR')}${field}: ${spelt}`,
+      ),
+    }),
+  ]),
+  [
+    'speaking as a bot',
+    () => ({
+      rest: ['POST', `/conversations/${adas.id}/messages`, { content: 'x', sender: 'bot' }],
+      graphql: give('sendMessage', `conversationId: "${adas.id}", content: "x", sender: BOT`),
+    }),
+  ],
+  [
+    'asking whose an externalId is',
+    () => ({
+      rest: ['GET', '/conversations?externalId=secret-1'],
+      graphql: '{ conversations(externalId: "secret-1") { totalCount } }',
+    }),
+  ],
+  [
+    'capturing a lead in no conversation',
+    () => ({
+      rest: ['POST', '/leads', { email: 'ada@example.com' }],
+      graphql: give('captureLead', 'email: "ada@example.com"'),
+    }),
+  ],
+  [
+    'changing its conversation',
+    () => ({
+      rest: ['PATCH', `/conversations/${adas.id}`, { status: 'closed' }],
+      graphql: give('closeConversation', `id: "${adas.id}"`),
+    }),
+  ],
+  [
+    'deleting its conversation',
+    () => ({
+      rest: ['DELETE', `/conversations/${adas.id}`],
+      graphql: give('deleteConversation', `id: "${adas.id}"`),
+    }),
+  ],
+  ['reading leads', () => ({ rest: ['GET', '/leads'], graphql: '{ leads { totalCount } }' })],
+  ['searching', () => ({ rest: ['GET', '/search?q=hello'], graphql: '{ search(q: "hello") { totalCount } }' })],
+  ['counting', () => ({ rest: ['GET', '/analytics'], graphql: '{ analytics { totals { leads } } }' })],
+  ['looking at the account', () => ({ rest: ['GET', '/account'], graphql: '{ account { id } }' })],
+  ['listing keys', () => ({ rest: ['GET', '/api-keys'], graphql: '{ apiKeys { totalCount } }' })],
+  ['listing webhooks', () => ({ rest: ['GET', '/webhooks'], graphql: '{ webhooks { totalCount } }' })],
+];
+
+test.each(refused)(
+  '%s is refused to a token bound to a visitor, on both faces, and changes nothing',
+  async (_, attempt) => {
+    const count = async () => (await account.rest('GET', '/events?limit=100')).body.data.length;
+    const before = await count();
+    expect(await codesOf(ada, attempt())).toEqual(['FORBIDDEN', 'FORBIDDEN']);
+    expect(await count()).toBe(before);
+  },
+);
+
+describe('a conversation that a visitor starts', () => {
+  test('is the visitor’s, with a subject and a message of it, and waits for an agent', async () => {
+    const input = { subject: 'Parcel', message: { content: 'Where is it?', clientId: 'draft-1' } };
+    const rest = await ada.rest('POST', '/conversations', {
+      body: { ...input, message: { ...input.message, sender: 'visitor' } },
+    });
+    const graphql = await ada.graphql(
+      `mutation ($input: CreateConversationInput!) { createConversation(input: $input) {
+        conversation { id status subject visitor { id name email } messages { nodes { sender clientId } } } eventCursor } }`,
+      { input },
+    );
+    expect(graphql.errors).toBeUndefined();
+    const { conversation, eventCursor } = graphql.data.createConversation;
+    const expected = { status: 'pending', subject: 'Parcel', visitor: visitorOf('ada') };
+    expect(rest).toMatchObject({ status: 201, body: expected });
+    expect(conversation).toMatchObject({ ...expected, status: 'PENDING' });
+    const message = { sender: 'visitor', clientId: 'draft-1' };
+    expect(rest.body.messages).toMatchObject([message]);
+    expect(conversation.messages.nodes).toEqual([{ ...message, sender: 'VISITOR' }]);
+    // The cursor tells nothing, and leads on.
+    expect(eventCursor).toMatch(/^[\w-]{102}$/);
+    expect((await ada.rest('GET', `/events?after=${eventCursor}`)).body.data).toEqual([]);
+    const { body } = await account.rest('GET', `/conversations/${conversation.id}`);
+    expect(body).toMatchObject({ ...expected, externalId: null, metadata: {}, tags: [], assignee: null });
+  });
+
+  test('needs nothing to be said, not even the sender, on either face', async () => {
+    // Not through the client that compares with openapi.json, where a sender is required.
+    const post = async (path: string, body: object) => {
+      const { statusCode, body: answer } = await request(`${server.url}/v1${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${await tokenOf('ada')}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      return { status: statusCode, body: (await answer.json()) as Json };
+    };
+    expect(await post('/conversations', {})).toMatchObject({
+      status: 201,
+      body: { visitor: { id: 'ada' }, messages: [] },
+    });
+    const started = await post('/conversations', { message: { content: 'Hello' } });
+    expect(started).toMatchObject({ status: 201, body: { messages: [{ sender: 'visitor' }] } });
+    const sent = await post(`/conversations/${started.body.id}/messages`, { content: 'Again' });
+    expect(sent).toMatchObject({ status: 201, body: { sender: 'visitor', sequence: 2 } });
+    const { data } = await ada.graphql(`mutation { sendMessage(input: { conversationId: "${adas.id}", content: "x" }) {
+      message { sender } } }`);
+    expect(data.sendMessage.message.sender).toBe('VISITOR');
+    // Anybody else has to say it.
+    const unsaid = await account.graphql(give('sendMessage', `conversationId: "${adas.id}", content: "x"`));
+    expect(unsaid.errors).toMatchObject([
+      { extensions: { code: 'VALIDATION_FAILED', errors: [{ pointer: '/input/sender', detail: 'is required' }] } },
+    ]);
+  });
+
+  test('is refused for its faults as anybody’s', async () => {
+    const { body } = await ada.rest('POST', '/conversations', {
+      body: { subject: 5, message: { content: '', sender: 'visitor' } },
+    });
+    expect(body).toMatchObject({
+      code: 'VALIDATION_FAILED',
+      errors: [{ pointer: '/subject' }, { pointer: '/message/content' }],
+    });
+  });
+});
+
+test('the longest visitor that there can be fits into a token', async () => {
+  const visitor = { id: '😀'.repeat(128), name: '"'.repeat(200), email: '😀'.repeat(320) };
+  const page = server.clientFor(await tokenOf('', { visitor }));
+  const { status, body } = await page.rest('POST', '/conversations');
+  expect([status, body.visitor]).toEqual([201, visitor]);
+});
+
+describe('idempotency keys of a visitor’s pages', () => {
+  const start = (client: Client, content = 'Hello') =>
+    client.rest('POST', '/conversations', {
+      body: { message: { content, sender: 'visitor' } },
+      headers: { 'idempotency-key': 'k' },
+    });
+
+  test('are for the visitor, not for the token, and are neither anybody else’s nor taken from them', async () => {
+    const first = await start(ada);
+    expect(first.status).toBe(201);
+    const renewed = await pageOf('ada', { visitor: { id: 'ada', name: 'By a new name' } });
+    const again = await start(renewed);
+    expect(again.headers['idempotent-replayed']).toBe('true');
+    expect(again.body).toEqual(first.body);
+    expect((await start(renewed, 'Something else')).body.code).toBe('IDEMPOTENCY_KEY_REUSED');
+    const inConversation = server.clientFor(
+      (await account.rest('POST', '/tokens', { body: { scopes, conversationId: adas.id } })).body.token,
+    );
+    const send = (client: Client) =>
+      client.rest('POST', `/conversations/${adas.id}/messages`, {
+        body: { content: 'Hello', sender: 'visitor' },
+        headers: { 'idempotency-key': 'k' },
+      });
+    for (const answer of [
+      await start(bob, 'Bob’s'),
+      await start(account, 'The back end’s'),
+      await send(inConversation),
+    ]) {
+      expect([answer.status, answer.headers['idempotent-replayed']]).toEqual([201, undefined]);
+    }
+  });
+
+  test('repeat nothing of a conversation that is another visitor’s by now', async () => {
+    const send = () =>
+      ada.rest('POST', `/conversations/${adas.id}/messages`, {
+        body: { content: 'Hello', sender: 'visitor' },
+        headers: { 'idempotency-key': 'k' },
+      });
+    const first = await send();
+    expect((await send()).body).toEqual(first.body);
+    await account.rest('PATCH', `/conversations/${adas.id}`, { body: { visitor: visitorOf('bob') } });
+    expect((await send()).body.code).toBe('NOT_FOUND');
+  });
+});
+
+// ── Events ─────────────────────────────────────────────────────────────────────────────────────
+
+/** A page that listens, by SSE and by a socket. */
+async function listen(id: string, query = ''): Promise<{ heard: () => string[][]; texts: () => string }> {
+  const token = await tokenOf(id);
+  const stream = await SseReader.open(`${server.url}/v1/events/stream${query}`, { authorization: `Bearer ${token}` });
+  const socket = await new RawSocket(server.url).init(token);
+  onTestFinished(() => {
+    stream.close();
+    socket.socket.terminate();
+  });
+  socket.subscribe('all', 'subscription { conversationChanged { id type sequence } }');
+  socket.subscribe('ready', '{ eventCursor }');
+  await socket.first('ready', 'complete');
+  const inSocket = () => socket.of('all').map(({ payload }) => payload.data.conversationChanged.type as string);
+  return {
+    heard: () => [
+      stream.events.map(({ type }) => type),
+      inSocket().map((type) => type.toLowerCase().replace('_', '.')),
+    ],
+    texts: () => `${stream.body} ${JSON.stringify(socket.messages)}`,
+  };
+}
+
+const change = (id: string, body: object) => account.rest('PATCH', `/conversations/${id}`, { body });
+const say = (id: string, content: string) =>
+  account.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'agent' } });
+const typesIn = ({ body }: Json): string[] => body.data.map(({ type }: Json) => type);
+
+describe('events', () => {
+  test('of a conversation that moves to another visitor, and is erased there, are heard by whose it is', async () => {
+    const [adaHears, bobHears] = [await listen('ada'), await listen('bob')];
+    const hears = async ({ heard }: typeof adaHears, types: string[]) => {
+      await until(() => heard().every((each) => each.length >= types.length));
+      expect(heard()).toEqual([types, types]);
+    };
+    await say(adas.id, 'To Ada');
+    await account.rest('POST', '/leads', { body: { conversationId: adas.id, email: 'ada@example.com' } });
+    await hears(adaHears, ['message.sent']);
+    await change(adas.id, { visitor: visitorOf('bob'), metadata: { note: 'secret' } });
+    await hears(bobHears, ['conversation.updated']);
+    expect(
+      await codesOf(ada, {
+        rest: ['GET', `/conversations/${adas.id}`],
+        graphql: `{ conversation(id: "${adas.id}") { id } }`,
+      }),
+    ).toEqual(['NOT_FOUND', 'NOT_FOUND']);
+    await say(adas.id, 'To Bob');
+    await hears(bobHears, ['conversation.updated', 'message.sent']);
+    await account.rest('DELETE', `/conversations/${adas.id}`);
+    await hears(bobHears, ['conversation.updated', 'message.sent', 'conversation.deleted']);
+    // What comes after all of it is the first thing that she hears again.
+    const { body } = await ada.rest('POST', '/conversations');
+    await hears(adaHears, ['message.sent', 'conversation.started']);
+    expect(adaHears.texts()).not.toContain('To Bob');
+    expect(bobHears.texts()).not.toMatch(/ada@example|secret|The one named ada/);
+    // The log agrees: whose an event is, was settled when it was written, and outlives the erasure.
+    expect(typesIn(await ada.rest('GET', '/events'))).toEqual([
+      ...['conversation.started', 'message.received', 'message.sent'],
+      'conversation.started',
+    ]);
+    expect(typesIn(await bob.rest('GET', '/events'))).toEqual([
+      ...['conversation.started', 'message.received'],
+      ...['conversation.updated', 'message.sent', 'conversation.deleted'],
+    ]);
+    expect((await ada.rest('GET', '/events')).body.data.map(({ data }: Json) => data)).toEqual([
+      ...Array(3).fill({ erased: true }),
+      { conversation: expect.objectContaining({ id: body.id }) },
+    ]);
+    // Who followed it alone still finds that it is gone; the one before finds no such conversation.
+    expect(typesIn(await bob.rest('GET', `/events?conversationId=${adas.id}`))).toContain('conversation.deleted');
+    expect((await ada.rest('GET', `/events?conversationId=${adas.id}`)).body.code).toBe('NOT_FOUND');
+  });
+
+  test('tell the visitor of changes that are its business, and of no others', async () => {
+    const { heard } = await listen('ada');
+    await change(adas.id, { tags: ['b'], metadata: { a: 1 }, externalId: 'mine' });
+    await change(adas.id, { visitor: { ...visitorOf('ada'), name: 'Countess' } });
+    await change(adas.id, { subject: 'Parcel', assignee: { id: 'x', name: 'Linus' }, tags: [] });
+    await say(bobs.id, 'To Bob');
+    await say(nobodys.id, 'To nobody');
+    await say(adas.id, 'The last');
+    await until(() => heard().every((types) => types.includes('message.sent')));
+    const types = ['conversation.updated', 'message.sent'];
+    expect(heard()).toEqual([types, types]);
+    const { body } = await ada.rest('GET', '/events');
+    expect(body.data.at(-2).data.changes).toEqual({
+      subject: { from: null, to: 'Parcel' },
+      assignee: { from: { id: null, name: 'Grace' }, to: { id: null, name: 'Linus' } },
+    });
+    // What is not given is not there to be turned over either.
+    const paged = await ada.rest('GET', '/events?limit=4');
+    expect([paged.body.data.length, paged.body.pagination.hasMore]).toEqual([4, false]);
+  });
+
+  test('arrive as a change of nothing where a conversation comes to a visitor', async () => {
+    await change(nobodys.id, { visitor: visitorOf('ada') });
+    const rest = (await ada.rest('GET', '/events')).body.data.at(-1);
+    expect(rest).toMatchObject({ type: 'conversation.updated', sequence: null, data: { changes: {} } });
+    const { data } = await ada.graphql(
+      '{ events { nodes { ... on ConversationUpdatedEvent { changes { field } conversation { conversationId } } } } }',
+    );
+    expect(data.events.nodes.at(-1)).toEqual({ changes: [], conversation: { conversationId: nobodys.id } });
+    expect((await ada.rest('GET', `/conversations/${nobodys.id}`)).status).toBe(200);
+  });
+
+  test('have cursors that tell nothing and are good for every token of the visitor, and of nobody else', async () => {
+    const { eventCursor } = (await ada.graphql('{ eventCursor }')).data;
+    const page = (await ada.rest('GET', '/events?limit=1')).body;
+    expect(page.pagination.hasMore).toBe(true);
+    const cursors = [eventCursor, page.data[0].cursor, page.pagination.nextCursor];
+    for (const cursor of cursors) expect(cursor).toMatch(/^[\w-]{102}$/);
+    expect((await ada.graphql('{ eventCursor }')).data.eventCursor).not.toBe(eventCursor);
+    await say(bobs.id, 'To Bob');
+    const quiet = (await ada.rest('GET', `/events?after=${eventCursor}`)).body;
+    expect([quiet.data, quiet.pagination.hasMore]).toEqual([[], false]);
+    await say(adas.id, 'To Ada');
+    const renewed = await pageOf('ada', { visitor: { id: 'ada' } });
+    expect(typesIn(await renewed.rest('GET', `/events?after=${eventCursor}`))).toEqual(['message.sent']);
+    const inConversation = server.clientFor(
+      (await account.rest('POST', '/tokens', { body: { scopes, conversationId: adas.id } })).body.token,
+    );
+    const plain = (await account.graphql('{ eventCursor }')).data.eventCursor;
+    for (const [client, cursor] of [
+      [bob, eventCursor],
+      [account, eventCursor],
+      [inConversation, eventCursor],
+      [ada, plain],
+      [ada, (await inConversation.graphql('{ eventCursor }')).data.eventCursor],
+    ] as const) {
+      const attempt: Attempt = {
+        rest: ['GET', `/events?after=${cursor}`],
+        graphql: `{ events(after: "${cursor}") { nodes { id } } }`,
+      };
+      expect(await codesOf(client, attempt)).toEqual(['VALIDATION_FAILED', 'VALIDATION_FAILED']);
+    }
+  });
+
+  test('keep of whose they are a hash that tells nobody who that is, also after an erasure', async () => {
+    const before = await hashesOf(adas.id);
+    expect(before).toHaveLength(2);
+    expect(new Set(before).size).toBe(1);
+    await account.rest('DELETE', `/conversations/${adas.id}`);
+    expect(await hashesOf(adas.id)).toEqual([...before, before[0]]);
+    expect(before[0]).toMatch(/^[\w-]{22}$/);
+  });
+
+  async function hashesOf(conversationId: string): Promise<(string | null)[]> {
+    const filter = { conversationId };
+    const { events } = await server.storage.read.events.after(account.account.id, 0, { filter, limit: 9, span: 999 });
+    return events.map(({ visitorHash }) => visitorHash);
+  }
+});
+
+describe('the share of a visitor', () => {
+  test('is one for all its tokens, apart from those of its conversations and of other visitors', async () => {
+    const left = ({ headers }: Json): number => Number(headers['x-ratelimit-remaining']);
+    const look = async (client: Client): Promise<Json> => client.rest('GET', '/events');
+    const [one, renewed, other] = [
+      await pageOf('zoe', { requestsPerHour: 3 }),
+      await pageOf('zoe', { requestsPerHour: 3 }),
+      await pageOf('zoe 2', { requestsPerHour: 3 }),
+    ];
+    expect([left(await look(one)), left(await look(renewed)), left(await look(other))]).toEqual([2, 1, 2]);
+    expect((await look(one)).headers['ratelimit-policy']).toBe('"share";q=3;w=3600');
+    expect(await look(renewed)).toMatchObject({ status: 429, body: { code: 'RATE_LIMITED', limit: 'share' } });
+    const graphql = await one.graphql('{ eventCursor }');
+    expect(graphql.errors).toMatchObject([{ extensions: { code: 'RATE_LIMITED', limit: 'share' } }]);
+    expect((await look(other)).status).toBe(200);
+  });
+});

@@ -217,10 +217,21 @@ export interface ConversationList extends List<Conversation> {
   withReadPositions(): Promise<readonly ListedConversation[]>;
 }
 
+/** What a page of a visitor may give: any other filter would tell it what is not shown to it. */
+const listFieldsOfVisitors = [
+  ...['limit', 'offset', 'after', 'total', 'sort'],
+  ...['status', 'createdAfter', 'createdBefore'],
+];
+
 export const listConversations = operation({
   name: 'listConversations',
   summary: 'Lists the account’s conversations, newest first, without their messages.',
   scope: 'conversations:read',
+  openToBound: 'visitor',
+  completed(caller, given) {
+    refuseOtherFields(caller, given, listFieldsOfVisitors);
+    return given;
+  },
   input: z
     .strictObject({
       ...pageInput('-createdAt', [exampleId('conversation')]),
@@ -266,7 +277,12 @@ export const listConversations = operation({
   async run({ caller, storage }, { limit, offset = 0, after, total, sort, ...asked }): Promise<ConversationList> {
     const accountId = caller.account.id;
     const { status: statuses, visitorEmail, ...others } = asked;
-    const filter = { ...others, statuses, visitorEmail: visitorEmail && comparableEmail(visitorEmail) };
+    const filter = {
+      ...others,
+      statuses,
+      visitorId: caller.visitor?.id ?? asked.visitorId,
+      visitorEmail: visitorEmail && comparableEmail(visitorEmail),
+    };
     const slice = await storage.read.conversations.page(accountId, {
       filter,
       sort,

@@ -121,7 +121,7 @@ const onConversation: Partial<Record<OperationName, (talk: Talk) => Attempt>> = 
 };
 
 /** What it may call besides. */
-const others: OperationName[] = ['createConversation', 'streamEvents'];
+const others: OperationName[] = ['listConversations', 'createConversation', 'streamEvents'];
 
 describe('a token bound to a visitor', () => {
   const names = Object.keys(operations) as OperationName[];
@@ -165,6 +165,43 @@ describe('a token bound to a visitor', () => {
     expect(errors).toBeUndefined();
   });
 
+  test('lists its own conversations, by status and creation, from page to page, and counts no other', async () => {
+    const own = [adas.id];
+    for (let count = 0; count < 4; count++) {
+      server.clock.advance(minuteMs);
+      own.unshift((await talkOf('ada', `more-${count}`)).id);
+      await talkOf('bob', `other-${count}`);
+    }
+    await account.rest('PATCH', `/conversations/${own[1]}`, { body: { status: 'closed' } });
+    const after = (await ada.rest('GET', `/conversations/${own[3]}`)).body.createdAt;
+    for (const [query, args, expected] of [
+      ['', '', own],
+      ['?status=closed', '(status: CLOSED)', [own[1]]],
+      ['?status=closed,active', '(statuses: [CLOSED, ACTIVE])', own],
+      [`?createdAfter=${after}`, `(createdAfter: "${after}")`, own.slice(0, 3)],
+      ['?sort=createdAt&offset=1', '(sort: CREATED_AT_ASC, offset: 1)', own.toReversed().slice(1)],
+    ] as const) {
+      const { body } = await ada.rest('GET', `/conversations${query}`);
+      const { data } = await ada.graphql(`{ conversations${args} { totalCount nodes { id } } }`);
+      expect(body.data.map(({ id }: Json) => id)).toEqual(expected);
+      expect(data.conversations.nodes.map(({ id }: Json) => id)).toEqual(expected);
+      const total = query.includes('offset') ? own.length : expected.length;
+      expect([body.pagination.total, data.conversations.totalCount]).toEqual([total, total]);
+    }
+    for (const sort of ['-createdAt', 'lastActivityAt']) {
+      const paged: string[] = [];
+      for (let next: string | null = ''; next !== null; ) {
+        const from = next === '' ? '' : `&after=${next}`;
+        const { body }: Json = await ada.rest('GET', `/conversations?limit=2&sort=${sort}${from}`);
+        paged.push(...body.data.map(({ id }: Json) => id));
+        next = body.pagination.nextCursor;
+      }
+      expect(paged).toEqual(sort === '-createdAt' ? own : own.toReversed());
+    }
+    const nobody = await pageOf('nobody');
+    expect((await nobody.rest('GET', '/conversations')).body).toMatchObject({ data: [], pagination: { total: 0 } });
+  });
+
   test('sees what a visitor may, wherever it looks', async () => {
     await account.rest('POST', `/conversations/${adas.id}/messages`, {
       body: { content: 'Hi', sender: 'agent', author: { id: 'agent-3', name: 'Grace' }, metadata: secrets.metadata },
@@ -173,10 +210,11 @@ describe('a token bound to a visitor', () => {
     const snapshot = 'conversation { externalId metadata tags assignee { id name } current { externalId metadata } }';
     const answers = [
       (await ada.rest('GET', `/conversations/${adas.id}`)).body,
+      (await ada.rest('GET', '/conversations')).body,
       (await ada.rest('GET', `/conversations/${adas.id}/messages`)).body,
       (await ada.rest('GET', `/messages/${adas.messageId}`)).body,
       (await ada.rest('GET', '/events')).body,
-      await ada.graphql(`{ conversation(id: "${adas.id}") { ${fields} }
+      await ada.graphql(`{ conversation(id: "${adas.id}") { ${fields} } conversations { nodes { ${fields} } }
         node(id: "${adas.messageId}") { ... on Message { metadata conversation { ${fields} } } }
         events { nodes { sequence ... on ConversationStartedEvent { ${snapshot} }
           ... on MessageReceivedEvent { message { metadata } ${snapshot} }
@@ -215,6 +253,18 @@ const refusedOfMessages: Record<string, [value: unknown, spelt: string]> = {
   metadata: [{ vip: true }, '{ vip: true }'],
 };
 
+/** With which it could find out what it is not shown, of its own conversations or of others. */
+const refusedFilters: Record<string, [value: string, spelt: string]> = {
+  externalId: ['secret-1', '"secret-1"'],
+  visitorId: ['bob', '"bob"'],
+  visitorEmail: ['bob@example.com', '"bob@example.com"'],
+  assigneeId: ['secret agent', '"secret agent"'],
+  unassigned: ['false', 'false'],
+  tags: ['secret', '["secret"]'],
+  unreadBy: ['agent-3', '"agent-3"'],
+  updatedAfter: ['2026-11-21T06:12:00Z', '"2026-11-21T06:12:00Z"'],
+};
+
 const sender = (field: string, spelt: string) => (field === 'sender' ? '' : `sender: ${spelt}, `);
 
 const refused: [what: string, attempt: () => Attempt][] = [
@@ -249,13 +299,13 @@ const refused: [what: string, attempt: () => Attempt][] = [
       graphql: give('sendMessage', `conversationId: "${adas.id}", content: "x", sender: BOT`),
     }),
   ],
-  [
-    'asking whose an externalId is',
+  ...Object.entries(refusedFilters).map(([filter, [value, spelt]]): (typeof refused)[number] => [
+    `listing by ${filter}`,
     () => ({
-      rest: ['GET', '/conversations?externalId=secret-1'],
-      graphql: '{ conversations(externalId: "secret-1") { totalCount } }',
+      rest: ['GET', `/conversations?${filter}=${encodeURIComponent(value)}`],
+      graphql: `{ conversations(${filter}: ${spelt}) { totalCount } }`,
     }),
-  ],
+  ]),
   [
     'capturing a lead in no conversation',
     () => ({
@@ -284,6 +334,13 @@ const refused: [what: string, attempt: () => Attempt][] = [
   ['listing keys', () => ({ rest: ['GET', '/api-keys'], graphql: '{ apiKeys { totalCount } }' })],
   ['listing webhooks', () => ({ rest: ['GET', '/webhooks'], graphql: '{ webhooks { totalCount } }' })],
 ];
+
+test('every filter is in one of the two tables: those that a visitor’s page may use, and those that it may not', () => {
+  const allowed = ['status', 'createdAfter', 'createdBefore'];
+  const paging = ['limit', 'offset', 'after', 'total', 'sort'];
+  const { shape } = operations.listConversations.input as unknown as { shape: object };
+  expect(Object.keys(shape).sort()).toEqual([...paging, ...allowed, ...Object.keys(refusedFilters)].sort());
+});
 
 test.each(refused)(
   '%s is refused to a token bound to a visitor, on both faces, and changes nothing',
@@ -365,6 +422,7 @@ test('the longest visitor that there can be fits into a token', async () => {
   const page = server.clientFor(await tokenOf('', { visitor }));
   const { status, body } = await page.rest('POST', '/conversations');
   expect([status, body.visitor]).toEqual([201, visitor]);
+  expect((await page.rest('GET', '/conversations')).body.pagination.total).toBe(1);
 });
 
 describe('idempotency keys of a visitor’s pages', () => {
@@ -459,6 +517,8 @@ describe('events', () => {
         graphql: `{ conversation(id: "${adas.id}") { id } }`,
       }),
     ).toEqual(['NOT_FOUND', 'NOT_FOUND']);
+    expect((await ada.rest('GET', '/conversations')).body.pagination.total).toBe(0);
+    expect((await bob.rest('GET', '/conversations')).body.pagination.total).toBe(2);
     await say(adas.id, 'To Bob');
     await hears(bobHears, ['conversation.updated', 'message.sent']);
     await account.rest('DELETE', `/conversations/${adas.id}`);
@@ -569,7 +629,7 @@ describe('events', () => {
 describe('the share of a visitor', () => {
   test('is one for all its tokens, apart from those of its conversations and of other visitors', async () => {
     const left = ({ headers }: Json): number => Number(headers['x-ratelimit-remaining']);
-    const look = async (client: Client): Promise<Json> => client.rest('GET', '/events');
+    const look = async (client: Client): Promise<Json> => client.rest('GET', '/conversations');
     const [one, renewed, other] = [
       await pageOf('zoe', { requestsPerHour: 3 }),
       await pageOf('zoe', { requestsPerHour: 3 }),
@@ -578,7 +638,7 @@ describe('the share of a visitor', () => {
     expect([left(await look(one)), left(await look(renewed)), left(await look(other))]).toEqual([2, 1, 2]);
     expect((await look(one)).headers['ratelimit-policy']).toBe('"share";q=3;w=3600');
     expect(await look(renewed)).toMatchObject({ status: 429, body: { code: 'RATE_LIMITED', limit: 'share' } });
-    const graphql = await one.graphql('{ eventCursor }');
+    const graphql = await one.graphql('{ conversations { totalCount } }');
     expect(graphql.errors).toMatchObject([{ extensions: { code: 'RATE_LIMITED', limit: 'share' } }]);
     expect((await look(other)).status).toBe(200);
   });

@@ -13,7 +13,7 @@ export const errorCodes = {
   FORBIDDEN: {
     status: 403,
     title: 'Not allowed',
-    when: 'The credential lacks the required scope, which is named, or an API key was sent from a browser page.',
+    when: 'The credential lacks the required scope, which is named, or is bound to less than this, or an API key was sent from a browser page.',
   },
   NOT_FOUND: {
     status: 404,

@@ -154,7 +154,8 @@ export class LogEvent {
     const { conversation, message, changes, readPosition } = this.data;
     if (readPosition !== undefined && readPosition.reader !== visitorReader) return null;
     const shownChanges = changes && changesShownTo(caller, changes);
-    if (changes !== undefined && shownChanges === undefined) return null;
+    // Of one that was erased it is not known either whether there was anything to see.
+    if (this.type === 'conversation.updated' && shownChanges === undefined) return null;
     const data = {
       ...this.data,
       ...(message != null && { message: shownTo(caller, message) }),

@@ -281,3 +281,81 @@ test('a reader that is bound to a conversation knows what the API shows to it, a
     { numRuns: effort(12, 200) },
   );
 }, 600_000);
+
+/** What readers bound to each visitor have to be told, by what a reader of the whole log has seen. */
+class Told {
+  readonly ids = new Map<string, string[]>();
+  readonly #visitors = new Map<string, string | undefined>();
+
+  take({ id, type, data }: Json): void {
+    const conversationId = data.conversation?.id ?? data.conversationId;
+    const before = this.#visitors.get(conversationId);
+    const visitor = type === 'conversation.deleted' ? before : data.conversation.visitor?.id;
+    this.#visitors.set(conversationId, visitor);
+    const { changes } = data;
+    const isShown =
+      changes === undefined ||
+      changes.status !== undefined ||
+      changes.subject !== undefined ||
+      (changes.assignee !== undefined && nameIn(changes.assignee.from) !== nameIn(changes.assignee.to)) ||
+      (changes.visitor !== undefined && changes.visitor.from?.id !== visitor);
+    if (visitor !== undefined && isShown) this.ids.set(visitor, [...(this.ids.get(visitor) ?? []), id]);
+  }
+}
+
+/** A change of nothing: what was before it is looked at all the same. */
+const nothing = { overGraphql: false, which: 0, command: { kind: 'change', body: {} } } as const;
+
+const nameIn = (assignee: Json): string => (assignee === null ? 'nobody' : `named ${assignee.name}`);
+
+test('readers that are bound to visitors are told of what is theirs when it happens, and of nothing else', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 14 }), async (steps) => {
+      const account = await server.account();
+      const scopes = ['conversations:read', 'events:read'];
+      const pages = await Promise.all(
+        ['a', 'b', 'c'].map(async (id) => {
+          const { token } = (await account.rest('POST', '/tokens', { body: { scopes, visitor: { id } } })).body;
+          return { id, client: server.clientFor(token) };
+        }),
+      );
+      const told = new Told();
+      const take = (event: Json) => {
+        if (event.type !== 'lead.captured') told.take(event);
+      };
+      const cursors = new Map<string, string>();
+      // From before there was anything, so that each event is read before it may be erased.
+      for (const { id, client } of pages) cursors.set(id, (await client.graphql('{ eventCursor }')).data.eventCursor);
+      await account.rest('POST', '/conversations', { body: { visitor: { id: 'a' } } });
+      /** What each has heard, by its id and that of the conversation. */
+      const heard = new Map<string, string[]>();
+      const known = new Map<string, Json>();
+      let cursor = await readAll(account, undefined, take);
+      for (const { overGraphql, which, command: asked } of [nothing, ...steps]) {
+        server.clock.advance(1_000);
+        const { data: all } = (await account.rest('GET', '/conversations?sort=createdAt')).body;
+        await run(account, asked, all[which % all.length]?.id ?? 'conv_none', overGraphql);
+        cursor = await readAll(account, cursor, take);
+        for (const { id, client } of pages) {
+          const next = await readAll(client, cursors.get(id), (event) => {
+            heard.set(id, [...(heard.get(id) ?? []), event.id]);
+            if (event.type === 'conversation.deleted') known.delete(`${id} ${event.data.conversationId}`);
+            else known.set(`${id} ${event.data.conversation.id}`, event.data.conversation);
+          });
+          cursors.set(id, next);
+          expect(heard.get(id)).toEqual(told.ids.get(id));
+          const { data: shown } = (await client.rest('GET', '/conversations?limit=100')).body;
+          const own = (await account.rest('GET', `/conversations?limit=100&visitorId=${id}`)).body.data;
+          expect(shown.map((each: Json) => each.id)).toEqual(own.map((each: Json) => each.id));
+          for (const conversation of shown) {
+            // The rest moves with changes that it is not told of.
+            const { version: _, updatedAt: __, visitor, ...snapshot } = known.get(`${id} ${conversation.id}`);
+            expect(conversation).toMatchObject(snapshot);
+            expect(visitor.id).toBe(id);
+          }
+        }
+      }
+    }),
+    { numRuns: effort(12, 200) },
+  );
+}, 600_000);

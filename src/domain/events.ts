@@ -152,10 +152,10 @@ export class LogEvent {
 
   #makeBoundView(caller: Caller, sealedCursor: string): LogEvent | null {
     const { conversation, message, changes, readPosition } = this.data;
-    if (readPosition !== undefined && readPosition.reader !== visitorReader) return null;
     const shownChanges = changes && changesShownTo(caller, changes);
-    // Of one that was erased it is not known either whether there was anything to see.
+    // Of one that was erased it is not known whether there was anything to see.
     if (this.type === 'conversation.updated' && shownChanges === undefined) return null;
+    if (this.type === 'conversation.read' && readPosition?.reader !== visitorReader) return null;
     const data = {
       ...this.data,
       ...(message != null && { message: shownTo(caller, message) }),

@@ -7,7 +7,7 @@ import {
   momentAfter,
   type StoredConversation,
 } from './conversation-record.ts';
-import { validationFailed } from './errors.ts';
+import { DomainError, validationFailed } from './errors.ts';
 import { cursorFormOf } from './event-cursor.ts';
 import { appendEvents, type NewEvent } from './events.ts';
 import { idInput } from './ids.ts';
@@ -35,6 +35,7 @@ export const markRead = operation({
   name: 'markRead',
   summary: 'Moves the position up to which a reader has read a conversation forward.',
   scope: 'conversations:write',
+  openToBound: 'visitor',
   input: z.strictObject({
     conversationId: idInput('conversation').describe('The conversation’s id.'),
     reader: readerInput.describe(
@@ -48,6 +49,9 @@ export const markRead = operation({
   errors: ['NOT_FOUND'],
   async run(context, { conversationId, reader, sequence }): Promise<MarkedRead> {
     const { caller, storage } = context;
+    if (caller.visitor !== undefined && reader !== visitorReader) {
+      throw new DomainError('FORBIDDEN', `This token may move the position of the reader \`${visitorReader}\` only.`);
+    }
     const { show } = await cursorFormOf(context);
     const marked = await storage.write(async (tx) => {
       const conversation = await findConversation(tx, caller, conversationId);

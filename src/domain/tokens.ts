@@ -116,7 +116,7 @@ export const createToken = operation({
         .nullable()
         .default(null)
         .describe(
-          'Restricts the token to the conversations of this visitor: to listing and reading them, following their events, starting new ones, and sending messages and capturing leads in them. Not together with `conversationId`.',
+          'Restricts the token to the conversations of this visitor: to listing and reading them, following their events, starting new ones, sending messages and capturing leads in them, and moving the read position of `visitor`. Not together with `conversationId`.',
         ),
       sender: z
         .enum(senders)

@@ -36,7 +36,7 @@ const CreateTokenInput = builder.inputType('CreateTokenInput', {
     visitor: t.field({
       type: VisitorInput,
       description:
-        'Binds the token to this visitor, whose `id` is required: it can only list and read its conversations, follow their events, start new ones, and send messages and capture leads in them. Not together with `conversationId`.',
+        'Binds the token to this visitor, whose `id` is required: it can only list and read its conversations, follow their events, start new ones, send messages and capture leads in them, and move the read position of `visitor`. Not together with `conversationId`.',
     }),
     sender: t.field({
       type: Sender,

@@ -114,6 +114,10 @@ const onConversation: Partial<Record<OperationName, (talk: Talk) => Attempt>> = 
     rest: ['POST', '/leads', { conversationId: id, email: 'ada@example.com' }],
     graphql: give('captureLead', `conversationId: "${id}", email: "ada@example.com"`),
   }),
+  markRead: ({ id }) => ({
+    rest: ['PUT', `/conversations/${id}/read-positions/visitor`, { sequence: 1 }],
+    graphql: give('markRead', `conversationId: "${id}", reader: "visitor", sequence: 1`),
+  }),
   listEvents: ({ id }) => ({
     rest: ['GET', `/events?conversationId=${id}`],
     graphql: `{ events(conversationId: "${id}") { nodes { id } } }`,
@@ -311,6 +315,13 @@ const refused: [what: string, attempt: () => Attempt][] = [
     () => ({
       rest: ['POST', '/leads', { email: 'ada@example.com' }],
       graphql: give('captureLead', 'email: "ada@example.com"'),
+    }),
+  ],
+  [
+    'moving the read position of an agent',
+    () => ({
+      rest: ['PUT', `/conversations/${adas.id}/read-positions/agent-3`, { sequence: 1 }],
+      graphql: give('markRead', `conversationId: "${adas.id}", reader: "agent-3", sequence: 1`),
     }),
   ],
   [
@@ -550,6 +561,9 @@ describe('events', () => {
     const { heard } = await listen('ada');
     await change(adas.id, { tags: ['b'], metadata: { a: 1 }, externalId: 'mine' });
     await change(adas.id, { visitor: { ...visitorOf('ada'), name: 'Countess' } });
+    const read = (reader: string, client: Client = account) =>
+      client.rest('PUT', `/conversations/${adas.id}/read-positions/${reader}`, { body: { sequence: 1 } });
+    expect([(await read('agent-3')).status, (await read('someone')).status]).toEqual([200, 200]);
     await change(adas.id, { subject: 'Parcel', assignee: { id: 'x', name: 'Linus' }, tags: [] });
     await say(bobs.id, 'To Bob');
     await say(nobodys.id, 'To nobody');
@@ -565,6 +579,24 @@ describe('events', () => {
     // What is not given is not there to be turned over either.
     const paged = await ada.rest('GET', '/events?limit=4');
     expect([paged.body.data.length, paged.body.pagination.hasMore]).toEqual([4, false]);
+  });
+
+  test('tell how far the visitor has read, and not how far agents have, also after an erasure', async () => {
+    const { heard } = await listen('ada');
+    await say(adas.id, 'To Ada');
+    const read = (reader: string, client: Client) =>
+      client.rest('PUT', `/conversations/${adas.id}/read-positions/${reader}`, { body: { sequence: 2 } });
+    await read('agent-3', account);
+    expect((await read('visitor', ada)).body).toMatchObject({ reader: 'visitor', sequence: 2 });
+    await until(() => heard().every((types) => types.length >= 2));
+    expect(heard()).toEqual([
+      ['message.sent', 'conversation.read'],
+      ['message.sent', 'conversation.read'],
+    ]);
+    await account.rest('DELETE', `/conversations/${adas.id}`);
+    expect(typesIn(await ada.rest('GET', '/events'))).toEqual([
+      ...['conversation.started', 'message.received', 'message.sent', 'conversation.deleted'],
+    ]);
   });
 
   test('arrive as a change of nothing where a conversation comes to a visitor', async () => {

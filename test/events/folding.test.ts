@@ -287,18 +287,18 @@ class Told {
   readonly ids = new Map<string, string[]>();
   readonly #visitors = new Map<string, string | undefined>();
 
-  take({ id, type, data }: Json): void {
+  take({ id, data }: Json): void {
     const conversationId = data.conversation?.id ?? data.conversationId;
     const before = this.#visitors.get(conversationId);
-    const visitor = type === 'conversation.deleted' ? before : data.conversation.visitor?.id;
+    const visitor = data.conversation === undefined ? before : data.conversation.visitor?.id;
     this.#visitors.set(conversationId, visitor);
-    const { changes } = data;
+    const { changes, readPosition = { reader: 'visitor' } } = data;
     const isShown =
-      changes === undefined ||
-      changes.status !== undefined ||
-      changes.subject !== undefined ||
-      (changes.assignee !== undefined && nameIn(changes.assignee.from) !== nameIn(changes.assignee.to)) ||
-      (changes.visitor !== undefined && changes.visitor.from?.id !== visitor);
+      (changes === undefined && readPosition.reader === 'visitor') ||
+      changes?.status !== undefined ||
+      changes?.subject !== undefined ||
+      (changes?.assignee !== undefined && nameIn(changes.assignee.from) !== nameIn(changes.assignee.to)) ||
+      (changes?.visitor !== undefined && changes.visitor.from?.id !== visitor);
     if (visitor !== undefined && isShown) this.ids.set(visitor, [...(this.ids.get(visitor) ?? []), id]);
   }
 }
@@ -340,7 +340,8 @@ test('readers that are bound to visitors are told of what is theirs when it happ
           const next = await readAll(client, cursors.get(id), (event) => {
             heard.set(id, [...(heard.get(id) ?? []), event.id]);
             if (event.type === 'conversation.deleted') known.delete(`${id} ${event.data.conversationId}`);
-            else known.set(`${id} ${event.data.conversation.id}`, event.data.conversation);
+            else if (event.type !== 'conversation.read')
+              known.set(`${id} ${event.data.conversation.id}`, event.data.conversation);
           });
           cursors.set(id, next);
           expect(heard.get(id)).toEqual(told.ids.get(id));

@@ -1,22 +1,20 @@
-import { ApolloClient, ApolloLink, HttpLink, InMemoryCache } from '@apollo/client';
+import { ApolloClient, ApolloLink, HttpLink, type InMemoryCache } from '@apollo/client';
 import { GraphQLWsLink } from '@apollo/client/link/subscriptions';
 import { createClient, fetchExchange, subscriptionExchange } from '@urql/core';
-import { cacheExchange } from '@urql/exchange-graphcache';
-import { type DocumentNode, introspectionFromSchema } from 'graphql';
+import type { cacheExchange } from '@urql/exchange-graphcache';
+import type { DocumentNode } from 'graphql';
 import type { Client as SocketClient } from 'graphql-ws';
 import {
   createOperationDescriptor,
-  Environment,
+  type Environment,
   fetchQuery,
   Network,
   Observable,
-  RecordSource,
   requestSubscription,
-  Store,
 } from 'relay-runtime';
 import type { Json } from './client.ts';
-import { runGuide } from './guide.ts';
-import { compileForRelay, schema } from './relay.ts';
+import { cacheSettings } from './inbox.ts';
+import { compileForRelay } from './relay.ts';
 import { socketClient } from './subscribe.ts';
 
 // Stock GraphQL clients with a normalising cache, on a server's HTTP and WebSocket, with the settings of the GUIDE.
@@ -63,22 +61,8 @@ interface Caches {
   readonly relay: Environment;
 }
 
-async function cachesOfGuide(url: string, secret: string, socket: SocketClient): Promise<Caches> {
-  return await runGuide<Caches>(
-    'Events and caches',
-    '{ apollo, graphcache, relay }',
-    {
-      '@apollo/client': { InMemoryCache },
-      '@urql/exchange-graphcache': { cacheExchange },
-      'relay-runtime': { Environment },
-    },
-    {
-      introspection: introspectionFromSchema(schema),
-      network: relayNetwork(url, secret, socket),
-      store: new Store(new RecordSource()),
-    },
-  );
-}
+const cachesOfGuide = (url: string, secret: string, socket: SocketClient): Promise<Caches> =>
+  cacheSettings<Caches>('{ apollo, graphcache, relay }', { network: relayNetwork(url, secret, socket) });
 
 const disposing = (socket: SocketClient) => async (): Promise<void> => void (await socket.dispose());
 

@@ -1,0 +1,78 @@
+import { ApolloClient, ApolloLink, gql, HttpLink, InMemoryCache } from '@apollo/client';
+import { GraphQLWsLink } from '@apollo/client/link/subscriptions';
+import { cacheExchange } from '@urql/exchange-graphcache';
+import { introspectionFromSchema } from 'graphql';
+import { createClient } from 'graphql-ws';
+import { Environment, Network, RecordSource, Store } from 'relay-runtime';
+import type { Json } from './client.ts';
+import { runGuide } from './guide.ts';
+import { schema } from './relay.ts';
+
+/** The settings that the GUIDE gives to caches. Relay's environment needs what is to be in it. */
+export async function cacheSettings<Result>(
+  result: string,
+  { network = Network.create(() => Promise.reject()), store = new Store(new RecordSource()) } = {},
+): Promise<Result> {
+  const modules = {
+    '@apollo/client': { InMemoryCache },
+    '@urql/exchange-graphcache': { cacheExchange },
+    'relay-runtime': { Environment },
+  };
+  const introspection = introspectionFromSchema(schema);
+  return await runGuide<Result>('Events and caches', result, modules, { introspection, network, store });
+}
+
+/** The page's `fetch`, with an endpoint of the page's own server, which makes tokens with the account's key. */
+export function fetchOfPage(url: string, secret: string, endpoint: string, token: object): typeof fetch {
+  return (input, init) =>
+    input === endpoint
+      ? fetch(`${url}/v1/tokens`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+          body: JSON.stringify(token),
+        })
+      : fetch(input, init);
+}
+
+/** An agent's page, as the GUIDE builds it with Apollo Client. */
+export interface Inbox {
+  /** The rows that it shows. */
+  rows(): Json[];
+  /** Reads the messages of a conversation. */
+  open(id: string): Promise<unknown>;
+  /** The messages that it shows. */
+  shown(id: string): Json[];
+  send(id: string, content: string): Promise<void>;
+  take(id: string): Promise<unknown>;
+  tag(id: string, ...tags: string[]): Promise<unknown>;
+  close(id: string): Promise<unknown>;
+  dispose(): Promise<void>;
+}
+
+export async function openInbox(url: string, secret: string, agent = { id: 'agent-3', name: 'Grace' }): Promise<Inbox> {
+  const settings = await cacheSettings<object>('{ possibleTypes, typePolicies }');
+  const scopes = ['conversations:read', 'conversations:write', 'events:read'];
+  return await runGuide<Inbox>(
+    'Build an inbox',
+    `{
+      open, shown, send, take, tag, close,
+      rows: () => cache.readQuery({ query: listQuery }).conversations.nodes,
+      dispose: async () => { client.stop(); await socket.dispose(); },
+    }`,
+    {
+      '@apollo/client': { ApolloClient, ApolloLink, gql, HttpLink, InMemoryCache },
+      '@apollo/client/link/subscriptions': { GraphQLWsLink },
+      'graphql-ws': { createClient },
+    },
+    { ...settings, fetch: fetchOfPage(url, secret, '/agent-token', { scopes }) },
+    (code) =>
+      code
+        .replace(/^const service = .*$/m, `const service = '${url}';`)
+        .replace(/^const me = .*$/m, `const me = ${JSON.stringify(agent)};`)
+        // Without the wait of a second or more, which spares a server that starts.
+        .replace(
+          'retryAttempts: Infinity,',
+          'retryAttempts: Infinity, retryWait: () => new Promise((go) => setTimeout(go, 20)),',
+        ),
+  );
+}

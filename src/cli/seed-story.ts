@@ -54,7 +54,7 @@ export function* inOrder(shop: Shop, ids: Ids): Generator<Step[]> {
   for (const startMs of arrivals(shop)) {
     const random = new Random(shop.seed, invented++);
     const guest = guestOf(shop.seed, random.integer(1, Math.ceil(0.8 * shop.conversations))); // some come again
-    const steps = story(random, ids.next('conversation', startMs), startMs, guest, random.pick(agents));
+    const steps = story(random, ids.next('conversation', startMs), startMs, guest, agents);
     waiting.push(...steps.filter(({ atMs }) => atMs <= shop.toMs));
     if (invented % portion > 0) continue;
     sort();
@@ -86,8 +86,15 @@ function* arrivals({ seed, conversations, fromMs, toMs }: Shop): Generator<numbe
 }
 
 /** The life of one conversation. Its steps are in the order of time, except that of a contact form. */
-function story(random: Random, conversationId: string, startMs: number, guest: Guest, agent: Agent): Step[] {
+function story(
+  random: Random,
+  conversationId: string,
+  startMs: number,
+  guest: Guest,
+  agents: readonly Agent[],
+): Step[] {
   const steps: Step[] = [];
+  let agent = random.pick(agents);
   let atMs = startMs;
   const wait = (medianMs: number, spread = 1): void => {
     atMs += Math.max(1_000, Math.floor(random.logNormal(medianMs, spread)));
@@ -101,7 +108,7 @@ function story(random: Random, conversationId: string, startMs: number, guest: G
   const topic = random.weighted(texts.topics);
   const facts: Record<string, string> = {
     visitor: guest.visitor?.name?.split(' ')[0] ?? '',
-    agent: agent.name.split(' ')[0] ?? '',
+    agent: firstNameOf(agent),
     order: String(random.integer(10_000, 99_999)),
     amount: (random.integer(900, 24_900) / 100).toFixed(2),
   };
@@ -121,6 +128,12 @@ function story(random: Random, conversationId: string, startMs: number, guest: G
   const send = (sender: Sender, content: string): void =>
     step(sendMessage, { conversationId, ...message(sender, content) });
   const update = (changes: object): void => step(updateConversation, { id: conversationId, ...changes });
+  /** An agent has it from here on. */
+  const assign = (to: Agent, changes: object = {}): void => {
+    agent = to;
+    facts['agent'] = firstNameOf(to);
+    update({ assignee: to, ...changes });
+  };
   const close = (): void => {
     agentWaits(12 * minuteMs);
     update({ status: 'closed', metadata: { resolved: isAnswered } });
@@ -140,6 +153,8 @@ function story(random: Random, conversationId: string, startMs: number, guest: G
     subject: random.chance(0.75) ? say(topic.subjects) : null,
     visitor: guest.visitor,
     metadata: { ...guest.metadata, page: random.pick(texts.pages) },
+    ...(guest.metadata.plan === 'member' && { tags: ['member'] }),
+    ...(first?.sender === 'agent' && { assignee: agent }),
     ...(first !== undefined && { message: first }),
   });
   if (first?.sender === 'visitor' && random.chance(0.3)) {
@@ -153,10 +168,12 @@ function story(random: Random, conversationId: string, startMs: number, guest: G
   const isAnswered = random.chance(0.94); // the others leave before an agent comes
   if (isAnswered) {
     agentWaits(5 * minuteMs);
+    assign(agent, { addTags: [topic.tag] });
     if (random.chance(0.1)) {
       send('agent', say(texts.connecting));
       if (random.chance(0.25)) update({ status: 'pending' });
       agentWaits(15 * minuteMs);
+      if (random.chance(0.4)) assign(random.pick(agents));
     }
     send('agent', say(topic.answers));
     if (random.chance(0.08)) {
@@ -194,6 +211,7 @@ function story(random: Random, conversationId: string, startMs: number, guest: G
       if (random.chance(0.65)) send('visitor', say(texts.secondThoughts));
       else update({ status: 'active' });
       agentWaits(10 * minuteMs);
+      update({ addTags: ['reopened'] });
       send('agent', say(texts.followUps));
       close();
     }
@@ -216,6 +234,10 @@ function atWork(random: Random, atMs: number): number {
   const hour = (atMs - midnight) / hourMs;
   if (hour >= opensAt && hour < closesAt) return atMs;
   return midnight + opensAt * hourMs + (hour < opensAt ? 0 : dayMs) + delayMs;
+}
+
+function firstNameOf({ name }: Agent): string {
+  return name.split(' ')[0] ?? '';
 }
 
 function nameOf(random: Random): string {

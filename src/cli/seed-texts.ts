@@ -5,6 +5,8 @@
 export interface Topic {
   /** How often it comes up, relative to the others. */
   readonly weight: number;
+  /** The tag that agents give it. */
+  readonly tag: string;
   readonly subjects: readonly string[];
   /** The visitor's request. */
   readonly openings: readonly string[];
@@ -17,6 +19,7 @@ export interface Topic {
 export const topics: readonly Topic[] = [
   {
     weight: 24,
+    tag: 'delivery',
     subjects: ['Where is my order {order}?', 'Delivery of order {order}', 'Parcel not here yet'],
     openings: [
       'Where is my order {order}? It was meant to be here on {day}.',
@@ -43,6 +46,7 @@ export const topics: readonly Topic[] = [
   },
   {
     weight: 17,
+    tag: 'return',
     subjects: ['Return of {product}', 'Sending back order {order}', 'Refund for {order}'],
     openings: [
       'I would like to send back the {product} from order {order}.',
@@ -68,6 +72,7 @@ export const topics: readonly Topic[] = [
   },
   {
     weight: 13,
+    tag: 'products',
     subjects: ['Which size of {product}?', 'Question about the {product}', 'Is the {product} in stock?'],
     openings: [
       'I cannot decide between two sizes of the {product}. Does it run small?',
@@ -94,6 +99,7 @@ export const topics: readonly Topic[] = [
   },
   {
     weight: 9,
+    tag: 'payment',
     subjects: ['Payment does not go through', 'Charged twice?', 'Problem at checkout'],
     openings: [
       'My card is refused at the checkout, and the bank says that all is well.',
@@ -114,6 +120,7 @@ export const topics: readonly Topic[] = [
   },
   {
     weight: 8,
+    tag: 'damage',
     subjects: ['Damaged {product}', 'Something is missing from order {order}', 'Broken on arrival'],
     openings: [
       'The {product} has arrived with a crack in it. Order {order}.',
@@ -133,6 +140,7 @@ export const topics: readonly Topic[] = [
   },
   {
     weight: 7,
+    tag: 'change',
     subjects: ['Change of address', 'Change order {order}', 'Cancel order {order}'],
     openings: [
       'I have moved, and order {order} is going to my old address.',
@@ -151,6 +159,7 @@ export const topics: readonly Topic[] = [
   },
   {
     weight: 4,
+    tag: 'business',
     subjects: ['Prices for larger orders', 'Quote for our office', 'Furniture for a hotel'],
     openings: [
       'We would like to order forty of the {product}. What would be the price?',

@@ -88,6 +88,11 @@ test('an account is made whose past both faces show, up to now', async () => {
   const times = events.map(({ timestamp }) => Number(timestamp));
   expect(times, 'the log is in the order of time').toEqual(times.toSorted((a, b) => a - b));
 
+  const answered = new Set(messages.filter(({ sender }) => sender === 'agent').map((row) => row['conversation']));
+  for (const { id, assignee } of list.data) expect(assignee !== null).toBe(answered.has(id));
+  const tags = new Set<string>(list.data.flatMap((each: { tags: string[] }) => each.tags));
+  expect([...tags]).toEqual(expect.arrayContaining(['member', 'delivery', 'reopened']));
+
   const unfinished = messages.filter(({ content }) =>
     /[{}]|undefined|null|^[\s,]|\s$| {2}| [,.]/.test(String(content)),
   );

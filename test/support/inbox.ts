@@ -42,10 +42,12 @@ export interface Inbox {
   open(id: string): Promise<unknown>;
   /** The messages that it shows. */
   shown(id: string): Json[];
-  send(id: string, content: string): Promise<void>;
+  send(id: string, content: string, clientId?: string): Promise<void>;
   take(id: string): Promise<unknown>;
   tag(id: string, ...tags: string[]): Promise<unknown>;
   close(id: string): Promise<unknown>;
+  /** The events that it has been given. */
+  readonly received: Json[];
   dispose(): Promise<void>;
 }
 
@@ -55,7 +57,7 @@ export async function openInbox(url: string, secret: string, agent = { id: 'agen
   return await runGuide<Inbox>(
     'Build an inbox',
     `{
-      open, shown, send, take, tag, close,
+      open, shown, send, take, tag, close, received,
       rows: () => cache.readQuery({ query: listQuery }).conversations.nodes,
       dispose: async () => { client.stop(); await socket.dispose(); },
     }`,
@@ -64,11 +66,12 @@ export async function openInbox(url: string, secret: string, agent = { id: 'agen
       '@apollo/client/link/subscriptions': { GraphQLWsLink },
       'graphql-ws': { createClient },
     },
-    { ...settings, fetch: fetchOfPage(url, secret, '/agent-token', { scopes }) },
+    { ...settings, received: [], fetch: fetchOfPage(url, secret, '/agent-token', { scopes }) },
     (code) =>
       code
         .replace(/^const service = .*$/m, `const service = '${url}';`)
         .replace(/^const me = .*$/m, `const me = ${JSON.stringify(agent)};`)
+        .replace('function fold(event) {', '$&\n  received.push(event);')
         // Without the wait of a second or more, which spares a server that starts.
         .replace(
           'retryAttempts: Infinity,',

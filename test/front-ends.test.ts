@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { createClient, fetchExchange, gql, subscriptionExchange } from '@urql/core';
 import { type CacheExchangeOpts, cacheExchange } from '@urql/exchange-graphcache';
+import { createClient as createSocketClient } from 'graphql-ws';
 import { expect, onTestFinished, test } from 'vitest';
 import { commandLine, serve } from './cli/program.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import { temporaryFolder } from './support/files.ts';
-import { cacheSettings, openInbox } from './support/inbox.ts';
+import { runGuide } from './support/guide.ts';
+import { cacheSettings, fetchOfPage, impatient, openInbox } from './support/inbox.ts';
 import { socketClient } from './support/subscribe.ts';
 import { eventually, until } from './support/wait.ts';
 
@@ -39,7 +41,6 @@ const live = gql`subscription ($id: ID!, $after: String) {
     ... on MessageSentEvent { conversation { current { ${now} } } message { ${text} } }
   }
 }`;
-const source = (document: typeof live): string => document.loc?.source.body ?? '';
 
 /** A subscription that goes on after its last event whenever its socket is connected again. */
 function follow(
@@ -72,37 +73,30 @@ async function tokenFor(account: Client, token: object): Promise<string> {
   return (await account.rest('POST', '/tokens', { body: { scopes, ...token } })).body.token;
 }
 
-/** The visitor's page keeps by itself what it shows, and sends on its socket, too. */
-async function visitorPage(url: string, account: Client, id: string): Promise<Page> {
-  const token = await tokenFor(account, { conversationId: id, sender: 'visitor' });
-  const socket = socketClient(url, token);
-  const ask = async (document: typeof live, variables: Json): Promise<Json> => {
-    const { value } = await socket.iterate<Json>({ query: source(document), variables }).next();
-    if (value.errors) throw new Error(JSON.stringify(value.errors));
-    return value.data;
-  };
-  const { eventCursor, conversation } = await ask(thread, { id });
-  let current = conversation;
-  const messages: string[] = conversation.messages.nodes.map(({ content }: Json) => content);
+/** The visitor's page, as the GUIDE builds it. */
+async function visitorPage(url: string, secret: string, conversationId: string): Promise<Page> {
+  const scopes = ['conversations:read', 'conversations:write', 'events:read'];
   const cursors: string[] = [];
-  follow(
-    socket,
-    { query: source(live), variables: { id, after: eventCursor } },
-    ({ cursor, conversation: snapshot, message }) => {
-      cursors.push(cursor);
-      current = snapshot.current;
-      if (message) messages.push(message.content);
+  const page = await runGuide<Json>(
+    'Build a chat widget',
+    '{ socket, send, follow, messages, state: () => conversation, last: () => last }',
+    { 'graphql-ws': { createClient: createSocketClient } },
+    {
+      fetch: fetchOfPage(url, secret, '/chat-token', { scopes, conversationId, sender: 'visitor' }),
+      show: () => cursors.push(page.last()),
     },
+    (code) => impatient(code.replace(/^const service = .*$/m, `const service = '${url}';`)),
   );
+  const followed: Promise<unknown> = page.follow();
   return {
-    messages: () => messages,
-    state: () => ({ status: current.status, assignee: current.assignee?.name ?? null }),
-    send: (content, clientId) =>
-      ask(sending, {
-        input: { conversationId: id, sender: 'VISITOR', content, clientId, idempotencyKey: clientId },
-      }),
+    messages: () => page.messages.map(({ content }: Json) => content),
+    state: () => ({ status: page.state().status, assignee: page.state().assignee?.name ?? null }),
+    send: (content, clientId) => page.send(content, clientId),
     cursors: () => cursors,
-    dispose: async () => await socket.dispose(),
+    async dispose() {
+      await page.socket.dispose();
+      await followed;
+    },
   };
 }
 
@@ -202,12 +196,13 @@ test('a visitor and two agents see each other’s messages once and in order, an
   const account = clientOf(url, apiKey.secret);
   const { id } = (await account.rest('POST', '/conversations', { body: { subject: 'A tent' } })).body;
 
-  const visitor = await visitorPage(url, account, id);
+  const visitor = await visitorPage(url, apiKey.secret, id);
   const grace = await apolloPage(url, apiKey.secret, id);
   const linus = await urqlPage(url, account, id);
   const pages: Page[] = [visitor, grace, linus];
   onTestFinished(async () => {
-    for (const page of pages) await page.dispose();
+    // The server has ended, and a client that is disposed while it connects again rejects.
+    await Promise.allSettled(pages.map((page) => page.dispose()));
   });
   /** Sends, and waits until all pages show it. */
   const converse = async (page: Page, content: string): Promise<void> => {

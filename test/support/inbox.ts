@@ -68,14 +68,15 @@ export async function openInbox(url: string, secret: string, agent = { id: 'agen
     },
     { ...settings, received: [], fetch: fetchOfPage(url, secret, '/agent-token', { scopes }) },
     (code) =>
-      code
+      impatient(code)
         .replace(/^const service = .*$/m, `const service = '${url}';`)
         .replace(/^const me = .*$/m, `const me = ${JSON.stringify(agent)};`)
-        .replace('function fold(event) {', '$&\n  received.push(event);')
-        // Without the wait of a second or more, which spares a server that starts.
-        .replace(
-          'retryAttempts: Infinity,',
-          'retryAttempts: Infinity, retryWait: () => new Promise((go) => setTimeout(go, 20)),',
-        ),
+        .replace('function fold(event) {', '$&\n  received.push(event);'),
   );
+}
+
+/** The code of a page that connects again without the wait of a second or more, which spares a server that starts. */
+export function impatient(code: string): string {
+  const retryWait = 'retryWait: () => new Promise((go) => setTimeout(go, 20)),';
+  return code.replace('retryAttempts: Infinity,', `$& ${retryWait}`);
 }

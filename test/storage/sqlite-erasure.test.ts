@@ -4,6 +4,7 @@ import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { finishErasures } from '../../src/domain/conversations.ts';
+import { lastMessageOf, type Message } from '../../src/domain/message-record.ts';
 import { indexTexts } from '../../src/domain/search.ts';
 import { SearchWords } from '../../src/domain/search-words.ts';
 import { timestamp } from '../../src/domain/time.ts';
@@ -59,6 +60,40 @@ function pagesWith(text: string, path: string): Page[] {
   }
   return pages;
 }
+
+test('the row of a conversation that is being erased holds nothing that a client wrote', async () => {
+  const path = join(temporaryFolder(), 'test.db');
+  const storage = openSqliteStorage(path);
+  onTestFinished(() => storage.close());
+  const { id: accountId } = await storedAccount(storage);
+  const text = 'marker';
+  const started = sampleConversation({
+    subject: text,
+    visitor: { id: text, name: text, email: text },
+    externalId: text,
+    assignee: { id: text, name: text },
+    tags: [text],
+    metadata: { [text]: text },
+    messageCount: 300,
+  });
+  const messages = Array.from({ length: 300 }, (_, index) =>
+    sampleMessage(started.id, index + 1, { content: text, author: { id: text, name: text } }),
+  );
+  const conversation = { ...started, lastMessage: lastMessageOf(messages.at(-1) as Message) };
+  await storage.write(async (tx) => {
+    await tx.conversations.insert(accountId, conversation);
+    for (const message of messages) await tx.messages.insert(accountId, message);
+  });
+  const reader = new Database(path, { readonly: true });
+  onTestFinished(() => void reader.close());
+  const row = reader.prepare<[string], Record<string, unknown>>('SELECT * FROM conversations WHERE id = ?');
+  const texts = () => Object.entries(row.get(conversation.id) ?? {}).filter(([, value]) => typeof value === 'string');
+  const ofClients = texts().filter(([name]) => !['id', 'account_id', 'status'].includes(name));
+  for (const [name, value] of ofClients) expect(value, name).toContain(text); // a new column belongs into this test
+  await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+  const left = { id: conversation.id, status: 'active', tags: '[]', metadata: '{}' };
+  expect(Object.fromEntries(texts())).toEqual(left);
+});
 
 test('no row of an erased conversation remains in the file, and remnants of moved rows are gone after compaction', async () => {
   const path = join(temporaryFolder(), 'test.db');

@@ -7,7 +7,7 @@ import type { EventType } from '../../src/domain/event-types.ts';
 import type { EventData, NewEvent, StoredEvent } from '../../src/domain/events.ts';
 import { createIds } from '../../src/domain/ids.ts';
 import type { Lead } from '../../src/domain/leads.ts';
-import type { Message } from '../../src/domain/message-record.ts';
+import { lastMessageOf, type Message } from '../../src/domain/message-record.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import type { StoredWebhook } from '../../src/domain/webhook-record.ts';
@@ -221,6 +221,9 @@ export function fullConversation(): StoredConversation {
     tags: [awkwardText.slice(0, 5), '“', '\u{10ffff}'],
     metadata: awkwardMetadata,
     messageCount: 10_000,
+    lastMessage: lastMessageOf(
+      sampleMessage('', 10_000, { content: awkwardText, author: { id: awkwardText, name: null } }),
+    ),
     contentBytes: 8 * 1024 * 1024,
     lastActivityAt: time(1),
     firstVisitorMessageAt: time(2),

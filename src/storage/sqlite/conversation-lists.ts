@@ -130,6 +130,8 @@ interface Narrow {
   readonly isById: boolean;
   /** The tag that they are entered by. */
   readonly tag?: string;
+  /** Whether it cannot be more than one. */
+  readonly isOne?: boolean;
 }
 
 /** For each filter that may leave few. */
@@ -137,7 +139,7 @@ function* narrowed(filter: ConversationFilter): Generator<Narrow> {
   if (filter.unreadBy !== undefined) yield { sources: [unreadById], isById: true };
   if (filter.externalId !== undefined) {
     const source = { index: 'conversations_by_external_id', entry: 'external_id = :externalId' };
-    yield { sources: [source], isById: false };
+    yield { sources: [source], isById: false, isOne: true };
   }
   if (filter.visitorId !== undefined) yield { sources: [ofVisitor], isById: true };
   if (filter.visitorEmail !== undefined) yield { sources: [ofVisitorEmail], isById: true };
@@ -348,18 +350,19 @@ export function conversationLists<Row>(db: Statements, columns: string) {
   /** The conversations that the filter leaves, if they are among few. */
   function fewOf(accountId: string, stretch: Stretch): Few | undefined {
     const plan = planOf(stretch.filter, 'id');
-    for (const { sources, isById, tag } of narrowed(stretch.filter)) {
+    for (const { sources, isById, tag, isOne = false } of narrowed(stretch.filter)) {
+      // Where the index decides all filters, only its order is another one.
+      const isExact = !plan.testsRows && plan.sources[0]?.index === sources[0]?.index;
+      const tests = isExact ? [] : [testsOfRows];
+      const few = { parts: partsOf(sources, [createdWithin, between[orderOf(stretch)], ...tests]), tag };
+      if (isOne) return few;
       const parts = tag === undefined ? partsOf(sources, isById ? [createdWithin] : []) : [withTag];
       const statement = db.prepareOnce<{ count: number }>(
         `SELECT count(*) AS count FROM (${parts.map((part) => `SELECT 1 ${part}`).join(' UNION ALL ')} LIMIT :limit) AS some`,
       );
       const limit = rowsPerStep + 1;
       const { count: among = 0 } = statement.get({ ...parametersOf(accountId, { ...stretch, tag }), limit }) ?? {};
-      if (among >= limit) continue;
-      // Then the index decides all filters, and only its order is another one.
-      const isExact = !plan.testsRows && plan.sources[0]?.index === sources[0]?.index;
-      const tests = isExact ? [] : [testsOfRows];
-      return { parts: partsOf(sources, [createdWithin, between[orderOf(stretch)], ...tests]), tag };
+      if (among < limit) return few;
     }
     return undefined;
   }

@@ -63,7 +63,7 @@ export function erasureWrites(
   );
   const hide = db.prepare(
     `UPDATE conversations SET account_id = NULL, subject = NULL, visitor = NULL, external_id = NULL, assignee = NULL, tags = '[]',
-        metadata = '{}'
+        metadata = '{}', last_message = NULL
       WHERE key = :conversationKey`,
   );
   const remove = db.prepare('DELETE FROM conversations WHERE key = :conversationKey');

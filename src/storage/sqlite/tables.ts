@@ -77,6 +77,19 @@ export const apiKeys = sqliteTable(
   ],
 );
 
+/**
+ * The last message beside its conversation, so that a list need not look into the messages. An array takes a third of the
+ * time of an object to make and to read.
+ */
+export type StoredLastMessage = [
+  id: string,
+  sequence: number,
+  sender: Sender,
+  author: Author | null,
+  createdAt: number,
+  preview: string,
+];
+
 export const conversations = sqliteTable(
   'conversations',
   {
@@ -98,6 +111,7 @@ export const conversations = sqliteTable(
     metadata: text().$type<Json<Metadata>>().notNull(),
     messageCount: integer('message_count').notNull(),
     contentBytes: integer('content_bytes').notNull(),
+    lastMessage: text('last_message').$type<Json<StoredLastMessage>>(),
     lastActivityAt: integer('last_activity_at').notNull(),
     firstVisitorMessageAt: integer('first_visitor_message_at'),
     firstResponseAt: integer('first_response_at'),

@@ -96,7 +96,7 @@ describe('a preflight, without any credential,', () => {
       expect(answer.headers['ratelimit'], 'what is left is nobody’s business yet').toBeUndefined();
       expect(corsOf(answer)).toEqual({
         ...readableBy(origin),
-        'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE',
+        'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
         'access-control-allow-headers':
           'Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id, traceparent, tracestate',
         'access-control-max-age': '7200',

@@ -37,14 +37,15 @@ async function makeEvents(client: TestAccount) {
   const created = await client.rest('POST', '/conversations', {
     body: { subject: 'Parcel', visitor: { name: 'Ada' }, metadata, message: { content: 'hello', sender: 'visitor' } },
   });
-  const { messages, ...started } = created.body;
+  const { messages, readPositions: _, ...started } = created.body;
   server.clock.advance(1_000);
   const lead = await client.rest('POST', '/leads', {
     body: { conversationId: started.id, name: 'Ada', email: 'ada@example.com', metadata },
   });
   server.clock.advance(1_000);
-  const closed = await client.rest('PATCH', `/conversations/${started.id}`, { body: { status: 'closed' } });
-  return { id: started.id as string, started, message: messages[0], lead: lead.body, closed: closed.body };
+  const { body: patched } = await client.rest('PATCH', `/conversations/${started.id}`, { body: { status: 'closed' } });
+  const { readPositions: __, ...closed } = patched;
+  return { id: started.id as string, started, message: messages[0], lead: lead.body, closed };
 }
 
 async function listed(client: TestAccount, query = 'limit=100'): Promise<Json[]> {

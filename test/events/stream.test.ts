@@ -157,7 +157,7 @@ describe('GET /v1/events/stream', () => {
     { request: 'no type', query: '?types=', status: 400, body: { code: 'VALIDATION_FAILED' } },
     {
       request: 'a parameter twice',
-      query: '?types=lead.captured&types=lead.captured',
+      query: '?conversationId=conv_01m7ybqaw0egys6s45e12pxxzb&conversationId=conv_01m7ybqaw0egys6s45e12pxxzb',
       status: 400,
       body: { code: 'VALIDATION_FAILED' },
     },

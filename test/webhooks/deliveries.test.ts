@@ -18,8 +18,7 @@ async function eventsText(server: TestServer, client: TestAccount): Promise<stri
   return await (await request(`${server.url}/v1/events?limit=100`, { headers })).body.text();
 }
 
-/** One event of each kind, in their order, and an agent's reply and a reopening, which are none. */
-/** One event of each type but the last, of a deletion. */
+/** One event of each type but a deletion. */
 async function makeOneOfEach(client: TestAccount): Promise<Json> {
   const { id } = await startConversation(client, {
     subject: 'Péché 📦 "quoted" </script>',
@@ -27,6 +26,7 @@ async function makeOneOfEach(client: TestAccount): Promise<Json> {
     message: { content: 'Hello\n\u2028wörld', sender: 'visitor' },
   });
   await client.rest('POST', `/conversations/${id}/messages`, { body: { content: 'Hi', sender: 'agent' } });
+  await client.rest('PUT', `/conversations/${id}/read-positions/agent-3`, { body: { sequence: 1 } });
   await client.rest('PATCH', `/conversations/${id}`, { body: { status: 'closed' } });
   await client.rest('PATCH', `/conversations/${id}`, { body: { status: 'active' } });
   await client.rest('POST', '/leads', { body: { conversationId: id, email: 'ada@example.com' } });
@@ -39,12 +39,12 @@ test('every event is sent once, with the same bytes as in the log', async () => 
   const { server, client, receiver, webhook, deliveries } = await openScene();
   const { id } = await webhook('/hooks', { events: eventTypes });
   await makeOneOfEach(client);
-  await until(() => receiver.deliveries.length === 7);
+  await until(() => receiver.deliveries.length === 8);
   const done = await eventually(
     () => deliveries(id),
     (list) => list.every(({ status }) => status === 'succeeded'),
   );
-  expect(done).toHaveLength(7);
+  expect(done).toHaveLength(8);
 
   const text = await eventsText(server, client);
   for (const { body } of receiver.deliveries) expect(text).toContain(body);
@@ -55,8 +55,8 @@ test('every event is sent once, with the same bytes as in the log', async () => 
   // Looking again sends nothing again.
   await server.app.webhooks.look();
   await startConversation(client);
-  await until(() => receiver.deliveries.length === 8);
-  expect(new Set(receiver.deliveries.map(({ headers }) => headers['webhook-id'])).size).toBe(8);
+  await until(() => receiver.deliveries.length === 9);
+  expect(new Set(receiver.deliveries.map(({ headers }) => headers['webhook-id'])).size).toBe(9);
 });
 
 test('a request is a POST of JSON with the headers of Standard Webhooks and the id of the event', async () => {
@@ -87,12 +87,12 @@ test('requests match openapi.json: events, an erased one, samples, with a trace 
   }
   const sent = await eventually(
     () => deliveries(id),
-    (list) => list.length === 16 && list.every(({ status }) => status === 'succeeded'),
+    (list) => list.length === 18 && list.every(({ status }) => status === 'succeeded'),
   );
   await client.rest('POST', `/webhooks/${id}/rotate-secret`);
   await client.rest('DELETE', `/conversations/${conversationId}`);
   await client.rest('POST', `/webhooks/${id}/deliveries/${sent.at(-1)?.id}/redeliver`);
-  await until(() => receiver.deliveries.length === 18);
+  await until(() => receiver.deliveries.length === 20);
 
   const last = receiver.deliveries.at(-1) as ReceivedWebhook;
   expect([last.event.data, last.headers['webhook-signature']?.split(' ').length]).toEqual([{ erased: true }, 2]);
@@ -181,7 +181,7 @@ test.each(eventTypes)(
     for (const [name, resource] of Object.entries(resources)) {
       expect(Object.keys(sample.data[name])).toEqual(Object.keys(resource as object));
     }
-    expect(data).toHaveLength(9);
+    expect(data).toHaveLength(10);
     expect(data.map(({ id: eventId }: Json) => eventId)).not.toContain(sample.id);
   },
 );

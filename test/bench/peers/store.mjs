@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import Database from 'better-sqlite3';
 
-// What the peers have of the service: its file, read and written by hand with the driver that the service
-// uses. No events, no counts for reports, and `synchronous=NORMAL`.
+// What the peers have of the service: its file, read and written by hand with the driver that the service uses. No events,
+// no search, no read positions, no counts for reports, and `synchronous=NORMAL`.
 
 const path = process.env.BENCH_DATABASE;
 
@@ -13,14 +13,23 @@ db.pragma('cache_size = -16384');
 
 const time = (epochMs) => (epochMs === null ? null : new Date(epochMs).toISOString());
 
+const lastMessageOf = (json) => {
+  if (json === null) return null;
+  const [id, sequence, sender, author, createdAt, preview] = JSON.parse(json);
+  return { id, sequence, sender, author, createdAt: time(createdAt), preview };
+};
+
 const conversationOf = (row) => ({
   id: row.id,
   status: row.status,
   subject: row.subject,
   visitor: row.visitor === null ? null : JSON.parse(row.visitor),
   externalId: row.external_id,
+  assignee: row.assignee === null ? null : JSON.parse(row.assignee),
+  tags: JSON.parse(row.tags),
   metadata: JSON.parse(row.metadata),
   messageCount: row.message_count,
+  lastMessage: lastMessageOf(row.last_message),
   lastActivityAt: time(row.last_activity_at),
   firstResponseAt: time(row.first_response_at),
   closedAt: time(row.closed_at),
@@ -36,6 +45,7 @@ const messageOf = (row, conversationId) => ({
   sender: row.sender,
   content: row.content,
   author: row.author === null ? null : JSON.parse(row.author),
+  clientId: row.client_id,
   metadata: JSON.parse(row.metadata),
   createdAt: time(row.created_at),
 });
@@ -45,9 +55,13 @@ const pageAfter = db.prepare('SELECT * FROM conversations WHERE account_id = ? A
 const totals = db.prepare('SELECT active + pending + closed AS total FROM account_totals WHERE account_id = ?').pluck();
 const find = db.prepare('SELECT * FROM conversations WHERE account_id = ? AND id = ?');
 const messages = db.prepare('SELECT * FROM messages WHERE conversation_key = ? ORDER BY sequence LIMIT ?');
-const insert = db.prepare('INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?)');
+const insert = db.prepare(
+  `INSERT INTO messages (conversation_key, sequence, id, sender, content, author, metadata, created_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+);
 const update = db.prepare(
-  'UPDATE conversations SET message_count = ?, last_activity_at = ?, updated_at = ?, version = version + 1 WHERE key = ?',
+  `UPDATE conversations SET message_count = ?, last_message = ?, last_activity_at = ?, updated_at = ?, version = version + 1
+    WHERE key = ?`,
 );
 
 /** Conversations, newest first, those after the cursor if there is one. */
@@ -86,10 +100,12 @@ export const send = db.transaction((accountId, id, { content, sender }) => {
     sender,
     content,
     author: null,
+    clientId: null,
     metadata: {},
     createdAt: time(now),
   };
   insert.run(row.key, message.sequence, message.id, sender, content, null, '{}', now);
-  update.run(message.sequence, now, now, row.key);
+  const last = [message.id, message.sequence, sender, null, now, content.slice(0, 200)];
+  update.run(message.sequence, JSON.stringify(last), now, now, row.key);
   return message;
 });

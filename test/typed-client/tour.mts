@@ -41,7 +41,7 @@ const messages = must(
 );
 
 const active = must(
-  await client.GET('/v1/conversations', { params: { query: { status: 'active', sort: '-lastActivityAt' } } }),
+  await client.GET('/v1/conversations', { params: { query: { status: ['active'], sort: '-lastActivityAt' } } }),
 );
 
 const closed = must(
@@ -58,11 +58,19 @@ function about(event: Event): string {
   switch (event.type) {
     case 'conversation.started':
     case 'conversation.closed':
+    case 'conversation.reopened':
       return event.data.conversation.status;
     case 'message.received':
+    case 'message.sent':
       return event.data.message.content;
     case 'lead.captured':
       return event.data.lead.email ?? '';
+    case 'conversation.updated':
+      return Object.keys(event.data.changes).join(', ');
+    case 'conversation.read':
+      return event.data.readPosition.reader;
+    case 'conversation.deleted':
+      return event.data.conversationId;
   }
 }
 

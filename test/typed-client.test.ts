@@ -84,7 +84,7 @@ test('a client with types made from openapi.json type-checks and works, and mist
   const mistakes = [
     ["content: 'One more thing.'", "contents: 'One more thing.'"],
     ['created.visitor?.name', 'created.visitor?.nickname'],
-    ["status: 'active'", "status: 'open'"],
+    ["status: ['active']", "status: ['open']"],
     ["=== 'CONVERSATION_CLOSED'", "=== 'CONVERSATION_OVER'"],
   ] as const;
   let text = readFileSync(tour, 'utf8');

@@ -115,7 +115,7 @@ export function buildApp(options: AppOptions): App {
     nameServers: options.nameServers,
   });
   const webhooks = new WebhookSender({ storage, clock, ids: ports.ids, client, log, telemetry: metrics });
-  const origins = new Origins({ publicUrl, listed: corsOrigins });
+  const origins = new Origins({ publicUrl, listed: corsOrigins, storage });
   const loadShedder = new LoadShedder({
     scheduler,
     storage,
@@ -132,7 +132,7 @@ export function buildApp(options: AppOptions): App {
   const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, loadShedder });
   const unsent = new UnsentResponses(log);
   const requestLog = new RequestLog(log);
-  const responder = new Responder({ log, requestLog, origins, telemetry: metrics, unsent });
+  const responder = new Responder({ log, requestLog, telemetry: metrics, unsent });
   const documents = new Documents(schema);
   const common = { admission, sessions, timings, requestLog, responder };
   const yoga = createYoga<ServerContext>({

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { originFault } from './domain/origins.ts';
 
 export interface Config {
   readonly host: string;
@@ -42,13 +43,8 @@ const flag = z
 const originList = z.string().transform((text, context) => {
   const origins = text.split(',').map((origin) => origin.trim());
   for (const origin of origins) {
-    const url = URL.canParse(origin) ? new URL(origin) : undefined;
-    // Browsers send one concrete origin: a wildcard would never match.
-    const isWeb = (url?.protocol === 'https:' || url?.protocol === 'http:') && !url.host.includes('*');
-    if (isWeb && url.origin === origin) continue;
-    const hint = isWeb ? `; write ${url.origin}` : '';
-    const message = `must list origins such as https://shop.example, and "${origin}" is not one${hint}`;
-    context.issues.push({ code: 'custom', input: text, message });
+    const message = originFault(origin);
+    if (message !== undefined) context.issues.push({ code: 'custom', input: text, message });
   }
   return origins;
 });

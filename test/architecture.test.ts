@@ -46,7 +46,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   rest: ['rest', 'http', 'access', 'domain', 'runtime'],
   graphql: ['graphql', 'http', 'access', 'domain', 'runtime', 'layout.ts'],
   server: ['server', 'app.ts', 'config.ts', 'access', 'domain', 'http', 'rest', 'runtime', 'storage', 'telemetry'],
-  'config.ts': ['config.ts'],
+  'config.ts': ['config.ts', 'domain'],
   'layout.ts': ['layout.ts'],
 };
 const mayImportAll = ['app.ts', 'cli', 'maintenance.ts', 'ports.ts'];

@@ -120,10 +120,10 @@ export class Admission {
       refuseGone(context);
       await this.refuseEnded(caller); // it may have been revoked meanwhile
     }
-    await this.#charge(context, caller, () => {
-      this.refuseForeignPage(caller, arrival);
-      return this.#spend(caller, 1);
-    });
+    const spend = (): Awaitable<Charge> => this.#spend(caller, 1);
+    await this.#charge(context, caller, () =>
+      arrival.origin === undefined ? spend() : this.refuseForeignPage(caller, arrival).then(spend),
+    );
     refuseGone(context);
     return caller;
   }
@@ -210,9 +210,10 @@ export class Admission {
 
   /**
    * Anyone who views a page can read the credential in it, so pages have to use tokens instead of API keys.
-   * @throws FORBIDDEN for a key from any page but the service's own, and for a token from an unlisted origin
+   * @throws FORBIDDEN for a key from any page but the service's own, and for a token from an origin that neither the
+   *   server nor its account lists
    */
-  refuseForeignPage({ credential }: Caller, from: PageOrigin): void {
+  async refuseForeignPage({ credential, account }: Caller, from: PageOrigin): Promise<void> {
     const { origins } = this.#options;
     if (from.origin === undefined || origins.isOwn(from)) return;
     if (credential === 'key') {
@@ -221,8 +222,11 @@ export class Admission {
         'An API key must not be used in a browser page; mint a short-lived token on your server and use that.',
       );
     }
-    if (!origins.isListed(from)) {
-      throw new DomainError('FORBIDDEN', 'Pages of this origin may not call; `CORS_ORIGINS` lists those that may.');
+    if (!(await origins.isListed(from, account.id))) {
+      throw new DomainError(
+        'FORBIDDEN',
+        'Pages of this origin may not call; `CORS_ORIGINS` and the account’s own origins list those that may.',
+      );
     }
   }
 

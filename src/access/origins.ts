@@ -1,4 +1,6 @@
 import type { IncomingMessage } from 'node:http';
+import type { Awaitable } from '../domain/awaitable.ts';
+import type { Storage } from '../domain/storage-port.ts';
 
 /** The methods and headers that listed pages may use, whatever the operation. */
 const allowedMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'].join(', ');
@@ -39,6 +41,15 @@ export interface PageOrigin {
   readonly host?: string | undefined;
 }
 
+export interface OriginsOptions {
+  /** The public URL of the service, if it differs from `Host`. */
+  readonly publicUrl?: string | undefined;
+  /** Origins, as browsers send them, whose pages may call with the tokens of every account. */
+  readonly listed?: readonly string[] | undefined;
+  /** Has the origins that accounts have added for their own. */
+  readonly storage: Pick<Storage, 'read'>;
+}
+
 /**
  * The CORS policy (Fetch, section 3.2) of REST and GraphQL: the service's own pages may call with any credential,
  * listed pages with tokens. No response allows all origins or credentialed requests: the service uses no cookies.
@@ -46,14 +57,12 @@ export interface PageOrigin {
 export class Origins {
   readonly #own: string | undefined;
   readonly #listed: ReadonlySet<string>;
+  readonly #storage: Pick<Storage, 'read'>;
 
-  /**
-   * @param publicUrl the public URL of the service, if it differs from `Host`
-   * @param listed origins as browsers send them
-   */
-  constructor({ publicUrl, listed = [] }: { publicUrl?: string | undefined; listed?: readonly string[] | undefined }) {
+  constructor({ publicUrl, listed = [], storage }: OriginsOptions) {
     this.#own = publicUrl === undefined ? undefined : new URL(publicUrl).origin;
     this.#listed = new Set(listed);
+    this.#storage = storage;
   }
 
   /**
@@ -69,28 +78,32 @@ export class Origins {
     return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`);
   }
 
-  /** Whether pages of the origin may call with a token. The origin `null` of sandboxed pages is never listed. */
-  isListed({ origin }: PageOrigin): boolean {
-    return origin !== undefined && this.#listed.has(origin);
-  }
-
-  /** The CORS headers of every response, including errors and streams. */
-  headersFor(from: PageOrigin): readonly [string, string][] {
-    const vary: [string, string] = ['Vary', 'Origin'];
-    if (from.origin === undefined || !this.isListed(from)) return [vary];
-    return [vary, ['Access-Control-Allow-Origin', from.origin], ['Access-Control-Expose-Headers', exposedHeaders]];
-  }
-
-  /** The additional headers of a response to a preflight; none for an unlisted page. */
-  preflightHeaders(from: PageOrigin): Record<string, string> {
-    if (!this.isListed(from)) return {};
-    return {
-      'Access-Control-Allow-Methods': allowedMethods,
-      'Access-Control-Allow-Headers': allowedHeaders,
-      'Access-Control-Max-Age': String(maxAgeSeconds),
-    };
+  /**
+   * Whether pages of the origin may call with tokens of this account, or of any account if none is given. The origin
+   * `null` of sandboxed pages is never listed.
+   */
+  isListed({ origin }: PageOrigin, accountId?: string): Awaitable<boolean> {
+    if (origin === undefined) return false;
+    return this.#listed.has(origin) || this.#storage.read.accounts.hasOrigin(origin, accountId);
   }
 }
+
+/**
+ * The CORS headers of every response, including errors and streams.
+ * @param origin that of a listed page, if one has asked
+ */
+export function corsHeaders(origin: string | undefined): readonly [string, string][] {
+  const vary: [string, string] = ['Vary', 'Origin'];
+  if (origin === undefined) return [vary];
+  return [vary, ['Access-Control-Allow-Origin', origin], ['Access-Control-Expose-Headers', exposedHeaders]];
+}
+
+/** The additional headers of the response to a preflight of a listed page. */
+export const preflightHeaders = {
+  'Access-Control-Allow-Methods': allowedMethods,
+  'Access-Control-Allow-Headers': allowedHeaders,
+  'Access-Control-Max-Age': String(maxAgeSeconds),
+};
 
 /** Whether a request is a CORS preflight, which carries no credential. */
 export function isPreflight({ method, headers }: IncomingMessage): boolean {

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
-import { createAccount, limitOf, plans, updateAccount } from '../domain/accounts.ts';
+import { createAccount, limitOf, listAccounts, plans, updateAccount } from '../domain/accounts.ts';
+import { maxOrigins } from '../domain/origins.ts';
 import { keyNotice, print, table } from './output.ts';
 import { withPorts } from './with-ports.ts';
 
@@ -7,6 +8,7 @@ interface AccountOptions {
   readonly name?: string;
   readonly plan?: string;
   readonly requestsPerHour?: string;
+  readonly origins?: string;
   readonly json?: boolean;
 }
 
@@ -31,7 +33,7 @@ export function addAccount(program: Command): void {
     .description('List all accounts')
     .option('--json', 'print JSON')
     .action(async (options: AccountOptions) => {
-      const accounts = await withPorts(async ({ storage }) => await storage.read.accounts.list());
+      const accounts = await withPorts(listAccounts);
       print(accounts, options, () =>
         table(
           accounts.map((each) => ({ ...each, limit: limitOf(each) })),
@@ -47,16 +49,26 @@ export function addAccount(program: Command): void {
     .option('--name <name>', 'a new name')
     .addOption(new Option('--plan <plan>', 'another plan').choices(plans))
     .option('--requests-per-hour <number>', 'a rate limit that overrides the plan’s; `plan` removes it')
+    .option(
+      '--origins <list>',
+      `the origins of the pages that may call with its tokens, such as https://shop.example, separated by commas; at most ${maxOrigins}, and '' for none`,
+    )
     .option('--json', 'print JSON')
     .action(async (id: string, options: AccountOptions) => {
       const changed = await withPorts((ports) => updateAccount(ports, id, inputOf(options)));
-      print(changed, options, () => table([{ ...changed, limit: limitOf(changed) }], ['id', 'name', 'plan', 'limit']));
+      print(changed, options, () =>
+        table(
+          [{ ...changed, limit: limitOf(changed), origins: changed.origins.join(' ') || 'none' }],
+          ['id', 'name', 'plan', 'limit', 'origins'],
+        ),
+      );
     });
 }
 
 /** Maps the options to the operation's input. The domain validates them: an odd number is passed on as text. */
-function inputOf({ name, plan, requestsPerHour }: AccountOptions): object {
+function inputOf({ name, plan, requestsPerHour, origins }: AccountOptions): object {
   return {
+    ...(origins === undefined ? {} : { origins: origins === '' ? [] : origins.split(',').map((each) => each.trim()) }),
     ...(name === undefined ? {} : { name }),
     ...(plan === undefined ? {} : { plan }),
     ...(requestsPerHour === undefined

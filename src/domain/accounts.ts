@@ -5,6 +5,7 @@ import { notFound } from './errors.ts';
 import { eventCursor, exampleEventCursor } from './event-cursor.ts';
 import { idShape } from './ids.ts';
 import { operation, parseInput } from './operation.ts';
+import { originsInput } from './origins.ts';
 import type { Ports } from './ports.ts';
 import { line } from './text.ts';
 import { type Timestamp, timeShape, timestamp } from './time.ts';
@@ -122,12 +123,26 @@ export async function createAccount(ports: Ports, input: unknown): Promise<{ acc
   return { account, apiKey };
 }
 
+/** An account with the origins whose pages may call with its tokens, as the operator sees it. */
+export interface AccountWithOrigins extends Account {
+  readonly origins: readonly string[];
+}
+
+/** All accounts, oldest first. For the operator only. */
+export async function listAccounts({ storage: { read } }: Ports): Promise<readonly AccountWithOrigins[]> {
+  const accounts: AccountWithOrigins[] = [];
+  for (const account of await read.accounts.list()) {
+    accounts.push({ ...account, origins: await read.accounts.origins(account.id) });
+  }
+  return accounts;
+}
+
 /**
- * Changes an account's name, plan or limit. For the operator only: it checks no credential.
+ * Changes an account's name, plan, limit or origins. For the operator only: it checks no credential.
  * @throws NOT_FOUND
  */
-export async function updateAccount(ports: Ports, id: string, input: unknown): Promise<Account> {
-  const changes = parseInput(accountInput.partial(), input);
+export async function updateAccount(ports: Ports, id: string, input: unknown): Promise<AccountWithOrigins> {
+  const changes = parseInput(accountInput.extend({ origins: originsInput }).partial(), input);
   return await ports.storage.write(async (tx) => {
     const account = await tx.accounts.find(id);
     if (account === undefined) throw notFound('account');
@@ -138,6 +153,7 @@ export async function updateAccount(ports: Ports, id: string, input: unknown): P
       requestsPerHour: changes.requestsPerHour === undefined ? account.requestsPerHour : changes.requestsPerHour,
     };
     await tx.accounts.update(changed);
-    return changed;
+    if (changes.origins !== undefined) await tx.accounts.setOrigins(id, changes.origins);
+    return { ...changed, origins: await tx.accounts.origins(id) };
   });
 }

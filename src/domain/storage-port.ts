@@ -102,11 +102,17 @@ export interface AccountReads {
   /** All accounts, oldest first. */
   list(): Awaitable<readonly Account[]>;
   totals(id: string): Awaitable<AccountTotals>;
+  /** The origins whose pages may call with tokens of the account, sorted. */
+  origins(id: string): Awaitable<readonly string[]>;
+  /** Whether pages of this origin may call with tokens of the account, or of any account if none is given. */
+  hasOrigin(origin: string, id?: string): Awaitable<boolean>;
 }
 
 export interface AccountWrites {
   insert(account: Account): Awaitable<void>;
   update(account: Account): Awaitable<void>;
+  /** Replaces the origins whose pages may call with tokens of the account. */
+  setOrigins(id: string, origins: readonly string[]): Awaitable<void>;
 }
 
 /** An API key found by its secret. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Plugin } from 'graphql-yoga';
-import { isPreflight, type Origins } from '../access/origins.ts';
+import { isPreflight, type Origins, preflightHeaders } from '../access/origins.ts';
 import { RequestContext } from './request-context.ts';
 import type { Responder } from './respond.ts';
 
@@ -23,15 +23,27 @@ export const answered = new Response(null);
 
 /** Makes the context of each request, and answers the preflights of browsers. */
 export function useRequestContext(origins: Origins, responder: Responder): HttpPlugin {
+  async function fromPage(http: RequestContext, origin: string, endResponse: (response: Response) => void) {
+    try {
+      if (await origins.isListed({ origin })) http.listedOrigin = origin;
+    } catch {
+      // The storage fails, which the page may be told only if the server's own list has it.
+    }
+    if (!isPreflight(http.req) || http.fault !== undefined) return;
+    await responder.send(http, {
+      status: 204,
+      headers: http.listedOrigin === undefined ? {} : { ...preflightHeaders },
+    });
+    endResponse(answered);
+  }
+
   return {
     onRequest({ serverContext, endResponse }) {
       const { req, res } = serverContext;
       const http = new RequestContext(req, res);
       serverContext.http = http;
-      if (!isPreflight(req) || http.fault !== undefined) return undefined;
-      return responder
-        .send(http, { status: 204, headers: origins.preflightHeaders(req.headers) })
-        .then(() => endResponse(answered));
+      const { origin } = req.headers;
+      return origin === undefined ? undefined : fromPage(http, origin, endResponse);
     },
   };
 }

@@ -25,6 +25,8 @@ export class RequestContext implements AdmissionContext {
   readonly fault: DomainError | undefined;
   /** The caller's trace. */
   readonly traceparent: string | undefined;
+  /** The origin of the page that asks, if its pages may call with tokens of any account. */
+  listedOrigin?: string;
   /** Whose request it is, once that is known. */
   caller?: Caller;
   rateLimit?: RateLimit;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
-import type { Origins } from '../access/origins.ts';
+import { corsHeaders } from '../access/origins.ts';
 import { maxShownPath, withoutSecrets } from '../access/secrets.ts';
 import type { Account } from '../domain/accounts.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -34,7 +34,6 @@ export function headersOfError({ code, facts: { allow, retryAfterSeconds } }: Do
 export interface ResponderOptions {
   readonly log: Logger;
   readonly requestLog: RequestLog;
-  readonly origins: Origins;
   readonly telemetry: Telemetry;
   readonly unsent: UnsentResponses;
 }
@@ -46,15 +45,13 @@ export interface ResponderOptions {
 export class Responder {
   readonly #log: Logger;
   readonly #requestLog: RequestLog;
-  readonly #origins: Origins;
   readonly #telemetry: Telemetry;
   readonly #unsent: UnsentResponses;
 
-  constructor({ log, requestLog, origins, telemetry, unsent }: ResponderOptions) {
+  constructor({ log, requestLog, telemetry, unsent }: ResponderOptions) {
     this.#log = log;
     this.#requestLog = requestLog;
     this.#unsent = unsent;
-    this.#origins = origins;
     this.#telemetry = telemetry;
   }
 
@@ -105,7 +102,7 @@ export class Responder {
     }
     addHeader('X-Request-Id', requestId);
     addHeader('X-Content-Type-Options', 'nosniff');
-    for (const [name, value] of this.#origins.headersFor(req.headers)) addHeader(name, value);
+    for (const [name, value] of corsHeaders(http.listedOrigin)) addHeader(name, value);
     if (account !== undefined && rateLimit !== undefined) {
       addRateLimit(account, rateLimit, addHeader);
     }

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { WebSocket } from 'ws';
 import { Origins } from '../../src/access/origins.ts';
 import type { Config } from '../../src/config.ts';
+import { updateAccount } from '../../src/domain/accounts.ts';
 import { scopes } from '../../src/domain/caller.ts';
 import { clientOf } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
@@ -253,6 +254,82 @@ describe('a socket', () => {
   });
 });
 
+describe('an origin that an account has added', () => {
+  const added = 'https://own-shop.example';
+  let other: TestAccount;
+
+  beforeAll(async () => {
+    other = await server.account();
+    await updateAccount(server.app.ports, account.account.id, { origins: [added, added] });
+  });
+
+  const preflight = { origin: added, 'access-control-request-method': 'GET' };
+
+  test('lets its pages call with tokens of this account, and read the answers', async () => {
+    for (const path of ['/v1/account', '/graphql'] as const) {
+      const answer = await request(`${server.url}${path}`, { method: 'OPTIONS', headers: preflight });
+      await answer.body.dump();
+      expect(answer.headers).toMatchObject({ 'access-control-allow-origin': added });
+    }
+    const client = clientOf(server.url, token);
+    for (const answer of [
+      await client.rest('GET', '/account', { headers: { origin: added } }),
+      await client.graphql('{ account { id } }', undefined, { headers: { origin: added } }),
+    ]) {
+      expect(answer.status).toBe(200);
+      expect(corsOf(answer)).toEqual(readableBy(added));
+    }
+    const socket = new RawSocket(server.url, { headers: { origin: added } });
+    onTestFinished(() => socket.socket.terminate());
+    await socket.init(token);
+  });
+
+  test('does not let them call with tokens of another account, on any face, and they can read why', async () => {
+    const foreignToken = await mint(server, other);
+    const client = clientOf(server.url, foreignToken);
+    for (const answer of [
+      await client.rest('GET', '/account', { headers: { origin: added } }),
+      await client.graphql('{ account { id } }', undefined, { headers: { origin: added } }),
+    ]) {
+      expect(answer.status).toBe(403);
+      expect(corsOf(answer)).toEqual(readableBy(added));
+    }
+    const socket = await new RawSocket(server.url, { headers: { origin: added } }).opened();
+    onTestFinished(() => socket.socket.terminate());
+    socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${foreignToken}` } });
+    expect(await socket.closed).toMatchObject({ code: 4403 });
+  });
+
+  test('never lets an API key in', async () => {
+    expect((await account.rest('GET', '/account', { headers: { origin: added } })).status).toBe(403);
+  });
+
+  test('is forgotten when the list is replaced', async () => {
+    const own = await server.account();
+    const page = 'https://gone.example';
+    const call = async () =>
+      (await clientOf(server.url, await mint(server, own)).rest('GET', '/account', { headers: { origin: page } }))
+        .status;
+    await updateAccount(server.app.ports, own.account.id, { origins: [page] });
+    expect(await call()).toBe(200);
+    expect(await updateAccount(server.app.ports, own.account.id, { name: 'kept' })).toMatchObject({ origins: [page] });
+    await updateAccount(server.app.ports, own.account.id, { origins: [] });
+    expect(await call()).toBe(403);
+  });
+
+  test.each([
+    ['more than twenty', Array.from({ length: 21 }, (_, index) => `https://page-${index}.example`)],
+    ['one with a path', ['https://shop.example/chat']],
+    ['a wildcard', ['https://*.shop.example']],
+    ['null', ['null']],
+    ['something else', ['chrome-extension://abc']],
+  ])('is refused if it is %s', async (_, origins) => {
+    await expect(updateAccount(server.app.ports, account.account.id, { origins })).rejects.toThrow(
+      expect.objectContaining({ code: 'VALIDATION_FAILED' }),
+    );
+  });
+});
+
 describe('the service’s own page', () => {
   test('GraphiQL is served to a browser, and may call with a key and with a token', async () => {
     const page = await request(`${server.url}/graphql`, { headers: { accept: 'text/html' } });
@@ -282,13 +359,13 @@ describe('the service’s own page', () => {
     }
   });
 
-  test('is never `null`, whatever the host is called', () => {
-    const origins = new Origins({ listed: [listed] });
+  test('is never `null`, whatever the host is called', async () => {
+    const origins = new Origins({ listed: [listed], storage: server.app.ports.storage });
     for (const host of [undefined, 'null', '']) {
       expect(origins.isOwn({ origin: 'null', host })).toBe(false);
       expect(origins.isOwn({ host })).toBe(false);
     }
-    expect(origins.isListed({ origin: 'null' })).toBe(false);
+    expect(await origins.isListed({ origin: 'null' })).toBe(false);
   });
 });
 

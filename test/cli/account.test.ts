@@ -59,6 +59,20 @@ describe('account create', () => {
     expect(headers['ratelimit-policy']).toBe('"trial";q=7;w=3600');
   });
 
+  test('takes no origins, which are for later', async () => {
+    const { code } = await cli.run(
+      'account',
+      'create',
+      '--name',
+      'A',
+      '--plan',
+      'pro',
+      '--origins',
+      'https://a.example',
+    );
+    expect(code).not.toBe(0);
+  });
+
   test('tells each fault under the name of its option', async () => {
     const { code, stdout, stderr } = await cli.run(
       ...['account', 'create', '--name', '', '--plan', 'pro', '--requests-per-hour', 'many'],
@@ -98,7 +112,7 @@ test('account list shows every account, oldest first', async () => {
       its.json<Account[]>('account', 'list'),
       its.run('account', 'list'),
     ]);
-    expect(listed).toEqual([first.account, second.account]);
+    expect(listed).toEqual([first, second].map(({ account }) => ({ ...account, origins: [] })));
     const lines = stdout.trimEnd().split('\n');
     expect(lines).toEqual([
       expect.stringMatching(/^id +name +plan +limit +createdAt$/),
@@ -121,8 +135,26 @@ describe('account update', () => {
     expect(await policy()).toBe('"business";q=3;w=3600');
     expect((await rest('GET', '/account')).status, 'its three earlier requests count').toBe(429);
     const back = await cli.json<Account>('account', 'update', account.id, '--requests-per-hour', 'plan', '--name', 'N');
-    expect(back).toEqual({ ...account, name: 'N', plan: 'business', requestsPerHour: null });
+    expect(back).toEqual({ ...account, name: 'N', plan: 'business', requestsPerHour: null, origins: [] });
     expect(await policy()).toBe('"business";q=10000;w=3600');
+  });
+
+  test('adds the origins of its pages, which may call with its tokens from the next request on, and removes them', async () => {
+    const { account, secret } = await server.account();
+    const minted = await clientOf(server.url, secret).rest('POST', '/tokens', { body: { scopes: ['events:read'] } });
+    const page = { headers: { origin: 'https://shop.example' } };
+    const call = async () => (await clientOf(server.url, minted.body.token).rest('GET', '/account', page)).status;
+    expect(await call()).toBe(403);
+    const origins = ['--origins', 'https://shop.example, http://localhost:5173'];
+    const changed = await cli.json('account', 'update', account.id, ...origins);
+    expect(changed).toMatchObject({ origins: ['http://localhost:5173', 'https://shop.example'] });
+    expect(await call()).toBe(200);
+    expect((await cli.run('account', 'update', account.id, '--origins', '')).stdout).toMatch(/ none$/m);
+    expect(await call()).toBe(403);
+    const { stderr } = await cli.run('account', 'update', account.id, '--origins', 'https://shop.example/chat');
+    expect(stderr).toBe(
+      '--origins must list origins such as https://shop.example, and "https://shop.example/chat" is not one; write https://shop.example.\n',
+    );
   });
 
   test('says so when there is no such account', async () => {

@@ -184,6 +184,11 @@ const reads: Calls<Reads> = {
     find: (accounts) => accounts.find(account.id),
     list: () => {}, // for the operator, who does want all: see below
     totals: (accounts) => accounts.totals(account.id),
+    origins: (accounts) => accounts.origins(account.id),
+    hasOrigin: (accounts) => [
+      accounts.hasOrigin('https://shop.example'),
+      accounts.hasOrigin('https://shop.example', account.id),
+    ],
   },
   apiKeys: {
     findBySecret: (apiKeys) => apiKeys.findBySecret(hash),
@@ -297,6 +302,7 @@ const writes: Calls<Writes> = {
   accounts: {
     insert: (accounts) => accounts.insert(account),
     update: (accounts) => accounts.update({ ...account, name: 'Renamed' }),
+    setOrigins: (accounts) => accounts.setOrigins(account.id, ['https://shop.example']),
   },
   apiKeys: {
     insert: (apiKeys) => apiKeys.insert(account.id, key, hash),

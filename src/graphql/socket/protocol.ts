@@ -88,7 +88,7 @@ async function connect(
     await nextTurn();
     await scheduler.step(socket.owner);
     await admission.refuseEnded(caller);
-    admission.refuseForeignPage(caller, arrival);
+    await admission.refuseForeignPage(caller, arrival);
     extra.caller = caller;
     socket.accountId = caller.account.id;
   } catch (error) {

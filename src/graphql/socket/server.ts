@@ -4,7 +4,7 @@ import { handleProtocols, MessageType, makeServer } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Origins } from '../../access/origins.ts';
 import { withoutSecrets } from '../../access/secrets.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, internal } from '../../domain/errors.ts';
 import type { Ports } from '../../domain/ports.ts';
 import { protocolFault, toOriginForm } from '../../http/protocol.ts';
 import { type WholeReply, writeRawReply } from '../../http/raw-reply.ts';
@@ -28,6 +28,10 @@ const maxSilent = 1_000;
 const maxClosing = 1_000;
 
 const serverTypes: readonly unknown[] = [MessageType.ConnectionAck, MessageType.Next, MessageType.Error];
+
+function stopping(): DomainError {
+  return new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 });
+}
 
 /** Whether a message is one that only a server sends. graphql-ws throws at such a message as at a defect of ours. */
 function isOfServer(message: unknown): boolean {
@@ -73,16 +77,36 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
       refuse(request, connection, fault);
     } else if (isClosing) {
       // Has to be answered: Node has handed the connection over, but waits for it to end.
-      refuse(request, connection, new DomainError('UNAVAILABLE', 'The service is stopping.', { retryAfterSeconds: 1 }));
+      refuse(request, connection, stopping());
     } else if (request.url?.split('?')[0] !== '/graphql') {
       refuse(request, connection, new DomainError('NOT_FOUND', 'WebSockets are available at /graphql only.'));
-    } else if (headers.origin !== undefined && !origins.isOwn(headers) && !origins.isListed(headers)) {
-      // Browsers send no preflight for a socket.
-      refuse(request, connection, new DomainError('FORBIDDEN', 'Pages of this origin may not open sockets.'));
+    } else if (headers.origin !== undefined && !origins.isOwn(headers)) {
+      void upgradePage(request, connection, head);
     } else {
-      webSockets.handleUpgrade(request, connection, head, (webSocket) => open(webSocket, connection, request));
+      upgrade(request, connection, head);
     }
   };
+
+  function upgrade(request: IncomingMessage, connection: Duplex, head: Buffer): void {
+    webSockets.handleUpgrade(request, connection, head, (webSocket) => open(webSocket, connection, request));
+  }
+
+  /** For a page that is not the service's own. Browsers send no preflight for a socket. */
+  async function upgradePage(request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> {
+    const ignore = (): void => {};
+    connection.on('error', ignore); // nobody else listens before the upgrade
+    try {
+      if (!(await origins.isListed(request.headers))) {
+        throw new DomainError('FORBIDDEN', 'Pages of this origin may not open sockets.');
+      }
+      if (isClosing) throw stopping();
+      upgrade(request, connection, head);
+    } catch (error) {
+      refuse(request, connection, error instanceof DomainError ? error : internal(error));
+    } finally {
+      connection.off('error', ignore);
+    }
+  }
 
   /** Answers and ends the connection: Node has handed it over, and neither handles its errors nor times it out. */
   function refuse({ headers, url = '' }: IncomingMessage, connection: Duplex, error: DomainError, more = {}): void {

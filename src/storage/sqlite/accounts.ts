@@ -29,12 +29,22 @@ export function accountReads(db: Statements): AccountReads {
     `SELECT active, pending, closed, leads, event_sequence AS eventSequence FROM account_totals
       WHERE account_id = :accountId`,
   );
+  const origins = db.prepare<{ origin: string }>(
+    'SELECT origin FROM account_origins WHERE account_id = :id ORDER BY origin',
+  );
+  const ownOrigin = db.prepare<{ origin: string }>(
+    'SELECT origin FROM account_origins WHERE account_id = :id AND origin = :origin',
+  );
+  const anyOrigin = db.prepare<{ origin: string }>('SELECT origin FROM account_origins WHERE origin = :origin LIMIT 1');
   return {
     find: (id) => {
       const row = find.get({ id });
       return row && toAccount(row);
     },
     list: () => list.all().map(toAccount),
+    origins: (id) => origins.all({ id }).map(({ origin }) => origin),
+    hasOrigin: (origin, id) =>
+      (id === undefined ? anyOrigin.get({ origin }) : ownOrigin.get({ origin, id })) !== undefined,
     totals: (accountId) =>
       totals.get({ accountId }) ?? { active: 0, pending: 0, closed: 0, leads: 0, eventSequence: 0 },
   };
@@ -46,7 +56,13 @@ export function accountWrites(db: Statements): AccountWrites {
   const update = db.prepare(
     'UPDATE accounts SET name = :name, plan = :plan, requests_per_hour = :requestsPerHour WHERE id = :id',
   );
+  const removeOrigins = db.prepare('DELETE FROM account_origins WHERE account_id = :id');
+  const addOrigin = db.prepare(insertInto('account_origins', ['accountId', 'origin']));
   return {
+    setOrigins: (accountId, origins) => {
+      removeOrigins.run({ id: accountId });
+      for (const origin of origins) addOrigin.run({ accountId, origin });
+    },
     insert: (account) => {
       insert.run({ ...account, createdAt: toMs(account.createdAt) });
       insertTotals.run({ id: account.id });

@@ -36,6 +36,22 @@ export const accounts = sqliteTable('accounts', {
   createdAt: integer('created_at').notNull(),
 });
 
+/** The origins whose pages may call with tokens of an account. */
+export const accountOrigins = sqliteTable(
+  'account_origins',
+  {
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    origin: text().notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.origin] }),
+    // A preflight has no credential: any account's will do.
+    index('account_origins_by_origin').on(table.origin),
+  ],
+);
+
 /** Counters of an account, changed in the transactions that change what they count. */
 export const accountTotals = sqliteTable('account_totals', {
   accountId: text('account_id')

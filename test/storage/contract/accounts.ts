@@ -47,6 +47,27 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.accounts.list()).toEqual(accounts.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
     });
 
+    test('keep the origins of their own, which are found with and without their account', async () => {
+      const { storage, reopen } = await open();
+      const [account, other] = [await storedAccount(storage), await storedAccount(storage)];
+      const [shop, blog] = ['https://shop.example', 'https://blog.example'];
+      await storage.write(async (tx) => {
+        await tx.accounts.setOrigins(account.id, [shop, blog]);
+        await tx.accounts.setOrigins(other.id, [shop]);
+        expect(await tx.accounts.origins(account.id)).toEqual([blog, shop]);
+      });
+      const { accounts } = (await reopen()).read;
+      expect(await accounts.origins(account.id)).toEqual([blog, shop]);
+      const found = async (origin: string) => [
+        await accounts.hasOrigin(origin),
+        await accounts.hasOrigin(origin, account.id),
+        await accounts.hasOrigin(origin, other.id),
+      ];
+      expect(await found(shop)).toEqual([true, true, true]);
+      expect(await found(blog)).toEqual([true, true, false]);
+      expect(await found('https://SHOP.example')).toEqual([false, false, false]);
+    });
+
     test('can change name, plan and limit independently', async () => {
       const { storage } = await open();
       const [account, other] = [await storedAccount(storage), await storedAccount(storage)];

@@ -388,9 +388,9 @@ class FollowedLog implements EventStream {
     this.#follower.end();
   }
 
-  [Symbol.asyncIterator](): AsyncIterator<readonly LogEvent[]> {
+  [Symbol.asyncIterator](): AsyncIterator<readonly LogEvent[], void> {
     return isBound(this.#caller)
-      ? shownBatches(this.#follower, this.#caller, this.#cursors)
+      ? new ShownBatches(this.#follower, this.#caller, this.#cursors)
       : this.#follower[Symbol.asyncIterator]();
   }
 }
@@ -433,19 +433,38 @@ export const getEventCursor = operation({
   },
 });
 
-/** The batches as a bound caller sees them. */
-async function* shownBatches(
-  follower: EventFollower,
-  caller: Caller,
-  cursors: CursorForm,
-): AsyncGenerator<readonly LogEvent[], void> {
-  try {
-    for await (const batch of follower) {
-      const events = shown(batch, caller, cursors);
-      if (events.length > 0) yield events;
+/** The batches as a bound caller sees them. It holds none of them: see `EventFollower`. */
+class ShownBatches implements AsyncIterableIterator<readonly LogEvent[], void> {
+  readonly #batches: AsyncIterator<readonly LogEvent[], void>;
+  readonly #caller: Caller;
+  readonly #cursors: CursorForm;
+
+  constructor(follower: EventFollower, caller: Caller, cursors: CursorForm) {
+    this.#batches = follower[Symbol.asyncIterator]();
+    this.#caller = caller;
+    this.#cursors = cursors;
+  }
+
+  async next(): Promise<IteratorResult<readonly LogEvent[], void>> {
+    try {
+      for (;;) {
+        const next = await this.#batches.next();
+        if (next.done === true) return next;
+        const events = shown(next.value, this.#caller, this.#cursors);
+        if (events.length > 0) return { done: false, value: events };
+      }
+    } catch (error) {
+      const oldest = error instanceof DomainError ? error.facts.oldestCursor : undefined;
+      throw oldest === undefined ? error : cursorExpired(this.#cursors.show(oldest));
     }
-  } catch (error) {
-    const oldest = error instanceof DomainError ? error.facts.oldestCursor : undefined;
-    throw oldest === undefined ? error : cursorExpired(cursors.show(oldest));
+  }
+
+  async return(): Promise<IteratorResult<readonly LogEvent[], void>> {
+    await this.#batches.return?.();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
   }
 }

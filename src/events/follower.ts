@@ -4,7 +4,7 @@ import { type EventFilter, LogEvent } from '../domain/events.ts';
 import type { EventFollower } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { batchSize, firstBatch, type Tail } from './tail.ts';
+import { batchSize, bytesOf, firstBatch, type HeldEvents, type Tail } from './tail.ts';
 
 /** The most sequences that one read of the storage scans for events that match the filter. */
 const span = 2_000;
@@ -21,21 +21,36 @@ interface Sources {
   readonly storage: Storage;
   /** Adds a follower to the tail of its account. */
   readonly join: (wake: () => void) => { tail: Tail; leave: () => void };
+  readonly held: HeldEvents;
 }
 
 /** Events to be yielded, and the last sequence that was scanned for them. */
 interface Batch {
   readonly events: readonly LogEvent[];
   readonly scannedTo: number;
+  /** How much memory it takes of its own. */
+  readonly bytes: number;
 }
 
-/** Reads from the tail where that reaches back far enough, else from the storage. */
-export class Follower implements EventFollower {
+/** The last batch, for as long as its consumer may give a part of it back. */
+interface Held extends Batch {
+  readonly timesCleared: number;
+}
+
+/**
+ * Reads from the tail where that reaches back far enough, else from the storage. It holds its last batch if there is room
+ * for it, and otherwise reads what was given back again.
+ */
+export class Follower implements EventFollower, AsyncIterableIterator<readonly LogEvent[], void> {
   readonly #sources: Sources;
   readonly #options: FollowOptions;
   position: number;
-  /** The most events of the next read of the storage. Events that do not fit into the batch are read again later. */
+  /** The most events of the next read of the storage. */
   #readSize = firstReadSize;
+  #tail: Tail | undefined;
+  #held: Held | undefined;
+  /** Whether the event loop has to turn before the next batch is read. */
+  #mustYield = false;
   #isEnded = false;
   #leave = (): void => {};
   #wake = (): void => {};
@@ -48,43 +63,90 @@ export class Follower implements EventFollower {
 
   giveBack(from: LogEvent): void {
     this.position = from.position - 1;
+    if (this.#held === undefined) this.#readSize = Math.max(1, Math.floor(this.#readSize / 2));
   }
 
   end(): void {
     this.#isEnded = true;
-    // If the consumer never asks for another batch, the generator stays parked and its `finally` does not run.
-    this.#leave();
+    this.#release();
+    this.#leave(); // the consumer may never ask for another batch
     this.#wake();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<readonly LogEvent[], void> {
-    if (this.#isEnded) return;
-    const { tail, leave } = this.#sources.join(() => this.#wake());
-    this.#leave = leave;
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** @throws CURSOR_EXPIRED when events after the position were pruned */
+  async next(): Promise<IteratorResult<readonly LogEvent[], void>> {
     try {
       while (!this.#isEnded) {
-        if (this.position >= tail.last) {
-          await new Promise<void>((resolve) => {
-            this.#wake = resolve;
-          });
-          continue;
-        }
-        const { timesCleared } = tail;
-        const { events, scannedTo } = this.#readTail(tail) ?? (await this.#readStorage());
-        // If the tail was cleared while the consumer was busy, the rest may have been erased: it is read again.
-        for (let rest = events; rest.length > 0 && timesCleared === tail.timesCleared; ) {
-          this.position = scannedTo;
-          yield rest;
-          if (this.#isEnded) return;
-          rest = this.position < scannedTo ? rest.filter(({ position }) => position > this.position) : [];
-        }
-        if (events.length === 0) this.position = scannedTo;
-        // A consumer whose socket has gone takes batches at once: without yielding, this would block the event loop.
-        await nextTurn();
+        const tail = this.#tail ?? this.#join();
+        const events = this.#rest(tail) ?? (await this.#nextEvents(tail));
+        if (events.length > 0 && !this.#isEnded) return { done: false, value: events };
       }
-    } finally {
-      leave();
+    } catch (error) {
+      this.end();
+      throw error;
     }
+    return { done: true, value: undefined };
+  }
+
+  async return(): Promise<IteratorResult<readonly LogEvent[], void>> {
+    this.end();
+    return { done: true, value: undefined };
+  }
+
+  #join(): Tail {
+    const { tail, leave } = this.#sources.join(() => this.#wake());
+    this.#tail = tail;
+    this.#leave = leave;
+    return tail;
+  }
+
+  /** What was given back of the batch that is held. If the tail was cleared since, some of it may have been erased. */
+  #rest(tail: Tail): readonly LogEvent[] | undefined {
+    const held = this.#release();
+    if (held === undefined || held.timesCleared !== tail.timesCleared || this.position >= held.scannedTo)
+      return undefined;
+    const events = held.events.filter(({ position }) => position > this.position);
+    this.#hold({ ...held, events });
+    return events;
+  }
+
+  /** The next events; none if the log has to be looked at again. */
+  async #nextEvents(tail: Tail): Promise<readonly LogEvent[]> {
+    if (this.#mustYield) {
+      // A consumer whose socket has gone takes batches at once: without this, it would block the event loop.
+      this.#mustYield = false;
+      await nextTurn();
+      return [];
+    }
+    if (this.position >= tail.last) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      return [];
+    }
+    const { timesCleared } = tail;
+    const batch = this.#readTail(tail) ?? (await this.#readStorage());
+    // If the tail was cleared meanwhile, some of them may have been erased: they are read again.
+    if (this.#isEnded || timesCleared !== tail.timesCleared) return [];
+    this.#hold({ ...batch, timesCleared });
+    this.#mustYield = true;
+    return batch.events;
+  }
+
+  #hold(held: Held): void {
+    this.position = held.scannedTo;
+    if (held.events.length > 0 && this.#sources.held.add(this.#options.accountId, held.bytes)) this.#held = held;
+  }
+
+  #release(): Held | undefined {
+    const held = this.#held;
+    this.#held = undefined;
+    if (held !== undefined) this.#sources.held.remove(this.#options.accountId, held.bytes);
+    return held;
   }
 
   /** The next batch from the tail, or undefined if that does not reach back far enough. */
@@ -94,6 +156,7 @@ export class Follower implements EventFollower {
       events && {
         events: events.filter((event) => event.matches(this.#options.filter)),
         scannedTo: events.at(-1)?.position ?? this.position,
+        bytes: 0, // all followers of the account share them
       }
     );
   }
@@ -112,6 +175,7 @@ export class Follower implements EventFollower {
     this.#readSize = batch.length < events.length ? batch.length : Math.min(2 * this.#readSize, batchSize);
     return {
       events: batch,
+      bytes: batch.reduce((sum, event) => sum + bytesOf(event), 0),
       scannedTo: batch.length < events.length ? (batch.at(-1)?.position ?? scannedTo) : scannedTo,
     };
   }

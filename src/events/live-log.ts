@@ -2,7 +2,7 @@ import type { EventFilter } from '../domain/events.ts';
 import type { EventFollower, LiveEvents } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { Follower } from './follower.ts';
-import { Tail, TailBudget } from './tail.ts';
+import { HeldEvents, Tail, TailBudget } from './tail.ts';
 
 /**
  * The live readers of the log. Replay and live reading are the same: a follower pulls from the log by sequence. A commit
@@ -16,6 +16,7 @@ export class LiveLog implements LiveEvents {
   readonly #onError: (error: unknown) => void;
   readonly #tails = new Map<string, Tail>();
   readonly #budget = new TailBudget();
+  readonly #held = new HeldEvents();
   #erasures = -1;
   #stopWatching: (() => void) | undefined;
 
@@ -32,7 +33,7 @@ export class LiveLog implements LiveEvents {
 
   follow(accountId: string, after: number, filter: EventFilter): EventFollower {
     const join = (wake: () => void) => this.#join(accountId, wake);
-    return new Follower({ storage: this.#storage, join }, { accountId, after, filter });
+    return new Follower({ storage: this.#storage, join, held: this.#held }, { accountId, after, filter });
   }
 
   #join(accountId: string, wake: () => void): { tail: Tail; leave: () => void } {

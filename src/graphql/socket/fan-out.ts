@@ -5,6 +5,7 @@ import {
   type ExecutionResult,
   validateSubscriptionArgs,
 } from 'graphql';
+import type { Awaitable } from '../../domain/awaitable.ts';
 import { bindingOf, type Caller } from '../../domain/caller.ts';
 import type { LogEvent } from '../../domain/events.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
@@ -221,31 +222,36 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
       }
       if (batch === undefined) this.#end();
       if (batch === undefined || this.#ended) break;
-      if (!this.#outlet.isWritable) {
-        this.#events.giveBack(batch[0] as LogEvent);
-        await this.#outlet.drained();
-        continue;
-      }
-      const ready = this.#readyOf(batch);
-      // The rest waits in the log, so that what is erased meanwhile is not sent.
-      const rest = batch[Math.max(1, ready.length)];
-      if (rest !== undefined) this.#events.giveBack(rest);
-      if (ready.length > 0) {
-        await this.#deliver(ready);
-        continue;
-      }
-      const first = this.#answers.to(batch[0] as LogEvent);
-      if (first === undefined) {
-        this.#events.giveBack(batch[0] as LogEvent);
-        await this.#answers.turn();
-        continue;
-      }
-      const answer = await first;
+      const using = this.#use(batch);
+      batch = undefined; // while it waits, a subscriber must not hold events: there may be a hundred thousand
+      const answer = await using;
       if (this.#ended) break;
+      if (answer === undefined) continue;
       if ('result' in answer) return { done: false, value: answer.result };
       await this.#deliver([answer.json]);
     }
     return { done: true, value: undefined };
+  }
+
+  /**
+   * Sends the responses to the first events that are ready. The rest waits in the log, so that what is erased meanwhile is
+   * not sent.
+   * @returns the response to the first, if that has to be sent; undefined once there may be more
+   */
+  #use(batch: readonly LogEvent[]): Awaitable<Answer | undefined> {
+    const first = batch[0] as LogEvent;
+    if (!this.#outlet.isWritable) {
+      this.#events.giveBack(first);
+      return this.#outlet.drained() as Promise<undefined>;
+    }
+    const ready = this.#readyOf(batch);
+    const rest = batch[Math.max(1, ready.length)];
+    if (rest !== undefined) this.#events.giveBack(rest);
+    if (ready.length > 0) return this.#deliver(ready) as Promise<undefined>;
+    const answer = this.#answers.to(first);
+    if (answer !== undefined) return answer;
+    this.#events.giveBack(first);
+    return this.#answers.turn() as Promise<undefined>;
   }
 
   /** The responses to the first of these events: as many as are ready, have no errors and are not too long together. */

@@ -1,11 +1,17 @@
 import type { ServerResponse } from 'node:http';
-import type { Caller } from '../domain/caller.ts';
+import { bindingOf, type Caller, isBound } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 
 /** Open sockets and event streams per account. */
 const maxSessions = 1_000;
+/**
+ * Of these, those of all tokens that are bound to a conversation or a visitor, and those of tokens that are bound to the
+ * same: visitors cannot take the places of the agents, nor of each other.
+ */
+const maxBoundSessions = maxSessions / 2;
+const maxSessionsOfBinding = 20;
 /** Interval of the check for expired credentials, and for revocations that were not notified. */
 const checkMs = 1_000;
 
@@ -44,7 +50,7 @@ export class Sessions {
   /**
    * Opens a session.
    * @param end called at most once, and never before this returns, when the service ends the session
-   * @returns a function that releases the session; undefined when the account has the maximum number open
+   * @returns a function that releases the session; undefined when there is no place for it
    */
   open(caller: Caller, end: (reason: EndReason) => void): (() => void) | undefined {
     const accountId = caller.account.id;
@@ -53,7 +59,7 @@ export class Sessions {
       sessions = new Set();
       this.#byAccount.set(accountId, sessions);
     }
-    if (sessions.size >= maxSessions) return undefined;
+    if (sessions.size >= maxSessions || !hasPlaceForBound(sessions, caller)) return undefined;
     const session: Session = { caller, end };
     sessions.add(session);
     this.#start();
@@ -66,7 +72,7 @@ export class Sessions {
   /**
    * Opens a session for the duration of a response.
    * @returns a signal that aborts when the session ends, with an EndReason if the service ended it
-   * @throws QUOTA_EXCEEDED when the account has the maximum number open
+   * @throws QUOTA_EXCEEDED when there is no place for it
    */
   openDuring(res: ServerResponse, caller: Caller): AbortSignal {
     const ended = new AbortController();
@@ -78,7 +84,9 @@ export class Sessions {
     if (release === undefined) {
       throw new DomainError(
         'QUOTA_EXCEEDED',
-        `An account can have ${maxSessions} sockets and event streams open at once.`,
+        isBound(caller)
+          ? `Tokens that are bound to the same can have ${maxSessionsOfBinding} sockets and event streams open at once, and all bound ones ${maxBoundSessions}.`
+          : `An account can have ${maxSessions} sockets and event streams open at once.`,
       );
     }
     res.once('close', () => {
@@ -154,4 +162,12 @@ export class Sessions {
       for (const session of ofKey) this.#end(session, 'credential');
     }
   }
+}
+
+function hasPlaceForBound(sessions: ReadonlySet<Session>, caller: Caller): boolean {
+  const binding = bindingOf(caller);
+  if (binding === undefined) return true;
+  const bindings = [...sessions].flatMap((session) => bindingOf(session.caller) ?? []);
+  if (bindings.length >= maxBoundSessions) return false;
+  return bindings.filter((each) => each === binding).length < maxSessionsOfBinding;
 }

@@ -14,7 +14,10 @@ import {
 import { shareOf } from '../domain/tokens.ts';
 import type { Charge, RateLimiter } from './rate-limit.ts';
 
-/** How many conversations' and visitors' requests are counted. Beyond, the one not used for longest counts from 0 again. */
+/**
+ * How many conversations' and visitors' requests are counted. Beyond, of the account that has most of them, the one not
+ * used for longest counts from 0 again.
+ */
 const defaultMaxBindings = 10_000;
 
 /** An admission with the minute in which it is counted for the share, too. */
@@ -33,8 +36,9 @@ export class Shares {
   readonly #limiter: RateLimiter;
   readonly #clock: Clock;
   readonly #maxBindings: number;
-  /** What has been spent of each share, by ascending minute; the one used last comes last. */
-  readonly #spent = new Map<string, readonly RateWindow[]>();
+  /** What has been spent of each share, by account and binding, by ascending minute; the one used last comes last. */
+  readonly #spent = new Map<string, Map<string, readonly RateWindow[]>>();
+  #bindings = 0;
 
   constructor(limiter: RateLimiter, clock: Clock, maxBindings = defaultMaxBindings) {
     this.#limiter = limiter;
@@ -50,6 +54,7 @@ export class Shares {
     const { account } = caller;
     const before = this.#blockOf(caller);
     if (remainingOf(before) < units) {
+      this.#set(caller, before.windows); // it is in use
       throw this.#refusal(before, units, await this.#limiter.secondsUntil(account, units, { sparing: true }));
     }
     const { minute } = before;
@@ -87,22 +92,36 @@ export class Shares {
   #blockOf(caller: Caller): ReservedBlock {
     const now = this.#clock.uptimeMs();
     const minute = minuteOf(now);
-    const spent = this.#spent.get(keyOf(caller)) ?? [];
+    const spent = this.#spentOf(caller);
     const windows = spent.filter((window) => window.minute >= minute - minutesBefore);
     return { limit: shareOf(caller.account, caller.requestsPerHour), minute, left: 0, windows, readAtMs: now };
   }
 
+  #spentOf(caller: Caller): readonly RateWindow[] {
+    return this.#spent.get(caller.account.id)?.get(bindingOf(caller) ?? '') ?? [];
+  }
+
   #set(caller: Caller, windows: readonly RateWindow[]): void {
-    const key = keyOf(caller);
-    this.#spent.delete(key);
-    if (windows.length > 0) this.#spent.set(key, windows);
-    if (this.#spent.size <= this.#maxBindings) return;
-    const [oldest] = this.#spent.keys();
-    if (oldest !== undefined) this.#spent.delete(oldest);
+    const binding = bindingOf(caller) ?? '';
+    this.#forget(caller.account.id, binding);
+    if (windows.length === 0) return;
+    const ofAccount = this.#spent.get(caller.account.id) ?? new Map<string, readonly RateWindow[]>();
+    this.#spent.set(caller.account.id, ofAccount.set(binding, windows));
+    if (++this.#bindings <= this.#maxBindings) return;
+    const [accountId, most] = [...this.#spent].reduce((one, other) => (other[1].size > one[1].size ? other : one));
+    const [oldest = ''] = most.keys();
+    this.#forget(accountId, oldest);
+  }
+
+  #forget(accountId: string, binding: string): void {
+    const ofAccount = this.#spent.get(accountId);
+    if (ofAccount?.delete(binding) !== true) return;
+    this.#bindings--;
+    if (ofAccount.size === 0) this.#spent.delete(accountId);
   }
 
   #giveBack(caller: Caller, minute: number, units: number): void {
-    this.#set(caller, withFewer(this.#spent.get(keyOf(caller)) ?? [], minute, units));
+    this.#set(caller, withFewer(this.#spentOf(caller), minute, units));
   }
 
   /** @param waitSeconds how long to wait, where that is known already */
@@ -132,8 +151,4 @@ export class Shares {
       { limit: 'share', retryAfterSeconds, rateLimit: this.#stateOf(block, retryAfterSeconds) },
     );
   }
-}
-
-function keyOf(caller: Caller): string {
-  return `${caller.account.id} ${bindingOf(caller)}`;
 }

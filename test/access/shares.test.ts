@@ -251,3 +251,25 @@ test('the shares of a bounded number of conversations are counted, the latest, a
   server.clock.advance(hourMs + minuteMs);
   expect([a, b, c].map((caller) => shares.peek(caller).remaining)).toEqual([10, 10, 10]);
 });
+
+test('an account with very many visitors has its own shares forgotten, not those of others, and not the one that is refused', async () => {
+  const { limiter, clock } = server.app.ports;
+  const shares = new Shares(limiter as ConstructorParameters<typeof Shares>[0], clock, 3);
+  const other = await server.account({ plan: 'trial' });
+  const visitorOf = ({ account }: TestAccount, id: string): Caller => ({
+    account,
+    keyId: 'key',
+    credential: 'token',
+    scopes: new Set(scopes),
+    visitor: { id, name: null, email: null },
+    requestsPerHour: 1,
+  });
+  const [ours, spent] = [visitorOf(other, 'ours'), visitorOf(account, 'spent')];
+  await shares.admit(ours);
+  await shares.admit(spent);
+  for (let index = 0; index < 10; index++) {
+    await shares.admit(visitorOf(account, `visitor-${index}`));
+    await expect(shares.admit(spent)).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+  }
+  expect(shares.peek(ours).remaining).toBe(0);
+});

@@ -7,6 +7,8 @@ import { WebSocket } from 'ws';
 import { effort } from '../support/effort.ts';
 import { sampleConversation, sampleEvent } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { SseReader } from '../support/sse.ts';
+import { RawSocket } from '../support/subscribe.ts';
 import { watchTimers } from '../support/timers.ts';
 import { until } from '../support/wait.ts';
 
@@ -116,6 +118,39 @@ describe('an account', () => {
     const [late] = await openMany(client, 1);
     expect(late?.acknowledged).toBe(true);
     expect(await closed(new Subscriber(client).socket)).toBe(4429);
+  });
+});
+
+describe('tokens that are bound', () => {
+  /** What a page of a visitor holds open; the status of a stream that is refused. */
+  const openStream = async ({ rest }: TestAccount, visitor: string): Promise<SseReader> => {
+    const { body } = await rest('POST', '/tokens', { body: { scopes: ['events:read'], visitor: { id: visitor } } });
+    const reader = await SseReader.open(`${server.url}/v1/events/stream`, { authorization: `Bearer ${body.token}` });
+    onTestFinished(() => reader.close());
+    return reader;
+  };
+
+  test('to the same may have 20 sockets and streams, which keeps nobody else out', async () => {
+    const client = await server.account();
+    for (let count = 0; count < 20; count++) expect((await openStream(client, 'ada')).status).toBe(200);
+    expect((await openStream(client, 'ada')).status).toBe(409);
+    const { body } = await client.rest('POST', '/tokens', {
+      body: { scopes: ['events:read'], visitor: { id: 'ada' } },
+    });
+    const socket = await new RawSocket(server.url).opened();
+    socket.send({ type: 'connection_init', payload: { authorization: `Bearer ${body.token}` } });
+    expect(await socket.closed).toMatchObject({ code: 4429 });
+    expect((await openStream(client, 'grace')).status).toBe(200);
+    await openMany(client, 1);
+  });
+
+  test('may have half of the account’s together: the agents always find a place', async () => {
+    const client = await server.account();
+    for (let visitor = 0; visitor < 25; visitor++) {
+      for (let count = 0; count < 20; count++) await openStream(client, `visitor-${visitor}`);
+    }
+    expect((await openStream(client, 'one more')).status).toBe(409);
+    await openMany(client, 500);
   });
 });
 

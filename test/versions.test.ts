@@ -389,3 +389,39 @@ test.each([
     expect((await readBy(owner, id)).messages).toHaveLength(2);
   },
 );
+
+test.each([
+  [
+    'REST',
+    async (by: Client, id: string) => (await by.rest('GET', `/conversations/${id}?messages=none`)).body.readPositions,
+  ],
+  [
+    'GraphQL',
+    async (by: Client, id: string) => {
+      const query = 'query ($id: ID!) { conversation(id: $id) { messageCount readPositions { reader sequence } } }';
+      return (await by.graphql(query, { id })).data.conversation.readPositions;
+    },
+  ],
+] as const)('%s shows no read position past the messages of the version beside it', async (_, readBy) => {
+  let onStatement = (_sql: string): void => {};
+  const own = await startTestServer({ onStatement: (sql) => onStatement(sql) });
+  onTestFinished(() => own.close());
+  const owner = await own.account();
+  const { id } = (await owner.rest('POST', '/conversations', { body: { message: hello } })).body;
+  const beside = new Database(own.databasePath);
+  onTestFinished(() => void beside.close());
+  let written = false;
+  onStatement = (sql) => {
+    if (written || !/^SELECT .*\bread_positions\b/s.test(sql)) return;
+    written = true;
+    beside.exec(`
+      INSERT INTO messages (conversation_key, sequence, id, sender, content, metadata, created_at)
+        SELECT conversation_key, 2, 'msg_01m7yzcf3tfz1aan3df712nas7', sender, content, metadata, created_at FROM messages;
+      UPDATE conversations SET message_count = 2, version = version + 1;
+      UPDATE read_positions SET sequence = 2;
+    `);
+  };
+  expect(await readBy(owner, id)).toMatchObject([{ sequence: 1 }]);
+  expect(written).toBe(true);
+  expect(await readBy(owner, id)).toMatchObject([{ sequence: 2 }]);
+});

@@ -37,7 +37,7 @@ import {
   pageInput,
 } from './paging.ts';
 import { maxReadPositions, type ReadPosition, readerInput, readPositionShape } from './read-position-record.ts';
-import { addAssignee, moveSender, readPositionsOf } from './read-positions.ts';
+import { addAssignee, moveSender, positionsUpTo, readPositionsOf } from './read-positions.ts';
 import type { Reads, Storage, Transaction } from './storage-port.ts';
 import { areOneWay, someTagsInput } from './tags.ts';
 import { comparableEmail, line } from './text.ts';
@@ -145,14 +145,7 @@ async function readPositionsFor(
   { id, messageCount }: StoredConversation,
 ): Promise<{ readPositions: readonly ReadPosition[]; moves: number }> {
   const [{ positions, moves } = { positions: [], moves: 0 }] = await readPositionsOf(reads, caller, [id]);
-  return { readPositions: upTo(messageCount, positions), moves };
-}
-
-/** They are read after the conversation, and may be ahead of it by then. */
-function upTo(messageCount: number, positions: readonly ReadPosition[]): readonly ReadPosition[] {
-  return positions.map((position) =>
-    position.sequence > messageCount ? { ...position, sequence: messageCount } : position,
-  );
+  return { readPositions: positionsUpTo(messageCount, positions), moves };
 }
 
 /**
@@ -298,7 +291,7 @@ export const listConversations = operation({
         const all = await readPositionsOf(storage.read, caller, ids);
         return items.map((item, index) => ({
           ...item,
-          readPositions: upTo(item.messageCount, all[index]?.positions ?? []),
+          readPositions: positionsUpTo(item.messageCount, all[index]?.positions ?? []),
         }));
       },
       hasMore: slice.hasMore,

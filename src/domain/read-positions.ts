@@ -86,6 +86,13 @@ export async function readPositionsOf(
   return found.map((all) => positionsShownTo(caller, all));
 }
 
+/** Read positions as they fit a conversation that was read before them: they may be ahead of it by then. */
+export function positionsUpTo(messageCount: number, positions: readonly ReadPosition[]): readonly ReadPosition[] {
+  return positions.map((position) =>
+    position.sequence > messageCount ? { ...position, sequence: messageCount } : position,
+  );
+}
+
 /** Of conversations that the caller has been allowed to see, those of one reader in each; undefined where it has none. */
 export async function positionsOfReaders(
   { caller, storage }: Pick<Context, 'caller' | 'storage'>,

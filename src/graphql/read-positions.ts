@@ -8,7 +8,7 @@ import {
   readersInput,
   readPositionShape,
 } from '../domain/read-position-record.ts';
-import { type MarkedRead, markRead } from '../domain/read-positions.ts';
+import { type MarkedRead, markRead, positionsUpTo } from '../domain/read-positions.ts';
 import { builder, calls, payloadType } from './builder.ts';
 import { Conversation } from './conversations.ts';
 import { listOfAtMost } from './measure.ts';
@@ -31,10 +31,11 @@ builder.objectFields(Conversation, (t) => ({
     description: 'How far its readers have read it: at most 50 positions, sorted by reader.',
     args: { readers: t.arg.stringList({ description: 'Only those of these readers.' }) },
     extensions: listOfAtMost(maxReadPositions),
-    resolve: async ({ id }, { readers }, { loaders }) => {
+    resolve: async ({ id, messageCount }, { readers }, { loaders }) => {
       if (readers != null) refuseFaults(valueFaults(readersInput, readers, ['readers']));
       const { positions } = await loaders.readPositions.load(id);
-      return positions.filter(({ reader }) => readers == null || readers.includes(reader));
+      const asked = positions.filter(({ reader }) => readers == null || readers.includes(reader));
+      return positionsUpTo(messageCount, asked);
     },
   }),
   unreadCount: t.int({

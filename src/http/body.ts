@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
 import { DomainError, errorCodes } from '../domain/errors.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { BodyMemory, ordinaryBodyBytes } from './arriving-bodies.ts';
@@ -72,22 +71,28 @@ export function linger(req: IncomingMessage): void {
   // Node calls this when the response has been written.
   socket.destroySoon = () => {
     socket.end();
-    discard(socket, req);
+    if (req.complete) socket.destroy();
+    else discard(socket);
   };
 }
 
 /** Discards for a while what arrives on an ended connection, then destroys it. */
-export function discard(socket: Socket, source: Readable): void {
+export function discard(socket: Socket): void {
   const hangUp = (): void => void socket.destroy();
   const timer = setTimeout(hangUp, lingerMs);
   socket.once('close', () => clearTimeout(timer));
   let left = lingerBytes;
-  source.on('data', (chunk: Buffer) => {
-    left -= Math.max(chunk.length, lingerBytes / maxPieces);
-    if (left < 0) hangUp();
+  // Nothing of it is parsed: of a body in chunks of a byte, that would take a hundred times as long as to read it. Node's
+  // parser has to be reading when it is taken off: nobody would begin again.
+  socket.once('resume', () => {
+    socket.removeAllListeners('data');
+    socket.on('data', (bytes: Buffer) => {
+      left -= bytes.length;
+      if (left < 0) hangUp();
+    });
   });
-  if (source.readableEnded) hangUp();
-  else source.once('end', hangUp).resume();
+  socket.pause().resume();
+  socket.once('end', hangUp);
 }
 
 function requireJson({ headers }: IncomingMessage): void {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { type Admission, type AdmissionContext, type Arrival, refuseGone } from '../access/admission.ts';
 import type { Charge } from '../access/rate-limit.ts';
 import { holdsSecret } from '../access/secrets.ts';
@@ -97,11 +98,24 @@ export class RequestContext implements AdmissionContext {
     return body;
   }
 
+  /** Remembers whose the connection is. */
+  noteOwner(): void {
+    const { caller, req } = this;
+    if (caller !== undefined) owners.set(req.socket, caller.account.id);
+  }
+
   /** Counts a completed operation of a request that may call several. */
   called(telemetry: Pick<Telemetry, 'called'>, operation: string, code: CallCode, durationMs: number): void {
     this.operation ??= operation;
     telemetry.called(this.face, operation, code, durationMs);
   }
+}
+
+const owners = new WeakMap<Duplex, string>();
+
+/** The account whose request was answered last on a connection. */
+export function ownerOf(connection: Duplex): string | undefined {
+  return owners.get(connection);
 }
 
 /** What admission needs from a request or an upgrade. */

@@ -100,6 +100,7 @@ export class Responder {
       addHeader('Connection', 'close');
       linger(req);
     }
+    http.noteOwner();
     addHeader('X-Request-Id', requestId);
     addHeader('X-Content-Type-Options', 'nosniff');
     for (const [name, value] of corsHeaders(http.listedOrigin)) addHeader(name, value);

@@ -1,7 +1,9 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import { network } from '../access/failed-attempts.ts';
+import { ownerOf } from '../http/request-context.ts';
 import { scheduler } from '../runtime/scheduler.ts';
+import { ReadingTurns } from './reading-turns.ts';
 
 /** The code of the error of a client whose request was cut off because too many arrived at once. */
 export const tooManyHeads = 'TOO_MANY_HEADS';
@@ -80,6 +82,7 @@ export class Connections {
   readonly #crowded = { closed: 0, toldAtMs: Number.NEGATIVE_INFINITY };
   /** All but the sockets. */
   readonly #open = new Map<Socket, Connection>();
+  readonly #turns: ReadingTurns;
   #accepted = 0;
   #refused: Promise<void> | undefined;
   #ended = Promise.resolve();
@@ -94,6 +97,10 @@ export class Connections {
     this.#handle = handle;
     this.#limits = limits;
     this.#onCrowded = onCrowded;
+    this.#turns = new ReadingTurns(
+      () => this.#open.keys(),
+      (socket) => ownerOf(socket) ?? this.#open.get(socket)?.address ?? '',
+    );
     server.on('connection', (socket: Socket) => {
       this.#accepted++;
       this.#count++;
@@ -107,10 +114,12 @@ export class Connections {
         doneBytes: 0,
       };
       this.#open.set(socket, connection);
+      this.#turns.opened(socket);
       if (this.#open.size > this.#limits.heads) this.#watchHeads();
       // Node resumes reading at the end of each request, and to fill its buffer of a body.
       socket.on('resume', () => {
-        if (connection.isHeld || connection.unanswered.length >= maxPipelined) socket.pause();
+        const isFull = connection.unanswered.length >= maxPipelined;
+        if (connection.isHeld || isFull || this.#turns.isWaiting(socket)) socket.pause();
       });
       socket.once('close', () => {
         this.#count--;
@@ -173,6 +182,7 @@ export class Connections {
     const { socket } = req;
     const connection = this.#open.get(socket);
     if (connection === undefined) return; // the connection has ended
+    this.#turns.read();
     const { unanswered } = connection;
     if (this.#refused !== undefined) {
       const before = unanswered.at(-1)?.res;
@@ -222,7 +232,7 @@ export class Connections {
   /** Ends the connections on which there is no request, not even the start of one. */
   #endIdle(): void {
     for (const entry of this.#open) {
-      if (isIdle(entry) && !hasHead(entry)) entry[0].destroy();
+      if (isIdle(entry) && !hasHead(entry) && !this.#turns.isWaiting(entry[0])) entry[0].destroy();
     }
   }
 

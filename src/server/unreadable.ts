@@ -59,7 +59,7 @@ export function refuseUnreadable(server: Server, connections: Connections, { log
     socket.removeAllListeners('data'); // otherwise Node would go on parsing and run the refused request
     if (reason === tooManyHeads)
       socket.destroySoon(); // what it takes is wanted for others
-    else if (!socket.readableEnded) discard(socket, socket);
+    else if (!socket.readableEnded) discard(socket);
     if (!requestLog.hasRoom(fault.status)) return;
     log.info({ requestId, status: fault.status, reason }, 'unreadable request refused');
   }

@@ -95,3 +95,30 @@ test.runIf(process.platform === 'linux')(
     }
   },
 );
+
+test('what one account sends on many connections is not all read before what another has sent', async () => {
+  const server = await start({});
+  const [crowd, neighbour] = [await server.account(), await server.account()];
+  const openAs = async ({ secret }: { secret: string }): Promise<Wire> => {
+    const wire = openWire(server.url);
+    await wire.send(requestText('GET', '/v1/account', { headers: { Authorization: `Bearer ${secret}` } }));
+    expect((await wire.response()).status).toBe(200);
+    return wire;
+  };
+  const wires: Wire[] = [];
+  for (let count = 0; count < 60; count++) wires.push(await openAs(crowd));
+  const other = await openAs(neighbour);
+  let answered = 0;
+  // Reading and parsing that many heads takes some milliseconds for each connection, a second for all.
+  const burst = asked.repeat(700);
+  for (const wire of wires) {
+    void wire.send(burst);
+    void wire.response().then(
+      () => answered++,
+      () => {}, // the test is over
+    );
+  }
+  await other.send(asked);
+  expect((await other.response()).status).toBe(200);
+  expect(answered).toBeLessThan(30);
+});

@@ -7,6 +7,7 @@ import { createIds } from './domain/ids.ts';
 import type { Clock, Ports } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
 import type { LiveLog } from './events/live-log.ts';
+import { scheduler } from './runtime/scheduler.ts';
 import { type AddressPolicy, webhookTargets } from './webhooks/address-guard.ts';
 
 interface PortsOptions {
@@ -29,5 +30,6 @@ export function createPorts({ storage, clock, webhookPolicy, liveLog }: PortsOpt
     limiter: new RateLimiter({ storage, clock }),
     liveEvents: liveLog,
     webhookTargets: webhookTargets(webhookPolicy),
+    turns: scheduler,
   } satisfies Ports;
 }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { excerptOf } from '../src/domain/search.ts';
+import { type Caller, scopes } from '../src/domain/caller.ts';
+import { excerptOf, search } from '../src/domain/search.ts';
 import { SearchWords } from '../src/domain/search-words.ts';
 import type { Json } from './support/client.ts';
 import { queriesByScript } from './support/scripts.ts';
@@ -238,6 +239,41 @@ test('a search through many texts lets others in between', { timeout: 60_000 }, 
   }
   expect((await search).body.data).toEqual([]);
   expect(turns).toBeGreaterThan(20);
+});
+
+describe('excerpts of very long texts', () => {
+  const long = 'あ'.repeat(16_384);
+  const tenWords = Array(10).fill('あ').join(' ');
+
+  test('are made in a few milliseconds each, however often a text has the words', () => {
+    const queries = [tenWords, Array.from({ length: 10 }, (_, index) => 'あ'.repeat(index + 1)).join(' '), 'z'];
+    for (const text of [long, 'あ '.repeat(8_000), 'aあ'.repeat(8_000), `${'é '.repeat(8_000)}z`]) {
+      const startedMs = performance.now();
+      for (let count = 0; count < 5; count++) for (const query of queries) excerptOf(text, new SearchWords(query));
+      expect(performance.now() - startedMs).toBeLessThan(300);
+    }
+  });
+
+  test('are made one by one, and others have their turn in between', async () => {
+    const own = await server.account();
+    for (let count = 0; count < 20; count++) await tell(own, [long]);
+    let steps = 0;
+    const turns = {
+      step: async (accountId: string) => {
+        steps++;
+        await server.app.ports.turns.step(accountId);
+      },
+    };
+    const caller: Caller = { account: own.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+    const found = await search.execute({ ...server.app.ports, turns }, caller, { q: tenWords, limit: 20 });
+    expect(found.items).toHaveLength(20);
+    expect(steps).toBe(19);
+    // Of short texts many are made at once.
+    steps = 0;
+    await tell(own, Array(20).fill('short'));
+    expect((await search.execute({ ...server.app.ports, turns }, caller, { q: 'short' })).items).toHaveLength(20);
+    expect(steps).toBe(0);
+  });
 });
 
 describe('an excerpt', () => {

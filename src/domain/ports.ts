@@ -18,6 +18,7 @@ export interface Ports {
   readonly limiter: Limiter;
   readonly liveEvents: LiveEvents;
   readonly webhookTargets: WebhookTargets;
+  readonly turns: Turns;
 }
 
 export interface Clock {
@@ -95,6 +96,12 @@ export interface Telemetry {
 export interface WebhookTargets {
   /** Why a URL is not allowed, or undefined. A host name is resolved and its addresses checked only when connecting. */
   faultOf(url: URL): string | undefined;
+}
+
+/** The turns of accounts in work that takes long, so that nobody waits for all of another's. */
+export interface Turns {
+  /** Resolves when the account may take another step, of a few milliseconds. */
+  step(accountId: string): Promise<void>;
 }
 
 /** Live reading of event logs. */

@@ -41,17 +41,21 @@ interface Token {
   readonly isRun: boolean;
 }
 
-/** The words and runs of a text, in their order; `at` is where each begins in the folded text. */
-function tokensOf(text: string): (Token & { readonly at: number })[] {
+/** A token of a text; `at` is where it begins in the folded text. */
+interface PlacedToken extends Token {
+  readonly at: number;
+}
+
+/** The words and runs of a text, in their order. */
+function* tokensOf(text: string): Generator<PlacedToken> {
   const folded = fold(text);
   if (ascii.test(folded)) {
-    return Array.from(folded.matchAll(asciiWords), ({ 0: word, index }) => ({ text: word, at: index, isRun: false }));
+    for (const { 0: word, index } of folded.matchAll(asciiWords)) yield { text: word, at: index, isRun: false };
+    return;
   }
-  return Array.from(folded.matchAll(wordsAndRuns), ({ 0: word, index, groups }) => ({
-    text: word,
-    at: index,
-    isRun: groups?.['run'] !== undefined,
-  }));
+  for (const { 0: word, index, groups } of folded.matchAll(wordsAndRuns)) {
+    yield { text: word, at: index, isRun: groups?.['run'] !== undefined };
+  }
 }
 
 /** A text without regard to case, width and accents. */
@@ -104,13 +108,27 @@ export interface SearchTerm {
   readonly isPrefix: boolean;
 }
 
+/** A token that is looked for. */
+interface Wanted extends Token {
+  /** Whether words that only begin with it will do. */
+  readonly isBeginning: boolean;
+}
+
 /** What somebody searches for: every word has to be in a text, and the last one may be the beginning of a word. */
 export class SearchWords {
   readonly #tokens: readonly Token[];
+  /** Each of them once. */
+  readonly #wanted: readonly Wanted[];
 
   /** @param query any text: what is no letter, digit or mark only separates words */
   constructor(query: string) {
-    this.#tokens = tokensOf(query);
+    this.#tokens = [...tokensOf(query)];
+    const wanted = this.#tokens.map(({ text, isRun }, index) => ({
+      text,
+      isRun,
+      isBeginning: !isRun && this.#isBeginning(index),
+    }));
+    this.#wanted = [...new Map(wanted.map((each) => [`${each.isBeginning} ${each.text}`, each])).values()];
   }
 
   get count(): number {
@@ -141,46 +159,73 @@ export class SearchWords {
 
   /** Whether a text is found. */
   isIn(text: string): boolean {
-    const tokens = tokensOf(text);
-    return (
-      this.#tokens.length > 0 &&
-      this.#tokens.every((wanted, index) => tokens.some((token) => this.#matches(wanted, index, token)))
-    );
-  }
-
-  /** Whether a word or run of a text is one of the wanted. */
-  #matches(wanted: Token, index: number, token: Token): boolean {
-    if (wanted.isRun !== token.isRun) return false;
-    if (wanted.isRun) return token.text.includes(wanted.text);
-    return this.#isBeginning(index) ? token.text.startsWith(wanted.text) : token.text === wanted.text;
+    if (this.#wanted.length === 0) return false;
+    const missing = new Set(this.#wanted);
+    for (const token of tokensOf(text)) {
+      for (const wanted of missing) if (matches(wanted, token)) missing.delete(wanted);
+      if (missing.size === 0) return true;
+    }
+    return false;
   }
 
   #isBeginning(index: number): boolean {
     return index === this.#tokens.length - 1;
   }
 
-  /** Where a text has any of the words: places in the text as it is, in their order, without overlaps. */
-  *placesIn(text: string): Generator<Place> {
-    for (const { 0: chunk, index } of text.matchAll(chunks)) {
-      for (const { from, to } of this.#placesInChunk(chunk)) yield { from: index + from, to: index + to };
+  /**
+   * Where a text has any of the words: places in the text as it is, in their order, without overlaps.
+   * @param span looking ends so far after the beginning of the first place, in UTF-16 code units
+   */
+  *placesIn(text: string, span = Number.POSITIVE_INFINITY): Generator<Place> {
+    let last: Place | undefined;
+    let until = text.length;
+    for (const { from, to } of this.#occurrencesIn(text)) {
+      if (last === undefined || from >= last.to) {
+        if (last === undefined) until = Math.min(until, from + span);
+        else yield last;
+        last = { from, to };
+      } else {
+        last = { from: last.from, to: Math.max(last.to, to) };
+      }
+      if (last.to >= until) break;
+    }
+    if (last !== undefined && last.from < until) yield last;
+  }
+
+  /** The same with overlaps, each found only when it is asked for. */
+  *#occurrencesIn(text: string): Generator<Place> {
+    for (const stretch of stretchesOf(text)) {
+      // Taking words from their chunks takes several times as long as from all of a stretch, which mostly has none.
+      if (!this.#isAnyIn(stretch.text)) continue;
+      for (const { 0: chunk, index } of stretch.text.matchAll(chunks)) {
+        const at = stretch.from + index;
+        for (const { from, to } of this.#occurrencesInChunk(chunk)) yield { from: at + from, to: at + to };
+      }
     }
   }
 
-  #placesInChunk(chunk: string): Place[] {
-    const found = tokensOf(chunk).flatMap((token) =>
-      this.#tokens.flatMap((wanted, index) => {
-        if (!this.#matches(wanted, index, token)) return [];
-        if (!token.isRun) return [{ from: token.at, to: token.at + token.text.length }];
-        return occurrences(token.text, wanted.text).map((at) => ({
-          from: token.at + at,
-          to: token.at + at + wanted.text.length,
-        }));
-      }),
-    );
-    if (found.length === 0) return [];
-    const clusterAt = clustersOf(chunk);
-    return joined(found.map(({ from, to }) => ({ from: clusterAt(from).from, to: clusterAt(to - 1).to })));
+  #isAnyIn(text: string): boolean {
+    for (const token of tokensOf(text)) if (this.#wanted.some((wanted) => matches(wanted, token))) return true;
+    return false;
   }
+
+  *#occurrencesInChunk(chunk: string): Generator<Place> {
+    let clusterAt: ReturnType<typeof clustersOf> | undefined;
+    for (const token of tokensOf(chunk)) {
+      const found = this.#wanted.filter((wanted) => matches(wanted, token));
+      for (const { from, to } of token.isRun ? occurrences(token, found) : wholeOf(token, found)) {
+        clusterAt ??= clustersOf(chunk);
+        yield { from: clusterAt(from).from, to: clusterAt(to - 1).to };
+      }
+    }
+  }
+}
+
+/** Whether a word or run of a text is what is wanted. */
+function matches(wanted: Wanted, token: Token): boolean {
+  if (wanted.isRun !== token.isRun) return false;
+  if (wanted.isRun) return token.text.includes(wanted.text);
+  return wanted.isBeginning ? token.text.startsWith(wanted.text) : token.text === wanted.text;
 }
 
 /** A part of a text, in UTF-16 code units; `to` is exclusive. */
@@ -189,21 +234,34 @@ interface Place {
   readonly to: number;
 }
 
-function occurrences(text: string, part: string): number[] {
-  const found: number[] = [];
-  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) found.push(at);
-  return found;
+function wholeOf({ text, at }: PlacedToken, found: readonly Wanted[]): Place[] {
+  return found.length === 0 ? [] : [{ from: at, to: at + text.length }];
 }
 
-/** Places without overlaps, in their order. */
-function joined(places: readonly Place[]): Place[] {
-  const result: Place[] = [];
-  for (const place of places.toSorted((a, b) => a.from - b.from)) {
-    const last = result.at(-1);
-    if (last === undefined || place.from >= last.to) result.push(place);
-    else result[result.length - 1] = { from: last.from, to: Math.max(last.to, place.to) };
+/** Where a run has any of these, in the order of where they begin. */
+function* occurrences({ text, at }: PlacedToken, found: readonly Wanted[]): Generator<Place> {
+  const next = found.map((wanted) => ({ text: wanted.text, at: text.indexOf(wanted.text) }));
+  for (;;) {
+    const first = next
+      .filter((each) => each.at >= 0)
+      .reduce<(typeof next)[number] | undefined>((a, b) => (a === undefined || b.at < a.at ? b : a), undefined);
+    if (first === undefined) return;
+    yield { from: at + first.at, to: at + first.at + first.text.length };
+    first.at = text.indexOf(first.text, first.at + 1);
   }
-  return result;
+}
+
+const separator = /[\p{Z}\p{P}\p{Cc}$+<=>^`\|~]/gv;
+const stretchLength = 1_024;
+
+/** A text in parts of about this length, or longer where it has no separator: no chunk is cut in two. */
+function* stretchesOf(text: string): Generator<{ readonly from: number; readonly text: string }> {
+  for (let from = 0; from < text.length; ) {
+    separator.lastIndex = from + stretchLength;
+    const to = separator.exec(text)?.index ?? text.length;
+    yield { from, text: text.slice(from, to) };
+    from = to;
+  }
 }
 
 /** What folds independently of what is beside it: Korean letters that join, or a character with its marks. */

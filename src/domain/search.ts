@@ -25,8 +25,10 @@ const maxQueryLength = 256;
 const maxWords = 10;
 /** Matches are counted up to here. */
 const maxCounted = 1_000;
-/** Texts are read, and excerpts made, so many at once: that of a long text takes a millisecond. */
+/** Texts are read so many at once. */
 const textsAtOnce = 20;
+/** Excerpts are made of so much text at once, in UTF-16 code units, or of one text: that takes a few milliseconds. */
+const excerptedAtOnce = 16_384;
 /** Of an excerpt, in UTF-16 code units; and how much of it comes before the first match. */
 const excerptLength = 200;
 const excerptLead = 60;
@@ -149,7 +151,8 @@ export const search = operation({
     })
     .check(checkStart(cursorShapes)),
   errors: [],
-  async run({ caller, storage }, { q, limit, after, total, status, ...others }): Promise<SearchResults> {
+  async run(context, { q, limit, after, total, status, ...others }): Promise<SearchResults> {
+    const { caller, storage } = context;
     const { read } = storage;
     const filter = { ...others, statuses: status };
     const accountId = caller.account.id;
@@ -161,7 +164,7 @@ export const search = operation({
     while (items.length < limit && hasMore) {
       const query = { words, filter, limit: Math.min(limit - items.length, textsAtOnce), after: place };
       const found = await read.search.page(accountId, query);
-      for (const [text, result] of await resultsOf(read, accountId, found.items, words)) {
+      for (const [text, result] of await resultsOf(context, found.items, words)) {
         items.push(result);
         places.set(result, text.place);
       }
@@ -202,24 +205,32 @@ export async function indexTexts(
 
 /** Reads what was found. What has been erased meanwhile is left out. */
 async function resultsOf(
-  read: Context['storage']['read'],
-  accountId: string,
+  { caller, storage: { read }, turns }: Pick<Context, 'caller' | 'storage' | 'turns'>,
   found: readonly FoundText[],
   words: SearchWords,
 ): Promise<readonly [FoundText, SearchResult][]> {
+  const accountId = caller.account.id;
   const conversations = await read.conversations.findMany(
     accountId,
     found.map(({ conversationId }) => conversationId),
   );
   const ranges = found.map(({ conversationId, sequence }) => ({ conversationId, from: sequence, to: sequence }));
   const messages = await read.messages.ranges(accountId, ranges);
-  return found.flatMap((text, index): [FoundText, SearchResult][] => {
+  const results: [FoundText, SearchResult][] = [];
+  let excerpted = 0;
+  for (const [index, text] of found.entries()) {
     const conversation = conversations[index];
     const message = messages[index]?.[0] ?? null;
-    if (conversation === undefined || (message === null && text.sequence > 0)) return [];
-    const excerpt = excerptOf(message?.content ?? conversationText(conversation), words);
-    return [[text, { conversation: conversationView(conversation), message, excerpt }]];
-  });
+    if (conversation === undefined || (message === null && text.sequence > 0)) continue;
+    const content = message?.content ?? conversationText(conversation);
+    if (excerpted > 0 && excerpted + content.length > excerptedAtOnce) {
+      await turns.step(accountId);
+      excerpted = 0;
+    }
+    excerpted += content.length;
+    results.push([text, { conversation: conversationView(conversation), message, excerpt: excerptOf(content, words) }]);
+  }
+  return results;
 }
 
 /** The part of a text around the first of these words, with all of them in it marked. */
@@ -232,7 +243,7 @@ export function excerptOf(text: string, words: SearchWords): ExcerptPart[] {
     if (to > at) parts.push({ text: text.slice(at, to), match });
     at = Math.max(at, to);
   };
-  for (const { from, to } of words.placesIn(text)) {
+  for (const { from, to } of words.placesIn(text, excerptLength)) {
     if (parts.length === 0 && at === 0) {
       begin = beginningOf(text, from);
       end = characterBoundary(text, begin + excerptLength);

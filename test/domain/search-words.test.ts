@@ -106,6 +106,20 @@ test('places are within the text, in order, and found again by what they were fo
   );
 });
 
+test('looking for places ends where it is told to, and has found until then what there is', () => {
+  fc.assert(
+    fc.property(anyText, anyText, fc.integer({ min: 1, max: 30 }), (text, query, span) => {
+      const words = new SearchWords(query);
+      const all = [...words.placesIn(text)];
+      const end = (all[0]?.from ?? 0) + span;
+      const cut = ({ from, to }: { from: number; to: number }) => ({ from, to: Math.min(to, end) });
+      const within = all.filter(({ from }) => from < end).map(cut);
+      expect(Array.from(words.placesIn(text, span), cut)).toEqual(within);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
 test('16 KiB without a space are cut and searched within 100 ms', () => {
   for (const character of ['a', 'é', '中', 'ｶﾞ', 'ß', '가']) {
     const text = character.repeat(16_384 / character.length);

@@ -4,6 +4,7 @@ import { type Caller, scopes } from '../src/domain/caller.ts';
 import { excerptOf, search } from '../src/domain/search.ts';
 import { SearchWords } from '../src/domain/search-words.ts';
 import type { Json } from './support/client.ts';
+import { sampleMessage } from './support/samples.ts';
 import { queriesByScript } from './support/scripts.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
@@ -209,36 +210,36 @@ test('a changed subject or visitor is found by what it is now', async () => {
   }
 });
 
-test('a search through many texts lets others in between', { timeout: 60_000 }, async () => {
-  const own = await server.account();
-  const { id } = (await own.rest('POST', '/conversations', { body: {} })).body;
-  await server.storage.write(async (tx) => {
-    for (let sequence = 1; sequence <= 3_000; sequence++) {
-      await tx.messages.insert(own.account.id, {
-        id: server.app.ports.ids.next('message', server.clock.now(), sequence),
-        conversationId: id,
-        sequence,
-        sender: 'agent',
-        content: `${'中文 '.repeat(50)}文字`,
-        author: null,
-        clientId: null,
-        metadata: {},
-        createdAt: new Date(server.clock.now()).toISOString(),
-      });
+describe('a search', () => {
+  /** Messages of which none is found: each has both pairs of characters, but not beside each other. */
+  async function turnsOfSearch(count: number, content: string): Promise<number> {
+    const own = await server.account();
+    const { id } = (await own.rest('POST', '/conversations', { body: {} })).body;
+    await server.storage.write(async (tx) => {
+      for (let sequence = 1; sequence <= count; sequence++) {
+        await tx.messages.insert(own.account.id, sampleMessage(id, sequence, { content }));
+      }
+    });
+    let turns = 0;
+    let isDone = false;
+    const search = own.rest('GET', `/search?q=${encodeURIComponent('中文字')}`).finally(() => {
+      isDone = true;
+    });
+    while (!isDone) {
+      await nextTurn();
+      turns++;
     }
-  });
-  let turns = 0;
-  let isDone = false;
-  // Each text has both pairs of characters, but not beside each other: all of them are looked at.
-  const search = own.rest('GET', `/search?q=${encodeURIComponent('中文字')}`).finally(() => {
-    isDone = true;
-  });
-  while (!isDone) {
-    await nextTurn();
-    turns++;
+    expect((await search).body.data).toEqual([]);
+    return turns;
   }
-  expect((await search).body.data).toEqual([]);
-  expect(turns).toBeGreaterThan(20);
+
+  test('through many texts lets others in between', { timeout: 60_000 }, async () => {
+    expect(await turnsOfSearch(3_000, `${'中文 '.repeat(50)}文字`)).toBeGreaterThan(20);
+  });
+
+  test('through very long texts does so after each of them', async () => {
+    expect(await turnsOfSearch(64, `${'a中文'.repeat(5_460)} 文字`)).toBeGreaterThan(32);
+  });
 });
 
 describe('excerpts of very long texts', () => {

@@ -8,12 +8,14 @@ import { jsonList, type Statements } from './statements.ts';
 
 // Search goes through an account's texts from the newest to the oldest: first those that wait for being indexed, which
 // are looked at one by one, then partition by partition of the index. Each step is bounded by the size of a partition,
-// or by a number of texts, and is a turn of its own: whatever is searched for holds up nobody.
+// or by a number and the length of texts, and is a turn of its own: whatever is searched for holds up nobody.
 
 /** How many of the numbers that the index gives are looked up in one step. */
 const numbersPerStep = 500;
-/** How many texts are looked at in one step, where the index alone does not settle it. */
+/** How many texts are read and looked at in one step, where the index alone does not settle it. */
 const textsPerStep = 32;
+/** How long they may be together, in UTF-16 code units, unless it is one: cutting it into words takes milliseconds. */
+const lengthPerStep = 16_384;
 /** Up to so many words that begin with what was asked for are looked up one by one; of more, FTS5 makes one list. */
 const maxCompletions = 8;
 /** An upper bound of all that begins with a text. */
@@ -82,10 +84,21 @@ export function searchReads(db: Statements): SearchReads {
     });
   }
 
-  /** The same, as far as the words are in them. */
-  function textsWith(ids: Ids, numbers: readonly number[], search: Search): TextRow[] {
-    const texts = textsOf<TextWithSource>(`, ${sourceColumns}`, { ...ids, numbers }, search);
-    return texts.filter((text) => search.words.isIn(textOf(text)));
+  /** The same, as far as the words are in them, in parts: after the first, each is a step of its own. */
+  async function* textsWith(ids: Ids, numbers: readonly number[], search: Search): AsyncGenerator<readonly TextRow[]> {
+    let found: TextRow[] = [];
+    let length = 0;
+    for (const row of textsOf<TextWithSource>(`, ${sourceColumns}`, { ...ids, numbers }, search)) {
+      const text = textOf(row);
+      if (length > 0 && length + text.length > lengthPerStep) {
+        yield found;
+        await scheduler.step(ids.accountId);
+        [found, length] = [[], 0];
+      }
+      length += text.length;
+      if (search.words.isIn(text)) found.push(row);
+    }
+    yield found;
   }
 
   /** The numbers of texts that wait, the newest first. */
@@ -130,7 +143,7 @@ export function searchReads(db: Statements): SearchReads {
     for (;;) {
       await scheduler.step(accountId);
       const next = waiting.all({ accountKey, before, limit: textsPerStep }).map(({ number }) => number);
-      if (next.length > 0) yield textsWith(ids, next, search);
+      if (next.length > 0) yield* textsWith(ids, next, search);
       // What is indexed meanwhile is not found again: all that is indexed is older than all that waits.
       before = next.at(-1) ?? before;
       if (next.length < textsPerStep) break;
@@ -157,9 +170,8 @@ export function searchReads(db: Statements): SearchReads {
     for (let before = first; ; await scheduler.step(ids.accountId)) {
       const rows = numbersWith.all({ match: lookup.match, before: rowidOf(ids.accountKey, before), limit });
       const numbers = rows.map(({ number }) => number);
-      if (numbers.length > 0) {
-        yield lookup.isSettled ? textsOf<TextRow>('', { ...ids, numbers }, search) : textsWith(ids, numbers, search);
-      }
+      if (numbers.length > 0 && lookup.isSettled) yield textsOf<TextRow>('', { ...ids, numbers }, search);
+      else if (numbers.length > 0) yield* textsWith(ids, numbers, search);
       if (numbers.length < limit) return;
       before = numbers.at(-1) ?? before;
       limit = lookup.isSettled ? numbersPerStep : textsPerStep;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Awaitable } from './awaitable.ts';
 import { bindingOf, type Caller, isBound, maySee, shownTo } from './caller.ts';
 import { choices } from './choices.ts';
 import { type ConversationChanges, changesShownTo } from './conversation-events.ts';
@@ -22,7 +23,7 @@ import type { Lead } from './leads.ts';
 import type { Message } from './message-record.ts';
 import { type Context, operation } from './operation.ts';
 import { limitInput } from './paging.ts';
-import type { EventFollower } from './ports.ts';
+import type { EventFollower, Turns } from './ports.ts';
 import { type ReadPosition, visitorReader } from './read-position-record.ts';
 import type { EventReads, Reads, Transaction } from './storage-port.ts';
 import type { Timestamp } from './time.ts';
@@ -243,17 +244,19 @@ async function isOwn(
 ): Promise<boolean> {
   const conversation = await conversations.find(caller.account.id, conversationId);
   if (conversation !== undefined) return maySee(caller, conversation);
-  const filter: EventFilter = { conversationId, visitorHash, types: ['conversation.deleted'] };
-  return (await events.after(caller.account.id, 0, { filter, limit: 1, span: wholeLog })).events.length > 0;
+  const last = await events.lastOf(caller.account.id, conversationId);
+  return last?.type === 'conversation.deleted' && last.visitorHash === visitorHash;
 }
 
 /** Sequences scanned per request: a filter that matches nothing must not read the whole log. */
 const maxSpan = 10_000;
-/** The events of a conversation or a visitor are found by an index, however large the log is. */
-const wholeLog = Number.MAX_SAFE_INTEGER;
-/** Events read per request for a bound caller, whom any number in a row may tell nothing. */
-const maxRead = 1_000;
-/** So many at a time, when the first ones told it too little. */
+/**
+ * To a bound caller any number of its events in a row may tell nothing. They are found by an index, however large the log
+ * is, and read in so many parts per request, each of which looks at so many of them, of all types.
+ */
+const maxParts = 10;
+const lookedAtPerPart = 1_000;
+/** So many are read in a part, when the first ones told it too little. */
 const readAtOnce = 100;
 
 /** A page of the log. Its cursor advances even when the filter matches nothing. */
@@ -261,8 +264,8 @@ export interface EventPage {
   readonly items: readonly LogEvent[];
   readonly limit: number;
   readonly hasMore: boolean;
-  /** Whether the log holds anything before the position where it starts. */
-  readonly hasEarlier: boolean;
+  /** Whether the log holds anything before the position where it starts. Looked for only when called. */
+  hasEarlier(): Awaitable<boolean>;
   readonly nextCursor: string;
 }
 
@@ -274,7 +277,7 @@ export const listEvents = operation({
   input: z.strictObject({ limit: limitInput, ...readerInput }),
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
   async run(context, { limit, after, ...asked }): Promise<EventPage> {
-    const { caller, storage } = context;
+    const { caller, storage, turns } = context;
     const accountId = caller.account.id;
     const hasOwnLog = isBound(caller);
     const cursors = await cursorFormOf(context);
@@ -283,9 +286,9 @@ export const listEvents = operation({
     const { events: log } = storage.read;
     const epoch = await log.epoch();
     const start = position?.sequence ?? (await log.bounds(accountId)).first - 1;
-    const reader = { caller, log, epoch, filter, cursors };
+    const reader = { caller, log, epoch, filter, cursors, turns };
     // To a bound caller the log has its own events only. One more of them tells whether the page is the last.
-    const wanted = hasOwnLog ? { limit: limit + 1, span: wholeLog } : { limit, span: maxSpan };
+    const wanted = hasOwnLog ? { limit: limit + 1, span: Number.MAX_SAFE_INTEGER } : { limit, span: maxSpan };
     const { items, scannedTo, isCut } = await readShown(reader, { start, ...wanted });
     // Checked after reading: events pruned just before it would leave an unnoticed gap.
     const { first, last } = await log.bounds(accountId);
@@ -296,7 +299,7 @@ export const listEvents = operation({
       items: page,
       limit,
       hasMore: hasOwnLog ? isFull || isCut : scannedTo < last,
-      hasEarlier: hasOwnLog ? await hasUpTo(reader, start) : start >= first,
+      hasEarlier: () => (hasOwnLog ? hasUpTo(reader, start) : start >= first),
       nextCursor: cursors.show(eventCursor(epoch, isFull ? (page.at(-1)?.position ?? start) : scannedTo)),
     };
   },
@@ -309,6 +312,7 @@ interface LogReader {
   readonly epoch: string;
   readonly filter: EventFilter;
   readonly cursors: CursorForm;
+  readonly turns: Turns;
 }
 
 /**
@@ -316,21 +320,24 @@ interface LogReader {
  * @returns the events, the last sequence scanned, and whether reading stopped before there were enough of them
  */
 async function readShown(
-  { caller, log, epoch, filter, cursors }: LogReader,
+  { caller, log, epoch, filter, cursors, turns }: LogReader,
   { start, limit, span }: { start: number; limit: number; span: number },
 ): Promise<{ items: readonly LogEvent[]; scannedTo: number; isCut: boolean }> {
   const accountId = caller.account.id;
   const items: LogEvent[] = [];
+  const among = isBound(caller) ? { among: lookedAtPerPart } : {};
   let scannedTo = start;
-  for (let [read, wanted] = [0, limit]; read < maxRead; wanted = Math.max(limit, readAtOnce)) {
-    const part = await log.after(accountId, scannedTo, { filter, limit: wanted, span: span - (scannedTo - start) });
-    const events = part.events.map((event) => new LogEvent(accountId, epoch, event));
+  for (let part = 0; part < maxParts; part++) {
+    if (part > 0) await turns.step(accountId);
+    const wanted = part === 0 ? limit : Math.max(limit, readAtOnce);
+    const rest = span - (scannedTo - start);
+    const read = await log.after(accountId, scannedTo, { filter, limit: wanted, span: rest, ...among });
+    const events = read.events.map((event) => new LogEvent(accountId, epoch, event));
     items.push(...shown(events, caller, cursors));
     const last = items[limit - 1];
     if (last !== undefined) return { items: items.slice(0, limit), scannedTo: last.position, isCut: false };
-    scannedTo = part.scannedTo;
-    read += events.length;
-    if (events.length < wanted) return { items, scannedTo, isCut: false };
+    scannedTo = read.scannedTo;
+    if (events.length < wanted && !read.isCut) return { items, scannedTo, isCut: false };
   }
   return { items, scannedTo, isCut: true };
 }

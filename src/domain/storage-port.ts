@@ -237,14 +237,17 @@ export interface EventReads {
   visitorHash(accountId: string, visitorId: string): Awaitable<string>;
   /**
    * Events after a sequence, by ascending sequence.
-   * @param options `span` is the maximum number of sequences to scan, matching or not
-   * @returns the events, and the last sequence scanned
+   * @param options `span` is the maximum number of sequences to scan, matching or not; `among` that of events to look
+   *   at, of any type: those of the filter's conversation if it has one, else of its visitor, else of the log
+   * @returns the events, the last sequence scanned, and whether scanning ended because of `among`
    */
   after(
     accountId: string,
     sequence: number,
-    options: { filter: EventFilter; limit: number; span: number },
-  ): Awaitable<{ events: readonly StoredEvent[]; scannedTo: number }>;
+    options: { filter: EventFilter; limit: number; span: number; among?: number },
+  ): Awaitable<{ events: readonly StoredEvent[]; scannedTo: number; isCut: boolean }>;
+  /** The last event of a conversation. */
+  lastOf(accountId: string, conversationId: string): Awaitable<StoredEvent | undefined>;
 }
 
 export interface EventWrites {

@@ -153,11 +153,11 @@ const EventConnection = builder.objectRef<EventPage>('EventConnection').implemen
       type: PageInfo,
       description:
         'The position of the page in the log. Its `endCursor` is also set on an empty page, and moves past the events that the filter leaves out.',
-      resolve: ({ items, hasMore, hasEarlier, nextCursor }) => ({
-        hasNextPage: hasMore,
-        hasPreviousPage: () => hasEarlier,
-        startCursor: items[0]?.cursor ?? null,
-        endCursor: nextCursor,
+      resolve: (page) => ({
+        hasNextPage: page.hasMore,
+        hasPreviousPage: () => page.hasEarlier(),
+        startCursor: page.items[0]?.cursor ?? null,
+        endCursor: page.nextCursor,
       }),
     }),
   }),

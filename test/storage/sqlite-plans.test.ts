@@ -240,8 +240,14 @@ const reads: Calls<Reads> = {
         { conversationId: conversation.id, visitorHash: 'of Ada' },
       ].flatMap((filter) => [
         events.after(account.id, 5, { filter, limit: 10, span: 100 }),
-        events.after(account.id, 5, { filter: { ...filter, types: ['lead.captured'] }, limit: 10, span: 100 }),
+        events.after(account.id, 5, {
+          filter: { ...filter, types: ['lead.captured'] },
+          limit: 10,
+          span: 100,
+          among: 5,
+        }),
       ]),
+    lastOf: (events) => events.lastOf(account.id, conversation.id),
   },
   leads: {
     find: (leads) => leads.find(account.id, 'lead_x'),
@@ -500,6 +506,11 @@ describe('the queries', () => {
       const [, page] = await explain(({ read }) => read.events.after(account.id, 5, { filter, limit: 10, span: 100 }));
       return page?.plan[0];
     };
+    const plansOfPlaces = async (filter: EventFilter) => {
+      const asked = { filter, limit: 10, span: 100, among: 5 };
+      const [, places] = await explain(({ read }) => read.events.after(account.id, 5, asked));
+      return places?.plan;
+    };
     const types = ['message.received', 'lead.captured'] as const;
     const log = 'SEARCH events USING PRIMARY KEY (account_id=? AND sequence>? AND sequence<?)';
     const ofConversation =
@@ -508,6 +519,16 @@ describe('the queries', () => {
     expect(await plansOf({ types })).toBe(log);
     expect(await plansOf({ conversationId: conversation.id })).toBe(ofConversation);
     expect(await plansOf({ conversationId: conversation.id, types })).toBe(ofConversation);
+    // Where looking ends is found by the index alone.
+    const covering = (plan: string) => plan.replace('USING INDEX', 'USING COVERING INDEX');
+    expect(await plansOfPlaces({ conversationId: conversation.id, visitorHash: 'of Ada', types })).toEqual([
+      covering(ofConversation),
+    ]);
+    expect(await plansOfPlaces({ visitorHash: 'of Ada', types })).toEqual([
+      covering(
+        'SEARCH events USING INDEX events_by_visitor (account_id=? AND visitor_hash=? AND sequence>? AND sequence<?)',
+      ),
+    ]);
   });
 
   test('of pruning begin at the oldest event of all, and read and remove from the front of its log', async () => {

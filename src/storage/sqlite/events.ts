@@ -71,30 +71,38 @@ export function eventReads(db: Statements): EventReads {
     `SELECT account_id AS accountId, event_sequence AS eventSequence FROM account_totals
       WHERE account_id IN (SELECT value FROM json_each(:accountIds))`,
   );
-  const after = (of: 'log' | 'conversation' | 'visitor', isOfTypes: boolean) =>
-    db.prepare<EventRow>(
-      `SELECT ${eventColumns} FROM events
-        WHERE account_id = :accountId AND sequence > :from AND sequence <= :to
-          ${
-            // Otherwise SQLite expects a range of sequences to be narrow, and would walk the whole log.
-            of === 'conversation' ? `AND unlikely(conversation_id = :conversationId) AND ${isOfVisitor}` : ''
-          }
-          ${of === 'visitor' ? 'AND visitor_hash IS NOT NULL AND unlikely(visitor_hash = :visitorHash)' : ''}
-          ${
-            // The unary plus keeps SQLite from using any index but the one by sequence.
-            isOfTypes ? 'AND +type IN (SELECT value FROM json_each(:types))' : ''
-          }
-        ORDER BY sequence LIMIT :limit`,
-    );
-  const ofLog = { all: after('log', false), ofTypes: after('log', true) };
-  const ofConversation = { all: after('conversation', false), ofTypes: after('conversation', true) };
-  const ofVisitor = { all: after('visitor', false), ofTypes: after('visitor', true) };
+  // Without `unlikely`, SQLite expects a range of sequences to be narrow, and would walk the whole log.
+  const entries = {
+    log: '',
+    conversation: 'AND unlikely(conversation_id = :conversationId)',
+    visitor: 'AND visitor_hash IS NOT NULL AND unlikely(visitor_hash = :visitorHash)',
+  };
+  const statementsOf = (of: keyof typeof entries) => {
+    const range = `account_id = :accountId AND sequence > :from AND sequence <= :to ${entries[of]}`;
+    const found = `SELECT ${eventColumns} FROM events WHERE ${range} ${of === 'conversation' ? `AND ${isOfVisitor}` : ''}`;
+    const inOrder = 'ORDER BY sequence LIMIT :limit';
+    return {
+      all: db.prepare<EventRow>(`${found} ${inOrder}`),
+      // The unary plus keeps SQLite from using any index but the one by sequence.
+      ofTypes: db.prepare<EventRow>(`${found} AND +type IN (SELECT value FROM json_each(:types)) ${inOrder}`),
+      places: db.prepare<Pick<EventRow, 'sequence'>>(
+        `SELECT sequence FROM events WHERE ${range} ${inOrder} OFFSET :offset`,
+      ),
+    };
+  };
+  const ofLog = statementsOf('log');
+  const ofConversation = statementsOf('conversation');
+  const ofVisitor = statementsOf('visitor');
+  const lastOf = db.prepare<EventRow>(
+    `SELECT ${eventColumns} FROM events
+      WHERE account_id = :accountId AND conversation_id = :conversationId ORDER BY sequence DESC LIMIT 1`,
+  );
   const visitorHash = visitorHashes(db);
   let known: string | undefined;
 
-  const lastOf = (accountId: string): number => last.get({ accountId })?.sequence ?? 0;
+  const endOf = (accountId: string): number => last.get({ accountId })?.sequence ?? 0;
   const bounds = db.connection.transaction((accountId: string) => {
-    const end = lastOf(accountId);
+    const end = endOf(accountId);
     return { first: first.get({ accountId })?.sequence ?? end + 1, last: end };
   });
   return {
@@ -114,25 +122,25 @@ export function eventReads(db: Statements): EventReads {
     after: (
       accountId,
       sequence,
-      { filter: { types, conversationId = null, visitorHash: hash = null }, limit, span },
+      { filter: { types, conversationId = null, visitorHash: hash = null }, limit, span, among },
     ) => {
       // The end is read first: what is appended in between is left to the next read.
-      const to = Math.min(lastOf(accountId), sequence + span);
+      const to = Math.max(sequence, Math.min(endOf(accountId), sequence + span));
+      if (types?.length === 0) return { events: [], scannedTo: to, isCut: false };
       const statements = conversationId !== null ? ofConversation : hash !== null ? ofVisitor : ofLog;
+      const values = { accountId, from: sequence, conversationId, visitorHash: hash };
+      const [cut, next] =
+        among === undefined ? [] : statements.places.all({ ...values, to, limit: 2, offset: among - 1 });
+      const end = next === undefined ? to : (cut?.sequence ?? to);
       const statement = types === undefined ? statements.all : statements.ofTypes;
-      const values = {
-        accountId,
-        from: sequence,
-        to,
-        limit,
-        conversationId,
-        visitorHash: hash,
-        types: jsonList(types ?? []),
-      };
-      const found = statement.all(values).map(toEvent);
+      const found = statement.all({ ...values, to: end, limit, types: jsonList(types ?? []) }).map(toEvent);
       // A full page ends at its last event; otherwise everything up to the end was scanned.
-      const scannedTo = found.length === limit ? found.at(-1)?.sequence : Math.max(sequence, to);
-      return { events: found, scannedTo: scannedTo ?? sequence };
+      if (found.length === limit) return { events: found, scannedTo: found.at(-1)?.sequence ?? sequence, isCut: false };
+      return { events: found, scannedTo: end, isCut: next !== undefined };
+    },
+    lastOf: (accountId, conversationId) => {
+      const row = lastOf.get({ accountId, conversationId });
+      return row && toEvent(row);
     },
   };
 }

@@ -195,14 +195,22 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
         filter: eventFilterOf(),
         limit: fc.integer({ min: 1, max: 12 }),
         span: fc.integer({ min: 1, max: 30 }),
+        among: fc.option(fc.integer({ min: 1, max: 12 }), { nil: undefined }),
       });
       await fc.assert(
         fc.asyncProperty(eventLog(), fc.array(question, { minLength: 10, maxLength: 30 }), async (seeds, questions) => {
           const { accountId, log, last } = await populateLog(storage, seeds);
-          for (const { from, filter, limit, span } of questions) {
+          for (const { from, filter, limit, span, among } of questions) {
             const asked = await named(filter, storage, accountId);
-            const page = await storage.read.events.after(accountId, from, { filter: asked, limit, span });
-            const end = Math.min(from + span, Math.max(from, last));
+            const options = { filter: asked, limit, span, ...(among !== undefined && { among }) };
+            const page = await storage.read.events.after(accountId, from, options);
+            const reach = Math.min(from + span, Math.max(from, last));
+            const lookedAt = log.filter(
+              (event) => event.sequence > from && event.sequence <= reach && isLookedAt(event, filter),
+            );
+            const isCut = among !== undefined && lookedAt.length > among && filter.types?.length !== 0;
+            const end = isCut ? (lookedAt[among - 1]?.sequence ?? reach) : reach;
+            if (page.events.length < limit) expect(page.isCut).toBe(isCut);
             const fits = log.filter(
               (event) => event.sequence > from && event.sequence <= end && fitsFilter(event, filter),
             );
@@ -246,6 +254,20 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
           },
         ),
         { numRuns: 40 },
+      );
+    });
+
+    test('finds the last event of a conversation', async () => {
+      const { storage } = await open();
+      await fc.assert(
+        fc.asyncProperty(eventLog(), async (seeds) => {
+          const { accountId, log } = await populateLog(storage, seeds);
+          for (const { id } of logConversations) {
+            const last = log.findLast(({ conversationId }) => conversationId === id);
+            expect((await storage.read.events.lastOf(accountId, id))?.id).toBe(last?.id);
+          }
+        }),
+        { numRuns: 20 },
       );
     });
 
@@ -550,7 +572,7 @@ async function named(
 function eventFilterOf(): fc.Arbitrary<FilterSeed> {
   return fc.record(
     {
-      types: fc.uniqueArray(fc.constantFrom(...eventTypes), { minLength: 1 }),
+      types: fc.uniqueArray(fc.constantFrom(...eventTypes)),
       conversation: fc.nat(logConversations.length),
       visitor: fc.nat(logVisitors.length),
     },
@@ -564,6 +586,11 @@ function fitsFilter(event: SeededEvent, { types, conversation, visitor }: Filter
     (conversation === undefined || event.conversationId === conversationIdOf(conversation)) &&
     (visitor === undefined || event.visitorId === visitorIdOf(visitor))
   );
+}
+
+/** Whether an event is among those that are looked at for a filter, where no more than so many are to be. */
+function isLookedAt(event: SeededEvent, { conversation, visitor }: FilterSeed): boolean {
+  return fitsFilter(event, conversation !== undefined ? { conversation } : visitor !== undefined ? { visitor } : {});
 }
 
 interface SeededEvent extends NewEvent {

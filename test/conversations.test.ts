@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { sampleConversation } from './support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 let server: TestServer;
@@ -244,5 +245,29 @@ describe('a page that is found by its offset or by a cursor', () => {
     expect(none.pageInfo.hasPreviousPage).toBe(false);
     const { data } = await account.graphql(`{ conversations(after: "${all.pageInfo.endCursor}") { ${page} } }`);
     expect(data.conversations.pageInfo).toEqual({ hasPreviousPage: true, endCursor: null });
+  });
+
+  test('finds whether there is something before it without counting what there is', async () => {
+    const statements: string[] = [];
+    const watched = await startTestServer({ onStatement: (sql) => statements.push(sql) });
+    onTestFinished(() => watched.close());
+    const account = await watched.account();
+    await watched.storage.write(async (tx) => {
+      for (let count = 0; count < 4_000; count++) {
+        const visitor = { id: 'ada', name: null, email: null };
+        await tx.conversations.insert(account.account.id, sampleConversation({ visitor }));
+      }
+    });
+    const statementsOf = async (fields: string): Promise<number> => {
+      statements.length = 0;
+      const { data } = await account.graphql(
+        `{ conversations(visitorId: "ada", unassigned: true, offset: 9000) { ${fields} } }`,
+      );
+      expect(data.conversations).toMatchObject({ nodes: [] });
+      return statements.filter((sql) => /\bFROM conversations\b/.test(sql)).length;
+    };
+    const ofPage = await statementsOf('nodes { id }');
+    expect(await statementsOf('nodes { id } pageInfo { hasPreviousPage }')).toBeLessThanOrEqual(ofPage + 5);
+    expect(await statementsOf('nodes { id } totalCount')).toBeGreaterThan(ofPage + 5);
   });
 });

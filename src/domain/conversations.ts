@@ -276,7 +276,8 @@ export const listConversations = operation({
       visitorId: caller.visitor?.id ?? asked.visitorId,
       visitorEmail: visitorEmail && comparableEmail(visitorEmail),
     };
-    const slice = await storage.read.conversations.page(accountId, {
+    const { conversations } = storage.read;
+    const slice = await conversations.page(accountId, {
       filter,
       sort,
       limit,
@@ -298,7 +299,11 @@ export const listConversations = operation({
       limit,
       offset,
       wantsTotal: total === undefined,
-      total: () => storage.read.conversations.count(accountId, filter),
+      total: () => conversations.count(accountId, filter),
+      isEmpty: async () => {
+        const first = await conversations.page(accountId, { filter, sort, limit: 1, offset: 0 });
+        return first.items.length === 0;
+      },
       cursorOf: (conversation) => encodeCursor(sort, placeOf(conversation, sort)),
     };
   },

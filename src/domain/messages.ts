@@ -257,6 +257,7 @@ export const listMessages = operation({
       hasMore: sort === 'sequence' ? to < count && from <= to : from > 1 && from <= to,
       wantsTotal: total === undefined,
       total: () => count,
+      isEmpty: () => count === 0,
       cursorOf: (message) => messageCursor(message, sort),
     };
   },

@@ -52,6 +52,8 @@ export interface List<T> {
   readonly wantsTotal: boolean;
   /** The number of items in the whole list. Queried only when called. */
   total(): Awaitable<number>;
+  /** Whether the whole list has no items. Queried only when called; it costs no more than the first page. */
+  isEmpty(): Awaitable<boolean>;
   /** The cursor to continue after an item. */
   cursorOf(item: T): string;
 }
@@ -182,6 +184,7 @@ export async function newestFirst<T extends { readonly id: string }>(
     offset,
     wantsTotal: total === undefined,
     total: () => reads.count(accountId),
+    isEmpty: async () => (await reads.page(accountId, { limit: 1, offset: 0 })).items.length === 0,
     cursorOf: ({ id }) => encodeCursor(sort, [id]),
   };
 }

@@ -185,6 +185,7 @@ export const search = operation({
       wantsTotal: total === undefined,
       total: async () => Math.min(await count(), maxCounted),
       totalIsMore: async () => (await count()) > maxCounted,
+      isEmpty: async () => (await read.search.page(accountId, { words, filter, limit: 1 })).items.length === 0,
       cursorOf: (result) => encodeCursor(sort, [places.get(result) ?? 0]),
     };
   },

@@ -96,7 +96,7 @@ export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
     hasNextPage: list.hasMore,
     // All that there is comes before an empty page, which may be nothing.
     hasPreviousPage: async () =>
-      (after != null || list.offset > 0) && (list.items.length > 0 || (await list.total()) > 0),
+      (after != null || list.offset > 0) && (list.items.length > 0 || !(await list.isEmpty())),
     total: () => list.total(),
   };
 }

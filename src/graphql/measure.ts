@@ -67,6 +67,9 @@ const maxBytesOfWord = 64;
 /** Fields of the root that take long, however little they answer. */
 const slowQueries: readonly string[] = ['analytics', 'search'];
 
+/** A page that skips more takes long. No conversation has so many messages, whose offsets cost nothing. */
+const maxQuickOffset = 10_000;
+
 /** The arguments of a list that are no filter, and the filters whose totals are kept. */
 const plainArguments: readonly string[] = ['first', 'last', 'after', 'before', 'offset', 'sort', 'status', 'statuses'];
 
@@ -121,7 +124,8 @@ class Measure {
     const definition = this.#schema.getField(parent, name);
     if (definition === undefined) throw new Error(`${parent.name} has no field ${name}`);
     const type = getNamedType(definition.type);
-    const slowFields = this.#isSlow(name, parent, page) ? 1 : 0;
+    const isSlow = this.#isSlow(name, parent, page);
+    const slowFields = isSlow || this.#skipsMany(node) ? 1 : 0;
     if (!isCompositeType(type)) {
       // A rule of graphql-js limits the depth of introspection: the standard query is deeper than others may be.
       const depth = name.startsWith('__') ? 0 : 1;
@@ -132,7 +136,7 @@ class Measure {
     const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
     // What may be null is an edge, but for the payloads themselves.
     const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
-    const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, slowFields > 0), isPayload: isShown });
+    const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, isSlow), isPayload: isShown });
     const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (maxItems !== undefined) {
       return { ...inner, depth: inner.depth + 1, objects: 1, values: 1 + maxItems * inner.values, slowFields };
@@ -167,6 +171,11 @@ class Measure {
       (parent === this.#schema.getQueryType() && slowQueries.includes(name)) ||
       (name === 'totalCount' && page?.isFiltered === true)
     );
+  }
+
+  #skipsMany(node: FieldNode): boolean {
+    const offset = this.#selections.argument(node, 'offset');
+    return isNumber(offset) && offset > maxQuickOffset;
   }
 
   #introspect(node: FieldNode, parent: GraphQLObjectType): { objects: number; values: number } {

@@ -157,6 +157,7 @@ describe('reports, searches and totals of filtered lists', () => {
       'many totals of lists by several statuses',
       `{ ${many(30, (i) => `t${i}: conversations(statuses: [ACTIVE, CLOSED]) { totalCount }`)} }`,
     ],
+    ['many pages at offsets of up to 10,000', `{ ${many(30, (i) => `t${i}: leads(offset: 10000) { nodes { id } }`)} }`],
     ['many filtered lists without totals', `{ ${many(30, (i) => `t${i}: conversations(${since}) { nodes { id } }`)} }`],
     [
       'many lists whose filters are null',
@@ -176,6 +177,15 @@ describe('reports, searches and totals of filtered lists', () => {
     ['six totals', `{ ${many(6, (i) => `t${i}: ${total}`)} }`],
     ['six totals of lists by a tag', `{ ${many(6, (i) => `t${i}: conversations(tags: ["a"]) { totalCount }`)} }`],
     ['six totals of leads', `{ ${many(6, (i) => `t${i}: leads(email: "a") { totalCount }`)} }`],
+    ['six pages far behind', `{ ${many(6, (i) => `t${i}: conversations(offset: 10001) { nodes { id } }`)} }`],
+    [
+      'what comes before six pages far behind, under a filter',
+      `query ($far: Int = 2147483647) { ${many(6, (i) => `t${i}: conversations(tags: ["a"], offset: $far) { pageInfo { hasPreviousPage } }`)} }`,
+    ],
+    [
+      'pages far behind, and their totals',
+      `{ ${many(3, (i) => `t${i}: conversations(${since}, offset: 10001) { totalCount }`)} }`,
+    ],
     ['six aliases of one total', `{ conversations(${since}) { ${many(6, (i) => `t${i}: totalCount`)} } }`],
     [
       'both together, by fragments',
@@ -184,7 +194,9 @@ describe('reports, searches and totals of filtered lists', () => {
   ])('are at most five in an operation: %s', async (_, query) => {
     const { body } = await client.post({ query });
     expect(codesOf(body)).toEqual(['QUERY_TOO_COMPLEX']);
-    expect(body.errors[0].message).toContain('6 reports, searches and totals of filtered lists; at most 5');
+    expect(body.errors[0].message).toContain(
+      '6 reports, searches, totals of filtered lists and pages at offsets over 10,000; at most 5',
+    );
   });
 
   test('a report of a year by day is allowed with all its fields', async () => {

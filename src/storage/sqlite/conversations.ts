@@ -1,11 +1,12 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
+import type { ConversationFilter } from '../../domain/conversations.ts';
 import { statuses } from '../../domain/lifecycle.ts';
 import type { LastMessage } from '../../domain/message-record.ts';
 import { conversationText } from '../../domain/search.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
-import { sliceOf } from './paging.ts';
+import { emptySlice, maxEntriesAtOnce, sliceOf } from './paging.ts';
 import { unreadUpkeep } from './read-positions.ts';
 import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { indexUpkeep, textWrites } from './search-index.ts';
@@ -105,6 +106,13 @@ export function conversationReads(db: Statements): ConversationReads {
   const totals = db.prepare<Record<StoredConversation['status'], number>>(
     'SELECT active, pending, closed FROM account_totals WHERE account_id = :accountId',
   );
+  /** The total of a list that has no filter but statuses. */
+  const keptTotal = (accountId: string, filter: ConversationFilter): number | undefined => {
+    const { statuses: some = statuses, ...others } = filter;
+    if (Object.values(others).some((value) => value !== undefined)) return undefined;
+    const byStatus = totals.get({ accountId }) ?? { active: 0, pending: 0, closed: 0 };
+    return [...new Set(some)].reduce((sum, status) => sum + byStatus[status], 0);
+  };
   const lists = conversationLists<ConversationRow>(db, selected);
   return {
     ...erasureReads(db),
@@ -116,15 +124,12 @@ export function conversationReads(db: Statements): ConversationReads {
     idByExternalId: (accountId, externalId) => idByExternalId.get({ accountId, externalId })?.id,
     page: (accountId, query) => {
       const sliced = (rows: readonly ConversationRow[]) => sliceOf(rows, query.limit, toConversation);
+      const isFar = query.offset > maxEntriesAtOnce;
+      if (isFar && query.offset >= (keptTotal(accountId, query.filter) ?? Infinity)) return emptySlice;
       const rows = lists.page(accountId, query);
       return rows instanceof Promise ? rows.then(sliced) : sliced(rows);
     },
-    count: (accountId, filter) => {
-      const { statuses: some = statuses, ...others } = filter;
-      if (Object.values(others).some((value) => value !== undefined)) return lists.count(accountId, filter);
-      const byStatus = totals.get({ accountId }) ?? { active: 0, pending: 0, closed: 0 };
-      return [...new Set(some)].reduce((sum, status) => sum + byStatus[status], 0);
-    },
+    count: (accountId, filter) => keptTotal(accountId, filter) ?? lists.count(accountId, filter),
   };
 }
 

@@ -5,7 +5,9 @@ import { isBeingErased } from './erasure.ts';
 import {
   aboveAllIds,
   countOfWalk,
+  emptySlice,
   entriesPerStep,
+  maxEntriesAtOnce,
   pageAfterSkipping,
   pageOfWalk,
   rowsPerStep,
@@ -39,6 +41,10 @@ export function leadReads(db: Statements): LeadReads {
   const find = db.prepare<Row>(`${select} AND id = :id`);
   const findMany = db.prepare<Row>(`${select} AND id IN (SELECT value FROM json_each(:ids))`);
   const total = db.prepare<{ leads: number }>('SELECT leads FROM account_totals WHERE account_id = :accountId');
+
+  /** The total of a list without filters. */
+  const keptTotal = (accountId: string, filter: LeadFilter): number | undefined =>
+    Object.values(filter).every((value) => value === undefined) ? (total.get({ accountId })?.leads ?? 0) : undefined;
 
   /** A list, newest first, as a walk on the narrowest index. */
   function walkOf(accountId: string, filter: LeadFilter): Walk<string, Row> & { readonly isExact: boolean } {
@@ -90,6 +96,8 @@ export function leadReads(db: Statements): LeadReads {
     },
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toLead)),
     page: (accountId, { filter, ...query }) => {
+      const isFar = query.offset > maxEntriesAtOnce;
+      if (isFar && query.offset >= (keptTotal(accountId, filter) ?? Infinity)) return emptySlice;
       const walk = walkOf(accountId, filter);
       const sliced = (rows: readonly Row[]) => sliceOf(rows, query.limit, toLead);
       if (walk.isExact) {
@@ -103,10 +111,7 @@ export function leadReads(db: Statements): LeadReads {
       const rows = pageOfWalk(accountId, query, walk);
       return rows instanceof Promise ? rows.then(sliced) : sliced(rows);
     },
-    count: (accountId, filter) =>
-      Object.values(filter).every((value) => value === undefined)
-        ? (total.get({ accountId })?.leads ?? 0)
-        : countOfWalk(accountId, walkOf(accountId, filter)),
+    count: (accountId, filter) => keptTotal(accountId, filter) ?? countOfWalk(accountId, walkOf(accountId, filter)),
   };
 }
 

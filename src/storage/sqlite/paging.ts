@@ -20,6 +20,9 @@ export async function nextStep(accountId: string): Promise<void> {
 /** Sorts after every id: a list that has the newest entries first begins below it. */
 export const aboveAllIds = '~';
 
+/** A page behind the end of a list. */
+export const emptySlice: Slice<never> = { items: [], hasMore: false };
+
 /** A page from rows that were read with one more than its limit. */
 export function sliceOf<Row, T>(rows: readonly Row[], limit: number, map: (row: Row) => T): Slice<T> {
   const hasMore = rows.length > limit;
@@ -118,6 +121,11 @@ export function pageOfWalk<Place, Row>(
   let { after, offset } = query;
   const isComplete = (entries: number): boolean => {
     const stretch = { after, until: walk.placeAfter(after, entries) };
+    if (offset >= entries && stretch.until !== undefined) {
+      offset -= walk.count(stretch); // it cannot have more
+      after = stretch.until;
+      return false;
+    }
     const some = walk.rows(stretch, { limit: query.limit - rows.length, offset });
     rows.push(...some);
     if (rows.length > query.limit || stretch.until === undefined) return true;

@@ -64,6 +64,7 @@ beforeAll(async () => {
       assignee: index % 5 === 0 ? null : { id: index % 50 === 1 ? 'rare' : 'common', name: null },
       messageCount: 1,
       tags: index % 2 === 0 ? ['even', ...(index % 1_000 === 0 ? ['rare'] : [])] : [],
+      externalId: index % 3 === 0 ? null : `order-${index}`,
     };
     const conversation = sampleConversation(facts, createdMs);
     all.push({ conversation, activeMs });
@@ -94,6 +95,7 @@ afterAll(async () => {
 
 function accepts(filter: ConversationFilter, one: StoredConversation): boolean {
   const {
+    externalId,
     visitorId,
     visitorEmail,
     assigneeId,
@@ -106,6 +108,7 @@ function accepts(filter: ConversationFilter, one: StoredConversation): boolean {
   } = filter;
   return (
     (filter.statuses ?? statuses).includes(one.status) &&
+    (externalId === undefined || one.externalId === externalId) &&
     (visitorId === undefined || one.visitor?.id === visitorId) &&
     (visitorEmail === undefined || one.visitor?.email === visitorEmail) &&
     (assigneeId === undefined || one.assignee?.id === assigneeId) &&
@@ -170,6 +173,16 @@ test('a page and its count are right and block nobody, however much of an accoun
 const combinations: ConversationFilter[] = [
   { statuses: ['active', 'pending'] },
   { statuses: ['active', 'pending'], createdAfter: startMs + 5_000 * minuteMs },
+  { externalId: 'order-100' },
+  { externalId: 'nobody’s' },
+  { externalId: 'order-100', statuses: ['active'], visitorId: 'rare' },
+  { externalId: 'order-100', statuses: ['closed'] },
+  { externalId: 'order-100', visitorId: 'common' },
+  { externalId: 'order-100', visitorEmail: '0@example.com', unassigned: true, tags: ['even'] },
+  { externalId: 'order-100', unreadBy: 'rare', createdAfter: startMs + 99 * minuteMs, updatedAfter: startMs },
+  { externalId: 'order-100', unreadBy: 'common' },
+  { externalId: 'order-100', createdAfter: startMs + 100 * minuteMs },
+  { externalId: 'order-101', assigneeId: 'rare', createdBefore: startMs + 102 * minuteMs },
   { visitorId: 'rare' },
   { visitorId: 'common', statuses: ['closed'] },
   { visitorId: 'rare', statuses: ['closed', 'pending'], tags: ['even'] },
@@ -238,6 +251,13 @@ test('walks of a hundred that ask together block nobody', async () => {
         sort: 'lastActivityAt',
         limit: 1,
         offset: 0,
+      }),
+    () =>
+      read.conversations.page(accountId, {
+        filter: { visitorId: 'common', tags: ['even'] },
+        sort: 'lastActivityAt',
+        limit: 1,
+        offset: 2 ** 31 - 1,
       }),
     () => read.leads.page(accountId, { filter: {}, limit: 1, offset: entriesPerStep }),
     () =>

@@ -39,9 +39,24 @@ const { metafile } = await build({
   logLevel: 'warning',
 });
 
+// The client for front-ends and programs, for any bundler and for pages without one.
+const client = await build({
+  absWorkingDir: import.meta.dirname,
+  entryPoints: ['src/client/index.ts'],
+  outdir: `${outdir}/client`,
+  bundle: true,
+  format: 'esm',
+  target: 'es2022',
+  external: ['graphql-ws'],
+  metafile: true,
+  logLevel: 'warning',
+});
+
+const outputs = [...Object.keys(metafile.outputs), ...Object.keys(client.metafile.outputs)];
+
 // Files of earlier builds are removed last, because a server may be running from them.
 for (const entry of readdirSync(join(import.meta.dirname, outdir), { recursive: true, withFileTypes: true })) {
   const path = join(entry.parentPath, entry.name);
-  const isBuilt = Object.keys(metafile.outputs).some((output) => join(import.meta.dirname, output) === path);
+  const isBuilt = outputs.some((output) => join(import.meta.dirname, output) === path);
   if (entry.isFile() && !isBuilt) rmSync(path);
 }

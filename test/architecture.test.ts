@@ -13,7 +13,10 @@ interface Import {
   readonly from: string;
 }
 
-const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+// The client is no part of the service: it runs in programs and pages of others.
+const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter(
+  (file) => file.endsWith('.ts') && !file.startsWith('client/'),
+);
 const imports: Import[] = files.flatMap((file) => {
   const text = readFileSync(join(source, file), 'utf8');
   return [

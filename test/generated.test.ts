@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
+import { createRequire } from 'node:module';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import {
   type GraphQLInterfaceType,
   type GraphQLObjectType,
@@ -14,6 +15,8 @@ import type { z } from 'zod';
 import { errorCodes } from '../src/domain/errors.ts';
 import { graphqlOnlyOperations, operations } from '../src/domain/operations.ts';
 import { schema } from '../src/graphql/schema.ts';
+import { openApiDocument } from '../src/rest/openapi/document.ts';
+import type { OpenApiDocument, PathItem } from '../src/rest/openapi/types.ts';
 import { routes } from '../src/rest/routes.ts';
 
 // What is printed from the code and committed. `npm run generate` writes it anew.
@@ -149,6 +152,54 @@ test('the schema says what each code means, and what an error has beside it', ()
 
 test('schema.graphql is the schema', async () => {
   await expect(`${printSchema(schema)}\n`).toMatchFileSnapshot('../schema.graphql');
+});
+
+/** openapi-typescript has an older TypeScript beside it, in the workspace of the typed client. */
+const typed = createRequire(fileURLToPath(new URL('typed-client/package.json', import.meta.url)));
+
+/** What a caller gives and is given: the client has one type for all errors, and sets the headers. */
+function withoutRefusals({ paths, components, ...document }: OpenApiDocument): object {
+  const operationsOf = (item: PathItem) =>
+    Object.entries(item).map(([method, operation]) => {
+      const [[status, answer] = ['', {}]] = Object.entries(operation.responses);
+      const parameters = operation.parameters.filter((each) => 'in' in each && each.in !== 'header');
+      return [method, { ...operation, parameters, responses: { [status]: { ...answer, headers: {} } } }];
+    });
+  return JSON.parse(
+    JSON.stringify({
+      ...document,
+      webhooks: {},
+      paths: Object.fromEntries(
+        Object.entries(paths).map(([path, item]) => [path, Object.fromEntries(operationsOf(item))]),
+      ),
+      components: { schemas: components.schemas },
+    }),
+  );
+}
+
+test('the types of the client for front-ends are those of openapi.json', async () => {
+  const { default: typesOf, astToString } = await import(pathToFileURL(typed.resolve('openapi-typescript')).href);
+  const types = astToString(await typesOf(withoutRefusals(openApiDocument(routes))));
+  const text = `// Printed from openapi.json by \`npm run generate\`.\n\n${types}`;
+  await expect(text).toMatchFileSnapshot('../src/client/openapi.ts');
+});
+
+test('the client for front-ends knows where each operation is', async () => {
+  const rows = routes
+    .filter(({ streams }) => !streams)
+    .map(({ operation: { name, repeatable }, method, path }) => {
+      const key = repeatable ? ', repeatable: true' : '';
+      return `  ${name}: { method: '${method}', path: '${path.replaceAll(/:(\w+)/g, '{$1}')}'${key} },`;
+    });
+  const text = `// Printed from the routes by \`npm run generate\`.
+
+export const operations = {
+${rows.join('\n')}
+} as const;
+
+export type OperationName = keyof typeof operations;
+`;
+  await expect(text).toMatchFileSnapshot('../src/client/operations.ts');
 });
 
 test('the README’s table is that of the operations', async () => {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { copyFileSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -44,6 +44,37 @@ async function typeCheck(folder: string, program: string): Promise<string> {
     ({ stdout, stderr }: { stdout: string; stderr: string }) => stdout + stderr,
   );
 }
+
+/** A program that uses the package, with one mistake in a name. */
+const consumer = `import { Client } from 'conversation-service/client';
+const client = new Client({ url: process.env['BASE_URL'] ?? '', credential: process.env['API_KEY'] ?? '' });
+const { id } = await client.call('createConversation', { subject: 'Parcel' });
+const subjects: (string | null)[] = [];
+for await (const conversation of client.list('listConversations')) subjects.push(conversation.subject);
+console.log(JSON.stringify({ id, subjects }));
+`;
+
+test('the client of the package type-checks in a program of its user and works, and mistakes do not', {
+  timeout: 120_000,
+}, async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret } = await server.account();
+  await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.client.json'], {
+    cwd: root,
+  });
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(root, join(folder, 'node_modules/conversation-service'));
+  symlinkSync(join(root, 'node_modules/@types'), join(folder, 'node_modules/@types'));
+  writeFileSync(join(folder, 'right.mts'), consumer);
+  writeFileSync(join(folder, 'wrong.mts'), consumer.replace('subject: ', 'subjekt: '));
+  expect(await typeCheck(folder, 'right.mts')).toBe('');
+  expect(await typeCheck(folder, 'wrong.mts')).toContain('subjekt');
+  const environment = { ...process.env, BASE_URL: server.url, API_KEY: secret };
+  const program = await run(process.execPath, ['right.mts'], { cwd: folder, env: environment });
+  expect(JSON.parse(program.stdout)).toEqual({ id: expect.stringMatching(/^conv_/), subjects: ['Parcel'] });
+});
 
 // The compiler takes longer for it than most files of tests for all of theirs.
 test('a client with types made from openapi.json type-checks and works, and mistakes do not', {

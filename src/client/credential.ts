@@ -1,0 +1,69 @@
+/** A token as createToken answers it. */
+export interface Token {
+  readonly token: string;
+  /** When it expires (RFC 3339); it is renewed a little earlier. */
+  readonly expiresAt?: string;
+}
+
+/**
+ * An API key, for a program, or what gets a token, for a page: its own server's endpoint, say. It is called again whenever
+ * a new token is needed.
+ */
+export type CredentialSource = string | (() => Promise<string | Token>);
+
+/** A token is renewed so long before it expires. */
+const aheadMs = 10_000;
+
+interface Present {
+  readonly token: string;
+  readonly renewAtMs: number;
+}
+
+/** The present credential of a client, renewed when it is about to expire or was refused. */
+export class Credential {
+  readonly #source: CredentialSource;
+  #present: Promise<Present> | undefined;
+
+  constructor(source: CredentialSource) {
+    this.#source = source;
+  }
+
+  /** Whether a new one can be had when one was refused. */
+  get isRenewable(): boolean {
+    return typeof this.#source === 'function';
+  }
+
+  /** The `Authorization` header. Calls at the same time share one renewal. */
+  async authorization(): Promise<string> {
+    const asked = this.#ask();
+    const { token, renewAtMs } = await asked;
+    if (Date.now() < renewAtMs) return `Bearer ${token}`;
+    if (this.#present === asked) this.renew();
+    return `Bearer ${(await this.#ask()).token}`;
+  }
+
+  /** Forgets the present one. */
+  renew(): void {
+    if (this.isRenewable) this.#present = undefined;
+  }
+
+  #ask(): Promise<Present> {
+    this.#present ??= this.#get();
+    return this.#present;
+  }
+
+  async #get(): Promise<Present> {
+    const source = this.#source;
+    if (typeof source === 'string') return { token: source, renewAtMs: Number.POSITIVE_INFINITY };
+    try {
+      const given = await source();
+      const { token, expiresAt } = typeof given === 'string' ? { token: given } : given;
+      const renewAtMs = Date.parse(expiresAt ?? '') - aheadMs;
+      // One that seems to have expired already comes from a clock that differs: it is renewed when it is refused.
+      return { token, renewAtMs: renewAtMs > Date.now() ? renewAtMs : Number.POSITIVE_INFINITY };
+    } catch (error) {
+      this.#present = undefined;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,78 @@
+/** A fault of one field of the input. */
+export interface FieldFault {
+  /** Where it is in the body, or in the arguments of a GraphQL field. */
+  readonly pointer?: string;
+  /** The query parameter that it is about, instead. */
+  readonly parameter?: string;
+  readonly detail: string;
+}
+
+/** What the service says of an error, on each of its APIs. */
+export interface ServiceErrorFacts {
+  readonly code: string;
+  /** The HTTP status; undefined for an error in a GraphQL response or on a socket. */
+  readonly status?: number | undefined;
+  readonly requestId?: string | undefined;
+  /** After so many seconds the same request can succeed. */
+  readonly retryAfterSeconds?: number | undefined;
+  readonly errors?: readonly FieldFault[] | undefined;
+  /** With `CURSOR_EXPIRED`: the oldest cursor from which the log can be followed. */
+  readonly oldestCursor?: string | undefined;
+}
+
+/** An error that the service has answered with. `code` is one of those of the documentation, the same on every API. */
+export class ServiceError extends Error implements ServiceErrorFacts {
+  override readonly name = 'ServiceError';
+  readonly code: string;
+  readonly status: number | undefined;
+  readonly requestId: string | undefined;
+  readonly retryAfterSeconds: number | undefined;
+  readonly errors: readonly FieldFault[];
+  readonly oldestCursor: string | undefined;
+
+  constructor(message: string, facts: ServiceErrorFacts) {
+    super(message);
+    this.code = facts.code;
+    this.status = facts.status;
+    this.requestId = facts.requestId;
+    this.retryAfterSeconds = facts.retryAfterSeconds;
+    this.errors = facts.errors ?? [];
+    this.oldestCursor = facts.oldestCursor;
+  }
+}
+
+/** The error of a response that is not 2xx. */
+export async function errorOfResponse(response: Response): Promise<ServiceError> {
+  const text = await response.text();
+  const retryAfter = Number(response.headers.get('Retry-After') ?? Number.NaN);
+  const facts = {
+    status: response.status,
+    requestId: response.headers.get('X-Request-Id') ?? undefined,
+    ...(Number.isFinite(retryAfter) && { retryAfterSeconds: retryAfter }),
+  };
+  try {
+    const problem = JSON.parse(text);
+    if (Array.isArray(problem.errors) && problem.code === undefined) return errorOfGraphQL(problem.errors, facts);
+    return new ServiceError(problem.detail ?? problem.title, { ...facts, ...problem });
+  } catch {
+    // A proxy may have answered.
+    return new ServiceError(`HTTP status ${response.status}`, { ...facts, code: codeOfStatus(response.status) });
+  }
+}
+
+/** The first error of a GraphQL response. */
+export function errorOfGraphQL(
+  errors: readonly { message: string; extensions?: object | undefined }[],
+  facts: Partial<ServiceErrorFacts> = {},
+): ServiceError {
+  const [{ message, extensions } = { message: 'No data' }] = errors;
+  return new ServiceError(message, { code: 'INTERNAL', ...facts, ...extensions });
+}
+
+function codeOfStatus(status: number): string {
+  return status === 429
+    ? 'RATE_LIMITED'
+    : status === 502 || status === 503 || status === 504
+      ? 'UNAVAILABLE'
+      : 'INTERNAL';
+}

@@ -1,0 +1,81 @@
+import type { Transport } from './client.ts';
+import { errorOfGraphQL, ServiceError } from './errors.ts';
+import type { FollowOptions } from './follow-stream.ts';
+import { backOffMs, wait } from './waiting.ts';
+
+export interface SocketFollowOptions extends FollowOptions {
+  /** What to read of each event: a selection of GraphQL on the interface `Event`, such as `... on MessageSentEvent { message { content } }`. */
+  readonly select?: string;
+}
+
+/** What each event has, whatever is selected. */
+export interface EventOfSocket {
+  readonly __typename: string;
+  readonly id: string;
+  readonly type: string;
+  readonly timestamp: string;
+  readonly cursor: string;
+}
+
+/** Follows the log over a WebSocket, and goes on after the last event whatever happens to the connection. */
+export async function* followSocket(
+  { url, credential }: Transport,
+  { after, types, conversationId, select = '', signal }: SocketFollowOptions,
+): AsyncGenerator<EventOfSocket, void> {
+  const { createClient } = await import('graphql-ws');
+  let failures = 0;
+  const socket = createClient({
+    url: `${url.replace(/^http/, 'ws')}/graphql`,
+    connectionParams: async () => ({ authorization: await credential.authorization() }),
+    retryAttempts: Number.POSITIVE_INFINITY,
+    shouldRetry: () => true,
+    retryWait: () => wait(backOffMs(failures++), signal),
+    on: {
+      connected: () => {
+        failures = 0;
+      },
+      // 4403: the token has expired, or was refused.
+      closed: (event) => {
+        if ((event as { code?: number }).code === 4403) credential.renew();
+      },
+    },
+  });
+  const stop = (): void => void socket.dispose();
+  signal?.addEventListener('abort', stop);
+  try {
+    // Without a cursor, what happens during a break before the first event would be lost.
+    let cursor = after ?? (await startOf(socket.iterate<{ eventCursor: string }>({ query: '{ eventCursor }' })));
+    const variables = {
+      types: types?.map((type) => type.replace('.', '_').toUpperCase()),
+      conversationId,
+      // Read anew whenever the socket is connected again.
+      get after() {
+        return cursor;
+      },
+    };
+    const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
+      events(after: $after, types: $types, conversationId: $conversationId) { __typename id type timestamp cursor ${select} }
+    }`;
+    for await (const { data, errors } of socket.iterate<{ events: EventOfSocket }>({ query, variables })) {
+      if (errors !== undefined || data == null) throw errorOfGraphQL(errors ?? []);
+      yield data.events;
+      cursor = data.events.cursor;
+    }
+    signal?.throwIfAborted();
+    throw new ServiceError('The service has ended the subscription.', { code: 'UNAVAILABLE' });
+  } finally {
+    signal?.removeEventListener('abort', stop);
+    stop();
+  }
+}
+
+async function startOf(
+  results: AsyncIterableIterator<{
+    data?: { eventCursor: string } | null | undefined;
+    errors?: readonly { message: string }[] | undefined;
+  }>,
+): Promise<string> {
+  const { value } = await results.next();
+  if (value?.data == null) throw errorOfGraphQL(value?.errors ?? []);
+  return value.data.eventCursor;
+}

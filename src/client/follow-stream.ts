@@ -1,0 +1,86 @@
+import { queryOf, type Transport } from './client.ts';
+import { errorOfResponse } from './errors.ts';
+import type { Event, EventType } from './types.ts';
+import { backOffMs, wait } from './waiting.ts';
+
+export interface FollowOptions {
+  /** Start after this cursor, of an event or an `eventCursor`; without it, now. */
+  readonly after?: string | undefined;
+  readonly types?: readonly EventType[];
+  readonly conversationId?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** The service writes something every 15 s. After this long without, the connection is taken for dead. */
+const silentMs = 40_000;
+/** These may pass: the service stops or is busy, or the budget of requests is spent. All others are thrown. */
+const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
+
+/** Follows the log over Server-Sent Events, and goes on after the last event whatever happens to the connection. */
+export async function* followStream(
+  { url, credential, fetch: send }: Transport,
+  { after, types, conversationId, signal }: FollowOptions,
+): AsyncGenerator<Event, void> {
+  let cursor = after;
+  for (let failures = 0, refused = 0; ; ) {
+    signal?.throwIfAborted();
+    const silence = new AbortController();
+    const abort = (): void => silence.abort(signal?.reason);
+    signal?.addEventListener('abort', abort);
+    let waitMs = 0;
+    try {
+      const query = queryOf({ after: cursor, types, conversationId });
+      const headers = { Accept: 'text/event-stream', Authorization: await credential.authorization() };
+      const response = await send(`${url}/v1/events/stream${query}`, { headers, signal: silence.signal });
+      if (response.ok && response.body !== null) {
+        refused = 0;
+        for await (const { id, data } of blocksOf(response.body, silence)) {
+          failures = 0;
+          if (data !== undefined) yield JSON.parse(data);
+          cursor = id ?? cursor;
+        }
+      } else {
+        const error = await errorOfResponse(response);
+        const isExpired = error.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;
+        if (isExpired) credential.renew();
+        else if (!passing.includes(error.code)) throw error;
+        waitMs = (error.retryAfterSeconds ?? 0) * 1_000;
+      }
+    } catch (error) {
+      // What `fetch` and the connection throw has no code of the service.
+      if (signal?.aborted || (error as { code?: unknown }).code !== undefined) throw error;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+      silence.abort();
+    }
+    await wait(Math.max(waitMs, backOffMs(failures++)), signal);
+  }
+}
+
+interface Block {
+  readonly id: string | undefined;
+  readonly data: string | undefined;
+}
+
+/** The blocks of a stream of Server-Sent Events. It is aborted when nothing comes for long. */
+async function* blocksOf(body: ReadableStream<Uint8Array>, silence: AbortController): AsyncGenerator<Block, void> {
+  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const timer = setTimeout(() => silence.abort(), silentMs);
+      const { done, value } = await reader.read().finally(() => clearTimeout(timer));
+      if (done) return;
+      const blocks = (rest + value).split('\n\n');
+      rest = blocks.pop() ?? '';
+      for (const block of blocks) yield { id: fieldOf(block, 'id'), data: fieldOf(block, 'data') };
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}
+
+function fieldOf(block: string, name: string): string | undefined {
+  const line = block.split('\n').find((each) => each.startsWith(`${name}: `));
+  return line?.slice(name.length + 2);
+}

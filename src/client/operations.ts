@@ -1,0 +1,37 @@
+// Printed from the routes by `npm run generate`.
+
+export const operations = {
+  listConversations: { method: 'GET', path: '/conversations' },
+  createConversation: { method: 'POST', path: '/conversations', repeatable: true },
+  getConversation: { method: 'GET', path: '/conversations/{id}' },
+  updateConversation: { method: 'PATCH', path: '/conversations/{id}' },
+  deleteConversation: { method: 'DELETE', path: '/conversations/{id}' },
+  listMessages: { method: 'GET', path: '/conversations/{conversationId}/messages' },
+  sendMessage: { method: 'POST', path: '/conversations/{conversationId}/messages', repeatable: true },
+  getMessage: { method: 'GET', path: '/messages/{id}' },
+  markRead: { method: 'PUT', path: '/conversations/{conversationId}/read-positions/{reader}' },
+  search: { method: 'GET', path: '/search' },
+  captureLead: { method: 'POST', path: '/leads', repeatable: true },
+  listLeads: { method: 'GET', path: '/leads' },
+  getLead: { method: 'GET', path: '/leads/{id}' },
+  listEvents: { method: 'GET', path: '/events' },
+  createWebhook: { method: 'POST', path: '/webhooks', repeatable: true },
+  listWebhooks: { method: 'GET', path: '/webhooks' },
+  getWebhook: { method: 'GET', path: '/webhooks/{id}' },
+  updateWebhook: { method: 'PATCH', path: '/webhooks/{id}' },
+  deleteWebhook: { method: 'DELETE', path: '/webhooks/{id}' },
+  rotateWebhookSecret: { method: 'POST', path: '/webhooks/{id}/rotate-secret' },
+  testWebhook: { method: 'POST', path: '/webhooks/{id}/test', repeatable: true },
+  recoverWebhook: { method: 'POST', path: '/webhooks/{id}/recover', repeatable: true },
+  listDeliveries: { method: 'GET', path: '/webhooks/{webhookId}/deliveries' },
+  getDelivery: { method: 'GET', path: '/webhooks/{webhookId}/deliveries/{id}' },
+  redeliver: { method: 'POST', path: '/webhooks/{webhookId}/deliveries/{id}/redeliver', repeatable: true },
+  getAnalytics: { method: 'GET', path: '/analytics' },
+  getAccount: { method: 'GET', path: '/account' },
+  createApiKey: { method: 'POST', path: '/api-keys' },
+  listApiKeys: { method: 'GET', path: '/api-keys' },
+  revokeApiKey: { method: 'DELETE', path: '/api-keys/{id}' },
+  createToken: { method: 'POST', path: '/tokens' },
+} as const;
+
+export type OperationName = keyof typeof operations;

@@ -1,0 +1,91 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { Client } from '../../src/client/index.ts';
+import { commandLine, serve } from '../cli/program.ts';
+import { clientOf } from '../support/client.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { startTestServer } from '../support/server.ts';
+import { eventually, until } from '../support/wait.ts';
+
+// Whoever follows the events with the client gets each of them once, in order, whatever happens to the connection.
+
+test.each([['stream'], ['socket']] as const)(
+  'over a %s, a follower misses nothing and gets nothing twice when the server is killed',
+  async (over) => {
+    const databasePath = `${temporaryFolder()}/test.db`;
+    const cli = commandLine(databasePath);
+    const { apiKey } = await cli.json<{ apiKey: { secret: string } }>(
+      ...['account', 'create', '--name', 'A', '--plan', 'business'],
+    );
+    let running = await serve(databasePath);
+    const { url } = running;
+    const program = clientOf(url, apiKey.secret);
+    const write = async () => (await program.rest('POST', '/conversations', { body: {} })).status === 201;
+    const stop = new AbortController();
+    onTestFinished(() => stop.abort());
+    const got: string[] = [];
+    let tokens = 0;
+    const page = new Client({
+      url,
+      // Tokens of a minute: each connection needs a new one.
+      credential: async () => {
+        tokens++;
+        const { body } = await eventually(
+          () => program.rest('POST', '/tokens', { body: { scopes: ['events:read'], expiresInSeconds: 60 } }),
+          ({ status }) => status === 201,
+        );
+        return { token: body.token };
+      },
+    });
+    const start = (await program.graphql('{ eventCursor }')).data.eventCursor;
+    const events =
+      over === 'stream'
+        ? page.follow({ after: start, signal: stop.signal })
+        : page.follow({ after: start, signal: stop.signal, over });
+    const following = (async () => {
+      for await (const { id } of events) got.push(id);
+    })().catch(() => {});
+    for (let round = 0; round < 3; round++) {
+      for (let count = 0; count < 5; count++) expect(await write()).toBe(true);
+      await until(() => got.length >= 5 * round + 1);
+      running.signal('SIGKILL');
+      await running.ended;
+      running = await serve(databasePath, { PORT: new URL(url).port });
+    }
+    expect(await write()).toBe(true);
+    await until(() => got.length >= 16);
+    const log = (await program.rest('GET', '/events?limit=100')).body.data.map(({ id }: { id: string }) => id);
+    expect(got).toEqual(log);
+    expect(tokens).toBeGreaterThan(0);
+    stop.abort();
+    await following;
+  },
+);
+
+test('a follower of some types gets those, and one that is too late is told from where it can follow', async () => {
+  const server = await startTestServer({ config: { eventRetentionMs: 3_600_000 } });
+  onTestFinished(() => server.close());
+  const account = await server.account();
+  const client = new Client({ url: server.url, credential: account.secret });
+  const start = (await client.call('getAccount')).eventCursor;
+  const { id } = await client.call('createConversation', { message: { sender: 'visitor', content: 'Hello' } });
+  await client.call('updateConversation', { id, status: 'closed' });
+  const types = ['message.received', 'conversation.closed'] as const;
+  for (const over of [undefined, 'socket'] as const) {
+    const found: string[] = [];
+    const events =
+      over === undefined
+        ? client.follow({ after: start, types })
+        : client.follow({ after: start, types, over, select: '... on MessageReceivedEvent { message { content } }' });
+    for await (const event of events) {
+      found.push(event.type);
+      if (found.length === 2) break;
+    }
+    expect(found).toEqual(over === undefined ? types : ['MESSAGE_RECEIVED', 'CONVERSATION_CLOSED']);
+  }
+  server.clock.advance(2 * 3_600_000);
+  await server.app.tick();
+  for (const over of [undefined, 'socket'] as const) {
+    const events = over === undefined ? client.follow({ after: start }) : client.follow({ after: start, over });
+    await expect(events.next()).rejects.toMatchObject({ code: 'CURSOR_EXPIRED', oldestCursor: expect.any(String) });
+  }
+});

@@ -43,7 +43,9 @@ export const changesShape = z
 
 export type ConversationChanges = Readonly<z.output<typeof changesShape>>;
 
-const changeable = ['subject', 'visitor', 'externalId', 'assignee', 'tags'] as const;
+/** The others are compared in their own way. */
+const { status: _status, metadata: _metadata, ...comparable } = changesShape.shape;
+const changeable = Object.keys(comparable) as (keyof typeof comparable)[];
 
 /** What an operation changed, but for what has events of its own and what follows from a message. */
 function changesBetween(previous: StoredConversation, next: StoredConversation): ConversationChanges {

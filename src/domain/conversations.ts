@@ -49,9 +49,7 @@ export const listedConversationShape = conversationShape
       .array(readPositionShape)
       .max(maxReadPositions)
       .readonly()
-      .describe(
-        'How far its readers have read it, sorted by reader. Only the visitor’s when read with a token bound to a conversation.',
-      ),
+      .describe('How far its readers have read it, sorted by reader. Only the visitor’s when read with a bound token.'),
   })
   .meta({
     id: 'ConversationWithReadPositions',

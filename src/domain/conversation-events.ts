@@ -64,8 +64,14 @@ function changesBetween(previous: StoredConversation, next: StoredConversation):
 
 function metadataChanges(from: Metadata, to: Metadata): NonNullable<ConversationChanges['metadata']> {
   if (from === to) return {};
-  const keys = [...new Set([...Object.keys(from), ...Object.keys(to)])].filter((key) => from[key] !== to[key]);
-  return Object.fromEntries(keys.map((key) => [key, { from: from[key] ?? null, to: to[key] ?? null }]));
+  const keys = [...new Set([...Object.keys(from), ...Object.keys(to)])];
+  const changes = keys.map((key) => [key, { from: valueIn(from, key), to: valueIn(to, key) }] as const);
+  return Object.fromEntries(changes.filter(([, change]) => change.from !== change.to));
+}
+
+/** A key may be named like something that every object inherits, such as `constructor`. */
+function valueIn(metadata: Metadata, key: string): string | number | boolean | null {
+  return Object.hasOwn(metadata, key) ? (metadata[key] ?? null) : null;
 }
 
 interface Moment {

@@ -28,7 +28,7 @@ interface Talk {
   readonly messageId: string;
 }
 
-const secrets = { metadata: { note: 'secret' }, tags: ['secret'], assignee: { id: 'secret agent', name: 'Grace' } };
+const secrets = { metadata: { note: 'secret' }, tags: ['secret'], assignee: { id: 'secret-agent', name: 'Grace' } };
 const visitorOf = (id: string) => ({ id, name: `The one named ${id}`, email: `${id}@example.com` });
 
 async function tokenOf(id: string, input: object = {}): Promise<string> {
@@ -206,6 +206,70 @@ describe('a token bound to a visitor', () => {
     expect((await nobody.rest('GET', '/conversations')).body).toMatchObject({ data: [], pagination: { total: 0 } });
   });
 
+  test('is shown how far the visitor has read and no agent, wherever it looks', async () => {
+    await say(adas.id, 'Hi');
+    server.clock.advance(minuteMs);
+    const path = `/conversations/${adas.id}`;
+    const mark = { body: { sequence: 1 } };
+    const { body: theirs } = await account.rest('PUT', `${path}/read-positions/secret-agent`, mark);
+    const readAt = new Date(server.clock.now()).toISOString();
+    expect(theirs).toEqual({ reader: 'secret-agent', sequence: 1, readAt });
+    server.clock.advance(minuteMs);
+    const { body: all } = await account.rest('GET', path);
+    expect(all.readPositions.map(({ reader }: Json) => reader)).toEqual(['secret-agent', 'visitor']);
+    const own = [expect.objectContaining({ reader: 'visitor', sequence: 1 })];
+
+    const rest = [
+      await ada.rest('GET', path),
+      await ada.rest('GET', `${path}?messages=none`),
+      await ada.rest('POST', '/conversations', { body: { message: { content: 'Hello', sender: 'visitor' } } }),
+    ];
+    for (const { body } of rest) expect(body.readPositions).toEqual(own);
+    const list = await ada.rest('GET', '/conversations?sort=createdAt');
+    expect(list.body.data.map(({ readPositions }: Json) => readPositions)).toEqual([own, own]);
+
+    const fields = `readPositions { reader sequence readAt }
+      named: readPositions(readers: ["secret-agent"]) { reader }
+      unread: unreadCount(reader: "visitor") unreadOfAgent: unreadCount(reader: "secret-agent")`;
+    const none = { named: [], unreadOfAgent: null };
+    const asked = await ada.graphql(`{
+      conversation(id: "${adas.id}") { ${fields} } conversations(sort: CREATED_AT_ASC) { nodes { ${fields} } }
+      node(id: "${adas.messageId}") { ... on Message { conversation { ${fields} } } }
+      events { nodes { ... on MessageReceivedEvent { conversation { current { ${fields} } } }
+        ... on ConversationReadEvent { readPosition { reader } } } } }`);
+    expect(asked.errors).toBeUndefined();
+    const shown = { ...none, readPositions: own, unread: 1 };
+    expect(asked.data.conversation).toEqual(shown);
+    expect(asked.data.conversations.nodes).toEqual([shown, { ...shown, unread: 0 }]);
+    expect(asked.data.node.conversation).toEqual(shown);
+    const currents = asked.data.events.nodes.flatMap(({ conversation }: Json) => conversation?.current ?? []);
+    expect(currents).toEqual([shown, { ...shown, unread: 0 }]);
+
+    const id = `conversationId: "${adas.id}"`;
+    const done = await ada.graphql(`mutation {
+      createConversation(input: {}) { conversation { ${fields} } }
+      sendMessage(input: { ${id}, content: "x", sender: VISITOR }) { conversation { ${fields} } }
+      markRead(input: { ${id}, reader: "visitor", sequence: 3 }) { readPosition { reader } conversation { ${fields} } }
+      captureLead(input: { ${id}, phone: "1" }) { lead { conversation { ${fields} } } } }`);
+    expect(done.errors).toBeUndefined();
+    const { createConversation, sendMessage, markRead, captureLead } = done.data;
+    expect(createConversation.conversation).toEqual({ ...none, readPositions: [], unread: null });
+    const upToDate = {
+      ...none,
+      readPositions: [expect.objectContaining({ reader: 'visitor', sequence: 3 })],
+      unread: 0,
+    };
+    expect(sendMessage.conversation).toEqual(upToDate);
+    expect(markRead).toEqual({ readPosition: { reader: 'visitor' }, conversation: upToDate });
+    expect(captureLead.lead.conversation).toEqual(upToDate);
+
+    const log = await ada.rest('GET', '/events');
+    for (const text of [...rest, list, asked, done, log].map((answer) => JSON.stringify(answer))) {
+      expect(text).not.toContain('secret-agent');
+      expect(text).not.toContain(readAt);
+    }
+  });
+
   test('sees what a visitor may, wherever it looks', async () => {
     await account.rest('POST', `/conversations/${adas.id}/messages`, {
       body: { content: 'Hi', sender: 'agent', author: { id: 'agent-3', name: 'Grace' }, metadata: secrets.metadata },
@@ -262,7 +326,7 @@ const refusedFilters: Record<string, [value: string, spelt: string]> = {
   externalId: ['secret-1', '"secret-1"'],
   visitorId: ['bob', '"bob"'],
   visitorEmail: ['bob@example.com', '"bob@example.com"'],
-  assigneeId: ['secret agent', '"secret agent"'],
+  assigneeId: ['secret-agent', '"secret-agent"'],
   unassigned: ['false', 'false'],
   tags: ['secret', '["secret"]'],
   unreadBy: ['agent-3', '"agent-3"'],
@@ -582,17 +646,18 @@ describe('events', () => {
   });
 
   test('tell how far the visitor has read, and not how far agents have, also after an erasure', async () => {
-    const { heard } = await listen('ada');
+    const { heard, texts } = await listen('ada');
     await say(adas.id, 'To Ada');
     const read = (reader: string, client: Client) =>
       client.rest('PUT', `/conversations/${adas.id}/read-positions/${reader}`, { body: { sequence: 2 } });
-    await read('agent-3', account);
+    for (const reader of ['agent-3', 'secret-agent']) expect((await read(reader, account)).status).toBe(200);
     expect((await read('visitor', ada)).body).toMatchObject({ reader: 'visitor', sequence: 2 });
     await until(() => heard().every((types) => types.length >= 2));
     expect(heard()).toEqual([
       ['message.sent', 'conversation.read'],
       ['message.sent', 'conversation.read'],
     ]);
+    expect(texts()).not.toMatch(/agent-3|secret-agent/);
     await account.rest('DELETE', `/conversations/${adas.id}`);
     expect(typesIn(await ada.rest('GET', '/events'))).toEqual([
       ...['conversation.started', 'message.received', 'message.sent', 'conversation.deleted'],

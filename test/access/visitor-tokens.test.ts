@@ -543,6 +543,42 @@ describe('idempotency keys of a visitor’s pages', () => {
     await account.rest('PATCH', `/conversations/${adas.id}`, { body: { visitor: visitorOf('bob') } });
     expect((await send()).body.code).toBe('NOT_FOUND');
   });
+
+  test('make one lead of a repeated capture on both faces, and show it no more once the conversation is another visitor’s', async () => {
+    const lead = { conversationId: adas.id, email: 'ada@example.com' };
+    const capture = async (client: Client, input: object = lead) =>
+      await client.rest('POST', '/leads', { body: input, headers: { 'idempotency-key': 'k' } });
+    const captureInGraphQL = async (client: Client) =>
+      await client.graphql(
+        'mutation ($input: CaptureLeadInput!) { captureLead(input: $input) { lead { id email metadata } } }',
+        { input: { ...lead, idempotencyKey: 'k' } },
+      );
+    const first = await capture(ada);
+    expect(first.status).toBe(201);
+    const renewed = await pageOf('ada', { visitor: { id: 'ada' } });
+    const again = await capture(renewed);
+    expect([again.headers['idempotent-replayed'], again.body]).toEqual(['true', first.body]);
+    const { id, email } = first.body;
+    expect((await captureInGraphQL(renewed)).data.captureLead.lead).toEqual({ id, email, metadata: {} });
+    expect((await capture(ada, { ...lead, phone: '1' })).body.code).toBe('IDEMPOTENCY_KEY_REUSED');
+    const leads = async () => (await account.rest('GET', '/leads')).body.pagination.total;
+    expect(await leads()).toBe(1);
+
+    await change(adas.id, { visitor: visitorOf('bob') });
+    expect((await capture(ada)).body.code).toBe('NOT_FOUND');
+    expect((await captureInGraphQL(renewed)).errors).toMatchObject([{ extensions: { code: 'NOT_FOUND' } }]);
+    expect(await leads()).toBe(1);
+    // It is another request of the other visitor, and of the account.
+    for (const client of [bob, account]) {
+      const { status, headers, body } = await capture(client);
+      expect([status, headers['idempotent-replayed'], body.id === id]).toEqual([201, undefined, false]);
+    }
+    // What has come back is replayed again.
+    await change(adas.id, { visitor: visitorOf('ada') });
+    expect((await capture(ada)).body).toEqual(first.body);
+    await account.rest('DELETE', `/conversations/${adas.id}`);
+    expect((await capture(ada)).body.code).toBe('NOT_FOUND');
+  });
 });
 
 // ── Events ─────────────────────────────────────────────────────────────────────────────────────

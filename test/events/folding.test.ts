@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { maxReadPositions } from '../../src/domain/read-position-record.ts';
 import type { Client, Json } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
 import { inFormOfRest } from '../support/event-data.ts';
+import { readLog } from '../support/log.ts';
 import * as select from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
@@ -19,7 +21,8 @@ const text = fc.constantFrom('a', 'b', 'c');
 /** Some are what every object of JavaScript inherits. */
 const key = fc.constantFrom('a', 'b', 'constructor', 'toString');
 const orNull = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
-const person = orNull(fc.record({ id: text, name: orNull(text) }));
+/** With an id that can be a reader's, or not. */
+const person = orNull(fc.record({ id: fc.constantFrom('a', 'b', 'c', 'no reader'), name: orNull(text) }));
 const some = fc.array(text, { maxLength: 3 });
 const optional = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }) => fc.record(fields, { requiredKeys: [] });
 const fields = {
@@ -125,7 +128,7 @@ class Reader {
   /** The same without looking at any snapshot but the first: from changes, messages and the types of events. */
   readonly folded = new Map<string, Json>();
   readonly messages = new Map<string, Json[]>();
-  /** How far each reader has read each. */
+  /** How far each reader has read each; the one that has not moved for longest comes first. */
   readonly positions = new Map<string, Map<string, Json>>();
 
   /** Sorted by reader. */
@@ -133,14 +136,18 @@ class Reader {
     return [...(this.positions.get(id)?.values() ?? [])].sort((a, b) => (a.reader < b.reader ? -1 : 1));
   }
 
-  /** Whoever sends has read up to that, and an assignee gets a position: what has no event of its own. */
+  /**
+   * Whoever sends has read up to that, an assignee gets a position, and beyond fifty one gives way: what has no event of
+   * its own.
+   */
   #fold(id: string, { type, timestamp: readAt, data }: Json): void {
     const positions = this.positions.get(id) ?? new Map<string, Json>();
     this.positions.set(id, positions);
     const put = (reader: string | null | undefined, sequence: number): void => {
-      if (reader != null && sequence > (positions.get(reader)?.sequence ?? -1)) {
-        positions.set(reader, { reader, sequence, readAt });
-      }
+      if (reader == null || reader === 'no reader' || sequence <= (positions.get(reader)?.sequence ?? -1)) return;
+      const [longestAgo = ''] = positions.keys();
+      if (!positions.delete(reader) && positions.size === maxReadPositions) positions.delete(longestAgo);
+      positions.set(reader, { reader, sequence, readAt });
     };
     const { assignee } = data.changes ?? {};
     if (type === 'conversation.started') put(data.conversation.assignee?.id, 0);
@@ -243,6 +250,43 @@ test('a reader of the log knows at every sequence what the API shows, field by f
       expect(JSON.parse(spelt)).toEqual(all);
     }),
     { numRuns: effort(12, 200) },
+  );
+}, 600_000);
+
+test('a reader of the log that lets a position go for a 51st, as the GUIDE says, knows those that the API shows', async () => {
+  const readers = Array.from({ length: maxReadPositions + 6 }, (_, index) => `agent-${index}`);
+  const who = fc.constantFrom(...readers);
+  const marking = (reader: string, sequence: number) => `markRead(input: { conversationId: $id, reader: "${reader}",
+    sequence: ${sequence} })`;
+  const step = fc.oneof(
+    fc.tuple(who, fc.nat(2)).map(([reader, sequence]) => marking(reader, sequence)),
+    who.map(
+      (id) => `sendMessage(input: { conversationId: $id, content: "x", sender: AGENT, author: { id: "${id}" } })`,
+    ),
+    who.map((id) => `updateConversation(input: { id: $id, assignee: { id: "${id}" } })`),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 30, maxLength: 60 }), async (steps) => {
+      const client = await server.account();
+      const { id } = (await client.rest('POST', '/conversations')).body;
+      for (const content of ['Hello', 'Are you there?']) {
+        await client.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'visitor' } });
+      }
+      const first = readers.slice(0, maxReadPositions - 2).map((reader) => marking(reader, 0));
+      const last = readers.slice(-3).map((reader) => marking(reader, 1));
+      for (const some of [first, ...steps.map((each) => [each]), last]) {
+        server.clock.advance(1_000);
+        const mutation = some.map((each, index) => `m${index}: ${each} { eventCursor }`).join(' ');
+        const { errors } = await client.graphql(`mutation ($id: ID!) { ${mutation} }`, { id });
+        expect(errors).toBeUndefined();
+      }
+      const reader = new Reader();
+      for (const event of await readLog(client)) reader.take(event);
+      const { readPositions } = (await client.rest('GET', `/conversations/${id}`)).body;
+      expect(readPositions).toHaveLength(maxReadPositions);
+      expect(reader.positionsIn(id)).toEqual(readPositions);
+    }),
+    { numRuns: effort(8, 100) },
   );
 }, 600_000);
 

@@ -176,6 +176,69 @@ describe('a page that spends its share', () => {
   });
 });
 
+describe.each([
+  [
+    'a conversation',
+    {},
+    ({ id }: Page) => `sendMessage(input: { conversationId: "${id}", content: "Hello" }) { eventCursor }`,
+  ],
+  [
+    'a visitor',
+    { conversationId: null, visitor: { id: 'ada' } },
+    () => 'createConversation(input: {}) { eventCursor }',
+  ],
+])('a mutation of several fields on a socket, by a token bound to %s,', (_, binding, field) => {
+  /** Sends mutations of so many fields. Each is answered with its error, if it has one. */
+  async function mutating(visitor: Page): Promise<(fields: number) => Promise<Json>> {
+    const socket = await new RawSocket(server.url).init(visitor.token);
+    onTestFinished(() => socket.socket.terminate());
+    let sent = 0;
+    return async (fields) => {
+      const id = String(++sent);
+      socket.subscribe(id, `mutation { ${Array.from({ length: fields }, (_, at) => `m${at}: ${field(visitor)}`)} }`);
+      const { type, payload } = await socket.first(id);
+      return (type === 'error' ? payload : payload.errors)?.[0].extensions;
+    };
+  }
+
+  /** What the account has left, and how many events have come of what was done. */
+  const state = async () => [
+    (await server.app.ports.limiter.peek(account.account)).remaining,
+    (await server.storage.read.accounts.totals(account.account.id)).eventSequence,
+  ];
+
+  test('is spent of the share for each field, as a whole or not at all, and a refused one costs nothing', async () => {
+    const visitor = await page({ requestsPerHour: 7, ...binding });
+    const mutate = await mutating(visitor);
+    const [, events = 0] = await state();
+    expect(await mutate(3)).toBeUndefined();
+    expect(await state()).toEqual([97, events + 3]);
+    const { code, limit, retryAfterSeconds } = await mutate(5);
+    expect([code, limit, retryAfterSeconds > 0]).toEqual(['RATE_LIMITED', 'share', true]);
+    const never = await mutate(8); // of 7
+    expect([never.code, never.limit, never.retryAfterSeconds]).toEqual(['RATE_LIMITED', 'share', undefined]);
+    expect(await state()).toEqual([97, events + 3]);
+    expect((await visitor.rest('GET', '/nothing')).headers['x-ratelimit-remaining']).toBe('3');
+    expect(await mutate(3)).toBeUndefined();
+    expect(await state()).toEqual([93, events + 6]);
+    expect(await mutate(1)).toMatchObject({ code: 'RATE_LIMITED', limit: 'share' });
+    expect(await state()).toEqual([93, events + 6]);
+  });
+
+  test('leaves a fifth to the account, and one that would not costs nothing of the share', async () => {
+    const visitor = await page(binding);
+    const mutate = await mutating(visitor);
+    await spend(account, 77);
+    const [, events = 0] = await state();
+    expect(await mutate(5)).toMatchObject({ code: 'RATE_LIMITED', limit: 'account' }); // its last would find 19
+    expect(await state()).toEqual([23, events]);
+    expect(await mutate(2)).toBeUndefined();
+    expect(await state()).toEqual([21, events + 2]);
+    const { headers } = await visitor.rest('GET', '/nothing');
+    expect(headers['x-ratelimit-remaining']).toBe('47');
+  });
+});
+
 describe('the last fifth of a budget', () => {
   test('is kept from pages, which are told so, and open to programs', async () => {
     const visitor = await page();

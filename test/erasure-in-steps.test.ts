@@ -31,7 +31,8 @@ async function repeatedly(times: number, act: (index: number) => Promise<unknown
 
 /** A conversation that is full of a text in all that it consists of, each of it many times. */
 async function tell(client: Client, text: string, times = size): Promise<{ id: string; leadId: string }> {
-  const body = { subject: text, externalId: text, metadata: { text }, visitor: { name: text }, tags: [text] };
+  const assignee = { id: text, name: text };
+  const body = { subject: text, externalId: text, metadata: { text }, visitor: { name: text }, assignee, tags: [text] };
   const keyed = (index: number) => ({ headers: { 'idempotency-key': keyOf(text, index) } });
   const { id } = (await client.rest('POST', '/conversations', { body })).body;
   await repeatedly(times, (index) =>
@@ -44,7 +45,7 @@ async function tell(client: Client, text: string, times = size): Promise<{ id: s
   return { id, leadId };
 }
 
-const message = (text: string) => ({ content: text, sender: 'visitor', author: { name: text } });
+const message = (text: string) => ({ content: text, sender: 'visitor', author: { id: text, name: text } });
 
 /** It is kept for its 24 hours: it is not to say more than it has to. */
 const keyOf = (text: string, index: number): string => `${text.slice(-6)}-${index}`;

@@ -36,38 +36,48 @@ const keyFor = (operation: string, text: string): string => `${operation}-of-${t
 const range = (length: number) => Array.from({ length }, (_, index) => index + 1);
 
 /** How many events each such conversation has. */
-const toldEvents = 9;
+const toldEvents = 10;
+
+/** What is sent of a conversation under keys, full of a text: the same again is a repeated request. */
+const requestsOf = (text: string) => ({
+  create: {
+    subject: `subject ${text}`,
+    visitor: { id: text, name: text, email: text },
+    externalId: text,
+    assignee: { id: text, name: text },
+    tags: [text],
+    metadata: { [text]: text },
+    message: {
+      content: `Hello ${text}`,
+      sender: 'visitor',
+      author: { id: text, name: text },
+      clientId: text,
+      metadata: { a: text },
+    },
+  },
+  send: { content: `And ${text}`, sender: 'visitor', clientId: `2-${text}` },
+  lead: { name: text, email: `${text}@example.com`, phone: text, company: text, metadata: { text } },
+});
+
+const keyed = (operation: string, text: string) => ({ headers: { 'idempotency-key': keyFor(operation, text) } });
 
 /** A conversation that is full of a text, and the leads that were captured in it. */
 async function tell(text: string): Promise<{ id: string; leads: string[]; messages: string[] }> {
-  const keyed = (key: string) => ({ headers: { 'idempotency-key': keyFor(key, text) } });
-  const started = await client.rest('POST', '/conversations', {
-    body: {
-      subject: `subject ${text}`,
-      visitor: { id: text, name: text, email: text },
-      externalId: text,
-      assignee: { id: text, name: text },
-      tags: [text],
-      metadata: { [text]: text },
-      message: { content: `Hello ${text}`, sender: 'visitor', author: { name: text }, metadata: { a: text } },
-    },
-    ...keyed('create'),
-  });
+  const { create, send, lead } = requestsOf(text);
+  const started = await client.rest('POST', '/conversations', { body: create, ...keyed('create', text) });
   const { id } = started.body;
-  const sent = await client.rest('POST', `/conversations/${id}/messages`, {
-    body: { content: `And ${text}`, sender: 'visitor' },
-    ...keyed('send'),
-  });
-  await client.rest('POST', `/conversations/${id}/messages`, { body: { content: `Yes ${text}`, sender: 'agent' } });
+  const path = `/conversations/${id}`;
+  const sent = await client.rest('POST', `${path}/messages`, { body: send, ...keyed('send', text) });
+  const author = { id: `agent-${text}`, name: text };
+  await client.rest('POST', `${path}/messages`, { body: { content: `Yes ${text}`, sender: 'agent', author } });
+  const read = await client.rest('PUT', `${path}/read-positions/reader-${text}`, { body: { sequence: 1 } });
+  expect(read.status).toBe(200);
   const leads: string[] = [];
   for (const name of [text, 'x']) {
-    const lead = await client.rest('POST', '/leads', {
-      body: { conversationId: id, name, email: `${text}@example.com`, phone: text, company: text, metadata: { text } },
-      ...(name === text ? keyed('lead') : {}),
-    });
-    leads.push(lead.body.id);
+    const body = { ...lead, name, conversationId: id };
+    leads.push((await client.rest('POST', '/leads', { body, ...(name === text && keyed('lead', text)) })).body.id);
   }
-  await client.rest('PATCH', `/conversations/${id}`, { body: { status: 'closed', subject: `closed ${text}` } });
+  await client.rest('PATCH', path, { body: { status: 'closed', subject: `closed ${text}` } });
   return { id, leads, messages: [started.body.messages[0].id, sent.body.id] };
 }
 
@@ -173,10 +183,10 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
 
     const { data } = await client.graphql(`{ events(first: 100) { nodes { erased ${select.event} } } }`);
     for (const [index, node] of data.events.nodes.entries()) {
-      const { erased, conversation, message, lead, conversationId } = node;
+      const { erased, conversation, message, lead, conversationId, readPosition } = node;
       if (index === before.length) expect([erased, conversationId]).toEqual([false, id]);
-      else if (index < cut) expect([erased, conversation?.id]).toEqual([false, other.id]);
-      else expect([erased, conversation, message ?? null, lead ?? null]).toEqual([true, null, null, null]);
+      else if (index < cut) expect([erased, conversation?.id ?? conversationId]).toEqual([false, other.id]);
+      else expect([erased, conversation ?? message ?? lead ?? readPosition ?? null]).toEqual([true, null]);
     }
     const socket = socketClient(server.url, client.secret);
     const got: Json[] = [];
@@ -203,37 +213,13 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
     await tell('another');
     await erase[face](id);
     const again = async (text: string) => {
-      const keyed = (key: string) => ({ headers: { 'idempotency-key': keyFor(key, text) } });
+      const { create, send, lead } = requestsOf(text);
       const conversations = (await client.rest('GET', '/conversations?externalId=another')).body.data;
       const conversationId = text === marker ? id : conversations[0].id;
       return [
-        await client.rest('POST', '/conversations', {
-          body: {
-            subject: `subject ${text}`,
-            visitor: { id: text, name: text, email: text },
-            externalId: text,
-            assignee: { id: text, name: text },
-            tags: [text],
-            metadata: { [text]: text },
-            message: { content: `Hello ${text}`, sender: 'visitor', author: { name: text }, metadata: { a: text } },
-          },
-          ...keyed('create'),
-        }),
-        await client.rest('POST', `/conversations/${conversationId}/messages`, {
-          body: { content: `And ${text}`, sender: 'visitor' },
-          ...keyed('send'),
-        }),
-        await client.rest('POST', '/leads', {
-          body: {
-            conversationId,
-            name: text,
-            email: `${text}@example.com`,
-            phone: text,
-            company: text,
-            metadata: { text },
-          },
-          ...keyed('lead'),
-        }),
+        await client.rest('POST', '/conversations', { body: create, ...keyed('create', text) }),
+        await client.rest('POST', `/conversations/${conversationId}/messages`, { body: send, ...keyed('send', text) }),
+        await client.rest('POST', '/leads', { body: { ...lead, conversationId }, ...keyed('lead', text) }),
       ];
     };
     for (const { status, body } of await again(marker)) {
@@ -247,8 +233,8 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
       'mutation ($input: SendMessageInput!) { sendMessage(input: $input) { message { id } } }',
       {
         input: {
+          ...requestsOf(marker).send,
           conversationId: id,
-          content: `And ${marker}`,
           sender: 'VISITOR',
           idempotencyKey: keyFor('send', marker),
         },
@@ -256,10 +242,7 @@ describe.each(['REST', 'GraphQL'] as const)('a conversation that was deleted thr
     );
     expect(errors?.[0]?.extensions.code).toBe('NOT_FOUND');
     // Another request under the key is told apart still.
-    const other = await client.rest('POST', '/leads', {
-      body: { email: 'x' },
-      headers: { 'idempotency-key': keyFor('create', marker) },
-    });
+    const other = await client.rest('POST', '/leads', { body: { email: 'x' }, ...keyed('create', marker) });
     expect(other.body.code).toBe('IDEMPOTENCY_KEY_REUSED');
   });
 
@@ -387,7 +370,82 @@ describe('webhooks', () => {
   });
 });
 
+const columns = (table: string, ...names: string[]) => names.map((name) => `${table}.${name}`);
+const inTables = (name: string, ...tables: string[]) => tables.map((table) => `${table}.${name}`);
+
+/** The columns with what clients have given of a conversation: an erasure empties them. */
+const columnsOfClients = [
+  ...columns('conversations', 'subject', 'external_id', 'tags', 'metadata', 'last_message'),
+  ...columns('conversations', 'visitor', 'visitor_id', 'visitor_email', 'assignee', 'assignee_id'),
+  ...columns('conversation_tags', 'tag'),
+  ...columns('messages', 'content', 'author', 'client_id', 'metadata'),
+  ...inTables('reader', 'read_positions', 'unread_conversations'),
+  ...columns('leads', 'name', 'email', 'comparable_email', 'phone', 'company', 'metadata'),
+  ...columns('events', 'data'),
+  ...columns('attempts', 'response_body'),
+  ...columns('kept_results', 'result'),
+];
+
+/** All others that are not of integers, by why nothing that a client has given of a conversation is in them. */
+const otherColumns = {
+  'an id that the service makes': [
+    ...inTables('id', 'accounts', 'api_keys', 'conversations', 'messages', 'events', 'leads'),
+    ...inTables('id', 'webhooks', 'deliveries', 'attempts'),
+    ...inTables('account_id', 'account_totals', 'api_keys', 'conversations', 'conversation_tags', 'events', 'leads'),
+    ...inTables('account_id', 'unread_conversations', 'erasing', 'search_accounts', 'webhooks', 'kept_results'),
+    ...inTables('account_id', 'analytics_counters', 'analytics_histograms', 'rate_windows'),
+    ...inTables('conversation_id', 'conversation_tags', 'unread_conversations', 'events', 'leads'),
+    ...inTables('conversation_id', 'erasing', 'kept_results'),
+    ...['deliveries.event_id', 'delivery_leases.lease'],
+  ],
+  'one of a few words': [
+    ...['accounts.plan', 'conversations.status', 'messages.sender', 'events.type', 'analytics_histograms.name'],
+    ...['webhooks.disabled_reason', 'deliveries.event_type', 'deliveries.status'],
+    ...inTables('trigger', 'deliveries', 'attempts'),
+  ],
+  'of the account, its keys and its webhooks': [
+    ...['accounts.name', ...columns('api_keys', 'name', 'prefix', 'secret_hash', 'scopes')],
+    ...columns('webhooks', 'url', 'events', 'description', 'secrets'),
+  ],
+  'of the file and the machine': [...columns('meta', 'name', 'value'), 'rate_clock.boot'],
+  'a hash with a key, by which visitors find their events': ['events.visitor_hash'],
+  'kept for 24 hours, so that a repeated request does not pass for a new one': [
+    ...columns('kept_results', 'idempotency_key', 'fingerprint'),
+  ],
+  'made up, to test a webhook': ['deliveries.sample'],
+  'the trace of a request': ['deliveries.traceparent'],
+  'a sentence of the service': ['attempts.error'],
+  'counts of durations': ['analytics_histograms.counts'],
+};
+
 describe('the file', () => {
+  test('holds text of clients in these columns, all of which are emptied, and in no others', async () => {
+    const receiver = await Receiver.open(server.clock, ({ body }) => ({ status: 200, body }));
+    const { body: webhook } = await client.rest('POST', '/webhooks', { body: { url: `${receiver.url}/` } });
+    receiver.trust('/', webhook.secret);
+    const { id } = await tell(marker);
+    const database = new Database(server.databasePath, { readonly: true });
+    onTestFinished(() => void database.close());
+    const all = database
+      .prepare<[], { table: string; column: string }>(
+        `SELECT tables.name AS "table", columns.name AS "column"
+          FROM pragma_table_list AS tables, pragma_table_xinfo(tables.name) AS columns
+          WHERE tables.type = 'table' AND columns.type <> 'INTEGER'
+            AND tables.name NOT LIKE 'sqlite%' AND tables.name <> '__drizzle_migrations'`,
+      )
+      .all();
+    const holds = ({ table, column }: (typeof all)[0]) =>
+      database.prepare(`SELECT 1 FROM ${table} WHERE instr(${column}, ?)`).get(marker) !== undefined;
+    const named = (some: typeof all) => some.map(({ table, column }) => `${table}.${column}`).sort();
+    // A new column belongs into one of the lists; into the first if it has to be emptied, and then `tell` has to fill it.
+    expect(named(all)).toEqual([...columnsOfClients, ...Object.values(otherColumns).flat()].sort());
+    await until(() => holds({ table: 'attempts', column: 'response_body' }));
+    expect(named(all.filter(holds))).toEqual(columnsOfClients.toSorted());
+    await erase.REST(id);
+    await until(() => placesOf(marker).length === 0); // an answer that was on its way is not kept
+    expect(named(all.filter(holds))).toEqual([]);
+  });
+
   test('holds nothing of it after the answer: neither rows nor their indexes, the log of writes, or what was freed', async () => {
     const receiver = await Receiver.open(server.clock, ({ body }) => ({ status: 200, body }));
     const { body: webhook } = await client.rest('POST', '/webhooks', { body: { url: `${receiver.url}/` } });

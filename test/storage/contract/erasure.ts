@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { StoredConversation } from '../../../src/domain/conversation-record.ts';
+import type { ConversationFilter } from '../../../src/domain/conversations.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import {
   ids,
@@ -11,6 +12,7 @@ import {
   sampleLead,
   sampleMessage,
   sampleWebhook,
+  start,
   startMs,
   storedAccount,
 } from '../../support/samples.ts';
@@ -23,8 +25,12 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
   describe('erasing a conversation', () => {
     /** A conversation with everything that can hold its content. */
     async function store(storage: Storage, accountId: string, status: StoredConversation['status'] = 'active') {
-      const conversation = sampleConversation({ status, externalId: ids.next('lead', startMs), messageCount: 3 });
-      const messages = [1, 2, 3].map((sequence) => sampleMessage(conversation.id, sequence));
+      const externalId = ids.next('lead', startMs);
+      const [agent, tags] = [{ id: 'agent-3', name: 'Grace' }, [`tag of ${externalId}`, 'urgent']];
+      const conversation = sampleConversation({ status, externalId, assignee: agent, tags, messageCount: 3 });
+      const messages = [1, 2, 3].map((sequence) =>
+        sampleMessage(conversation.id, sequence, { author: agent, clientId: `draft-${sequence}` }),
+      );
       const leads = [1, 2].map(() => sampleLead({ conversationId: conversation.id }));
       const webhook = sampleWebhook();
       const event = sampleEvent(conversation);
@@ -34,6 +40,9 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => {
         await tx.conversations.insert(accountId, conversation);
         for (const message of messages) await tx.messages.insert(accountId, message);
+        for (const [sequence, reader] of ['visitor', 'agent-3', 'agent-4'].entries()) {
+          await tx.readPositions.move(accountId, conversation, { reader, sequence: sequence + 1, readAt: start });
+        }
         for (const lead of leads) await tx.leads.insert(accountId, lead);
         await tx.webhooks.insert(accountId, webhook);
         const eventSequence = await tx.events.append(accountId, [event]);
@@ -58,7 +67,19 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       const { conversation, messages, leads, event, delivery, key } = stored;
       const { events } = await read.events.after(accountId, 0, { filter: {}, limit: 100, span: 100 });
       const [attempts] = await read.deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]);
+      const isListed = async (filter: ConversationFilter): Promise<boolean> => {
+        const { items } = await read.conversations.page(accountId, { filter, sort: '-createdAt', limit: 9, offset: 0 });
+        return items.some(({ id }) => id === conversation.id);
+      };
+      const asked = { conversationId: conversation.id, reader: 'agent-3' };
       return {
+        listed: [
+          await isListed({ tags: conversation.tags }),
+          await isListed({ assigneeId: 'agent-3' }),
+          await isListed({ unreadBy: 'visitor' }),
+        ],
+        positions: (await read.readPositions.ofConversations(accountId, [conversation.id]))[0],
+        position: (await read.readPositions.ofReaders(accountId, [asked]))[0],
         conversation: await wholeConversation(read, accountId, conversation.id),
         byName: await read.conversations.idByExternalId(accountId, conversation.externalId ?? ''),
         messages: await read.messages.findMany(
@@ -75,6 +96,15 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       };
     }
 
+    /** What is left of a trace of the conversation itself. */
+    const hidden = {
+      conversation: undefined,
+      byName: undefined,
+      listed: [false, false, false],
+      positions: { positions: [], moves: 0 },
+      position: undefined,
+    };
+
     const erase = (storage: Storage, accountId: string, { conversation }: Stored) =>
       storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
 
@@ -84,9 +114,9 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       const stored = await store(storage, id);
       const before = await trace(storage, id, stored);
       await erase(storage, id, stored);
+      expect(before).toMatchObject({ listed: [true, true, true], positions: { positions: [{}, {}, {}], moves: 3 } });
       const expected = {
-        conversation: undefined,
-        byName: undefined,
+        ...hidden,
         messages: [undefined, undefined, undefined],
         leads: [undefined, undefined],
         event: { ...before.event, dataJson: '{"erased":true}' },
@@ -249,8 +279,7 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         erasures: await others.read.events.erasures(),
       });
       const expected = {
-        conversation: undefined,
-        byName: undefined,
+        ...hidden,
         event: { ...before.event, dataJson: erased },
         result: null,
         ...gone,

@@ -4,6 +4,8 @@ import { captureLead } from '../domain/leads.ts';
 import type { Sender } from '../domain/message-record.ts';
 import { sendMessage } from '../domain/messages.ts';
 import type { Operation } from '../domain/operation.ts';
+import { visitorReader } from '../domain/read-position-record.ts';
+import { markRead } from '../domain/read-positions.ts';
 import * as texts from './seed-texts.ts';
 
 // The invented history of a shop: who comes when, and what happens then.
@@ -122,11 +124,22 @@ function story(
   const step = (operation: Step['operation'], input: object): void => {
     steps.push({ atMs, operation, input, conversationId });
   };
+  let count = 0; // of messages
+  let lastSender: Sender | undefined;
   const message = (sender: Sender, content: string) => {
+    count++;
+    lastSender = sender;
     return { sender, content, author: sender === 'agent' ? agent : sender === 'bot' ? bot : null };
   };
   const send = (sender: Sender, content: string): void =>
     step(sendMessage, { conversationId, ...message(sender, content) });
+  const read = (reader: string): void => step(markRead, { conversationId, reader, sequence: count });
+  /** Most visitors come back to see what was answered. */
+  const visitorReads = (): void => {
+    if (!random.chance(0.8)) return;
+    wait(3 * minuteMs);
+    read(visitorReader);
+  };
   const update = (changes: object): void => step(updateConversation, { id: conversationId, ...changes });
   /** An agent has it from here on. */
   const assign = (to: Agent, changes: object = {}): void => {
@@ -136,6 +149,7 @@ function story(
   };
   const close = (): void => {
     agentWaits(12 * minuteMs);
+    if (isAnswered && lastSender === 'visitor') read(agent.id);
     update({ status: 'closed', metadata: { resolved: isAnswered } });
   };
 
@@ -205,6 +219,7 @@ function story(
         send('agent', say(texts.goodbyes));
       }
     }
+    if (lastSender === 'agent') visitorReads();
     close();
     if (isAnswered && random.chance(0.08)) {
       wait(0.6 * dayMs);
@@ -213,6 +228,7 @@ function story(
       agentWaits(10 * minuteMs);
       update({ addTags: ['reopened'] });
       send('agent', say(texts.followUps));
+      visitorReads();
       close();
     }
     if (isAnswered && random.chance(0.2)) {

@@ -10,6 +10,7 @@ import type { Ids } from '../domain/ids.ts';
 import { captureLead } from '../domain/leads.ts';
 import { sendMessage } from '../domain/messages.ts';
 import type { Ports } from '../domain/ports.ts';
+import { markRead } from '../domain/read-positions.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { keyNotice, print, TerminalLine } from './output.ts';
@@ -32,7 +33,7 @@ export function addSeed(program: Command): void {
   program
     .command('seed')
     .description(
-      'Fill an account with the invented history of a shop: conversations, messages, leads and their events, up to now',
+      'Fill an account with the invented history of a shop: conversations, messages, reads, leads and events, up to now',
     )
     .addOption(new Option('--account <id>', 'add to this account (default: a new one)').conflicts('accounts'))
     .addOption(count('--accounts <number>', 'how many accounts to create', 1, 1_000))
@@ -199,7 +200,9 @@ async function take(
     await operation.execute({ ...ports, clock, ids: { next } }, operatorOf(account), input);
     return true;
   } catch (error) {
-    if (['NOT_FOUND', 'CONVERSATION_CLOSED', 'INVALID_TRANSITION'].includes(codeOf(error))) return false;
+    const code = codeOf(error);
+    if (['NOT_FOUND', 'CONVERSATION_CLOSED', 'INVALID_TRANSITION'].includes(code)) return false;
+    if (operation === markRead && code === 'VALIDATION_FAILED') return false; // what it read could not be sent
     throw error;
   }
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Account } from '../../src/domain/accounts.ts';
 import type { NewApiKey } from '../../src/domain/api-keys.ts';
 import { systemClock } from '../../src/server/clock.ts';
-import { clientOf } from '../support/client.ts';
+import { clientOf, type Json } from '../support/client.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { commandLine, start } from './program.ts';
 import { expectSound, type Row, rowsOf } from './rows.ts';
@@ -93,6 +93,22 @@ test('an account is made whose past both faces show, up to now', async () => {
   const tags = new Set<string>(list.data.flatMap((each: { tags: string[] }) => each.tags));
   expect([...tags]).toEqual(expect.arrayContaining(['member', 'delivery', 'reopened']));
 
+  // Most has been read, by visitors and by agents, and some of it has not.
+  const moved = events.filter(({ type }) => type === 'conversation.read').map(({ data }) => JSON.parse(String(data)));
+  const readers = new Set(moved.map(({ readPosition }) => readPosition.reader));
+  expect([...readers].some((reader) => /^agent-\d$/.test(reader)) && readers.has('visitor')).toBe(true);
+  for (const reader of ['visitor', ...Array.from({ length: 6 }, (_, index) => `agent-${index + 1}`)]) {
+    const isUnread = ({ messageCount, readPositions }: Json): boolean =>
+      readPositions.some((each: Json) => each.reader === reader && each.sequence < messageCount);
+    const unread = list.data.filter(isUnread).map(({ id }: Json) => id);
+    const { body } = await rest('GET', `/conversations?unreadBy=${reader}&limit=100`);
+    expect(body.data.map(({ id }: Json) => id)).toEqual(unread);
+    if (reader === 'visitor') {
+      expect(unread.length).toBeGreaterThan(0);
+      expect(unread.length).toBeLessThan(40);
+    }
+  }
+
   const unfinished = messages.filter(({ content }) =>
     /[{}]|undefined|null|^[\s,]|\s$| {2}| [,.]/.test(String(content)),
   );
@@ -133,6 +149,27 @@ test('is added to an account in use, whose requests all succeed meanwhile, and i
   expect(rows['events']).toHaveLength(seeded.events + written);
   expect(rows['deliveries']).toHaveLength(written);
   expectSound(rows);
+});
+
+test('goes on where somebody else closes or deletes the conversations that it tells of', async () => {
+  const { account, rest } = await server.account();
+  let done = false;
+  const seeding = cli
+    .json<Seeded>('seed', '--account', account.id, '--conversations', '600', '--months', '1')
+    .finally(() => (done = true));
+  let changed = 0;
+  while (!done) {
+    const { data } = (await rest('GET', '/conversations?status=active,pending&limit=20')).body;
+    for (const [index, { id }] of data.entries()) {
+      const path = `/conversations/${id}`;
+      if (index === 0) await rest('DELETE', path);
+      else await rest('PATCH', path, { body: { status: 'closed' } });
+      changed++;
+    }
+  }
+  await seeding;
+  expect(changed).toBeGreaterThan(0);
+  expectSound(rowsOf(server.databasePath, account.id));
 });
 
 test('Ctrl-C stops it with everything in order, and it says what was written', async () => {

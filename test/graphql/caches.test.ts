@@ -25,7 +25,8 @@ const events = `type sequence cursor
   ... on MessageSentEvent { message { content author { name } } conversation { conversationId ${state} } }
   ... on ConversationUpdatedEvent { changes { field key from to } conversation { conversationId ${state} } }
   ... on ConversationClosedEvent { conversation { conversationId ${state} } }
-  ... on ConversationReopenedEvent { conversation { conversationId ${state} } }`;
+  ... on ConversationReopenedEvent { conversation { conversationId ${state} } }
+  ... on ConversationReadEvent { conversationId readPosition { reader sequence } }`;
 const kinds = [
   'ConversationStarted',
   'MessageReceived',
@@ -55,6 +56,7 @@ const changes: ((account: TestAccount, id: string) => Promise<unknown>)[] = [
     account.rest('PATCH', `/conversations/${id}`, { body: { assignee: { id: '7', name: 'Linus' }, subject: 'Three' } }),
   (account, id) =>
     account.rest('POST', `/conversations/${id}/messages`, { body: { sender: 'visitor', content: 'Thank you' } }),
+  (account, id) => account.rest('PUT', `/conversations/${id}/read-positions/7`, { body: { sequence: 3 } }),
   (account, id) => account.rest('PATCH', `/conversations/${id}`, { body: { status: 'closed', metadata: { a: 1 } } }),
   (account, id) => account.rest('PATCH', `/conversations/${id}`, { body: { status: 'active' } }),
   (account, id) => account.rest('PATCH', `/conversations/${id}`, { body: { visitor: { id: '7', name: 'Ada L.' } } }),

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { createClient, fetchExchange, gql, subscriptionExchange } from '@urql/core';
 import { type CacheExchangeOpts, cacheExchange } from '@urql/exchange-graphcache';
-import { createClient as createSocketClient } from 'graphql-ws';
 import { expect, onTestFinished, test } from 'vitest';
 import { commandLine, serve } from './cli/program.ts';
+import { openWidget } from './support/chat-widget.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import { temporaryFolder } from './support/files.ts';
-import { runGuide } from './support/guide.ts';
-import { cacheSettings, fetchOfPage, impatient, openInbox } from './support/inbox.ts';
+import { cacheSettings, openInbox } from './support/inbox.ts';
+import { readLog } from './support/log.ts';
 import { socketClient } from './support/subscribe.ts';
 import { eventually, until } from './support/wait.ts';
 
@@ -20,8 +20,8 @@ interface Page {
   messages(): string[];
   state(): { status: string; assignee: string | null };
   send(content: string, clientId: string): Promise<unknown>;
-  /** The cursors of all events that it has been given. */
-  cursors(): string[];
+  /** The ids of all events that it has been given. */
+  events(): string[];
   dispose(): Promise<unknown>;
 }
 
@@ -41,7 +41,6 @@ const live = gql`subscription ($id: ID!, $after: String) {
     ... on MessageSentEvent { conversation { current { ${now} } } message { ${text} } }
   }
 }`;
-
 /** A subscription that goes on after its last event whenever its socket is connected again. */
 function follow(
   socket: ReturnType<typeof socketClient>,
@@ -68,42 +67,32 @@ function follow(
   );
 }
 
-async function tokenFor(account: Client, token: object): Promise<string> {
+async function tokenFor(account: Client, token: object = {}): Promise<string> {
   const scopes = ['conversations:read', 'conversations:write', 'events:read'];
   return (await account.rest('POST', '/tokens', { body: { scopes, ...token } })).body.token;
 }
 
-/** The visitor's page, as the GUIDE builds it. */
-async function visitorPage(url: string, secret: string, conversationId: string): Promise<Page> {
-  const scopes = ['conversations:read', 'conversations:write', 'events:read'];
-  const cursors: string[] = [];
-  const page = await runGuide<Json>(
-    'Build a chat widget',
-    '{ socket, send, follow, messages, state: () => conversation, last: () => last }',
-    { 'graphql-ws': { createClient: createSocketClient } },
-    {
-      fetch: fetchOfPage(url, secret, '/chat-token', { scopes, conversationId, sender: 'visitor' }),
-      show: () => cursors.push(page.last()),
-    },
-    (code) => impatient(code.replace(/^const service = .*$/m, `const service = '${url}';`)),
-  );
-  const followed: Promise<unknown> = page.follow();
+const ada = { id: 'customer-7', name: 'Ada' };
+
+/** The visitor's page, as the GUIDE builds it, with a conversation that it starts. */
+async function visitorPage(url: string, secret: string, content: string) {
+  const widget = await openWidget(url, secret, ada);
+  await widget.start(content);
+  const row = () => widget.list()[0];
   return {
-    messages: () => page.messages.map(({ content }: Json) => content),
-    state: () => ({ status: page.state().status, assignee: page.state().assignee?.name ?? null }),
-    send: (content, clientId) => page.send(content, clientId),
-    cursors: () => cursors,
-    async dispose() {
-      await page.socket.dispose();
-      await followed;
-    },
+    id: row().id as string,
+    messages: () => widget.shown().map((message) => message.content as string),
+    state: () => ({ status: row().status, assignee: row().assignee?.name ?? null }),
+    send: (content: string, clientId: string) => widget.send(content, clientId),
+    events: () => widget.received.map(({ id }) => id),
+    dispose: () => widget.dispose(),
   };
 }
 
 async function urqlPage(url: string, account: Client, id: string) {
-  const token = await tokenFor(account, {});
+  const token = await tokenFor(account);
   const socket = socketClient(url, token);
-  const cursors: string[] = [];
+  const events: string[] = [];
   const settings = await cacheSettings<CacheExchangeOpts>('{ schema: introspection, keys }');
   const client = createClient({
     url: `${url}/graphql`,
@@ -146,7 +135,7 @@ async function urqlPage(url: string, account: Client, id: string) {
   };
   const { data } = await client.query(thread, { id }).toPromise();
   client.subscription(live, { id, after: data.eventCursor }).subscribe(({ data: event }) => {
-    cursors.push(event.conversationChanged.cursor);
+    events.push(event.conversationChanged.id);
   });
   const shown = (): Json => client.readQuery(thread, { id }, { requestPolicy: 'cache-only' })?.data?.conversation;
   const author = { id: 'agent-4', name: 'Linus' };
@@ -156,7 +145,7 @@ async function urqlPage(url: string, account: Client, id: string) {
     send: (content: string, clientId: string) =>
       run(sending, { conversationId: id, sender: 'AGENT', author, content, clientId, idempotencyKey: clientId }),
     take: () => run(change, { id, assignee: author }),
-    cursors: () => cursors,
+    events: () => events,
     dispose: async () => await socket.dispose(),
   };
 }
@@ -171,7 +160,7 @@ async function apolloPage(url: string, secret: string, id: string) {
     send: (content: string, clientId: string) => inbox.send(id, content, clientId),
     take: () => inbox.take(id),
     close: () => inbox.close(id),
-    cursors: () => inbox.received.map(({ cursor }) => cursor),
+    events: () => inbox.received.map((event) => event.id),
     dispose: () => inbox.dispose(),
   };
 }
@@ -194,9 +183,9 @@ test('a visitor and two agents see each other’s messages once and in order, an
   let server = await serve(databasePath);
   const { url } = server;
   const account = clientOf(url, apiKey.secret);
-  const { id } = (await account.rest('POST', '/conversations', { body: { subject: 'A tent' } })).body;
 
-  const visitor = await visitorPage(url, apiKey.secret, id);
+  const visitor = await visitorPage(url, apiKey.secret, 'Where is my tent?');
+  const { id } = visitor;
   const grace = await apolloPage(url, apiKey.secret, id);
   const linus = await urqlPage(url, account, id);
   const pages: Page[] = [visitor, grace, linus];
@@ -204,6 +193,7 @@ test('a visitor and two agents see each other’s messages once and in order, an
     // The server has ended, and a client that is disposed while it connects again rejects.
     await Promise.allSettled(pages.map((page) => page.dispose()));
   });
+
   /** Sends, and waits until all pages show it. */
   const converse = async (page: Page, content: string): Promise<void> => {
     const clientId = randomUUID();
@@ -216,10 +206,10 @@ test('a visitor and two agents see each other’s messages once and in order, an
   // Nobody polls: nothing is spent but what they send.
   const remaining = async (): Promise<number> =>
     Number((await account.rest('GET', '/account')).headers['x-ratelimit-remaining']);
-  await converse(visitor, 'Where is my tent?'); // all have subscribed
+  await converse(visitor, 'Is anybody there?'); // all have subscribed
   const before = await remaining();
   await grace.take();
-  await agreed('ACTIVE', 'Grace');
+  await agreed('PENDING', 'Grace');
   await converse(grace, 'It was sent today.');
   await converse(linus, 'I packed it.');
   await agreed('ACTIVE', 'Grace');
@@ -229,7 +219,7 @@ test('a visitor and two agents see each other’s messages once and in order, an
   const talking = pages.map(async (page, index) => {
     for (let round = 0; round < rounds; round++) await converse(page, `${index}, ${round}`);
   });
-  await until(() => visitor.messages().length > 3 + rounds);
+  await until(() => visitor.messages().length > 4 + rounds);
   server.signal('SIGKILL');
   await server.ended;
   server = await serve(databasePath, { PORT: new URL(url).port });
@@ -243,12 +233,15 @@ test('a visitor and two agents see each other’s messages once and in order, an
   await agreed('PENDING', 'Linus');
 
   const { data } = (await account.rest('GET', `/conversations/${id}/messages?limit=100`)).body;
-  expect(data).toHaveLength(3 + 3 * rounds + 1);
-  const { data: events } = (await account.rest('GET', `/events?conversationId=${id}&limit=100`)).body;
-  await until(() => pages.every((page) => page.cursors().length >= events.length - 1)); // it was started before
+  expect(data).toHaveLength(4 + 3 * rounds + 1);
+  const asVisitor = clientOf(url, await tokenFor(account, { visitor: ada }));
+  const idsOf = async (client: Client) => (await readLog(client)).map((event) => event.id as string);
+  const [ids, idsForVisitor] = [await idsOf(account), await idsOf(asVisitor)];
   for (const page of pages) {
     expect(page.messages()).toEqual(data.map(({ content }: Json) => content));
-    expect(page.cursors()).toHaveLength(events.length - 1);
-    expect(new Set(page.cursors()).size).toBe(events.length - 1);
+    const log = page === visitor ? idsForVisitor : ids;
+    await until(() => page.events().at(-1) === log.at(-1));
+    const since = page === visitor ? 0 : log.indexOf(page.events()[0] ?? '');
+    expect(page.events()).toEqual(log.slice(since));
   }
 });

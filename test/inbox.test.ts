@@ -15,7 +15,13 @@ afterEach(async () => {
   await server.close();
 });
 
-const row = ({ id, status, subject, tags, assignee, messageCount, lastMessage }: Json) => ({
+const agents = [
+  { id: 'agent-3', name: 'Grace' },
+  { id: 'agent-4', name: 'Linus' },
+];
+
+/** @param unread what the agent whose page it is has not read, and what the visitor has not */
+const row = ({ id, status, subject, tags, assignee, messageCount, lastMessage }: Json, unread: (number | null)[]) => ({
   id,
   status: status.toLowerCase(),
   subject,
@@ -23,16 +29,27 @@ const row = ({ id, status, subject, tags, assignee, messageCount, lastMessage }:
   assignee: assignee && { id: assignee.id, name: assignee.name },
   messageCount,
   lastMessage: lastMessage?.preview,
+  unread,
 });
 
-/** Waits until a page shows the list as the API has it. */
-async function untilEqual({ rest }: Pick<TestAccount, 'rest'>): Promise<void> {
-  const { data } = (await rest('GET', '/conversations?sort=-lastActivityAt')).body;
-  const expected = JSON.stringify(data.map(row));
-  for (const inbox of inboxes) await until(() => JSON.stringify(inbox.rows().map(row)) === expected);
+/** What a reader has not read of a conversation, as REST shows it. */
+function unreadIn({ messageCount, readPositions }: Json, reader: string | undefined): number | null {
+  const position = readPositions.find((each: Json) => each.reader === reader);
+  return position === undefined ? null : messageCount - position.sequence;
 }
 
-test('two agents’ pages show the list as it is, and each message once, also after the server was away', async () => {
+/** Waits until both pages show the list as the API has it, and what is unread of it. */
+async function untilEqual({ rest }: Pick<TestAccount, 'rest'>): Promise<void> {
+  const { data } = (await rest('GET', '/conversations?sort=-lastActivityAt')).body;
+  for (const [index, inbox] of inboxes.entries()) {
+    const unread = (each: Json) => [agents[index]?.id, 'visitor'].map((reader) => unreadIn(each, reader));
+    const expected = JSON.stringify(data.map((each: Json) => row(each, unread(each))));
+    const shown = () => inbox.rows().map((each) => row(each, [each.unreadCount, each.unseen]));
+    await until(() => JSON.stringify(shown()) === expected);
+  }
+}
+
+test('two agents’ pages show the list as it is, what each has not read, and each message once, also after the server was away', async () => {
   const databasePath = `${temporaryFolder()}/test.db`;
   server = await startTestServer({ databasePath });
   const { port } = new URL(server.url);
@@ -48,10 +65,22 @@ test('two agents’ pages show the list as it is, and each message once, also af
   };
   const [tent, stove, lamp] = [await start('a tent'), await start('a stove'), await start('a lamp')];
 
-  const grace = await openInbox(server.url, account.secret, { id: 'agent-3', name: 'Grace' });
-  const linus = await openInbox(server.url, account.secret, { id: 'agent-4', name: 'Linus' });
+  const [grace, linus] = (await Promise.all(agents.map((agent) => openInbox(server.url, account.secret, agent)))) as [
+    Inbox,
+    Inbox,
+  ];
   inboxes = [grace, linus];
   await untilEqual(account);
+  /** What both have not read of the conversation about the tent, and its visitor. */
+  const unread = () =>
+    inboxes.map((inbox) => {
+      const { unreadCount, unseen } = inbox.rows().find(({ id }) => id === tent);
+      return [unreadCount, unseen];
+    });
+  expect(unread()).toEqual([
+    [null, 0],
+    [null, 0],
+  ]);
 
   await grace.open(tent);
   await linus.open(tent);
@@ -69,6 +98,18 @@ test('two agents’ pages show the list as it is, and each message once, also af
   ]);
   expect(linus.rows()[1]).toMatchObject({ assignee: { id: 'agent-3', name: 'Grace' }, tags: ['delivery', 'urgent'] });
 
+  // What has come since is unread, until it is seen by who looks at it.
+  expect(unread()).toEqual([
+    [1, 0],
+    [1, 0],
+  ]);
+  await grace.seen(tent);
+  await untilEqual(account);
+  expect(unread()).toEqual([
+    [0, 0],
+    [1, 0],
+  ]);
+
   /** Sends, and looks at the sender's page until the answer has come: what it shows never doubles. */
   const sendAndLook = async (inbox: Inbox, content: string): Promise<void> => {
     let isAnswered = false;
@@ -80,11 +121,21 @@ test('two agents’ pages show the list as it is, and each message once, also af
     await sent;
   };
   await Promise.all([sendAndLook(grace, 'I have it.'), sendAndLook(linus, 'Grace has it.')]);
+  await Promise.all([grace.seen(tent), linus.seen(tent)]);
+  await untilEqual(account);
+  expect(unread().map(([, unseen]) => unseen)).toEqual([2, 2]);
+  const readTo = (reader: string, sequence: number) =>
+    account.rest('PUT', `/conversations/${tent}/read-positions/${reader}`, { body: { sequence } });
+  await readTo('visitor', 3);
+  await readTo('somebody', 3); // of no interest to these pages
+  await untilEqual(account);
+  expect(unread().map(([, unseen]) => unseen)).toEqual([1, 1]);
 
   await server.close();
   server = await startTestServer({ databasePath, config: { port: Number(port) }, clock: server.clock });
   account = { ...account, ...server.clientFor(account.secret) };
   await write(tent, 'Thank you.');
+  await readTo('agent-3', 5);
   await grace.close(tent);
   await write(tent, 'One more thing.');
   await untilEqual(account);

@@ -38,8 +38,10 @@ export function fetchOfPage(url: string, secret: string, endpoint: string, token
 export interface Inbox {
   /** The rows that it shows. */
   rows(): Json[];
-  /** Reads the messages of a conversation. */
+  /** Reads the messages of a conversation, which are then read by the agent. */
   open(id: string): Promise<unknown>;
+  /** Marks what it shows of a conversation as read. */
+  seen(id: string): Promise<unknown>;
   /** The messages that it shows. */
   shown(id: string): Json[];
   send(id: string, content: string, clientId?: string): Promise<void>;
@@ -57,8 +59,8 @@ export async function openInbox(url: string, secret: string, agent = { id: 'agen
   return await runGuide<Inbox>(
     'Build an inbox',
     `{
-      open, shown, send, take, tag, close, received,
-      rows: () => cache.readQuery({ query: listQuery }).conversations.nodes,
+      open, seen, shown, send, take, tag, close, received,
+      rows: () => cache.readQuery(list).conversations.nodes,
       dispose: async () => { client.stop(); await socket.dispose(); },
     }`,
     {

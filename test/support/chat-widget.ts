@@ -1,0 +1,47 @@
+import { createClient } from 'graphql-ws';
+import type { Json } from './client.ts';
+import { runGuide } from './guide.ts';
+import { fetchOfPage, impatient } from './inbox.ts';
+
+/** A visitor's page, as the GUIDE builds it. */
+export interface Widget {
+  /** The visitor's conversations, the one with the latest message first. */
+  list(): Json[];
+  /** How many messages are unread. */
+  badge(): number;
+  /** The messages of the conversation that is open. */
+  shown(): Json[];
+  /** Reads the messages of a conversation, which are then read by the visitor. */
+  open(id: string): Promise<void>;
+  /** Marks what it shows as read. */
+  seen(): Promise<void>;
+  /** Starts a conversation with a message, and opens it. */
+  start(content: string, clientId?: string): Promise<void>;
+  send(content: string, clientId?: string): Promise<void>;
+  /** The events that it has been given. */
+  readonly received: Json[];
+  dispose(): Promise<void>;
+}
+
+export async function openWidget(url: string, secret: string, visitor: object): Promise<Widget> {
+  const scopes = ['conversations:read', 'conversations:write', 'events:read'];
+  const { follow, dispose, ...page } = await runGuide<Widget & { follow(): Promise<void> }>(
+    'Build a chat widget',
+    '{ list, badge, shown, open, seen, start, send, received, follow, dispose: () => socket.dispose() }',
+    { 'graphql-ws': { createClient } },
+    { fetch: fetchOfPage(url, secret, '/chat-token', { scopes, visitor }), show: () => {}, received: [] },
+    (code) =>
+      impatient(code)
+        .replace(/^const service = .*$/m, `const service = '${url}';`)
+        .replace(/^( +)cursor$/m, '$1id cursor')
+        .replace('fold(data.event);', '$& received.push(data.event);'),
+  );
+  const followed = follow();
+  return {
+    ...page,
+    async dispose() {
+      await dispose();
+      await followed;
+    },
+  };
+}

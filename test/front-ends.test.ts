@@ -14,12 +14,17 @@ import { eventually, until } from './support/wait.ts';
 // One conversation in three pages of stock clients: its visitor's (graphql-ws) and those of two agents (Apollo Client
 // and urql, with their caches). Whatever one of them does, the others show it, and none of them asks for it again.
 
+/** How many messages each reader has not read, of those that a page knows of. */
+type Unread = Partial<Record<'visitor' | 'agent-3' | 'agent-4', number | null>>;
+
 /** What a page shows and does, whichever client it is made of. */
 interface Page {
   /** The contents of the messages, in the order in which they are shown. */
   messages(): string[];
-  state(): { status: string; assignee: string | null };
+  state(): { status: string; assignee: string | null; unread: Unread };
   send(content: string, clientId: string): Promise<unknown>;
+  /** Marks what is shown as read, if it is not yet. */
+  seen(): Promise<unknown>;
   /** The ids of all events that it has been given. */
   events(): string[];
   dispose(): Promise<unknown>;
@@ -27,8 +32,10 @@ interface Page {
 
 const change = gql`mutation ($input: UpdateConversationInput!) { updateConversation(input: $input) { eventCursor } }`;
 const sending = gql`mutation ($input: SendMessageInput!) { sendMessage(input: $input) { eventCursor } }`;
+const reading = gql`mutation ($input: MarkReadInput!) { markRead(input: $input) { eventCursor } }`;
 const text = 'id sequence content';
-const now = 'id status version assignee { id name }';
+const now = `id status version messageCount assignee { id name }
+  ofVisitor: unreadCount(reader: "visitor") ofGrace: unreadCount(reader: "agent-3") ofLinus: unreadCount(reader: "agent-4")`;
 const thread = gql`query ($id: ID!) { eventCursor conversation(id: $id) { ${now} messages(last: 100) { nodes { ${text} } } } }`;
 const live = gql`subscription ($id: ID!, $after: String) {
   conversationChanged(conversationId: $id, after: $after) {
@@ -37,10 +44,13 @@ const live = gql`subscription ($id: ID!, $after: String) {
     ... on ConversationUpdatedEvent { conversation { current { ${now} } } }
     ... on ConversationClosedEvent { conversation { current { ${now} } } }
     ... on ConversationReopenedEvent { conversation { current { ${now} } } }
+    ... on ConversationReadEvent { readPosition { reader sequence } }
     ... on MessageReceivedEvent { conversation { current { ${now} } } message { ${text} } }
     ... on MessageSentEvent { conversation { current { ${now} } } message { ${text} } }
   }
 }`;
+const unreadOf = gql`fragment Unread on Conversation { id messageCount unreadCount(reader: $reader) }`;
+
 /** A subscription that goes on after its last event whenever its socket is connected again. */
 function follow(
   socket: ReturnType<typeof socketClient>,
@@ -82,8 +92,13 @@ async function visitorPage(url: string, secret: string, content: string) {
   return {
     id: row().id as string,
     messages: () => widget.shown().map((message) => message.content as string),
-    state: () => ({ status: row().status, assignee: row().assignee?.name ?? null }),
+    state: () => ({
+      status: row().status,
+      assignee: row().assignee?.name ?? null,
+      unread: { visitor: row().unreadCount },
+    }),
     send: (content: string, clientId: string) => widget.send(content, clientId),
+    seen: () => widget.seen(),
     events: () => widget.received.map(({ id }) => id),
     dispose: () => widget.dispose(),
   };
@@ -103,7 +118,13 @@ async function urqlPage(url: string, account: Client, id: string) {
         ...settings,
         updates: {
           Subscription: {
-            conversationChanged({ conversationChanged: { message } }: Json, _, cache) {
+            conversationChanged({ conversationChanged: { message, readPosition } }: Json, _, cache) {
+              if (readPosition) {
+                const { reader, sequence } = readPosition;
+                const known: Json = cache.readFragment(unreadOf, { id }, { reader });
+                const unreadCount = Math.min(known.unreadCount ?? Infinity, known.messageCount - sequence);
+                cache.writeFragment(unreadOf, { ...known, unreadCount }, { reader });
+              }
               if (!message) return;
               cache.updateQuery({ query: thread, variables: { id } }, (data: Json) => {
                 const { nodes } = data.conversation.messages;
@@ -139,11 +160,22 @@ async function urqlPage(url: string, account: Client, id: string) {
   });
   const shown = (): Json => client.readQuery(thread, { id }, { requestPolicy: 'cache-only' })?.data?.conversation;
   const author = { id: 'agent-4', name: 'Linus' };
+  const seen = async () => {
+    const { ofLinus, messages } = shown();
+    const input = { conversationId: id, reader: author.id, sequence: messages.nodes.at(-1).sequence };
+    if (ofLinus !== 0) await run(reading, input);
+  };
+  await seen();
   return {
     messages: (): string[] => shown().messages.nodes.map(({ content }: Json) => content),
-    state: () => ({ status: shown().status, assignee: shown().assignee?.name ?? null }),
+    state: () => {
+      const { status, assignee, ofVisitor, ofGrace, ofLinus } = shown();
+      const unread: Unread = { visitor: ofVisitor, 'agent-3': ofGrace, 'agent-4': ofLinus };
+      return { status, assignee: assignee?.name ?? null, unread };
+    },
     send: (content: string, clientId: string) =>
       run(sending, { conversationId: id, sender: 'AGENT', author, content, clientId, idempotencyKey: clientId }),
+    seen,
     take: () => run(change, { id, assignee: author }),
     events: () => events,
     dispose: async () => await socket.dispose(),
@@ -156,8 +188,12 @@ async function apolloPage(url: string, secret: string, id: string) {
   const row = () => inbox.rows().find((each) => each.id === id);
   return {
     messages: (): string[] => inbox.shown(id).map(({ content }) => content),
-    state: () => ({ status: row().status, assignee: row().assignee?.name ?? null }),
+    state: () => {
+      const { status, assignee, unreadCount, unseen } = row();
+      return { status, assignee: assignee?.name ?? null, unread: { visitor: unseen, 'agent-3': unreadCount } };
+    },
     send: (content: string, clientId: string) => inbox.send(id, content, clientId),
+    seen: () => inbox.seen(id),
     take: () => inbox.take(id),
     close: () => inbox.close(id),
     events: () => inbox.received.map((event) => event.id),
@@ -175,7 +211,7 @@ async function persist(work: () => Promise<unknown>): Promise<void> {
   await eventually(isDone, (done) => done);
 }
 
-test('a visitor and two agents see each other’s messages once and in order, and agree on who has it and whether it is closed, also when the server was killed', async () => {
+test('a visitor and two agents see each other’s messages once, in order and soon, and agree on who has it, what is unread and whether it is closed, also when the server was killed', async () => {
   const databasePath = `${temporaryFolder()}/test.db`;
   const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
     ...['account', 'create', '--name', 'shop', '--plan', 'business', '--requests-per-hour', '1000000'],
@@ -194,43 +230,80 @@ test('a visitor and two agents see each other’s messages once and in order, an
     await Promise.allSettled(pages.map((page) => page.dispose()));
   });
 
+  /** How long after its answer each message was shown by each of the other pages, while no server was killed. */
+  const waitsMs: number[] = [];
+  let interruptions = 0;
   /** Sends, and waits until all pages show it. */
   const converse = async (page: Page, content: string): Promise<void> => {
+    const before = interruptions;
     const clientId = randomUUID();
-    await persist(() => page.send(content, clientId));
-    await until(() => pages.every((each) => each.messages().includes(content)));
+    const answered = persist(() => page.send(content, clientId)).then(() => performance.now());
+    const shown = pages.map(async (each) => {
+      await until(() => each.messages().includes(content));
+      return each === page ? 0 : performance.now();
+    });
+    const [answeredMs, ...shownMs] = await Promise.all([answered, ...shown]);
+    if (interruptions > before) return;
+    for (const atMs of shownMs.filter((each) => each > 0)) waitsMs.push(Math.max(0, atMs - answeredMs));
   };
-  const agreed = (status: string, assignee: string | null) =>
-    until(() => pages.every((page) => JSON.stringify(page.state()) === JSON.stringify({ status, assignee })));
+  const agreed = (status: string, assignee: string | null, unread: Required<Unread>) =>
+    until(() =>
+      pages.every((page) => {
+        const state = page.state();
+        const counts = Object.entries(state.unread) as [keyof Unread, number | null][];
+        const isRead = counts.every(([reader, count]) => count === unread[reader]);
+        return state.status === status && state.assignee === assignee && isRead;
+      }),
+    );
+  const allRead = { visitor: 0, 'agent-3': 0, 'agent-4': 0 };
 
-  // Nobody polls: nothing is spent but what they send.
+  // Nobody polls: nothing is spent but what they send, take and mark as read.
   const remaining = async (): Promise<number> =>
     Number((await account.rest('GET', '/account')).headers['x-ratelimit-remaining']);
   await converse(visitor, 'Is anybody there?'); // all have subscribed
+  await agreed('PENDING', null, { visitor: 0, 'agent-3': 1, 'agent-4': 1 });
   const before = await remaining();
   await grace.take();
-  await agreed('PENDING', 'Grace');
+  await grace.seen();
+  await agreed('PENDING', 'Grace', { visitor: 0, 'agent-3': 0, 'agent-4': 1 });
   await converse(grace, 'It was sent today.');
+  await agreed('ACTIVE', 'Grace', { visitor: 1, 'agent-3': 0, 'agent-4': 2 });
+  await visitor.seen();
   await converse(linus, 'I packed it.');
-  await agreed('ACTIVE', 'Grace');
-  expect(before - (await remaining())).toBe(3 + 1);
+  await linus.seen(); // who has sent the last message has read it
+  await agreed('ACTIVE', 'Grace', { visitor: 1, 'agent-3': 1, 'agent-4': 0 });
+  expect(before - (await remaining())).toBe(5 + 1);
 
   const rounds = 6;
   const talking = pages.map(async (page, index) => {
-    for (let round = 0; round < rounds; round++) await converse(page, `${index}, ${round}`);
+    for (let round = 0; round < rounds; round++) {
+      await converse(page, `${index}, ${round}`);
+      await persist(() => page.seen());
+    }
   });
   await until(() => visitor.messages().length > 4 + rounds);
+  interruptions++;
   server.signal('SIGKILL');
   await server.ended;
   server = await serve(databasePath, { PORT: new URL(url).port });
+  interruptions++;
   await Promise.all(talking);
+  await Promise.all(pages.map((page) => persist(() => page.seen())));
+  await agreed('ACTIVE', 'Grace', allRead);
 
   await persist(() => grace.close());
-  await agreed('CLOSED', 'Grace');
+  await agreed('CLOSED', 'Grace', allRead);
   await converse(visitor, 'It is broken.');
-  await agreed('PENDING', 'Grace');
+  await agreed('PENDING', 'Grace', { visitor: 0, 'agent-3': 1, 'agent-4': 1 });
   await persist(() => linus.take());
-  await agreed('PENDING', 'Linus');
+  await persist(() => linus.seen());
+  await agreed('PENDING', 'Linus', { visitor: 0, 'agent-3': 1, 'agent-4': 0 });
+  const { readPositions, messageCount } = (await account.rest('GET', `/conversations/${id}?messages=none`)).body;
+  expect(readPositions.map(({ reader, sequence }: Json) => [reader, messageCount - sequence])).toEqual([
+    ['agent-3', 1],
+    ['agent-4', 0],
+    ['visitor', 0],
+  ]);
 
   const { data } = (await account.rest('GET', `/conversations/${id}/messages?limit=100`)).body;
   expect(data).toHaveLength(4 + 3 * rounds + 1);
@@ -244,4 +317,10 @@ test('a visitor and two agents see each other’s messages once and in order, an
     const since = page === visitor ? 0 : log.indexOf(page.events()[0] ?? '');
     expect(page.events()).toEqual(log.slice(since));
   }
+
+  const worstMs = Math.max(...waitsMs);
+  console.log(
+    `${waitsMs.length} times a page showed a message of another: at most ${Math.round(worstMs)} ms after the answer`,
+  );
+  expect(worstMs).toBeLessThan(2_000);
 });

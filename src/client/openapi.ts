@@ -618,7 +618,7 @@ export interface components {
              * @example 2026-11-21T06:12:00.000Z
              */
             updatedAt: string;
-            /** @description How far its readers have read it, sorted by reader. Only the visitor’s when read with a token bound to a conversation. */
+            /** @description How far its readers have read it, sorted by reader. Only the visitor’s when read with a bound token. */
             readPositions: components["schemas"]["ReadPosition"][];
         };
         /** @description The visitor, as given by the client. */
@@ -887,7 +887,7 @@ export interface components {
              * @example 2026-11-21T06:12:00.000Z
              */
             updatedAt: string;
-            /** @description How far its readers have read it, sorted by reader. Only the visitor’s when read with a token bound to a conversation. */
+            /** @description How far its readers have read it, sorted by reader. Only the visitor’s when read with a bound token. */
             readPositions: components["schemas"]["ReadPosition"][];
             /** @description All its messages, oldest first. */
             messages: components["schemas"]["Message"][];
@@ -1005,7 +1005,7 @@ export interface components {
              * @example 2026-11-21T06:12:00.000Z
              */
             updatedAt: string;
-            /** @description How far its readers have read it, sorted by reader. Only the visitor’s when read with a token bound to a conversation. */
+            /** @description How far its readers have read it, sorted by reader. Only the visitor’s when read with a bound token. */
             readPositions: components["schemas"]["ReadPosition"][];
             /** @description All its messages or, if asked for, the newest of them, oldest first. Left out with `messages=none`. */
             messages?: components["schemas"]["Message"][];

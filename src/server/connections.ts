@@ -224,7 +224,7 @@ export class Connections {
     // The previous response may have ended the connection.
     if (isBegun || req.socket.destroyed || req.socket.writableEnded) return;
     request.isBegun = true;
-    const turn = scheduler.arrival(network(req.socket.remoteAddress ?? ''));
+    const turn = scheduler.arrival(this.#open.get(req.socket)?.address ?? '');
     if (turn === undefined) this.#handle(req, res);
     else void turn.then(() => this.#handle(req, res));
   }

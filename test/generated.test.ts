@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import {
+  type GraphQLEnumType,
   type GraphQLInterfaceType,
   type GraphQLObjectType,
   getNamedType,
@@ -145,9 +146,15 @@ test.each(Object.values(allOperations))('the fields that call $name name its err
   expect(silent).toEqual([]);
 });
 
-test('the schema says what each code means, and what an error has beside it', () => {
-  const told = ['requestId', 'errors', 'oldestCursor', 'retryAfterSeconds', 'limit', ...Object.keys(errorCodes)];
+test('ErrorCode has every code and says what it means, and what an error has beside it', () => {
+  const type = schema.getType('ErrorCode') as GraphQLEnumType;
+  const meanings = type.getValues().map(({ name, description }) => [name, description]);
+  expect(Object.fromEntries(meanings)).toEqual(
+    Object.fromEntries(Object.entries(errorCodes).map(([code, { when }]) => [code, when])),
+  );
+  const told = ['requestId', 'errors', 'oldestCursor', 'retryAfterSeconds', 'limit'];
   expect(told.filter((name) => !schema.description?.includes(`\`${name}\``))).toEqual([]);
+  expect([...told, 'code', 'cursor'].filter((name) => !type.description?.includes(` ${name}`))).toEqual([]);
 });
 
 test('schema.graphql is the schema', async () => {

@@ -1,17 +1,16 @@
 import { type GraphQLSchema, isObjectType } from 'graphql';
-import { errorCodes } from '../domain/errors.ts';
 import { deprecationReason, type Operation } from '../domain/operation.ts';
 
 const opening = `Conversations, messages and events for client programs. Every request needs a credential: \`Authorization: Bearer …\`.
 
-The \`extensions\` of an error contain its \`code\` and the \`requestId\`; for \`VALIDATION_FAILED\` also the faults, at most 100, as \`errors\`, each with a \`pointer\` into the arguments of the field (\`/input/content\`, \`/first\`) and a \`detail\`; for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used; and \`retryAfterSeconds\` if waiting helps; for \`RATE_LIMITED\` the \`limit\` that is reached, \`account\` or \`share\`. A field lists the codes that are specific to it; the others can occur with any request.`;
+The \`extensions\` of an error contain its \`code\`, a value of \`ErrorCode\`, and the \`requestId\`; for \`VALIDATION_FAILED\` also the faults, at most 100, as \`errors\`, each with a \`pointer\` into the arguments of the field (\`/input/content\`, \`/first\`) and a \`detail\`; for \`CURSOR_EXPIRED\` the \`oldestCursor\` that can be used; and \`retryAfterSeconds\` if waiting helps; for \`RATE_LIMITED\` the \`limit\` that is reached, \`account\` or \`share\`. A field lists the codes that are specific to it; the others can occur with any request.`;
 
 /** What a field shows of its operation. */
 export type Described = Pick<Operation, 'name' | 'errors' | 'deprecated'>;
 
 /**
- * Adds the error codes and the deprecation of its operation to each field, and the meanings of the codes to the
- * description of the schema.
+ * Adds the error codes and the deprecation of its operation to each field, and what holds for all to the description of
+ * the schema.
  */
 export function withDescriptions(schema: GraphQLSchema, operations: readonly Described[]): GraphQLSchema {
   const byName = new Map(operations.map((operation) => [operation.name, operation]));
@@ -21,7 +20,6 @@ export function withDescriptions(schema: GraphQLSchema, operations: readonly Des
     if (deprecated !== undefined) field.deprecationReason = deprecationReason(deprecated);
     if (errors.length > 0) field.description += `\nErrors: ${errors.map((code) => `\`${code}\``).join(', ')}.`;
   }
-  const codes = Object.entries(errorCodes).map(([code, { when }]) => `- \`${code}\`: ${when}`);
-  schema.description = `${opening}\n\n${codes.join('\n')}`;
+  schema.description = opening;
   return schema;
 }

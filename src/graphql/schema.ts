@@ -4,6 +4,7 @@ import { builder } from './builder.ts';
 import { withFreshMutations } from './fresh-mutations.ts';
 import { type Described, withDescriptions } from './operation-descriptions.ts';
 import './scalars.ts';
+import './error-code.ts';
 import './node.ts';
 import './conversations.ts';
 import './messages.ts';

@@ -302,13 +302,17 @@ export const listConversations = operation({
         const first = await conversations.page(accountId, { filter, sort, limit: 1, offset: 0 });
         return first.items.length === 0;
       },
-      cursorOf: (conversation) => encodeCursor(sort, placeOf(conversation, sort)),
+      cursorOf: (conversation) => conversationCursor(conversation, sort),
     };
   },
 });
 
 function byActivity(sort: ConversationSort): boolean {
   return sort === 'lastActivityAt' || sort === '-lastActivityAt';
+}
+
+export function conversationCursor(conversation: Conversation, sort: ConversationSort = '-createdAt'): string {
+  return encodeCursor(sort, placeOf(conversation, sort));
 }
 
 function placeOf(conversation: Conversation, sort: ConversationSort): CursorPart[] {

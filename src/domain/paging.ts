@@ -185,6 +185,11 @@ export async function newestFirst<T extends { readonly id: string }>(
     wantsTotal: total === undefined,
     total: () => reads.count(accountId),
     isEmpty: async () => (await reads.page(accountId, { limit: 1, offset: 0 })).items.length === 0,
-    cursorOf: ({ id }) => encodeCursor(sort, [id]),
+    cursorOf: newestFirstCursor,
   };
+}
+
+/** The cursor of an item in such a list. */
+export function newestFirstCursor({ id }: { readonly id: string }): string {
+  return encodeCursor('-createdAt', [id]);
 }

@@ -8,8 +8,9 @@ import {
 } from '../domain/api-keys.ts';
 import { scopes } from '../domain/caller.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
+import { newestFirstCursor } from '../domain/paging.ts';
 import { builder, calls, payloadType, type ResultOf } from './builder.ts';
-import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { connectionType, edgeField, forwards, listInput, pageArgs } from './connection.ts';
 
 /** Spelt as an enum value: `conversations:read` is CONVERSATIONS_READ. */
 export const Scope = builder.enumType('Scope', {
@@ -47,7 +48,7 @@ const ApiKey = builder.objectRef<ApiKeyShape | NewApiKey>('ApiKey').implement({
   }),
 });
 
-const ApiKeyConnection = connectionType('ApiKey', ApiKey);
+const { Connection: ApiKeyConnection, Edge: ApiKeyEdge } = connectionType('ApiKey', ApiKey);
 
 builder.queryField('apiKeys', (t) =>
   t.field({
@@ -81,6 +82,10 @@ const CreateApiKeyInput = builder.inputType('CreateApiKeyInput', {
 
 const CreateApiKeyPayload = payloadType<ResultOf<typeof createApiKey>>('createApiKey', (t) => ({
   apiKey: t.expose('apiKey', { type: ApiKey, description: 'The new key, with its secret.' }),
+  apiKeyEdge: edgeField(t, ApiKeyEdge, 'apiKeys', ({ apiKey }) => ({
+    node: apiKey,
+    cursor: newestFirstCursor(apiKey),
+  })),
 }));
 
 const RevokeApiKeyInput = builder.inputType('RevokeApiKeyInput', {

@@ -13,6 +13,12 @@ export interface Connection<T> {
   readonly total: () => Awaitable<number>;
 }
 
+/** An item of a list with its cursor. */
+export interface EdgeOf<T> {
+  readonly node: T;
+  readonly cursor: string;
+}
+
 interface PageInfoShape {
   readonly hasNextPage: boolean;
   readonly hasPreviousPage: () => Awaitable<boolean>;
@@ -40,7 +46,7 @@ export const PageInfo = builder.objectRef<PageInfoShape>('PageInfo').implement({
 });
 
 /**
- * Defines the connection and edge types of a list. Edges and nodes are never null.
+ * Defines the types of a list: its connection, and its edges. Edges and nodes are never null.
  * @param countFields fields in place of `totalCount`, for a list that is not counted exactly
  */
 export function connectionType<T, C extends Connection<T> = Connection<T>>(
@@ -48,14 +54,14 @@ export function connectionType<T, C extends Connection<T> = Connection<T>>(
   node: ObjectRef<SchemaTypes, T>,
   countFields?: (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, C>) => FieldMap,
 ) {
-  const Edge = builder.objectRef<{ node: T; cursor: string }>(`${name}Edge`).implement({
+  const Edge = builder.objectRef<EdgeOf<T>>(`${name}Edge`).implement({
     description: `One ${name} of a list, with its cursor.`,
     fields: (t) => ({
       cursor: t.exposeString('cursor', { description: 'The opaque position in the list, for `after` or `before`.' }),
       node: t.field({ type: node, description: `The ${name}.`, resolve: (edge) => edge.node as never }),
     }),
   });
-  return builder.objectRef<C>(`${name}Connection`).implement({
+  const Connection = builder.objectRef<C>(`${name}Connection`).implement({
     description: `A page of a list of ${name} objects.`,
     fields: (t) => ({
       edges: t.field({
@@ -85,6 +91,25 @@ export function connectionType<T, C extends Connection<T> = Connection<T>>(
         }),
       }),
     }),
+  });
+  return { Connection, Edge };
+}
+
+/**
+ * The field of a payload with what a mutation has added to a list, as an edge of that list. It is no more than what the
+ * payload shows of it anyway, so it is never null.
+ * @param list the field with the list, by its default order
+ */
+export function edgeField<Result, T>(
+  t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, Result>,
+  edge: ObjectRef<SchemaTypes, EdgeOf<T>>,
+  list: string,
+  edgeOf: (result: Result) => EdgeOf<T>,
+) {
+  return t.field({
+    type: edge,
+    description: `The same as an edge of \`${list}\` in its default order, for clients that add it to the list in their cache.`,
+    resolve: (result) => edgeOf(result as Result) as never,
   });
 }
 

@@ -8,6 +8,7 @@ import {
 } from '../domain/conversation-record.ts';
 import {
   type ChangedConversation,
+  conversationCursor,
   deleteConversation,
   getConversation,
   listConversations,
@@ -17,7 +18,7 @@ import { descriptionsOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
 import { tagsRule } from '../domain/tags.ts';
 import { builder, calls, expectedVersionDescription, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
-import { connectionType, filteredInput, forwards, pageArgs } from './connection.ts';
+import { connectionType, edgeField, filteredInput, forwards, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
 export const ConversationStatus = builder.enumType('ConversationStatus', {
@@ -125,7 +126,7 @@ ConversationSnapshot.implement({
   }),
 });
 
-const ConversationConnection = connectionType('Conversation', Conversation);
+const { Connection: ConversationConnection, Edge: ConversationEdge } = connectionType('Conversation', Conversation);
 
 builder.queryFields((t) => ({
   conversations: t.field({
@@ -239,16 +240,24 @@ const CloseConversationInput = oneConversationInput('CloseConversationInput', 'c
 const ReopenConversationInput = oneConversationInput('ReopenConversationInput', 'reopen');
 const DeleteConversationInput = oneConversationInput('DeleteConversationInput', 'delete');
 
+const conversationField = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, ChangedConversation>) => ({
+  conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the change.' }),
+});
+
 function changedConversationPayload(mutation: string) {
-  return payloadType<ChangedConversation>(mutation, (t) => ({
-    conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the change.' }),
-  }));
+  return payloadType<ChangedConversation>(mutation, conversationField);
 }
 
 const UpdateConversationPayload = changedConversationPayload('updateConversation');
 const CloseConversationPayload = changedConversationPayload('closeConversation');
 const ReopenConversationPayload = changedConversationPayload('reopenConversation');
-export const CreateConversationPayload = changedConversationPayload('createConversation');
+export const CreateConversationPayload = payloadType<ChangedConversation>('createConversation', (t) => ({
+  ...conversationField(t),
+  conversationEdge: edgeField(t, ConversationEdge, 'conversations', ({ conversation }) => ({
+    node: conversation,
+    cursor: conversationCursor(conversation),
+  })),
+}));
 
 const DeleteConversationPayload = payloadType<ResultOf<typeof deleteConversation>>('deleteConversation', (t) => ({
   deletedConversationId: t.exposeID('deletedConversationId', { description: 'The id of the deleted conversation.' }),

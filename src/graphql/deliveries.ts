@@ -65,7 +65,7 @@ const Attempt = builder.objectRef<AttemptShape>('Attempt').implement({
   }),
 });
 
-const AttemptConnection = connectionType('Attempt', Attempt);
+const { Connection: AttemptConnection } = connectionType('Attempt', Attempt);
 
 const described = descriptionsOf(deliveryShape);
 
@@ -124,7 +124,7 @@ async function attemptsOf(
   };
 }
 
-const DeliveryConnection = connectionType('Delivery', Delivery);
+const { Connection: DeliveryConnection } = connectionType('Delivery', Delivery);
 
 builder.objectField(Webhook, 'deliveries', (t) =>
   t.field({

@@ -8,8 +8,9 @@ import {
   leadShape,
   listLeads,
 } from '../domain/leads.ts';
+import { newestFirstCursor } from '../domain/paging.ts';
 import { builder, calls, payloadType } from './builder.ts';
-import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { connectionType, edgeField, forwards, listInput, pageArgs } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
 
@@ -40,7 +41,7 @@ export const Lead = builder.objectRef<LeadShape>('Lead').implement({
   }),
 });
 
-const LeadConnection = connectionType('Lead', Lead);
+const { Connection: LeadConnection, Edge: LeadEdge } = connectionType('Lead', Lead);
 
 builder.queryFields((t) => ({
   leads: t.field({
@@ -88,6 +89,7 @@ const CaptureLeadInput = builder.inputType('CaptureLeadInput', {
 
 const CaptureLeadPayload = payloadType<CapturedLead>('captureLead', (t) => ({
   lead: t.expose('lead', { type: Lead, description: 'The lead as stored.' }),
+  leadEdge: edgeField(t, LeadEdge, 'leads', ({ lead }) => ({ node: lead, cursor: newestFirstCursor(lead) })),
 }));
 
 builder.mutationField('captureLead', (t) =>

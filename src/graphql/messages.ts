@@ -32,7 +32,7 @@ import {
   type ResultOf,
   withoutNulls,
 } from './builder.ts';
-import { type Connection, connectionType, listInput, pageArgs } from './connection.ts';
+import { type Connection, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Conversation, ConversationSnapshot } from './conversations.ts';
 import { longText } from './measure.ts';
 import { Node } from './node.ts';
@@ -110,7 +110,7 @@ MessageType.implement({
   }),
 });
 
-const MessageConnection = connectionType('Message', MessageType);
+const { Connection: MessageConnection, Edge: MessageEdge } = connectionType('Message', MessageType);
 
 interface MessagePageArgs {
   first?: number | null | undefined;
@@ -248,6 +248,10 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
 
 const SendMessagePayload = payloadType<ResultOf<typeof sendMessage>>('sendMessage', (t) => ({
   message: t.expose('message', { type: MessageType, description: 'The message as stored.' }),
+  messageEdge: edgeField(t, MessageEdge, 'messages', ({ message }) => ({
+    node: message,
+    cursor: messageCursor(message),
+  })),
   conversation: t.expose('conversation', { type: Conversation, description: 'The conversation after the message.' }),
 }));
 

@@ -42,7 +42,7 @@ interface SearchConnection extends Connection<SearchResultShape> {
   readonly totalIsMore: () => Promise<boolean>;
 }
 
-const SearchResultConnection = connectionType<SearchResultShape, SearchConnection>(
+const { Connection: SearchResultConnection } = connectionType<SearchResultShape, SearchConnection>(
   'SearchResult',
   SearchResult,
   (t) => ({

@@ -1,6 +1,7 @@
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { defaultEventTypes } from '../domain/event-types.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
+import { newestFirstCursor } from '../domain/paging.ts';
 import { type Webhook as WebhookShape, type WebhookWithSecret, webhookShape } from '../domain/webhook-record.ts';
 import {
   type ChangedWebhook,
@@ -11,8 +12,8 @@ import {
   rotateWebhookSecret,
   updateWebhook,
 } from '../domain/webhooks.ts';
-import { builder, calls, payloadType, type ResultOf } from './builder.ts';
-import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { builder, calls, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
+import { connectionType, edgeField, forwards, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum, inCapitals } from './events.ts';
 import { Node } from './node.ts';
 
@@ -51,7 +52,7 @@ export const Webhook = builder.objectRef<WebhookShape | WebhookWithSecret>('Webh
   }),
 });
 
-const WebhookConnection = connectionType('Webhook', Webhook);
+const { Connection: WebhookConnection, Edge: WebhookEdge } = connectionType('Webhook', Webhook);
 
 builder.queryFields((t) => ({
   webhooks: t.field({
@@ -122,13 +123,23 @@ const OneWebhookInput = {
   }),
 };
 
+type ShownWebhook = ChangedWebhook<WebhookShape | WebhookWithSecret>;
+
+const webhookField = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, ShownWebhook>) => ({
+  webhook: t.expose('webhook', { type: Webhook, description: 'The webhook after the change.' }),
+});
+
 function changedWebhookPayload(mutation: string) {
-  return payloadType<ChangedWebhook<WebhookShape | WebhookWithSecret>>(mutation, (t) => ({
-    webhook: t.expose('webhook', { type: Webhook, description: 'The webhook after the change.' }),
-  }));
+  return payloadType<ShownWebhook>(mutation, webhookField);
 }
 
-const CreateWebhookPayload = changedWebhookPayload('createWebhook');
+const CreateWebhookPayload = payloadType<ShownWebhook>('createWebhook', (t) => ({
+  ...webhookField(t),
+  webhookEdge: edgeField(t, WebhookEdge, 'webhooks', ({ webhook }) => ({
+    node: webhook,
+    cursor: newestFirstCursor(webhook),
+  })),
+}));
 const UpdateWebhookPayload = changedWebhookPayload('updateWebhook');
 const RotateWebhookSecretPayload = changedWebhookPayload('rotateWebhookSecret');
 

@@ -268,8 +268,15 @@ test('a mutation whose payloads could be too long is refused before it runs', as
   const countOf = async (): Promise<number> => (await client.rest('GET', `/conversations/${own}`)).body.messageCount;
   const before = await countOf();
   const aliases = many(200, (i) => `c${i}: content`);
-  const refused = await client.post(send(1, aliases));
-  expect(codesOf(refused.body)).toEqual(['QUERY_TOO_COMPLEX']);
+  const inEdge = send(1, 'id');
+  const refused = [
+    await client.post(send(1, aliases)),
+    await client.post({
+      ...inEdge,
+      query: inEdge.query.replace('message {', `messageEdge { node { ${aliases} } } message {`),
+    }),
+  ];
+  expect(refused.map(({ body }) => codesOf(body))).toEqual([['QUERY_TOO_COMPLEX'], ['QUERY_TOO_COMPLEX']]);
   expect(await countOf()).toBe(before);
   const whole = await client.post(send(100, message));
   expect(codesOf(whole.body)).toEqual([]);

@@ -5,10 +5,13 @@ import {
   type GraphQLEnumType,
   type GraphQLInterfaceType,
   type GraphQLObjectType,
+  type GraphQLScalarType,
   getNamedType,
   isInputObjectType,
   isNonNullType,
   isObjectType,
+  isScalarType,
+  isSpecifiedScalarType,
   printSchema,
 } from 'graphql';
 import { expect, test } from 'vitest';
@@ -90,6 +93,18 @@ test('every type, field, argument and value of the schema is described', () => {
     .filter(({ description }) => description == null || description === '')
     .map(({ name }) => name);
   expect(undescribed).toEqual([]);
+});
+
+test('every scalar of its own says where it is specified', () => {
+  const scalars = Object.values(schema.getTypeMap()).filter(
+    (type) => isScalarType(type) && !isSpecifiedScalarType(type),
+  );
+  const urls = scalars.map((type) => [type.name, (type as GraphQLScalarType).specifiedByURL]);
+  expect(Object.fromEntries(urls)).toEqual({
+    DateTime: 'https://scalars.graphql.org/andimarek/date-time.html',
+    JSON: 'https://www.rfc-editor.org/rfc/rfc8259',
+    Metadata: 'https://www.rfc-editor.org/rfc/rfc8259',
+  });
 });
 
 test('a field of an input that may be left out, and not be null, says so', () => {

@@ -5,7 +5,11 @@ import { builder } from './builder.ts';
 
 // Scalars check only the type of a value. Its further rules are those of the operation, as in REST.
 
+/** The JSON standard. */
+const rfc8259 = 'https://www.rfc-editor.org/rfc/rfc8259';
+
 builder.scalarType('DateTime', {
+  specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
   description: 'An RFC 3339 time. It is returned in UTC with milliseconds, such as `2026-11-21T06:12:00.000Z`.',
   serialize: (value) => value,
   parseValue: (value) => {
@@ -20,6 +24,7 @@ builder.scalarType('DateTime', {
 });
 
 builder.scalarType('Metadata', {
+  specifiedByURL: rfc8259,
   description: `Arbitrary client data: a flat object of strings, numbers and booleans, with at most 50 keys and 8 KiB. ${numbersAreDoubles}`,
   serialize: (value) => value,
   parseValue: (value) => value as MetadataPatch,
@@ -27,6 +32,7 @@ builder.scalarType('Metadata', {
 });
 
 builder.scalarType('JSON', {
+  specifiedByURL: rfc8259,
   description: 'Any JSON value. It is only returned.',
   serialize: (value) => value,
 });

@@ -11,6 +11,7 @@ interface Things {
   readonly message: string;
   readonly lead: string;
   readonly apiKey: string;
+  readonly account: string;
   readonly webhook: string;
   readonly delivery: string;
 }
@@ -20,6 +21,7 @@ const nothing: Things = {
   message: 'msg_01m7yzcf3tfz1aan3df712nas7',
   lead: 'lead_01m7yzcf3tfz1aan3df712nas7',
   apiKey: 'key_01m7yzcf3tfz1aan3df712nas7',
+  account: 'acct_01m7yzcf3tfz1aan3df712nas7',
   webhook: 'whk_01m7yzcf3tfz1aan3df712nas7',
   delivery: 'dlv_01m7yzcf3tfz1aan3df712nas7',
 };
@@ -219,9 +221,14 @@ const attempts: Record<OperationName, Attempt[]> = {
   getAccount: [
     (client) => client.rest('GET', '/account'),
     (client) => client.graphql('{ account { id eventCursor } }'),
+    (client, { account }) => client.graphql('query ($id: ID!) { node(id: $id) { id } }', { id: account }),
   ],
   createApiKey: [(client) => client.rest('POST', '/api-keys', { body: { name: 'own' } })],
-  listApiKeys: [(client) => client.rest('GET', '/api-keys'), (client) => client.graphql('{ apiKeys { totalCount } }')],
+  listApiKeys: [
+    (client) => client.rest('GET', '/api-keys'),
+    (client) => client.graphql('{ apiKeys { totalCount } }'),
+    (client, { apiKey }) => client.graphql('query ($id: ID!) { node(id: $id) { id } }', { id: apiKey }),
+  ],
   createToken: [
     (client, { conversation }) =>
       client.rest('POST', '/tokens', { body: { scopes: ['events:read'], conversationId: conversation } }),
@@ -276,6 +283,7 @@ beforeAll(async () => {
     conversation: body.id,
     message: body.messages[0].id,
     apiKey: key.body.id,
+    account: owner.account.id,
     webhook: webhook.body.id,
     delivery: test.body.id,
   };

@@ -4,7 +4,7 @@ import { scopes } from './caller.ts';
 import { notFound } from './errors.ts';
 import { eventCursor, exampleEventCursor } from './event-cursor.ts';
 import { idShape } from './ids.ts';
-import { operation, parseInput } from './operation.ts';
+import { type Context, operation, parseInput } from './operation.ts';
 import { originsInput } from './origins.ts';
 import type { Ports } from './ports.ts';
 import { line } from './text.ts';
@@ -70,28 +70,47 @@ export const accountShape = z
   })
   .meta({ id: 'Account', description: 'The account that the credential belongs to.' });
 
+type AccountView = Readonly<z.output<typeof accountShape>>;
+type AccountContext = Pick<Context, 'caller' | 'storage' | 'limiter'>;
+
+async function accountView({ caller: { account }, storage, limiter }: AccountContext): Promise<AccountView> {
+  const [totals, epoch, rateLimit] = [
+    await storage.read.accounts.totals(account.id),
+    await storage.read.events.epoch(),
+    await limiter.peek(account),
+  ];
+  return {
+    id: account.id,
+    name: account.name,
+    plan: account.plan,
+    rateLimit: { limit: rateLimit.limit, remaining: rateLimit.remaining, resetAt: timestamp(rateLimit.resetAtMs) },
+    eventCursor: eventCursor(epoch, totals.eventSequence),
+    createdAt: account.createdAt,
+  };
+}
+
 export const getAccount = operation({
   name: 'getAccount',
   summary: 'Returns the account that the credential belongs to, with its remaining rate limit.',
   scope: 'any',
   input: z.strictObject({}),
   errors: [],
-  async run({ caller: { account }, storage, limiter }): Promise<z.output<typeof accountShape>> {
-    const [totals, epoch, rateLimit] = [
-      await storage.read.accounts.totals(account.id),
-      await storage.read.events.epoch(),
-      await limiter.peek(account),
-    ];
-    return {
-      id: account.id,
-      name: account.name,
-      plan: account.plan,
-      rateLimit: { limit: rateLimit.limit, remaining: rateLimit.remaining, resetAt: timestamp(rateLimit.resetAtMs) },
-      eventCursor: eventCursor(epoch, totals.eventSequence),
-      createdAt: account.createdAt,
-    };
-  },
+  run: (context) => accountView(context),
 });
+
+/**
+ * Like getAccount for many ids at once; undefined for each that is not the caller's account.
+ * @throws FORBIDDEN
+ */
+export async function accountsById(
+  context: AccountContext,
+  ids: readonly string[],
+): Promise<readonly (AccountView | undefined)[]> {
+  const { caller } = context;
+  getAccount.authorise(caller);
+  const own = ids.includes(caller.account.id) ? await accountView(context) : undefined;
+  return ids.map((id) => (id === caller.account.id ? own : undefined));
+}
 
 const accountInput = z.strictObject({
   name: line(200, 1),

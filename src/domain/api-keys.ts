@@ -208,6 +208,18 @@ export const listApiKeys = operation({
     newestFirst('apiKey', storage.read.apiKeys, caller.account.id, input),
 });
 
+/**
+ * Those with these ids, as they are on the list; undefined for each unknown id.
+ * @throws FORBIDDEN
+ */
+export async function apiKeysById(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ids: readonly string[],
+): Promise<readonly (ApiKey | undefined)[]> {
+  listApiKeys.authorise(caller);
+  return await storage.read.apiKeys.findMany(caller.account.id, ids);
+}
+
 export const revokeApiKey = operation({
   name: 'revokeApiKey',
   summary: 'Revokes an API key immediately and permanently. Revoking it again changes nothing.',

@@ -125,6 +125,8 @@ export interface ApiKeyReads extends NewestFirstReads<ApiKey> {
   /** The key with this secret and its account, whether it is still valid or not. */
   findBySecret(secretHash: Uint8Array): Awaitable<FoundApiKey | undefined>;
   find(accountId: string, id: string): Awaitable<ApiKey | undefined>;
+  /** In the order of the ids; undefined for unknown ones. */
+  findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (ApiKey | undefined)[]>;
   /** Like `find`, with the account. */
   findWithAccount(accountId: string, id: string): Awaitable<FoundApiKey | undefined>;
   /** A number that grows with every revocation in any account: while it is unchanged, no key was revoked. */

@@ -1,6 +1,7 @@
 import { accountShape, getAccount } from '../domain/accounts.ts';
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { builder, calls, type ResultOf } from './builder.ts';
+import { Node } from './node.ts';
 
 type AccountShape = ResultOf<typeof getAccount>;
 
@@ -27,8 +28,8 @@ const RateLimit = builder.objectRef<AccountShape['rateLimit']>('RateLimit').impl
 
 const Account = builder.objectRef<AccountShape>('Account').implement({
   description: 'The account that the credential belongs to.',
+  interfaces: [Node],
   fields: (t) => ({
-    id: t.exposeID('id', { description: described.id }),
     name: t.exposeString('name', { description: described.name }),
     plan: t.expose('plan', { type: Plan, description: described.plan }),
     rateLimit: t.expose('rateLimit', { type: RateLimit, description: described.rateLimit }),

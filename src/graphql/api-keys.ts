@@ -11,6 +11,7 @@ import { descriptionsOf } from '../domain/descriptions.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
 import { builder, calls, payloadType, type ResultOf } from './builder.ts';
 import { connectionType, edgeField, forwards, listInput, pageArgs } from './connection.ts';
+import { Node } from './node.ts';
 
 /** Spelt as an enum value: `conversations:read` is CONVERSATIONS_READ. */
 export const Scope = builder.enumType('Scope', {
@@ -27,8 +28,8 @@ const described = descriptionsOf(apiKeyShape);
 
 const ApiKey = builder.objectRef<ApiKeyShape | NewApiKey>('ApiKey').implement({
   description: 'A credential for programs that call the service.',
+  interfaces: [Node],
   fields: (t) => ({
-    id: t.exposeID('id', { description: described.id }),
     name: t.exposeString('name', { description: described.name }),
     prefix: t.exposeString('prefix', { description: described.prefix }),
     scopes: t.expose('scopes', { type: [Scope], description: described.scopes }),

@@ -1,4 +1,6 @@
 import DataLoader from 'dataloader';
+import { accountsById } from '../domain/accounts.ts';
+import { type ApiKey, apiKeysById } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { Conversation } from '../domain/conversation-record.ts';
 import { conversationsById } from '../domain/conversations.ts';
@@ -22,6 +24,7 @@ const conversationsOnPage = 20;
 interface Context {
   readonly caller: Caller;
   readonly storage: Ports['storage'];
+  readonly limiter: Ports['limiter'];
 }
 
 /**
@@ -40,13 +43,15 @@ export class Loaders {
   #webhook?: DataLoader<string, Webhook | undefined>;
   #delivery?: DataLoader<string, Delivery | undefined>;
   #attemptRange?: DataLoader<AttemptRange, readonly Attempt[], string>;
+  #account?: DataLoader<string, Awaited<ReturnType<typeof accountsById>>[number]>;
+  #apiKey?: DataLoader<string, ApiKey | undefined>;
 
   /**
    * @param cache whether loaded values are cached: right for a query or a mutation, but wrong for a subscription, which
    * shows the current state at each event
    */
-  constructor({ storage }: Ports, caller: Caller, { cache }: { cache: boolean }) {
-    this.#context = { caller, storage };
+  constructor({ storage, limiter }: Ports, caller: Caller, { cache }: { cache: boolean }) {
+    this.#context = { caller, storage, limiter };
     this.#cache = cache;
   }
 
@@ -112,6 +117,16 @@ export class Loaders {
     return this.#attemptRange;
   }
 
+  get apiKey() {
+    this.#apiKey ??= this.#byId(apiKeysById);
+    return this.#apiKey;
+  }
+
+  get account() {
+    this.#account ??= this.#byId(accountsById);
+    return this.#account;
+  }
+
   /** Drops the loaded values, which may have changed. */
   forget(): void {
     this.#conversation?.clearAll();
@@ -123,6 +138,8 @@ export class Loaders {
     this.#webhook?.clearAll();
     this.#delivery?.clearAll();
     this.#attemptRange?.clearAll();
+    this.#apiKey?.clearAll();
+    this.#account?.clearAll();
   }
 
   async #inTurn<T>(keys: readonly unknown[], load: (context: Context) => Promise<T>): Promise<T> {

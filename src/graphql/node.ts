@@ -6,7 +6,9 @@ interface NodeShape {
   readonly id: string;
 }
 
-const kinds = 'conversation, message, lead, webhook or delivery';
+const kinds = 'conversation, message, lead, webhook, delivery, API key or account';
+
+const others = 'Events and attempts are found only where they are listed: their ids give null, like unknown ones.';
 
 export const Node = builder.interfaceRef<NodeShape>('Node').implement({
   description: `A ${kinds}, which \`node\` finds by its id. Ids are the same strings in REST.`,
@@ -20,6 +22,8 @@ const typeNames = {
   lead: 'Lead',
   webhook: 'Webhook',
   delivery: 'Delivery',
+  apiKey: 'ApiKey',
+  account: 'Account',
 } as const satisfies Partial<Record<IdKind, string>>;
 
 /** Null for an id that is unknown, of another account, or of a type that is not a `Node`. */
@@ -35,6 +39,10 @@ async function loadNode(id: string, { loaders }: GraphQLContext): Promise<NodeSh
       return (await loaders.webhook.load(id)) ?? null;
     case 'delivery':
       return (await loaders.delivery.load(id)) ?? null;
+    case 'apiKey':
+      return (await loaders.apiKey.load(id)) ?? null;
+    case 'account':
+      return (await loaders.account.load(id)) ?? null;
     default:
       return null;
   }
@@ -50,14 +58,14 @@ builder.queryFields((t) => ({
   node: t.field({
     type: Node,
     nullable: true,
-    description: `Returns the ${kinds} with this id; null if the caller can see none. The id of any other object gives null.`,
+    description: `Returns the ${kinds} with this id; null if the caller can see none. ${others}`,
     args: { id: t.arg.id({ required: true, description: 'The id of the object.' }) },
     resolve: (_, { id }, context) => loadNode(id, context),
   }),
   nodes: t.field({
     type: [Node],
     nullable: { list: true, items: true },
-    description: `Returns the ${kinds} for each of these ids, in their order; null for each that the caller cannot see, and for the ids of any other objects. At most ${maxIds}.`,
+    description: `Returns the ${kinds} for each of these ids, in their order; null for each that the caller cannot see. ${others} At most ${maxIds} ids.`,
     args: { ids: t.arg.idList({ required: true, description: 'The ids of the objects.' }) },
     resolve: (_, { ids }, context) => {
       refuseTooMany(ids.length);

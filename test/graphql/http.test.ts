@@ -807,7 +807,8 @@ describe('node and nodes', () => {
     const foreign = (
       await other.rest('POST', '/conversations', { body: { message: { content: 'x', sender: 'agent' } } })
     ).body;
-    const key = (await client.rest('GET', '/api-keys')).body.data[0];
+    const key = (await other.rest('GET', '/api-keys')).body.data[0];
+    const event = (await client.rest('GET', '/events')).body.data[0];
     return [
       '',
       'x',
@@ -820,7 +821,8 @@ describe('node and nodes', () => {
       foreign.id,
       foreign.messages[0].id,
       key.id,
-      client.account.id,
+      other.account.id,
+      event.id,
     ];
   };
 

@@ -55,6 +55,26 @@ test('a forbidden field is null, and its siblings have their data', async () => 
   expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual([[['apiKeys'], 'FORBIDDEN']]);
 });
 
+test('an API key is found by its id under the scope of their list, and the account with any', async () => {
+  const {
+    data: { createApiKey: made },
+  } = await client.graphql('mutation { createApiKey(input: { name: "dashboard" }) { apiKey { id } } }');
+  const query = `query ($ids: [ID!]!) {
+    nodes(ids: $ids) { __typename id ... on ApiKey { name secret } ... on Account { plan rateLimit { limit } } }
+  }`;
+  const ids = [made.apiKey.id, client.account.id];
+  const account = { __typename: 'Account', id: client.account.id, plan: 'BUSINESS', rateLimit: { limit: 1_000_000 } };
+  const manager = await client.withScopes('keys:manage');
+  expect((await manager.graphql(query, { ids })).data.nodes).toEqual([
+    { __typename: 'ApiKey', id: made.apiKey.id, name: 'dashboard', secret: null },
+    account,
+  ]);
+  const reader = await client.withScopes('conversations:read');
+  const { data, errors } = await reader.graphql(query, { ids });
+  expect(data.nodes).toEqual([null, account]);
+  expect(errors?.map(({ path, extensions }) => [path, extensions.code])).toEqual([[['nodes', 0], 'FORBIDDEN']]);
+});
+
 test('a failing mutation does not affect the others of its document', async () => {
   const { data, errors } = await client.graphql(`mutation {
     one: createConversation(input: {}) { conversation { version } }

@@ -58,6 +58,17 @@ test('conversations selected one by one by id are read in one statement', async 
   expect(await readsOf(query)).toHaveLength(1);
 });
 
+test('the account and API keys that are named many times are read once', async () => {
+  const [key] = (await client.rest('GET', '/api-keys')).body.data;
+  const readOnce = async (id: string): Promise<number> => (await readsOf(`{ node(id: "${id}") { id } }`)).length;
+  for (const id of [client.account.id, key.id]) {
+    const ids = JSON.stringify(Array(100).fill(id));
+    expect(await readsOf(`{ a: nodes(ids: ${ids}) { id } b: nodes(ids: ${ids}) { id } }`)).toHaveLength(
+      await readOnce(id),
+    );
+  }
+});
+
 test('a total is read only if it is selected', async () => {
   expect(await readsOf('{ conversations(first: 5) { nodes { id } } }')).toHaveLength(1);
   const total = (await readsOf('{ conversations(first: 5) { nodes { id } totalCount } }')).at(-1);

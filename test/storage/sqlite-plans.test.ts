@@ -193,6 +193,7 @@ const reads: Calls<Reads> = {
   apiKeys: {
     findBySecret: (apiKeys) => apiKeys.findBySecret(hash),
     find: (apiKeys) => apiKeys.find(account.id, key.id),
+    findMany: (apiKeys) => apiKeys.findMany(account.id, [key.id]),
     findWithAccount: (apiKeys) => apiKeys.findWithAccount(account.id, key.id),
     page: (apiKeys) => [
       apiKeys.page(account.id, { limit: 10, offset: 5 }),

@@ -3,8 +3,8 @@ import type { ApiKey } from '../../domain/api-keys.ts';
 import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites, FoundApiKey } from '../../domain/storage-port.ts';
 import { metaCounter, metaIncrement, metaTokenKey } from './meta.ts';
 import { aboveAllIds, sliceOf } from './paging.ts';
-import { fromJson, toJson, toMs, toTimestamp } from './rows.ts';
-import { columnsOf, insertInto, type Statements } from './statements.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
+import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { accounts, accountTotals, apiKeys } from './tables.ts';
 
 type AccountRow = typeof accounts.$inferSelect;
@@ -120,6 +120,9 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
     `${withAccount} WHERE api_keys.account_id = :accountId AND api_keys.id = :id`,
   );
   const find = db.prepare<KeyRow>(`SELECT ${columns} FROM api_keys WHERE account_id = :accountId AND id = :id`);
+  const findMany = db.prepare<KeyRow>(
+    `SELECT ${columns} FROM api_keys WHERE account_id = :accountId AND id IN (SELECT value FROM json_each(:ids))`,
+  );
   const page = db.prepare<KeyRow>(
     `SELECT ${columns} FROM api_keys WHERE account_id = :accountId AND id < :before
       ORDER BY id DESC LIMIT :limit OFFSET :offset`,
@@ -146,6 +149,7 @@ export function apiKeyReads(db: Statements): ApiKeyReads {
       const row = find.get({ accountId, id });
       return row && toApiKey(row);
     },
+    findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toApiKey)),
     page: (accountId, { limit, offset, after = aboveAllIds }) =>
       sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toApiKey),
     count: (accountId) => count.get({ accountId })?.count ?? 0,

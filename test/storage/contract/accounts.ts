@@ -113,7 +113,12 @@ export function accountsContract(open: () => Promise<OpenedStorage>): void {
         expect(await storage.read.apiKeys.findWithAccount(account.id, key.id)).toEqual({ key, account });
         expect(await storage.read.apiKeys.findBySecret(hash)).toMatchObject({ key, account });
       }
-      expect(await storage.read.apiKeys.find(account.id, ids.next('apiKey', startMs))).toBeUndefined();
+      const unknown = ids.next('apiKey', startMs);
+      expect(await storage.read.apiKeys.find(account.id, unknown)).toBeUndefined();
+      const [first, second] = keys.map(({ key }) => key);
+      const asked = [second?.id ?? '', unknown, first?.id ?? ''];
+      expect(await storage.read.apiKeys.findMany(account.id, asked)).toEqual([second, undefined, first]);
+      expect(await storage.read.apiKeys.findMany(account.id, [])).toEqual([]);
       expect(await storage.read.apiKeys.findBySecret(sampleHash())).toBeUndefined();
     });
 

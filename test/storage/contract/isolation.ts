@@ -55,6 +55,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
       const everything = async (reads: Omit<Storage['read'], 'analytics' | 'search'>, accountId: string) => ({
         key: await reads.apiKeys.find(accountId, key.id),
         keyWithAccount: await reads.apiKeys.findWithAccount(accountId, key.id),
+        manyKeys: await reads.apiKeys.findMany(accountId, [key.id]),
         keys: await reads.apiKeys.page(accountId, { limit: 10, offset: 0 }),
         keyCounts: [await reads.apiKeys.count(accountId), await reads.apiKeys.countLive(accountId, startMs)],
         conversation: await reads.conversations.find(accountId, conversation.id),
@@ -112,6 +113,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
       const nothing: Awaited<ReturnType<typeof everything>> = {
         key: undefined,
         keyWithAccount: undefined,
+        manyKeys: [undefined],
         keys: none,
         keyCounts: [0, 0],
         conversation: undefined,

@@ -158,7 +158,7 @@ test('a conversation lives by the table, whichever face each command comes throu
           },
         });
         if (model === undefined) {
-          expect(created.body.code).toBe('INVALID_TRANSITION');
+          expect(created.body.errors).toEqual([{ pointer: '/status', detail: 'must be one of `active`, `pending`' }]);
           return;
         }
         const { id } = created.body;

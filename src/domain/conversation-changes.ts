@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { StoredConversation } from './conversation-record.ts';
 import { validationFailed } from './errors.ts';
 import type { Ids } from './ids.ts';
-import { initialStatus, requestedStatus, statuses } from './lifecycle.ts';
+import { initialStatus, newStatuses, requestedStatus, statuses } from './lifecycle.ts';
 import type { Message } from './message-record.ts';
 import { addMessage, messageInput } from './messages.ts';
 import { mergeMetadata, metadataInput, metadataPatchInput, metadataSizeFault } from './metadata.ts';
@@ -44,10 +44,10 @@ const externalIdInput = line(128, 1).nullable().describe('Its id in the client�
 export const newConversationInput = z.strictObject({
   subject: subjectInput.default(null),
   status: z
-    .enum(statuses)
+    .enum(newStatuses)
     .nullish()
     .describe(
-      '`active` by default, or `pending` if the first message is a visitor’s. With an agent’s message it is `active` in any case; `closed` is refused.',
+      '`active` by default, or `pending` if the first message is a visitor’s. With an agent’s message it is `active` in any case.',
     ),
   visitor: visitorInput.default(null).describe('The visitor.'),
   externalId: externalIdInput.default(null),
@@ -82,10 +82,7 @@ export const conversationChangesInput = {
 
 type ConversationChanges = z.output<z.ZodObject<typeof conversationChangesInput>>;
 
-/**
- * A new conversation, with its first message if one is given.
- * @throws INVALID_TRANSITION
- */
+/** A new conversation, with its first message if one is given. */
 export function newConversation(
   input: ConversationInput,
   { ids, now }: { ids: Ids; now: number },

@@ -347,7 +347,7 @@ export const createConversation = operation({
   openToBound: 'visitor',
   completed: newConversationBy,
   input: newConversationInput,
-  errors: ['INVALID_TRANSITION', 'ALREADY_EXISTS'],
+  errors: ['ALREADY_EXISTS'],
   repeatable: {
     conversationIdOf: ({ conversation }: ChangedConversation<ConversationWithMessages>) => conversation.id,
   },

@@ -4,6 +4,9 @@ import type { Sender } from './message-record.ts';
 /** `pending` waits for an agent, `active` is being handled, `closed` is finished. */
 export const statuses = ['active', 'closed', 'pending'] as const;
 export type Status = (typeof statuses)[number];
+/** With which a conversation can begin. */
+export const newStatuses = ['active', 'pending'] as const satisfies readonly Status[];
+type NewStatus = (typeof newStatuses)[number];
 
 // The lifecycle of a conversation, as pure functions of its status and the request:
 //
@@ -17,15 +20,8 @@ export type Status = (typeof statuses)[number];
  * The status of a new conversation.
  * @param asked the requested status, if any
  * @param firstSender the sender of its first message, if it has one
- * @throws INVALID_TRANSITION for `closed`
  */
-export function initialStatus(asked: Status | undefined, firstSender: Sender | undefined): Status {
-  if (asked === 'closed') {
-    throw new DomainError(
-      'INVALID_TRANSITION',
-      quoting`A conversation cannot be created closed; it starts ${'active'} or ${'pending'}.`,
-    );
-  }
+export function initialStatus(asked: NewStatus | undefined, firstSender: Sender | undefined): NewStatus {
   if (firstSender === 'agent') return 'active';
   return asked ?? (firstSender === 'visitor' ? 'pending' : 'active');
 }

@@ -2,19 +2,27 @@ import { createConversation } from '../domain/conversations.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { tagsRule } from '../domain/tags.ts';
 import { builder, calls } from './builder.ts';
-import { AssigneeInput, ConversationStatus, CreateConversationPayload, VisitorInput } from './conversations.ts';
+import { AssigneeInput, CreateConversationPayload, VisitorInput } from './conversations.ts';
 import { FirstMessageInput } from './messages.ts';
 
 // Not in conversations.ts: the input contains a message, and messages.ts imports conversations.ts.
+
+const NewConversationStatus = builder.enumType('NewConversationStatus', {
+  description: 'The status with which a conversation begins.',
+  values: {
+    ACTIVE: { value: 'active', description: 'Being handled.' },
+    PENDING: { value: 'pending', description: 'Waiting for an agent.' },
+  } as const,
+});
 
 const CreateConversationInput = builder.inputType('CreateConversationInput', {
   description: 'A new conversation; every field is optional.',
   fields: (t) => ({
     subject: t.string({ description: 'Its topic: at most 200 characters.' }),
     status: t.field({
-      type: ConversationStatus,
+      type: NewConversationStatus,
       description:
-        'The initial status. Defaults to ACTIVE, or to PENDING if the first message is from a visitor. With a message from an agent it is always ACTIVE; CLOSED is refused.',
+        'The initial status. Defaults to ACTIVE, or to PENDING if the first message is from a visitor. With a message from an agent it is always ACTIVE.',
     }),
     visitor: t.field({ type: VisitorInput, description: 'The visitor.' }),
     externalId: t.string({

@@ -267,7 +267,7 @@ export const conversationsCases: readonly Case[] = [
     { assignee: { id: '', name: 'x'.repeat(129) } },
     { expected: 'VALIDATION_FAILED', pointers: ['/assignee/id', '/assignee/name'] },
   ),
-  creating('a closed one is refused', { status: 'closed' }, { expected: 'INVALID_TRANSITION' }),
+  creating('a closed one is refused', { status: 'closed' }, { expected: 'VALIDATION_FAILED', pointers: ['/status'] }),
   creating(
     'one whose externalId is taken is refused',
     { externalId: 'order-1' },

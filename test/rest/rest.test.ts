@@ -190,7 +190,11 @@ describe('every error is a problem of RFC 9457', () => {
     },
     {
       code: 'INVALID_TRANSITION',
-      send: () => client.rest('POST', '/conversations', { body: { status: 'closed' } }),
+      async send() {
+        const { id } = await newConversation();
+        await client.rest('PATCH', `/conversations/${id}`, { body: { status: 'closed' } });
+        return client.rest('PATCH', `/conversations/${id}`, { body: { status: 'pending' } });
+      },
     },
     {
       code: 'ALREADY_EXISTS',

@@ -88,7 +88,7 @@ export const problemShape = z
   .object({
     type: z.string().describe('A stable URI that ends in the code. It is an identifier and cannot be fetched.'),
     title: z.string().describe('A short summary of the code.'),
-    status: z.int().describe('The HTTP status.'),
+    status: z.int().min(400).max(599).describe('The HTTP status.'),
     detail: z.string().describe('A sentence that explains this occurrence of the problem.'),
     instance: z.string().describe('The request path.'),
     code: z.enum(Object.keys(errorCodes) as ErrorCode[]).describe('The error code, for programs.'),

@@ -159,6 +159,18 @@ describe('openapi.json', () => {
     expect(preset).toEqual([]);
   });
 
+  test('has no bound that is only that of exact numbers', () => {
+    const bounds = [...JSON.stringify(document).matchAll(/"(?:minimum|maximum)":(-?[\d.e+]+)/g)].map(([, bound]) =>
+      Number(bound),
+    );
+    expect(bounds.length).toBeGreaterThan(20);
+    expect(bounds.filter((bound) => Math.abs(bound) > 2 ** 31)).toEqual([]);
+    expect(document.components.schemas['Problem']?.properties?.['status']).toMatchObject({
+      minimum: 400,
+      maximum: 599,
+    });
+  });
+
   test('has examples that are valid, for every body', () => {
     const ajv = new Ajv2020({ strict: false, allErrors: true, validateSchema: false });
     formats(ajv);

@@ -69,6 +69,7 @@ type Override = NonNullable<NonNullable<Parameters<typeof z.toJSONSchema>[1]>['o
 function adapt({ zodSchema, jsonSchema }: Parameters<Override>[0], io: 'input' | 'output'): void {
   delete jsonSchema.readOnly; // zod's `readonly` concerns only TypeScript
   delete jsonSchema.propertyNames; // every key is a string
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
   // A missing field counts as null anyway, and type generators treat a field with a default as always present.
   if (jsonSchema.default === null) delete jsonSchema.default;

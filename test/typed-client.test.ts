@@ -111,11 +111,13 @@ test('a client with types made from openapi.json type-checks and works, and mist
     left: true,
   });
 
-  // One wrong name each in what is sent, what is read, what is asked for, and in an error's code.
+  // One wrong name each in what is sent, what is read, what is asked for, and in an error's code; and a lead with neither an
+  // email address nor a phone number.
   const mistakes = [
     ["content: 'One more thing.'", "contents: 'One more thing.'"],
     ['created.visitor?.name', 'created.visitor?.nickname'],
     ["status: ['active']", "status: ['open']"],
+    ["email: 'ada@example.com'", "name: 'Ada'"],
     ["=== 'CONVERSATION_CLOSED'", "=== 'CONVERSATION_OVER'"],
   ] as const;
   let text = readFileSync(tour, 'utf8');

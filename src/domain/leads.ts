@@ -54,6 +54,11 @@ function contact(max: number) {
   return line(max).regex(/\S/, { error: 'must not be empty or only white space' });
 }
 
+/** The JSON schema of an object in which a text is given. */
+function given(name: string, description: string) {
+  return { properties: { [name]: { type: 'string', description } }, required: [name] };
+}
+
 export const captureLead = operation({
   name: 'captureLead',
   summary: 'Captures a lead: contact details left by a visitor.',
@@ -85,7 +90,9 @@ export const captureLead = operation({
       path: ['email'],
       error: 'is required unless `phone` is given',
       ...evenWithOtherFaults,
-    }),
+    })
+    // Within `allOf`, since generators of types take `anyOf` beside properties for further possibilities.
+    .meta({ allOf: [{ anyOf: [given('email', 'An email address.'), given('phone', 'A phone number.')] }] }),
   errors: ['NOT_FOUND'],
   repeatable: { conversationIdOf: ({ lead }: CapturedLead) => lead.conversationId },
   async run(context, input): Promise<CapturedLead> {

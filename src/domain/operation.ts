@@ -163,7 +163,9 @@ export function operation<Schema extends z.ZodType, Output>(
 }
 
 function withIdempotencyKey(schema: z.ZodType): z.ZodType {
-  return (schema as z.ZodObject).safeExtend({ idempotencyKey: idempotencyKeyInput });
+  const extended = (schema as z.ZodObject).safeExtend({ idempotencyKey: idempotencyKeyInput });
+  const meta = schema.meta(); // which the extension lacks
+  return meta === undefined ? extended : extended.meta(meta);
 }
 
 /** The context of a request without an idempotency key: its result is not stored. */

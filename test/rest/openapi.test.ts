@@ -159,6 +159,23 @@ describe('openapi.json', () => {
     expect(preset).toEqual([]);
   });
 
+  test('says that a lead needs an email address or a phone number', () => {
+    const ajv = new Ajv2020({ strict: false, validateSchema: false });
+    formats(ajv);
+    ajv.addSchema(document as object, 'openapi');
+    const isLead = (body: object): boolean =>
+      ajv.validate({ $ref: 'openapi#/components/schemas/CaptureLeadInput' }, body);
+    const some = [
+      { email: 'ada@example.com' },
+      { phone: '1' },
+      { email: null, phone: '1' },
+      { email: 'a', phone: null },
+    ];
+    expect(some.filter((body) => !isLead(body))).toEqual([]);
+    const none = [{}, { email: null }, { phone: null }, { email: null, phone: null }, { name: 'Ada' }, { email: 7 }];
+    expect(none.filter(isLead)).toEqual([]);
+  });
+
   test('has no bound that is only that of exact numbers', () => {
     const bounds = [...JSON.stringify(document).matchAll(/"(?:minimum|maximum)":(-?[\d.e+]+)/g)].map(([, bound]) =>
       Number(bound),

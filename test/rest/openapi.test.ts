@@ -111,6 +111,7 @@ describe('openapi.json', () => {
     expect(schemaOf('status').items.enum).toEqual(['active', 'closed', 'pending']);
     expect(schemaOf('externalId').maxLength).toBe(128);
     const types = (described('listEvents').parameters as Json[]).find(({ name }) => name === 'types');
+    expect(types.description).toMatch(/\. Several are separated by commas, or the parameter is repeated\.$/);
     expect(types).toMatchObject({ style: 'form', explode: false, schema: { type: 'array', minItems: 1, maxItems: 9 } });
   });
 

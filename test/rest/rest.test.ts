@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { z } from 'zod';
 import { type ErrorCode, errorCodes } from '../../src/domain/errors.ts';
 import { routes } from '../../src/rest/routes.ts';
 import { openWire, requestText } from '../http/wire.ts';
@@ -32,6 +33,34 @@ const authorized = (): Record<string, string> => ({ Authorization: `Bearer ${cli
 async function newConversation(body: object = {}): Promise<Json> {
   return (await client.rest('POST', '/conversations', { body })).body;
 }
+
+/** Every parameter that takes a list, with two of its values. */
+const listParameters = routes
+  .filter(({ body }) => body === 'none')
+  .flatMap(({ path, operation }) => {
+    const { properties = {} } = z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' });
+    return Object.entries(properties as Record<string, Json>)
+      .filter(([, { type }]) => type === 'array')
+      .map(([name, { items }]) => ({ path, name, values: items.enum?.slice(0, 2) ?? ['urgent', 'b & c'] }));
+  });
+
+test.each(listParameters)('$path takes $name repeated, or with commas, or both', async ({ path, name, values }) => {
+  const target = `/v1${path}${path === '/search' ? '?q=parcel&' : '?'}`;
+  const [one = '', two = ''] = values.map(encodeURIComponent);
+  const written = [`${name}=${one},${two}`, `${name}=${one}&${name}=${two}`, `${name}=${one},${two}&${name}=${one}`];
+  const statusOf = async (query: string): Promise<number> => {
+    const { status, body } = await fetch(`${server.url}${target}${query}`, { headers: authorized() });
+    await body?.cancel(); // it may be a stream
+    return status;
+  };
+  expect(await Promise.all(written.map(statusOf))).toEqual([200, 200, 200]);
+  const wrong = [`${name}=${one},,${two}`, `${name}=${one}&${name}=&${name}=${two}`];
+  expect(await Promise.all(wrong.map(statusOf))).toEqual([400, 400]);
+});
+
+test('the parameters that take a list are those of the contract', () => {
+  expect(new Set(listParameters.map(({ name }) => name))).toEqual(new Set(['status', 'tags', 'types']));
+});
 
 describe('every response carries a request id', () => {
   const json = { 'content-type': 'application/json' };

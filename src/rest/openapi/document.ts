@@ -49,6 +49,9 @@ const openToWords: Readonly<Record<OpenTo, string>> = {
   visitor: 'A token bound to a visitor may call this operation for that visitor.',
 };
 
+/** How a list is written in a URL, of which a document can say only one half. */
+const listsInWords = 'Several are separated by commas, or the parameter is repeated.';
+
 const requestIdParameter: OpenApiParameter = {
   name: 'X-Request-Id',
   in: 'header',
@@ -199,15 +202,15 @@ function parametersOf(
       const header = fieldsInHeaders.get(name);
       if (header !== undefined) return headerParameters[header];
       const { description, examples, ...schema } = withoutNull(field);
-      const isComposed = schema.format === 'date-time' || schema.type === 'array';
+      const takesList = schema.type === 'array';
+      const isComposed = schema.format === 'date-time' || takesList;
       const [example] = examples ?? (isComposed ? [exampleOf(schema, components)] : []);
       return {
         name,
         in: inPath.includes(name) ? 'path' : 'query',
-        ...(description !== undefined && { description }),
+        ...(description !== undefined && { description: takesList ? `${description} ${listsInWords}` : description }),
         required: inPath.includes(name),
-        // A list is one comma-separated parameter; the same repeated is accepted, too.
-        ...(schema.type === 'array' && { style: 'form', explode: false }),
+        ...(takesList && { style: 'form', explode: false }),
         schema,
         ...(example !== undefined && { example }),
       };

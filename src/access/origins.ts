@@ -7,6 +7,7 @@ const allowedMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'].join(',
 const allowedHeaders = [
   'Authorization',
   'Content-Type',
+  'GraphQL-Cost',
   'Idempotency-Key',
   'If-Match',
   'If-None-Match',

@@ -5,8 +5,8 @@ import type { Cost } from './measure.ts';
 export const maxObjects = 11_000;
 /** The most values in one response, which are made in 16 to 40 ms. */
 export const maxValues = 100_000;
-const maxObjectsOfEvent = 100;
-const maxValuesOfEvent = 2_000;
+export const maxObjectsOfEvent = 100;
+export const maxValuesOfEvent = 2_000;
 
 /** What could return more values than a short list waits for its account's turn. */
 const fewValues = 200;
@@ -16,7 +16,7 @@ const manyValues = 5_000;
 export const mebibyte = 1024 * 1024;
 
 /** The most JSON in one response, in bytes. */
-const maxBytes = 8 * mebibyte;
+export const maxBytes = 8 * mebibyte;
 
 /** The most JSON in the response to one event of a subscription, in bytes. */
 export const maxEventBytes = mebibyte / 4;

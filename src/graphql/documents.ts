@@ -9,7 +9,7 @@ import type { Awaitable } from '../domain/awaitable.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { type CompiledOperation, compileOperation } from './compile.ts';
 import { HeldDocuments } from './held-documents.ts';
-import { type ComplexityCheck, complexityCheck, maxTokens } from './limits.ts';
+import { type Complexity, complexityOf, maxTokens } from './limits.ts';
 import { refuseRepeats } from './repeats.ts';
 import { parseWithinLimits, validateDocument } from './requests.ts';
 
@@ -18,7 +18,7 @@ export interface PreparedOperation {
   readonly node: OperationDefinitionNode;
   /** Runs it; compiled when it is first needed. */
   readonly run: CompiledOperation;
-  readonly checkComplexity: ComplexityCheck;
+  readonly complexity: Complexity;
 }
 
 /** A document that has been parsed and validated. */
@@ -56,7 +56,7 @@ export class PreparedDocument {
       run: compileOperation(this.schema, this.document, node, (fields) => {
         this.#weight += bytesPerField * fields;
       }),
-      checkComplexity: complexityCheck(this.schema, this.document, node),
+      complexity: complexityOf(this.schema, this.document, node),
     };
     this.#operations.set(name, prepared);
     this.#weight += bytesPerOperation;

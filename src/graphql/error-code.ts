@@ -17,7 +17,8 @@ interface ErrorExtensions {
 }
 \`\`\`
 
-An answer has at most 100 errors. How many more there were is \`moreErrors\` in its own \`extensions\`.`,
+An answer has at most 100 errors. How many more there were is \`moreErrors\` in its own \`extensions\`. For a
+request with the header \`GraphQL-Cost: 1\`, these also have the \`cost\`: what was counted, and the limits.`,
   values: Object.fromEntries(
     Object.entries(errorCodes).map(([code, { when }]) => [code, { description: when }]),
   ) as Record<Code, { description: string }>,

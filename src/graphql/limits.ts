@@ -3,11 +3,11 @@ import { DomainError } from '../domain/errors.ts';
 import { type AnswerBudget, inThousands, mebibyte, refuseLargeEvent } from './answer-budget.ts';
 import { type Cost, type Measured, measure } from './measure.ts';
 
-const maxDepth = 12;
-const maxSlowFields = 5;
-const maxMutations = 100;
+export const maxDepth = 12;
+export const maxSlowFields = 5;
+export const maxMutations = 100;
 /** Of what a mutation shows of what was done: enough for a hundred messages with all of their fields. */
-const maxPayloadBytes = 10 * mebibyte;
+export const maxPayloadBytes = 10 * mebibyte;
 export const maxTokens = 2_000;
 export const maxLines = 2_000;
 /** Of a document, in UTF-16 code units: parsing a text of many escapes takes 10 ms for this length. */
@@ -16,34 +16,41 @@ export const maxBatch = 10;
 /** Of the text and the variables of a subscription, which are retained for as long as it lasts. */
 const maxSubscriptionBytes = 16 * 1024;
 
-/**
- * Refuses an operation with these coerced variables, or spends what it could return from a budget.
- * @throws QUERY_TOO_COMPLEX
- */
-export type ComplexityCheck = (variables: Readonly<Record<string, unknown>>, budget: AnswerBudget) => Measured;
+/** What an operation costs, and whether that is too much. */
+export interface Complexity {
+  /** Measures it with these coerced variables. After the first time it takes no time, unless it depends on them. */
+  measure(variables: Readonly<Record<string, unknown>>): Measured;
+  /**
+   * Refuses what is nested too deeply or could, by its page sizes, return too much; or spends what it could return from
+   * a budget.
+   * @throws QUERY_TOO_COMPLEX
+   */
+  refuse(measured: Measured, budget: AnswerBudget): void;
+}
 
-/**
- * Makes the check that refuses an operation that is nested too deeply or could, by its page sizes, return too much.
- * After the first time it takes no time, unless the result depends on variables.
- */
-export function complexityCheck(
+export function complexityOf(
   schema: GraphQLSchema,
   document: DocumentNode,
   operation: OperationDefinitionNode,
-): ComplexityCheck {
+): Complexity {
   let fixed: Measured | undefined;
-  return (variables, budget) => {
-    const measured = fixed ?? measure(schema, document, operation, variables);
-    if (measured.isFixed) fixed = measured;
-    const { cost, rootFields } = measured;
-    if (operation.operation === 'mutation' && rootFields > maxMutations) {
-      throw tooComplex(`The operation has ${inThousands(rootFields)} mutations; at most ${maxMutations} are allowed.`);
-    }
-    refuse(cost);
-    refuseLongPayloads(cost);
-    if (operation.operation === 'subscription') refuseLargeEvent(cost);
-    else budget.spendCost(cost);
-    return measured;
+  return {
+    measure(variables) {
+      const measured = fixed ?? measure(schema, document, operation, variables);
+      if (measured.isFixed) fixed = measured;
+      return measured;
+    },
+    refuse({ cost, rootFields }, budget) {
+      if (operation.operation === 'mutation' && rootFields > maxMutations) {
+        throw tooComplex(
+          `The operation has ${inThousands(rootFields)} mutations; at most ${maxMutations} are allowed.`,
+        );
+      }
+      refuse(cost);
+      refuseLongPayloads(cost);
+      if (operation.operation === 'subscription') refuseLargeEvent(cost);
+      else budget.spendCost(cost);
+    },
   };
 }
 

@@ -12,6 +12,7 @@ import {
   isListType,
   isNonNullType,
   type OperationDefinitionNode,
+  type OperationTypeNode,
   type SelectionSetNode,
 } from 'graphql';
 import { maxPoints } from '../domain/analytics.ts';
@@ -34,6 +35,9 @@ export interface Cost {
 
 /** What an operation costs, and how many fields of its root run with these variables. */
 export interface Measured {
+  readonly kind: OperationTypeNode;
+  /** The tokens of its document. */
+  readonly tokens: number;
   readonly cost: Cost;
   readonly rootFields: number;
   /** Whether it is the same with other variables. */
@@ -83,10 +87,11 @@ export function measure(
   const root = schema.getRootType(operation.operation);
   if (root == null) throw new Error(`The schema has no ${operation.operation}`);
   const selections = new Selections(schema, document, variables);
-  const isMutation = operation.operation === 'mutation';
+  const { operation: kind } = operation;
+  const isMutation = kind === 'mutation';
   const cost = new Measure(schema, selections).object(root, [operation.selectionSet], { isPayload: isMutation });
   const rootFields = selections.fieldsOf(root, [operation.selectionSet]).size;
-  return { cost, rootFields, isFixed: !selections.usesVariables };
+  return { kind, tokens: document.tokenCount ?? 0, cost, rootFields, isFixed: !selections.usesVariables };
 }
 
 class Measure {

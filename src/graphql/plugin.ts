@@ -21,6 +21,7 @@ import { wantsPage, withoutWeights } from './accept.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
+import { withCost } from './cost.ts';
 import { type Documents, PreparedDocument } from './documents.ts';
 import { resultReply } from './errors.ts';
 import { paramsOfQuery } from './get-params.ts';
@@ -201,9 +202,14 @@ export function useGraphQL(
     },
 
     onExecute({ args, setExecuteFn, setResultAndStopExecution }) {
-      const errors = refusalsOf(args.contextValue as unknown as YogaContext);
-      if (errors.length > 0) setResultAndStopExecution({ errors });
-      else setExecuteFn((args: ExecutionArgs) => run(documents.of(args.document), args));
+      const request = args.contextValue as unknown as YogaContext;
+      const errors = refusalsOf(request);
+      if (errors.length > 0) setResultAndStopExecution(withCostIfAsked({ errors }, request));
+      else {
+        setExecuteFn(async (args: ExecutionArgs) =>
+          withCostIfAsked(await run(documents.of(args.document), args), request),
+        );
+      }
     },
 
     onSubscribe({ args, setSubscribeFn, setResultAndStopExecution, extendContext }) {
@@ -213,7 +219,7 @@ export function useGraphQL(
       try {
         const errors = refusalsOf(request);
         if (errors.length > 0) {
-          setResultAndStopExecution({ errors });
+          setResultAndStopExecution(withCostIfAsked({ errors }, request));
           return;
         }
         refuseUnstreamed(request);
@@ -290,6 +296,13 @@ function refuseUnstreamed({ req, http, isBatch }: YogaContext): void {
 /** The errors that the operation of a context is refused with. */
 function refusalsOf({ operations, params }: YogaContext): GraphQLError[] {
   return [...(operations?.get(params)?.verdict.errors ?? [])];
+}
+
+/** The result of the operation of a context, with its cost for a client that wants to know it. */
+function withCostIfAsked<R extends ExecutionResult>(result: R, { http, operations, params, budget }: YogaContext): R {
+  const verdict = operations?.get(params)?.verdict;
+  if (!http.wantsCost || verdict === undefined || budget === undefined) return result;
+  return withCost(result, verdict, budget);
 }
 
 /** The caller of a request that has been admitted. */

@@ -20,6 +20,7 @@ import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
 import { maxLength, maxLines, maxTokens, refuseLongSubscription } from './limits.ts';
+import type { Measured } from './measure.ts';
 import { nullsOutOfPlace } from './nulls.ts';
 
 // The steps of every operation, over HTTP and on sockets: parsing, validation, checks and execution.
@@ -88,6 +89,8 @@ export interface Verdict {
   readonly errors: readonly GraphQLError[];
   /** What it costs of the rate limit: each field of a mutation that will run is a unit, and anything else is one. */
   readonly units: number;
+  /** What was counted, also of one that is refused for it. */
+  readonly measured?: Measured | undefined;
 }
 
 const oneUnit: Verdict = { errors: [], units: 1 };
@@ -104,22 +107,25 @@ export function judge(
   const { schema, document, source } = prepared;
   const operation = prepared.errors.length === 0 ? prepared.operation(operationName) : undefined;
   if (operation === undefined) return oneUnit; // both are reported elsewhere
-  const { node, checkComplexity } = operation;
+  const { node, complexity } = operation;
   const values = variableValues ?? {};
   // Each error of graphql-js quotes the whole value, so it stops at the first: `variableFaults` finds them all.
   const { variableValues: coerced, errors } = getVariableValues(schema, node.variableDefinitions ?? [], values, {
     maxErrors: 1,
   });
   const nulls = nullsOutOfPlace(schema, document, node, values);
+  let measured: Measured | undefined;
   try {
     if (node.operation === 'subscription') refuseLongSubscription(source, values);
     if (errors !== undefined || nulls.length > 0)
       throw validationFailed(variableFaults(schema, document, node, values));
-    const { rootFields } = checkComplexity(coerced.coerced, budget);
-    return node.operation === 'mutation' ? { errors: [], units: Math.max(1, rootFields) } : oneUnit;
+    measured = complexity.measure(coerced.coerced);
+    complexity.refuse(measured, budget);
+    const units = node.operation === 'mutation' ? Math.max(1, measured.rootFields) : 1;
+    return { errors: [], units, measured };
   } catch (error) {
     const nodes = errors?.[0]?.nodes ?? nulls.slice(0, 1);
-    return { ...oneUnit, errors: [new GraphQLError('', { nodes, originalError: error as Error })] };
+    return { ...oneUnit, measured, errors: [new GraphQLError('', { nodes, originalError: error as Error })] };
   }
 }
 

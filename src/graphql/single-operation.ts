@@ -8,6 +8,7 @@ import type { ConnectionTimings } from '../http/timings.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { OperationContext } from './context.ts';
+import { withCost } from './cost.ts';
 import type { Documents } from './documents.ts';
 import { type MediaType, resultReply } from './errors.ts';
 import { presentResult } from './present.ts';
@@ -43,8 +44,11 @@ export function answerSingleOperations(
     if (operation == null || operation.operation === 'subscription') return undefined;
     if (prepared.errors.length > 0) return { errors: prepared.errors };
     const budget = new AnswerBudget();
-    const { errors, units } = judge(prepared, params, budget);
-    if (errors.length > 0) return { errors };
+    const verdict = judge(prepared, params, budget);
+    const { errors, units } = verdict;
+    const told = <R extends ExecutionResult>(result: R): R =>
+      http.wantsCost ? withCost(result, verdict, budget) : result;
+    if (errors.length > 0) return told({ errors });
     await admission.chargeFor(units, http);
     const contextValue = new OperationContext(ports, caller, {
       timings,
@@ -54,7 +58,7 @@ export function answerSingleOperations(
     });
     const result = await run(prepared, { ...params, contextValue });
     if (budget.bytes > largeBytes) await scheduler.step(caller.account.id); // writing it takes milliseconds
-    return result;
+    return told(result);
   }
 
   return async (http) => {

@@ -68,6 +68,11 @@ export class RequestContext implements AdmissionContext {
     return this.method === 'GET' || this.method === 'HEAD';
   }
 
+  /** Whether a GraphQL answer is to say what it was counted to cost. */
+  get wantsCost(): boolean {
+    return this.req.headers['graphql-cost'] === '1';
+  }
+
   get arrival(): Arrival {
     return arrivalOf(this.req);
   }

@@ -194,7 +194,10 @@ function prepare(query: string): Cost | undefined {
     const prepared = new PreparedDocument(schema, query);
     if (prepared.errors.length > 0) return undefined;
     const name = /^query (Q0)\b/.exec(query)?.[1] ?? null;
-    return prepared.operation(name)?.checkComplexity({}, new AnswerBudget()).cost;
+    const complexity = prepared.operation(name)?.complexity;
+    const measured = complexity?.measure({});
+    if (measured !== undefined) complexity?.refuse(measured, new AnswerBudget());
+    return measured?.cost;
   } catch {
     return undefined; // refused
   }

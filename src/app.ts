@@ -9,6 +9,7 @@ import type { Clock, Ports } from './domain/ports.ts';
 import type { Storage } from './domain/storage-port.ts';
 import { LiveLog } from './events/live-log.ts';
 import { Documents } from './graphql/documents.ts';
+import { maxAnsweredBatch } from './graphql/limits.ts';
 import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket/server.ts';
@@ -143,7 +144,7 @@ export function buildApp(options: AppOptions): App {
       useGraphQL(ports, { ...common, documents, telemetry: metrics }),
     ],
     fetchAPI: { Request: RequestOfNode },
-    batching: true,
+    batching: { limit: maxAnsweredBatch }, // it would refuse more than ten in its own way
     parserAndValidationCache: false, // `documents` caches them, for sockets too
     graphiql: false, // graphql/graphiql.ts serves the page
     healthCheckEndpoint: ' ', // Yoga answers any URL that ends in it, and none ends in a space

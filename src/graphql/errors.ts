@@ -158,5 +158,5 @@ function httpOf(known: DomainError, error: GraphQLError): HttpExtension {
   if (requestCodes.includes(known.code)) return { status, headers: headersOfError(known) };
   // Without a document it is not a GraphQL request yet, and the status is 400 for every client.
   const unreadable = known.code === 'BAD_REQUEST' && !documentCodes.includes(error.extensions['code']);
-  return { status, spec: !unreadable };
+  return { status, spec: !unreadable && known.facts.status === undefined };
 }

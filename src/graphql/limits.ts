@@ -13,6 +13,8 @@ export const maxLines = 2_000;
 /** Of a document, in UTF-16 code units: parsing a text of many escapes takes 10 ms for this length. */
 export const maxLength = 128 * 1024;
 export const maxBatch = 10;
+/** Up to this length, a batch that is too large is answered with an error for each operation, and else with one. */
+export const maxAnsweredBatch = 100;
 /** Of the text and the variables of a subscription, which are retained for as long as it lasts. */
 const maxSubscriptionBytes = 16 * 1024;
 

@@ -26,7 +26,7 @@ import { type Documents, PreparedDocument } from './documents.ts';
 import { resultReply } from './errors.ts';
 import { paramsOfQuery } from './get-params.ts';
 import { graphiQLPage } from './graphiql.ts';
-import { maxBatch } from './limits.ts';
+import { maxAnsweredBatch, maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, dropExtraParams, judge, run, type Verdict } from './requests.ts';
@@ -84,10 +84,9 @@ export function useGraphQL(
       throw new DomainError('BAD_REQUEST', 'The body must be a JSON object.');
     if (!Array.isArray(params)) return params as GraphQLParams;
     if (params.length === 0) throw new DomainError('BAD_REQUEST', 'A batch must hold at least one operation.');
-    if (params.length > maxBatch) {
-      throw new DomainError('QUERY_TOO_COMPLEX', `A batch may hold at most ${maxBatch} operations.`);
-    }
-    return params as GraphQLParams[];
+    if (params.length > maxAnsweredBatch) throw tooLargeBatch();
+    // Only their number still counts: clients that batch want an answer for each, and take the first for all otherwise.
+    return params.length > maxBatch ? params.map(() => ({ query: '' })) : (params as GraphQLParams[]);
   }
 
   /**
@@ -96,6 +95,11 @@ export function useGraphQL(
    */
   async function admitOperations(asked: GraphQLParams | GraphQLParams[], http: RequestContext, budget: AnswerBudget) {
     const admitted = new Map<unknown, AdmittedOperation>();
+    if (Array.isArray(asked) && asked.length > maxBatch) {
+      const refused = { prepared: tooLargeBatch(), verdict: { errors: [], units: 1 } };
+      for (const params of asked) admitted.set(params, refused);
+      return admitted;
+    }
     let units = 0;
     for (const params of Array.isArray(asked) ? asked : [asked]) {
       const operation = await admitOperation(params, http, budget);
@@ -277,6 +281,11 @@ export function useGraphQL(
       responder.noteSoon(http);
     },
   };
+}
+
+/** It is 400 for every client: what would be read of another status is a list of results. */
+function tooLargeBatch(): DomainError {
+  return new DomainError('QUERY_TOO_COMPLEX', `A batch may hold at most ${maxBatch} operations.`, { status: 400 });
 }
 
 /** @throws METHOD_NOT_ALLOWED or BAD_REQUEST for a subscription whose response could not be a stream */

@@ -1,3 +1,5 @@
+import { ApolloClient, gql, InMemoryCache } from '@apollo/client';
+import { BatchHttpLink } from '@apollo/client/link/batch-http';
 import Database from 'better-sqlite3';
 import { getIntrospectionQuery } from 'graphql';
 import { serverAudits } from 'graphql-http';
@@ -416,13 +418,53 @@ describe('a batch', () => {
     expect(Number(headers['x-ratelimit-remaining'])).toBe(before - 10);
   });
 
-  test.each([11, 1_000])('of %d is QUERY_TOO_COMPLEX, and nothing of it runs', async (count) => {
-    const before = (await client.graphql('{ conversations { totalCount } }')).data;
-    const mutation = { query: 'mutation { createConversation(input: {}) { eventCursor } }' };
-    const response = await client.post([...batch(count - 1), mutation], { headers: asGraphQL });
-    expect(response.status).toBe(400);
-    expect(codes(response)).toEqual(['QUERY_TOO_COMPLEX']);
-    expect((await client.graphql('{ conversations { totalCount } }')).data).toEqual(before);
+  const mutation = { query: 'mutation { createConversation(input: {}) { eventCursor } }' };
+  const tooLarge = {
+    message: 'A batch may hold at most 10 operations.',
+    extensions: { code: 'QUERY_TOO_COMPLEX', requestId: expect.any(String) },
+  };
+  /** What there is, and what is left of the account's requests before this one. */
+  const state = async (): Promise<[Json, number]> => {
+    const { data, headers } = await client.graphql('{ conversations { totalCount } }');
+    return [data, Number(headers['x-ratelimit-remaining'])];
+  };
+
+  test.each([11, 100])(
+    'of %d is QUERY_TOO_COMPLEX for each operation: nothing of it runs, for one unit',
+    async (count) => {
+      for (const headers of [asJson, asGraphQL]) {
+        const [before, left] = await state();
+        const junk = [mutation, null, 7, {}, []];
+        const response = await client.post([...batch(count - junk.length), ...junk], { headers });
+        expect([response.status, response.body]).toEqual([200, Array(count).fill({ errors: [tooLarge] })]);
+        expect(await state()).toEqual([before, left - 2]);
+      }
+    },
+  );
+
+  test.each([101, 1_000])('of %d is QUERY_TOO_COMPLEX as a whole, with 400 for every client', async (count) => {
+    for (const headers of [asJson, asGraphQL]) {
+      const [before, left] = await state();
+      const response = await client.post([...batch(count - 1), mutation], { headers });
+      expect([response.status, response.body]).toEqual([400, { errors: [tooLarge] }]);
+      expect(await state()).toEqual([before, left - 2]);
+    }
+  });
+
+  test('of a stock client that is too large fails each of its queries with the reason', async () => {
+    const link = new BatchHttpLink({
+      uri: `${server.url}/graphql`,
+      headers: { authorization: `Bearer ${client.secret}` },
+      batchMax: 20,
+    });
+    const apollo = new ApolloClient({ link, cache: new InMemoryCache() });
+    const query = (index: number): Promise<unknown> =>
+      apollo.query({ query: gql(`{ n${index}: __typename }`), fetchPolicy: 'no-cache' });
+    const asked = (count: number) => Promise.allSettled(Array.from({ length: count }, (_, index) => query(index)));
+    expect((await asked(10)).map(({ status }) => status)).toEqual(Array(10).fill('fulfilled'));
+    const refused = await asked(11);
+    expect(refused.map((result: Json) => result.reason?.errors)).toEqual(Array(11).fill([tooLarge]));
+    apollo.stop();
   });
 
   test('with invalid entries: each has its own error, and the others their results', async () => {

@@ -35,6 +35,11 @@ import { PresentedResults } from './subscriptions.ts';
 
 const allow = ['GET', 'HEAD', 'POST', 'OPTIONS'];
 
+/** How graphql-sse opens and ends the one stream that it would use for all subscriptions. */
+const asksForOneStream = ['PUT', 'DELETE'];
+const instead =
+  'Each subscription is a request of its own here: give `singleConnection: false` to the client graphql-sse.';
+
 /** Yoga's context of one request. */
 interface YogaContext extends ServerContext {
   readonly params: GraphQLParams;
@@ -185,7 +190,8 @@ export function useGraphQL(
         return;
       }
       if (!http.isRead && http.method !== 'POST') {
-        throw new DomainError('METHOD_NOT_ALLOWED', 'GraphQL accepts GET, HEAD and POST.', { allow });
+        const detail = `GraphQL accepts GET, HEAD and POST.${asksForOneStream.includes(http.method) ? ` ${instead}` : ''}`;
+        throw new DomainError('METHOD_NOT_ALLOWED', detail, { allow });
       }
       const budget = new AnswerBudget();
       serverContext.budget = budget;

@@ -377,6 +377,22 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     ]);
   });
 
+  test('of a client that wants one stream for all subscriptions: METHOD_NOT_ALLOWED says what to do', async () => {
+    const client = await server.account();
+    // The client gives up without a look at the body, which is there for the developer who looks.
+    const bodies: Json[] = [];
+    const fetchFn = async (...asked: Parameters<typeof fetch>): Promise<Response> => {
+      const response = await fetch(...asked);
+      bodies.push(await response.clone().json());
+      return response;
+    };
+    const subscription = subscribe(client.secret, everything, {}, { singleConnection: true, fetchFn });
+    const { response } = (await subscription.ended) as { response: Response };
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST, OPTIONS']);
+    expect(bodies).toMatchObject([{ errors: [{ extensions: { code: 'METHOD_NOT_ALLOWED' } }] }]);
+    expect(bodies[0].errors[0].message).toContain('give `singleConnection: false` to the client graphql-sse');
+  });
+
   test('without its scope: FORBIDDEN, and the end', async () => {
     const { body } = await (await server.account()).rest('POST', '/api-keys', {
       body: { name: 'narrow', scopes: ['leads:read'] },

@@ -746,8 +746,8 @@ export interface components {
              * @example Parcel 1042
              */
             subject?: string | null;
-            /** @description `active` by default, or `pending` if the first message is a visitor’s. With an agent’s message it is `active` in any case; `closed` is refused. */
-            status?: ("active" | "closed" | "pending") | null;
+            /** @description `active` by default, or `pending` if the first message is a visitor’s. With an agent’s message it is `active` in any case. */
+            status?: ("active" | "pending") | null;
             /** @description The visitor. */
             visitor?: {
                 /** @description The visitor’s id in the client’s system. */
@@ -1241,7 +1241,13 @@ export interface components {
             metadata?: {
                 [key: string]: string | number | boolean;
             } | null;
-        };
+        } & ({
+            /** @description An email address. */
+            email: string;
+        } | {
+            /** @description A phone number. */
+            phone: string;
+        });
         /** @description Contact details left by a visitor. A lead never changes. */
         Lead: {
             /**
@@ -2516,7 +2522,7 @@ export interface operations {
                 /** @description Sort order; a minus sign means descending. Ties are broken by id. */
                 sort?: "-createdAt" | "createdAt" | "-lastActivityAt" | "lastActivityAt";
                 /**
-                 * @description Only conversations with one of these statuses.
+                 * @description Only conversations with one of these statuses. Several are separated by commas, or the parameter is repeated.
                  * @example [
                  *       "active",
                  *       "pending"
@@ -2554,7 +2560,7 @@ export interface operations {
                  */
                 unreadBy?: string;
                 /**
-                 * @description Only conversations with all of these tags.
+                 * @description Only conversations with all of these tags. Several are separated by commas, or the parameter is repeated.
                  * @example [
                  *       "urgent"
                  *     ]
@@ -3190,7 +3196,7 @@ export interface operations {
                  */
                 q?: string;
                 /**
-                 * @description Only in conversations with one of these statuses.
+                 * @description Only in conversations with one of these statuses. Several are separated by commas, or the parameter is repeated.
                  * @example [
                  *       "active",
                  *       "pending"
@@ -3203,7 +3209,7 @@ export interface operations {
                  */
                 assigneeId?: string;
                 /**
-                 * @description Only in conversations with all of these tags.
+                 * @description Only in conversations with all of these tags. Several are separated by commas, or the parameter is repeated.
                  * @example [
                  *       "urgent"
                  *     ]
@@ -3498,7 +3504,7 @@ export interface operations {
                  */
                 after?: string;
                 /**
-                 * @description Only events of these types.
+                 * @description Only events of these types. Several are separated by commas, or the parameter is repeated.
                  * @example [
                  *       "conversation.started",
                  *       "message.received"
@@ -3599,7 +3605,7 @@ export interface operations {
                  */
                 after?: string;
                 /**
-                 * @description Only events of these types.
+                 * @description Only events of these types. Several are separated by commas, or the parameter is repeated.
                  * @example [
                  *       "conversation.started",
                  *       "message.received"

@@ -21,7 +21,8 @@ import { wantsPage, withoutWeights } from './accept.ts';
 import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
-import { type Documents, PreparedDocument } from './documents.ts';
+import type { Documents, PreparedDocument } from './documents.ts';
+import { type Envelope, envelopeOf } from './envelope.ts';
 import { resultReply } from './errors.ts';
 import { paramsOfQuery } from './get-params.ts';
 import { graphiQLPage } from './graphiql.ts';
@@ -45,8 +46,10 @@ interface YogaContext extends ServerContext {
 
 /** An operation of a request that has been charged. */
 interface AdmittedOperation {
-  /** Its document, or what is wrong with it. */
-  readonly prepared: unknown;
+  /** Its document; undefined if something is wrong with it or with its envelope. */
+  readonly prepared?: PreparedDocument;
+  /** What is wrong. */
+  readonly fault?: unknown;
   readonly verdict: Verdict;
 }
 
@@ -70,57 +73,55 @@ export function useGraphQL(
 ): Plugin<GraphQLContext, YogaContext> {
   const answerSingle = answerSingleOperations(ports, { documents, admission, timings, requestLog, telemetry });
 
-  async function parseRequest(http: RequestContext): Promise<GraphQLParams | GraphQLParams[]> {
+  /** The parameters of a request as they were sent, or a list of them. */
+  async function parseRequest(http: RequestContext): Promise<unknown> {
     const body = await http.readJson(admission);
     if (http.isRead && body !== undefined) {
       throw new DomainError('BAD_REQUEST', 'A GET request takes its parameters from the URL and must not have a body.');
     }
-    const params = http.isRead ? paramsOfQuery(http.query) : body;
-    if (params === undefined) {
-      throw new DomainError('BAD_REQUEST', 'Send a JSON body with a `query`.');
-    }
-    if (typeof params !== 'object' || params === null)
-      throw new DomainError('BAD_REQUEST', 'The body must be a JSON object.');
-    if (!Array.isArray(params)) return params as GraphQLParams;
-    if (params.length === 0) throw new DomainError('BAD_REQUEST', 'A batch must hold at least one operation.');
-    if (params.length > maxBatch) {
+    if (http.isRead) return paramsOfQuery(http.query);
+    if (!Array.isArray(body)) return body;
+    if (body.length === 0) throw new DomainError('BAD_REQUEST', 'A batch must hold at least one operation.');
+    if (body.length > maxBatch) {
       throw new DomainError('QUERY_TOO_COMPLEX', `A batch may hold at most ${maxBatch} operations.`);
     }
-    return params as GraphQLParams[];
+    return body;
   }
 
   /**
    * Prepares and judges the operations of a request one after the other, and charges for all of them together: one unit
    * was charged on admission. So what is refused here has neither run nor cost anything.
+   * @returns the operations by their parameters in the form that Yoga expects
    */
-  async function admitOperations(asked: GraphQLParams | GraphQLParams[], http: RequestContext, budget: AnswerBudget) {
-    const admitted = new Map<unknown, AdmittedOperation>();
+  async function admitOperations(
+    asked: readonly unknown[],
+    http: RequestContext,
+    budget: AnswerBudget,
+  ): Promise<Map<GraphQLParams, AdmittedOperation>> {
+    const admitted = new Map<GraphQLParams, AdmittedOperation>();
     let units = 0;
-    for (const params of Array.isArray(asked) ? asked : [asked]) {
-      const operation = await admitOperation(params, http, budget);
-      if (operation !== undefined) admitted.set(params, operation);
-      units += operation?.verdict.units ?? 1;
+    for (const params of asked) {
+      const [clean, operation] = await admitOperation(params, http, budget);
+      admitted.set(clean, operation);
+      units += operation.verdict.units;
     }
     await admission.chargeFor(units, http);
     return admitted;
   }
 
-  /** Undefined for an operation that Yoga refuses. */
   async function admitOperation(
-    params: GraphQLParams | null,
+    params: unknown,
     http: RequestContext,
     budget: AnswerBudget,
-  ): Promise<AdmittedOperation | undefined> {
-    const { query, operationName, variables } = params ?? {};
-    if (typeof query !== 'string' || typeof (operationName ?? '') !== 'string') return undefined;
-    if (typeof (variables ?? {}) !== 'object' || Array.isArray(variables)) return undefined;
+  ): Promise<[GraphQLParams, AdmittedOperation]> {
     try {
-      const prepared = await documents.prepare(callerOf(http).account.id, query, http);
-      const args = { operationName: operationName ?? null, variableValues: variables ?? null };
-      const verdict = judge(prepared, args, budget);
-      return { prepared, verdict: http.isRead ? { ...verdict, units: 1 } : verdict }; // no mutation runs by GET
+      const envelope = envelopeOf(params);
+      const prepared = await documents.prepare(callerOf(http).account.id, envelope.query, http);
+      const verdict = judge(prepared, envelope, budget);
+      const units = http.isRead ? 1 : verdict.units; // no mutation runs by GET
+      return [cleaned(params as object, envelope), { prepared, verdict: { ...verdict, units } }];
     } catch (fault) {
-      return { prepared: fault, verdict: { errors: [], units: 1 } };
+      return [{ query: '' }, { fault, verdict: { errors: [], units: 1 } }];
     }
   }
 
@@ -144,18 +145,15 @@ export function useGraphQL(
   }
 
   return {
-    onParams({ params }) {
-      // Yoga checks the types of the others, but would report this one as an operation missing from the document.
-      const name: unknown = (params as GraphQLParams | null)?.operationName ?? '';
-      if (typeof name !== 'string') throw new DomainError('BAD_REQUEST', '`operationName` must be a string.');
+    onParams({ params, context }) {
+      const fault = context.operations?.get(params)?.fault;
+      if (fault !== undefined) throw fault;
     },
 
     onParse({ context, setParseFn }) {
       setParseFn(() => {
         const { operations, params } = context as unknown as YogaContext;
-        const prepared = operations?.get(params)?.prepared;
-        if (prepared instanceof PreparedDocument) return prepared.document;
-        throw prepared;
+        return operations?.get(params)?.prepared?.document;
       });
     },
 
@@ -185,10 +183,12 @@ export function useGraphQL(
       const budget = new AnswerBudget();
       serverContext.budget = budget;
       setRequestParser(async () => {
-        const params = await parseRequest(http);
-        serverContext.isBatch = Array.isArray(params);
-        serverContext.operations = await admitOperations(params, http, budget);
-        return params;
+        const asked = await parseRequest(http);
+        const operations = await admitOperations(Array.isArray(asked) ? asked : [asked], http, budget);
+        const params = [...operations.keys()];
+        serverContext.operations = operations;
+        serverContext.isBatch = Array.isArray(asked);
+        return Array.isArray(asked) ? params : (params[0] as GraphQLParams);
       });
     },
 
@@ -217,7 +217,6 @@ export function useGraphQL(
           return;
         }
         refuseUnstreamed(request);
-        dropExtraParams(request.params); // Yoga retains the parameters for as long as the stream lasts
         const closed = sessions.openDuring(res, caller);
         if (!closed.aborted) {
           closed.addEventListener('abort', documents.held.hold(caller.account.id, documents.of(args.document)));
@@ -271,6 +270,15 @@ export function useGraphQL(
       responder.noteSoon(http);
     },
   };
+}
+
+/**
+ * The parameters of an operation as Yoga expects them. They are those that were sent, without what is not needed: they
+ * are retained for as long as a subscription lasts.
+ */
+function cleaned(params: object, { query, operationName, variableValues }: Envelope): GraphQLParams {
+  dropExtraParams(params);
+  return Object.assign(params, { query, variables: variableValues, operationName } as GraphQLParams);
 }
 
 /** @throws METHOD_NOT_ALLOWED or BAD_REQUEST for a subscription whose response could not be a stream */

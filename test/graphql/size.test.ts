@@ -12,6 +12,7 @@ import {
 } from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
+import { leftToYoga } from '../support/yoga.ts';
 
 // The number of values that a response could contain is computed before anything runs, over every transport.
 
@@ -35,7 +36,7 @@ const codesOf = ({ errors = [] }: Json): string[] => errors.map((error: Json) =>
 /** Every way to send a query, and the response to it. */
 const ways: [name: string, ask: (query: string) => Promise<Json>][] = [
   ['POST', async (query) => (await client.post({ query })).body],
-  ['POST, left to Yoga', async (query) => (await client.post({ query, extensions: {} })).body],
+  ['POST, left to Yoga', async (query) => (await client.post({ query }, { headers: leftToYoga() })).body],
   [
     'GET',
     async (query) => {
@@ -313,7 +314,7 @@ describe('a response with more than 8 MiB', () => {
     for (const asked of [query, short]) {
       const [plain, ...others] = [
         await client.post({ query: asked, variables: { id } }, { headers }),
-        await client.post({ query: asked, variables: { id }, extensions: {} }, { headers }),
+        await client.post({ query: asked, variables: { id } }, { headers: { ...headers, ...leftToYoga() } }),
       ];
       expect(plain?.body).toEqual({
         errors: [{ message: expect.any(String), extensions: { code: 'QUERY_TOO_COMPLEX', requestId: 'the-same' } }],

@@ -10,6 +10,7 @@ import type { ConnectionTimings } from '../../http/timings.ts';
 import { AnswerBudget } from '../answer-budget.ts';
 import { type ContextOptions, OperationContext } from '../context.ts';
 import type { Documents } from '../documents.ts';
+import { envelopeOf } from '../envelope.ts';
 import { asGraphQLError, dropExtraParams, judge } from '../requests.ts';
 import type { SocketState } from './client-socket.ts';
 import type { SubscriptionArgs } from './fan-out.ts';
@@ -92,11 +93,12 @@ export class SocketOperations {
   ): Promise<OperationOrErrors> {
     const { schema, documents, admission, timings } = this.#options;
     const { socket } = state;
-    const prepared = await documents.prepare(caller.account.id, payload.query);
+    const { query, operationName, variableValues } = envelopeOf(payload);
+    const prepared = await documents.prepare(caller.account.id, query);
     refuseEnded(state);
     const { document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text
-    const operation = getOperationAST(document, payload.operationName);
+    const operation = getOperationAST(document, operationName);
     if (operation == null) throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
     if (errors.length > 0) return errors;
     const start = `{"id":${JSON.stringify(id)},"type":"next","payload":`;
@@ -104,8 +106,8 @@ export class SocketOperations {
       schema,
       document,
       prepared,
-      operationName: payload.operationName ?? null,
-      variableValues: payload.variables ?? null,
+      operationName,
+      variableValues,
       deliver: (answers) => socket.send(...answers.map((answer) => `${start}${answer}}`)),
       outlet: socket,
     };

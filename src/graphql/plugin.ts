@@ -116,7 +116,7 @@ export function useGraphQL(
   ): Promise<[GraphQLParams, AdmittedOperation]> {
     try {
       const envelope = envelopeOf(params);
-      const prepared = await documents.prepare(callerOf(http).account.id, envelope.query, http);
+      const prepared = await documents.prepare(callerOf(http), envelope.query, http);
       const verdict = judge(prepared, envelope, budget);
       const units = http.isRead ? 1 : verdict.units; // no mutation runs by GET
       return [cleaned(params as object, envelope), { prepared, verdict: { ...verdict, units } }];
@@ -219,7 +219,7 @@ export function useGraphQL(
         refuseUnstreamed(request);
         const closed = sessions.openDuring(res, caller);
         if (!closed.aborted) {
-          closed.addEventListener('abort', documents.held.hold(caller.account.id, documents.of(args.document)));
+          closed.addEventListener('abort', documents.hold(caller, documents.of(args.document)));
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());

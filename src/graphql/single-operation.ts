@@ -39,7 +39,7 @@ export function answerSingleOperations(
     const body = await http.readJson(admission);
     if (Array.isArray(body)) return undefined;
     const asked = envelopeOf(body);
-    const prepared = await documents.prepare(caller.account.id, asked.query, http);
+    const prepared = await documents.prepare(caller, asked.query, http);
     const operation = getOperationAST(prepared.document, asked.operationName);
     if (operation == null || operation.operation === 'subscription') return undefined;
     if (prepared.errors.length > 0) return { errors: prepared.errors };

@@ -94,7 +94,7 @@ export class SocketOperations {
     const { schema, documents, admission, timings } = this.#options;
     const { socket } = state;
     const { query, operationName, variableValues } = envelopeOf(payload);
-    const prepared = await documents.prepare(caller.account.id, query);
+    const prepared = await documents.prepare(caller, query);
     refuseEnded(state);
     const { document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text

@@ -70,6 +70,11 @@ export const errorCodes = {
     when: 'The plan’s requests are used up; `Retry-After` says when the next is admitted.',
   },
   QUERY_TOO_COMPLEX: { status: 400, title: 'Query too complex', when: 'The GraphQL query asks for too much at once.' },
+  PERSISTED_QUERY_NOT_FOUND: {
+    status: 200,
+    title: 'Persisted query not found',
+    when: 'In GraphQL only: no document is known by this hash; send its text with it.',
+  },
   INTERNAL: {
     status: 500,
     title: 'Internal error',

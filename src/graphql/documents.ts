@@ -92,12 +92,16 @@ interface KeptDocument {
   readonly prepared: PreparedDocument;
   /** When it was last used. */
   readonly weight: number;
+  /** The hash of its text, if it was persisted. */
+  readonly hash: string | undefined;
 }
 
 /** The documents of an owner. */
 interface Kept {
   /** The least recently used first. */
   readonly bySource: Map<string, KeptDocument>;
+  /** The texts of those that were persisted. */
+  readonly byHash: Map<string, string>;
   weight: number;
 }
 
@@ -135,6 +139,21 @@ export class Documents {
     return this.#get(keyOf(owner), source) ?? this.#prepare(owner, source, request);
   }
 
+  /** The text that an owner has persisted under its hash, for as long as it is in the cache. */
+  persisted(owner: DocumentOwner, hash: string): string | undefined {
+    return this.#kept.get(keyOf(owner))?.byHash.get(hash);
+  }
+
+  /**
+   * Prepares a document, as `prepare` does, and persists it if it is valid.
+   * @param hash of its text
+   */
+  async persist(owner: DocumentOwner, hash: string, source: string, request?: object): Promise<PreparedDocument> {
+    const prepared = await this.prepare(owner, source, request);
+    if (prepared.errors.length === 0) this.#keep(keyOf(owner), prepared, hash);
+    return prepared;
+  }
+
   /**
    * Holds the document of a subscription for as long as it is open.
    * @returns releases it
@@ -164,14 +183,17 @@ export class Documents {
     return prepared;
   }
 
-  #keep(key: string, prepared: PreparedDocument): void {
+  /** @param persistedAs the hash of its text, if it is to be persisted now */
+  #keep(key: string, prepared: PreparedDocument, persistedAs?: string): void {
     const { source, weight } = prepared;
-    const kept = this.#kept.get(key) ?? { bySource: new Map(), weight: 0 };
+    const kept = this.#kept.get(key) ?? { bySource: new Map(), byHash: new Map(), weight: 0 };
     this.#kept.delete(key);
     this.#kept.set(key, kept);
+    const hash = persistedAs ?? kept.bySource.get(source)?.hash;
     this.#forget(kept, source);
     if (weight <= maxWeightOfOwner / 2) {
-      kept.bySource.set(source, { prepared, weight });
+      kept.bySource.set(source, { prepared, weight, hash });
+      if (hash !== undefined) kept.byHash.set(hash, source);
       kept.weight += weight;
       this.#weight += weight;
     }
@@ -191,8 +213,9 @@ export class Documents {
   }
 
   #forget(kept: Kept, source: string): void {
-    const { weight = 0 } = kept.bySource.get(source) ?? {};
+    const { weight = 0, hash } = kept.bySource.get(source) ?? {};
     kept.bySource.delete(source);
+    if (hash !== undefined) kept.byHash.delete(hash);
     kept.weight -= weight;
     this.#weight -= weight;
   }

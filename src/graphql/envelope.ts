@@ -2,7 +2,10 @@ import { DomainError } from '../domain/errors.ts';
 
 /** What a client asks for, over whichever transport: the parameters of GraphQL over HTTP, or the payload of `subscribe`. */
 export interface Envelope {
-  readonly query: string;
+  /** The document's text; undefined if it was left out. */
+  readonly query: string | undefined;
+  /** The hash that it is called by: `extensions.persistedQuery.sha256Hash`. */
+  readonly hash: string | undefined;
   readonly operationName: string | null;
   readonly variableValues: Readonly<Record<string, unknown>>;
 }
@@ -16,11 +19,13 @@ export function envelopeOf(params: unknown): Envelope {
   if (params === undefined) throw badRequest('Send a JSON body with a `query`.');
   if (!isObject(params)) throw badRequest('A GraphQL request must be a JSON object.');
   const { query, operationName, variables, extensions } = params;
-  if (query == null) throw badRequest('Send a `query`.');
-  if (typeof query !== 'string') throw badRequest('`query` must be a string.');
-  if (extensions != null && !isObject(extensions)) throw badRequest('`extensions` must be an object.');
+  const hash = extensions == null ? undefined : hashIn(extensions);
+  if (query == null && hash === undefined) throw badRequest('Send a `query`.');
+  if (query != null && typeof query !== 'string') throw badRequest('`query` must be a string.');
   return {
-    query,
+    // Where a text must be sent, as on sockets, an empty one stands for none. Otherwise it is a fault of syntax.
+    query: query == null || (query === '' && hash !== undefined) ? undefined : query,
+    hash,
     operationName: nameIn(operationName),
     variableValues: variables == null ? noVariables : variablesIn(variables),
   };
@@ -38,6 +43,18 @@ function nameIn(operationName: unknown): string | null {
 function variablesIn(variables: unknown): Envelope['variableValues'] {
   if (!isObject(variables)) throw badRequest('`variables` must be an object.');
   return variables;
+}
+
+/** Of what persisted queries have beside it, as urql's `miss`, nothing is needed. */
+function hashIn(extensions: unknown): string | undefined {
+  if (!isObject(extensions)) throw badRequest('`extensions` must be an object.');
+  const { persistedQuery } = extensions;
+  if (persistedQuery == null) return undefined;
+  if (!isObject(persistedQuery)) throw badRequest('`extensions.persistedQuery` must be an object.');
+  const { version, sha256Hash } = persistedQuery;
+  if (version !== 1) throw badRequest('Only version 1 of persisted queries is known.');
+  if (typeof sha256Hash !== 'string') throw badRequest('`extensions.persistedQuery.sha256Hash` must be a string.');
+  return sha256Hash;
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

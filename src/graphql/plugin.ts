@@ -28,6 +28,7 @@ import { paramsOfQuery } from './get-params.ts';
 import { graphiQLPage } from './graphiql.ts';
 import { maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
+import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, dropExtraParams, judge, run, type Verdict } from './requests.ts';
 import { answerSingleOperations } from './single-operation.ts';
@@ -55,6 +56,7 @@ interface AdmittedOperation {
 
 export interface GraphQLOptions {
   readonly documents: Documents;
+  readonly named: NamedDocuments;
   readonly admission: Admission;
   readonly responder: Responder;
   readonly sessions: Sessions;
@@ -69,9 +71,9 @@ export interface GraphQLOptions {
  */
 export function useGraphQL(
   ports: Ports,
-  { documents, admission, responder, sessions, timings, requestLog, telemetry }: GraphQLOptions,
+  { documents, named, admission, responder, sessions, timings, requestLog, telemetry }: GraphQLOptions,
 ): Plugin<GraphQLContext, YogaContext> {
-  const answerSingle = answerSingleOperations(ports, { documents, admission, timings, requestLog, telemetry });
+  const answerSingle = answerSingleOperations(ports, { named, admission, timings, requestLog, telemetry });
 
   /** The parameters of a request as they were sent, or a list of them. */
   async function parseRequest(http: RequestContext): Promise<unknown> {
@@ -116,10 +118,10 @@ export function useGraphQL(
   ): Promise<[GraphQLParams, AdmittedOperation]> {
     try {
       const envelope = envelopeOf(params);
-      const prepared = await documents.prepare(callerOf(http), envelope.query, http);
+      const prepared = await named.prepare(callerOf(http), envelope, http);
       const verdict = judge(prepared, envelope, budget);
       const units = http.isRead ? 1 : verdict.units; // no mutation runs by GET
-      return [cleaned(params as object, envelope), { prepared, verdict: { ...verdict, units } }];
+      return [cleaned(params as object, prepared, envelope), { prepared, verdict: { ...verdict, units } }];
     } catch (fault) {
       return [{ query: '' }, { fault, verdict: { errors: [], units: 1 } }];
     }
@@ -276,9 +278,13 @@ export function useGraphQL(
  * The parameters of an operation as Yoga expects them. They are those that were sent, without what is not needed: they
  * are retained for as long as a subscription lasts.
  */
-function cleaned(params: object, { query, operationName, variableValues }: Envelope): GraphQLParams {
+function cleaned(
+  params: object,
+  { source: query }: PreparedDocument,
+  { operationName, variableValues: variables }: Envelope,
+): GraphQLParams {
   dropExtraParams(params);
-  return Object.assign(params, { query, variables: variableValues, operationName } as GraphQLParams);
+  return Object.assign(params, { query, variables, operationName } as GraphQLParams);
 }
 
 /** @throws METHOD_NOT_ALLOWED or BAD_REQUEST for a subscription whose response could not be a stream */

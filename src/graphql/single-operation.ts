@@ -8,14 +8,14 @@ import type { ConnectionTimings } from '../http/timings.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { OperationContext } from './context.ts';
-import type { Documents } from './documents.ts';
 import { envelopeOf } from './envelope.ts';
 import { type MediaType, resultReply } from './errors.ts';
+import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, judge, run } from './requests.ts';
 
 export interface SingleOperationOptions {
-  readonly documents: Documents;
+  readonly named: NamedDocuments;
   readonly admission: Admission;
   readonly timings: ConnectionTimings;
   readonly telemetry: Telemetry;
@@ -31,7 +31,7 @@ export interface SingleOperationOptions {
  */
 export function answerSingleOperations(
   ports: Ports,
-  { documents, admission, timings, telemetry, requestLog }: SingleOperationOptions,
+  { named, admission, timings, telemetry, requestLog }: SingleOperationOptions,
 ): (http: RequestContext) => Promise<Reply | undefined> {
   /** Undefined for a batch, a subscription, and a document without the operation to run. */
   async function resultOf(http: RequestContext): Promise<ExecutionResult | undefined> {
@@ -39,7 +39,7 @@ export function answerSingleOperations(
     const body = await http.readJson(admission);
     if (Array.isArray(body)) return undefined;
     const asked = envelopeOf(body);
-    const prepared = await documents.prepare(caller, asked.query, http);
+    const prepared = await named.prepare(caller, asked, http);
     const operation = getOperationAST(prepared.document, asked.operationName);
     if (operation == null || operation.operation === 'subscription') return undefined;
     if (prepared.errors.length > 0) return { errors: prepared.errors };

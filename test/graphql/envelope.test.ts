@@ -2,6 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { envelopeOf } from '../../src/graphql/envelope.ts';
 
+const persisted = { extensions: { persistedQuery: { version: 1, sha256Hash: 'abc', miss: true } } };
+
 describe('an envelope', () => {
   test.each<[name: string, params: object, expected: object]>([
     ['with a text only', { query: '{ a }' }, {}],
@@ -13,8 +15,17 @@ describe('an envelope', () => {
     ['with nulls', { query: '{ a }', variables: null, operationName: null, extensions: null }, {}],
     ['with an empty name, which counts as none', { query: '{ a }', operationName: '' }, {}],
     ['with an empty text, which is no document, but a text', { query: '' }, { query: '' }],
+    ['with a hash', persisted, { query: undefined, hash: 'abc' }],
+    ['with a hash and a text', { query: '{ a }', ...persisted }, { hash: 'abc' }],
+    [
+      'with a hash and an empty text, which counts as none',
+      { query: '', ...persisted },
+      { query: undefined, hash: 'abc' },
+    ],
+    ['with a persisted query of null', { query: '{ a }', extensions: { persistedQuery: null } }, {}],
   ])('%s is read', (_, params, expected) => {
-    expect(envelopeOf(params)).toEqual({ query: '{ a }', operationName: null, variableValues: {}, ...expected });
+    const read = { query: '{ a }', hash: undefined, operationName: null, variableValues: {} };
+    expect(envelopeOf(params)).toEqual({ ...read, ...expected });
   });
 
   test.each<[name: string, params: unknown, message: string]>([
@@ -31,6 +42,13 @@ describe('an envelope', () => {
     ['with variables that are a list', { query: '{ a }', variables: [] }, '`variables`'],
     ['with extensions that are a number', { query: '{ a }', extensions: 1 }, '`extensions`'],
     ['with extensions that are a list', { query: '{ a }', extensions: [] }, '`extensions`'],
+    ['with a persisted query that is a text', { extensions: { persistedQuery: 'abc' } }, '`extensions.persistedQuery`'],
+    [
+      'with a persisted query of version "1"',
+      { extensions: { persistedQuery: { version: '1', sha256Hash: 'abc' } } },
+      'version 1',
+    ],
+    ['with a persisted query without a hash', { extensions: { persistedQuery: { version: 1 } } }, 'sha256Hash'],
   ])('%s is BAD_REQUEST, and the message says what is wrong', (_, params, message) => {
     expect(() => envelopeOf(params)).toThrow(
       expect.objectContaining({ code: 'BAD_REQUEST', message: expect.stringContaining(message) }),
@@ -39,7 +57,7 @@ describe('an envelope', () => {
 
   test('means the same whatever unknown properties it has', () => {
     const known = ['query', 'operationName', 'variables', 'extensions'];
-    const unknown = fc.string().filter((name) => !known.includes(name));
+    const unknown = fc.string().filter((name) => ![...known, 'persistedQuery'].includes(name));
     fc.assert(
       fc.property(
         fc.dictionary(unknown, fc.jsonValue()),

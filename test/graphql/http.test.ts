@@ -153,7 +153,7 @@ describe('a request that fails as a whole', () => {
     ['an operation name that is not a string', { query: 'query A { __typename }', operationName: 5 }],
     ['variables that are not an object', { query: '{ __typename }', variables: 'x' }],
     ['extensions that are not an object', { query: '{ __typename }', extensions: [] }],
-    ['a persisted query, which is not supported', { extensions: { persistedQuery: { version: 1, sha256Hash: 'x' } } }],
+    ['a persisted query of another version', { extensions: { persistedQuery: { version: 2, sha256Hash: 'x' } } }],
     ['a body that is not an object', '5'],
     ['a body that is not JSON', '{'],
     ['an empty batch', '[]'],

@@ -9,8 +9,8 @@ import type { Ports, Telemetry } from '../../domain/ports.ts';
 import type { ConnectionTimings } from '../../http/timings.ts';
 import { AnswerBudget } from '../answer-budget.ts';
 import { type ContextOptions, OperationContext } from '../context.ts';
-import type { Documents } from '../documents.ts';
 import { envelopeOf } from '../envelope.ts';
+import type { NamedDocuments } from '../named-documents.ts';
 import { asGraphQLError, dropExtraParams, judge } from '../requests.ts';
 import type { SocketState } from './client-socket.ts';
 import type { SubscriptionArgs } from './fan-out.ts';
@@ -26,7 +26,7 @@ export type OperationOrErrors = SocketArgs | readonly GraphQLError[];
 
 export interface OperationOptions {
   readonly schema: GraphQLSchema;
-  readonly documents: Documents;
+  readonly named: NamedDocuments;
   readonly admission: Admission;
   readonly timings: ConnectionTimings;
   readonly telemetry: Telemetry;
@@ -91,10 +91,11 @@ export class SocketOperations {
     id: string,
     payload: SubscribePayload,
   ): Promise<OperationOrErrors> {
-    const { schema, documents, admission, timings } = this.#options;
+    const { schema, named, admission, timings } = this.#options;
     const { socket } = state;
-    const { query, operationName, variableValues } = envelopeOf(payload);
-    const prepared = await documents.prepare(caller, query);
+    const envelope = envelopeOf(payload);
+    const { operationName, variableValues } = envelope;
+    const prepared = await named.prepare(caller, envelope);
     refuseEnded(state);
     const { document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text

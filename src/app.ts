@@ -135,7 +135,7 @@ export function buildApp(options: AppOptions): App {
   const requestLog = new RequestLog(log);
   const responder = new Responder({ log, requestLog, origins, telemetry: metrics, unsent });
   const documents = new Documents(schema);
-  const named = new NamedDocuments(documents);
+  const named = new NamedDocuments(ports, documents);
   const common = { admission, sessions, timings, requestLog, responder };
   const yoga = createYoga<ServerContext>({
     schema,

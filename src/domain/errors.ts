@@ -47,7 +47,11 @@ export const errorCodes = {
     title: 'Invalid transition',
     when: 'The conversation cannot change from its status to the requested one.',
   },
-  ALREADY_EXISTS: { status: 409, title: 'Already exists', when: 'A resource with this `externalId` exists.' },
+  ALREADY_EXISTS: {
+    status: 409,
+    title: 'Already exists',
+    when: 'A resource with this `externalId` exists, or a document with this id and another text.',
+  },
   QUOTA_EXCEEDED: { status: 409, title: 'Quota exceeded', when: 'A limit on number or size is reached.' },
   CURSOR_EXPIRED: {
     status: 410,
@@ -73,7 +77,7 @@ export const errorCodes = {
   PERSISTED_QUERY_NOT_FOUND: {
     status: 200,
     title: 'Persisted query not found',
-    when: 'In GraphQL only: no document is known by this hash; send its text with it.',
+    when: 'In GraphQL only: no document is known by this hash or id; send the text with the hash.',
   },
   INTERNAL: {
     status: 500,

@@ -4,7 +4,9 @@ import { DomainError } from '../domain/errors.ts';
 export interface Envelope {
   /** The document's text; undefined if it was left out. */
   readonly query: string | undefined;
-  /** The hash that it is called by: `extensions.persistedQuery.sha256Hash`. */
+  /** The id of a registered document. */
+  readonly documentId: string | undefined;
+  /** The hash or the id that a document is called by: `extensions.persistedQuery.sha256Hash`. */
   readonly hash: string | undefined;
   readonly operationName: string | null;
   readonly variableValues: Readonly<Record<string, unknown>>;
@@ -18,13 +20,16 @@ export interface Envelope {
 export function envelopeOf(params: unknown): Envelope {
   if (params === undefined) throw badRequest('Send a JSON body with a `query`.');
   if (!isObject(params)) throw badRequest('A GraphQL request must be a JSON object.');
-  const { query, operationName, variables, extensions } = params;
+  const { query, documentId, operationName, variables, extensions } = params;
   const hash = extensions == null ? undefined : hashIn(extensions);
-  if (query == null && hash === undefined) throw badRequest('Send a `query`.');
+  const isNamed = documentId != null || hash !== undefined;
+  if (query == null && !isNamed) throw badRequest('Send a `query`, or the `documentId` of a registered document.');
   if (query != null && typeof query !== 'string') throw badRequest('`query` must be a string.');
+  if (documentId != null && typeof documentId !== 'string') throw badRequest('`documentId` must be a string.');
   return {
-    // Where a text must be sent, as on sockets, an empty one stands for none. Otherwise it is a fault of syntax.
-    query: query == null || (query === '' && hash !== undefined) ? undefined : query,
+    // Where a text must be sent, as on sockets, an empty one stands for none. By itself it is a fault of syntax.
+    query: query == null || (query === '' && isNamed) ? undefined : query,
+    documentId: documentId ?? undefined,
     hash,
     operationName: nameIn(operationName),
     variableValues: variables == null ? noVariables : variablesIn(variables),

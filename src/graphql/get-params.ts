@@ -2,7 +2,7 @@ import { DomainError } from '../domain/errors.ts';
 import { parseJson } from '../http/json.ts';
 import { parametersOf } from '../http/query.ts';
 
-const known: readonly string[] = ['query', 'operationName', 'variables', 'extensions'];
+const known: readonly string[] = ['query', 'documentId', 'operationName', 'variables', 'extensions'];
 
 /** The parameters of a GET request. Others than those of GraphQL over HTTP are passed over. */
 export function paramsOfQuery(query: string): object {

@@ -135,7 +135,8 @@ class Measure {
     const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, slowFields > 0), isPayload: isShown });
     const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (maxItems !== undefined) {
-      return { ...inner, depth: inner.depth + 1, objects: 1, values: 1 + maxItems * inner.values, slowFields };
+      const payloadBytes = maxItems * inner.payloadBytes;
+      return { depth: inner.depth + 1, objects: 1, values: 1 + maxItems * inner.values, slowFields, payloadBytes };
     }
     const length = isListType(getNullableType(definition.type)) ? this.#lengthOf(node, page) : 1;
     const objectsOfItem = type.name.endsWith('Edge') ? Math.max(1, inner.objects) : 1 + inner.objects;

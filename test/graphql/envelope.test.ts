@@ -22,9 +22,16 @@ describe('an envelope', () => {
       { query: '', ...persisted },
       { query: undefined, hash: 'abc' },
     ],
+    ['with an id', { documentId: 'abc' }, { query: undefined, documentId: 'abc' }],
+    [
+      'with an id and an empty text, which counts as none',
+      { query: '', documentId: 'abc' },
+      { query: undefined, documentId: 'abc' },
+    ],
+    ['with an id of null', { query: '{ a }', documentId: null }, {}],
     ['with a persisted query of null', { query: '{ a }', extensions: { persistedQuery: null } }, {}],
   ])('%s is read', (_, params, expected) => {
-    const read = { query: '{ a }', hash: undefined, operationName: null, variableValues: {} };
+    const read = { query: '{ a }', documentId: undefined, hash: undefined, operationName: null, variableValues: {} };
     expect(envelopeOf(params)).toEqual({ ...read, ...expected });
   });
 
@@ -42,6 +49,8 @@ describe('an envelope', () => {
     ['with variables that are a list', { query: '{ a }', variables: [] }, '`variables`'],
     ['with extensions that are a number', { query: '{ a }', extensions: 1 }, '`extensions`'],
     ['with extensions that are a list', { query: '{ a }', extensions: [] }, '`extensions`'],
+    ['with an id that is a number', { documentId: 5 }, '`documentId`'],
+    ['with an id that is a list, beside a text', { query: '{ a }', documentId: ['abc'] }, '`documentId`'],
     ['with a persisted query that is a text', { extensions: { persistedQuery: 'abc' } }, '`extensions.persistedQuery`'],
     [
       'with a persisted query of version "1"',
@@ -56,7 +65,7 @@ describe('an envelope', () => {
   });
 
   test('means the same whatever unknown properties it has', () => {
-    const known = ['query', 'operationName', 'variables', 'extensions'];
+    const known = ['query', 'documentId', 'operationName', 'variables', 'extensions'];
     const unknown = fc.string().filter((name) => ![...known, 'persistedQuery'].includes(name));
     fc.assert(
       fc.property(

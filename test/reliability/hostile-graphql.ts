@@ -48,6 +48,7 @@ export class GraphQLAttacks {
     if (random.chance(0.1)) members.push(`"operationName":${random.pick(['"A"', 'null', '""', '1', '"__proto__"'])}`);
     if (random.chance(0.05)) members.push(`"extensions":${random.pick(oddJson)}`);
     if (random.chance(0.05)) members.push(`"extensions":{"persistedQuery":${this.#persistedQuery(random, query)}}`);
+    if (random.chance(0.03)) members.push(`"documentId":${random.pick(oddJson)}`);
     if (random.chance(0.03)) members.push(`${JSON.stringify(random.pick(oddTexts))}:${random.pick(oddJson)}`);
     if (random.chance(0.03)) members.shift();
     return `{${members.join()}}`;

@@ -22,6 +22,8 @@ export const apiKey = 'id name prefix scopes expiresAt lastUsedAt createdAt revo
 
 export const token = 'expiresAt scopes conversationId visitor { id name email } sender requestsPerHour';
 
+export const document = 'id text createdAt';
+
 export const lead = 'id conversationId name email phone company metadata createdAt';
 
 const durations = '{ count mean median p90 }';

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { refuseEnded } from './api-keys.ts';
 import type { Awaitable } from './awaitable.ts';
+import { refuseTrustedOnly } from './caller.ts';
 import { DomainError, type Fault, notFound, validationFailed } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { operation } from './operation.ts';
@@ -81,6 +82,7 @@ export const registerDocuments = operation({
   errors: ['ALREADY_EXISTS', 'QUOTA_EXCEEDED'],
   async run(context, input): Promise<{ documents: readonly TrustedDocument[]; eventCursor: string }> {
     const { caller, storage, secrets, now } = context;
+    refuseTrustedOnly(caller, 'A token for registered documents only cannot register others.');
     const accountId = caller.account.id;
     const asked = different(input.documents, secrets);
     return await storage.write(async (tx) => {

@@ -1,6 +1,6 @@
 import { hash as hashOf } from 'node:crypto';
 import type { Awaitable } from '../domain/awaitable.ts';
-import type { Caller } from '../domain/caller.ts';
+import { type Caller, refuseTrustedOnly } from '../domain/caller.ts';
 import { registeredText } from '../domain/documents.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
@@ -25,11 +25,13 @@ export class NamedDocuments {
    * @param request may ask again
    * @throws PERSISTED_QUERY_NOT_FOUND for an unknown id or hash: clients then send the text with the hash
    * @throws BAD_REQUEST for a text that is not the document's, or not the hash's
+   * @throws FORBIDDEN for anything but a registered document, if the caller may run no other
    * @throws GraphQLError as `Documents.prepare`
    */
   prepare(caller: Caller, envelope: Envelope, request?: object): Awaitable<PreparedDocument> {
     const { query, documentId, hash } = envelope;
     if (query !== undefined && documentId === undefined && hash === undefined) {
+      refuseTrustedOnly(caller, 'This token may run registered documents only: send a `documentId`.');
       return this.#documents.prepare(caller, query, request);
     }
     return this.#named(caller, envelope, request);
@@ -40,13 +42,15 @@ export class NamedDocuments {
     const documentId = normal(envelope.documentId);
     const hash = documentId === undefined ? normal(envelope.hash) : undefined;
     // A registered document with this hash has the same text. So there is no need to look for one.
-    const persisted = hash && this.#documents.persisted(caller, hash);
+    const mayPersist = hash !== undefined && caller.trustedDocumentsOnly !== true;
+    const persisted = mayPersist ? this.#documents.persisted(caller, hash) : undefined;
     // It is read for every call, so that one that any process has deleted is gone at once.
     const text = persisted ?? (await this.#registered(caller, documentId ?? hash ?? ''));
     if (text !== undefined) {
       if (query !== undefined && query !== text) throw otherText();
       return await this.#documents.prepare(caller, text, request);
     }
+    refuseTrustedOnly(caller, 'This token may run registered documents only, and none is called by this id.');
     if (query === undefined || hash === undefined) {
       throw new DomainError('PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound');
     }

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { Json } from '../support/client.ts';
+import { scopes } from '../../src/domain/caller.ts';
+import { routes } from '../../src/rest/routes.ts';
+import { clientOf, type Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -189,4 +191,149 @@ test('an unknown id has status 200 in both media types, and costs a unit', async
     return Number(headers['x-ratelimit-remaining']);
   };
   expect((await ask('application/json')) - (await ask('application/graphql-response+json'))).toBe(1);
+});
+
+describe('a token for registered documents only', () => {
+  const text = 'query Allowed { account { name } }';
+  beforeAll(async () => {
+    await register('allowed', text);
+    await register(digest('sha256', text), text);
+  });
+
+  /** A client with such a token. */
+  async function trusted(input: object = {}): Promise<Asking> {
+    const { status, body } = await client.rest('POST', '/tokens', {
+      body: { scopes, trustedDocumentsOnly: true, ...input },
+    });
+    expect([status, body.trustedDocumentsOnly]).toEqual([201, true]);
+    return { client: clientOf(server.url, body.token), url: server.url, secret: body.token };
+  }
+
+  describe.each(transports.filter(({ transport }) => transport !== 'a batch'))('by $transport', ({ ask }) => {
+    test('runs a registered document, by its id and as a hash, and with its text beside it', async () => {
+      const by = await trusted();
+      for (const asked of [
+        { documentId: 'allowed' },
+        persisted('allowed'),
+        persisted(digest('sha256', text)),
+        { query: text, documentId: 'allowed' },
+        { query: text, ...persisted(digest('sha256', text)) },
+      ]) {
+        expect(await ask(by, asked)).toEqual(answered);
+      }
+    });
+
+    test.each<[name: string, asked: Asked]>([
+      ['another text', { query: '{ account { name } }' }],
+      ['the text of a registered document without its id', { query: text }],
+      ['introspection', { query: '{ __schema { types { name } } }' }],
+      ['the name of a type', { query: '{ __typename }' }],
+      ['what is no GraphQL', { query: '{' }],
+      ['an unknown id', { documentId: 'nothing' }],
+      ['an unknown hash', persisted(digest('sha256', '{ account { name } }'))],
+      ['a text with its hash', { query: '{ a }', ...persisted(digest('sha256', '{ a }')) }],
+      ['a text with an unknown id', { query: text, documentId: 'nothing' }],
+    ])('is FORBIDDEN to run anything else: %s', async (_, asked) => {
+      expect(codesOf(await ask(await trusted(), asked))).toEqual(['FORBIDDEN']);
+    });
+
+    test('cannot run what its account has persisted, nor persist anything', async () => {
+      const query = another();
+      const hash = digest('sha256', query);
+      const by = await trusted();
+      expect(codesOf(await ask(by, { query, ...persisted(hash) }))).toEqual(['FORBIDDEN']);
+      expect(await ask(asking, persisted(hash))).toEqual(notFound);
+      expect(await ask(asking, { query, ...persisted(hash) })).toEqual(answered);
+      expect(codesOf(await ask(by, persisted(hash)))).toEqual(['FORBIDDEN']);
+    });
+
+    test('cannot run another text under the id of a registered document', async () => {
+      expect(codesOf(await ask(await trusted(), { query: another(), documentId: 'allowed' }))).toEqual(['BAD_REQUEST']);
+    });
+  });
+
+  test('is refused with 403 in both media types, and in a batch with an error of its own for each entry', async () => {
+    const by = await trusted();
+    for (const accept of ['application/json', 'application/graphql-response+json']) {
+      const { status, body } = await by.client.post({ query: text }, { headers: { accept } });
+      expect([status, codesOf(body)]).toEqual([403, ['FORBIDDEN']]);
+      expect(body.errors[0].message).toContain('`documentId`');
+    }
+    const { status, body } = await by.client.post([{ documentId: 'allowed' }, { query: text }, { documentId: 'x' }]);
+    expect(status).toBe(200);
+    expect(body[0]).toEqual(answered);
+    expect(body.slice(1).map(codesOf)).toEqual([['FORBIDDEN'], ['FORBIDDEN']]);
+  });
+
+  test.each(routes.map(({ method, path, operation }) => [operation.name, method, path]))(
+    'cannot call %s over REST',
+    async (_, method, path) => {
+      const by = await trusted();
+      const { status, body } = await by.client.rest(method, path.replaceAll(/:\w+/g, 'x'), { body: {} });
+      expect([status, body.code]).toEqual([403, 'FORBIDDEN']);
+      expect(body.detail).toContain('registered GraphQL documents');
+    },
+  );
+
+  test('is told of unknown paths and methods as everybody is', async () => {
+    const by = await trusted();
+    expect((await by.client.rest('GET', '/nothing')).status).toBe(404);
+    expect((await by.client.rest('PUT', '/conversations')).status).toBe(405);
+  });
+
+  test('has no further rights: a scope that it lacks is missing in a registered document, too', async () => {
+    const { data, errors } = (
+      await (await trusted({ scopes: ['leads:read'] })).client.post({ documentId: await whole() })
+    ).body;
+    expect(data).toEqual({ apiKeys: null, leads: { totalCount: 0 } });
+    expect(errors).toMatchObject([{ path: ['apiKeys'], extensions: { code: 'FORBIDDEN' } }]);
+  });
+
+  async function whole(): Promise<string> {
+    await register('whole', 'query Whole { apiKeys { totalCount } leads { totalCount } }');
+    return 'whole';
+  }
+
+  test.each([
+    ['a key', 'createApiKey(input: { name: "more" }) { apiKey { secret } }'],
+    ['another token', 'createToken(input: { scopes: [LEADS_READ] }) { token { token } }'],
+    ['further documents', 'registerDocuments(input: { documents: [{ id: "more", text: "{ a }" }] }) { eventCursor }'],
+  ])('cannot give itself more by a registered document that makes %s', async (_, field) => {
+    const id = `more ${++made}`;
+    await register(id, `mutation More${made} { made: ${field} }`);
+    const { data, errors } = (await (await trusted()).client.post({ documentId: id })).body;
+    expect(data).toEqual({ made: null });
+    expect(errors).toMatchObject([{ path: ['made'], extensions: { code: 'FORBIDDEN' } }]);
+  });
+
+  test('can be bound to a visitor as well, and is then held to both', async () => {
+    const both = await trusted({ visitor: { id: 'customer-7' } });
+    await register('own', 'query Own { conversations { totalCount } leads { totalCount } }');
+    const { data, errors } = (await both.client.post({ documentId: 'own' })).body;
+    expect(data).toEqual({ conversations: { totalCount: 0 }, leads: null });
+    expect(errors).toMatchObject([{ path: ['leads'], extensions: { code: 'FORBIDDEN' } }]);
+    expect((await both.client.rest('GET', '/conversations')).body.code).toBe('FORBIDDEN');
+    expect((await both.client.post({ query: '{ conversations { totalCount } }' })).status).toBe(403);
+  });
+
+  test('follows a registered subscription on a socket and over SSE, and no other', async () => {
+    await register('followed', 'subscription Followed { conversationStarted { type } }');
+    const by = await trusted();
+    const socket = await new RawSocket(server.url).init(by.secret);
+    onTestFinished(() => socket.socket.terminate());
+    socket.subscribe('1', 'subscription { conversationStarted { type } }');
+    expect(codesOf({ errors: (await socket.first('1', 'error')).payload })).toEqual(['FORBIDDEN']);
+    socket.send({ id: '2', type: 'subscribe', payload: { query: '', documentId: 'followed' } });
+    const authorization = `Bearer ${by.secret}`;
+    const open = (asked: Asked) => SseReader.open(`${server.url}/graphql?${parametersOf(asked)}`, { authorization });
+    const refused = await open({ query: 'subscription { conversationStarted { type } }' });
+    await refused.over;
+    expect(refused.body).toContain('"code":"FORBIDDEN"');
+    const reader = await open({ documentId: 'followed' });
+    onTestFinished(() => reader.close());
+    await client.rest('POST', '/conversations');
+    await reader.until(({ events }) => events.length > 0);
+    const event = { data: { conversationStarted: { type: 'CONVERSATION_STARTED' } } };
+    expect([reader.events[0], (await socket.first('2')).payload]).toEqual([event, event]);
+  });
 });

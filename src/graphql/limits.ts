@@ -69,7 +69,7 @@ function refuse({ depth, slowFields }: Cost): void {
   if (depth > maxDepth) throw tooComplex(`The query is ${depth} levels deep; at most ${maxDepth} are allowed.`);
   if (slowFields > maxSlowFields) {
     throw tooComplex(
-      `The query asks for ${inThousands(slowFields)} reports, searches and totals of filtered lists; at most ${maxSlowFields} are allowed.`,
+      `The query asks for ${inThousands(slowFields)} reports, searches, lists of documents and totals of filtered lists; at most ${maxSlowFields} are allowed.`,
     );
   }
 }

@@ -147,7 +147,7 @@ describe('the answer to an event', () => {
   });
 });
 
-describe('reports, searches and totals of filtered lists', () => {
+describe('reports, searches, lists of documents and totals of filtered lists', () => {
   const since = 'createdAfter: "2026-01-01T00:00:00Z"';
   const report = 'analytics { totals { leads } }';
   const total = `conversations(first: 1, ${since}) { totalCount }`;
@@ -176,6 +176,7 @@ describe('reports, searches and totals of filtered lists', () => {
     ['six reports', `{ ${many(6, (i) => `r${i}: ${report}`)} }`],
     ['six totals', `{ ${many(6, (i) => `t${i}: ${total}`)} }`],
     ['six totals of lists by a tag', `{ ${many(6, (i) => `t${i}: conversations(tags: ["a"]) { totalCount }`)} }`],
+    ['six lists of documents', `{ ${many(6, (i) => `d${i}: documents(first: 1) { nodes { id } }`)} }`],
     ['six totals of leads', `{ ${many(6, (i) => `t${i}: leads(email: "a") { totalCount }`)} }`],
     ['six aliases of one total', `{ conversations(${since}) { ${many(6, (i) => `t${i}: totalCount`)} } }`],
     [
@@ -185,7 +186,9 @@ describe('reports, searches and totals of filtered lists', () => {
   ])('are at most five in an operation: %s', async (_, query) => {
     const { body } = await client.post({ query });
     expect(codesOf(body)).toEqual(['QUERY_TOO_COMPLEX']);
-    expect(body.errors[0].message).toContain('6 reports, searches and totals of filtered lists; at most 5');
+    expect(body.errors[0].message).toContain(
+      '6 reports, searches, lists of documents and totals of filtered lists; at most 5',
+    );
   });
 
   test('a report of a year by day is allowed with all its fields', async () => {

@@ -1,5 +1,6 @@
 import type { StoredDocument } from '../../domain/documents.ts';
 import type { DocumentReads, DocumentWrites } from '../../domain/storage-port.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
 import { sliceOf } from './paging.ts';
 import { alignToIds, toMs, toTimestamp } from './rows.ts';
 import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
@@ -29,8 +30,11 @@ export function documentReads(db: Statements): DocumentReads {
   return {
     text: (accountId, id) => find.get({ accountId, id })?.text,
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDocument)),
-    page: (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>
-      sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toDocument),
+    // A page can hold more than a megabyte.
+    page: async (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) => {
+      await scheduler.step(accountId);
+      return sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toDocument);
+    },
     totals: (accountId) => totals.get({ accountId }) ?? { count: 0, bytes: 0 },
   };
 }

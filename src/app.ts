@@ -10,6 +10,7 @@ import type { Storage } from './domain/storage-port.ts';
 import { LiveLog } from './events/live-log.ts';
 import { Documents } from './graphql/documents.ts';
 import { maxAnsweredBatch } from './graphql/limits.ts';
+import { NamedDocuments } from './graphql/named-documents.ts';
 import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket/server.ts';
@@ -135,13 +136,14 @@ export function buildApp(options: AppOptions): App {
   const requestLog = new RequestLog(log);
   const responder = new Responder({ log, requestLog, telemetry: metrics, unsent });
   const documents = new Documents(schema);
+  const named = new NamedDocuments(ports, documents);
   const common = { admission, sessions, timings, requestLog, responder };
   const yoga = createYoga<ServerContext>({
     schema,
     plugins: [
       useRequestContext(origins, responder),
       useRest(ports, { ...common, log, probes, publicUrl, routes: options.routes }),
-      useGraphQL(ports, { ...common, documents, telemetry: metrics }),
+      useGraphQL(ports, { ...common, documents, named, telemetry: metrics }),
     ],
     fetchAPI: { Request: RequestOfNode },
     batching: { limit: maxAnsweredBatch }, // it would refuse more than ten in its own way
@@ -169,6 +171,7 @@ export function buildApp(options: AppOptions): App {
       attachSocket(server, ports, {
         schema,
         documents,
+        named,
         admission,
         origins,
         sessions,

@@ -392,7 +392,7 @@ const otherColumns = {
     ...inTables('id', 'accounts', 'api_keys', 'conversations', 'messages', 'events', 'leads'),
     ...inTables('id', 'webhooks', 'deliveries', 'attempts'),
     ...inTables('account_id', 'account_origins', 'account_totals', 'api_keys', 'conversations', 'conversation_tags'),
-    ...inTables('account_id', 'events', 'leads'),
+    ...inTables('account_id', 'events', 'leads', 'trusted_documents'),
     ...inTables('account_id', 'unread_conversations', 'erasing', 'search_accounts', 'webhooks', 'kept_results'),
     ...inTables('account_id', 'analytics_counters', 'analytics_histograms', 'rate_windows'),
     ...inTables('conversation_id', 'conversation_tags', 'unread_conversations', 'events', 'leads'),
@@ -407,6 +407,7 @@ const otherColumns = {
   'of the account, its keys and its webhooks': [
     ...['accounts.name', 'account_origins.origin', ...columns('api_keys', 'name', 'prefix', 'secret_hash', 'scopes')],
     ...columns('webhooks', 'url', 'events', 'description', 'secrets'),
+    ...columns('trusted_documents', 'id', 'text'),
   ],
   'of the file and the machine': [...columns('meta', 'name', 'value'), 'rate_clock.boot'],
   'a hash with a key, by which visitors find their events': ['events.visitor_hash'],

@@ -14,6 +14,7 @@ interface Things {
   readonly account: string;
   readonly webhook: string;
   readonly delivery: string;
+  readonly document: string;
 }
 
 const nothing: Things = {
@@ -24,7 +25,11 @@ const nothing: Things = {
   account: 'acct_01m7yzcf3tfz1aan3df712nas7',
   webhook: 'whk_01m7yzcf3tfz1aan3df712nas7',
   delivery: 'dlv_01m7yzcf3tfz1aan3df712nas7',
+  document: 'doc_01m7yzcf3tfz1aan3df712nas7',
 };
+
+/** The id of a document of the owner, as a tool could have made it. */
+const ownDocument = 'doc_01m7yzcf3tfz1aan3df712nas8';
 
 type Attempt = (client: TestAccount, things: Things) => Promise<Json>;
 
@@ -238,6 +243,30 @@ const attempts: Record<OperationName, Attempt[]> = {
         { id: conversation },
       ),
   ],
+  registerDocuments: [
+    // An id that another account uses already is free here.
+    (client) =>
+      client.rest('POST', '/documents', { body: { documents: [{ id: ownDocument, text: '{ __typename }' }] } }),
+    (client) =>
+      client.graphql(
+        'mutation ($id: ID!) { registerDocuments(input: { documents: [{ id: $id, text: "{ a }" }] }) { documents { text } } }',
+        { id: ownDocument },
+      ),
+    // It is called as if there were none.
+    (client, { document }) => client.post({ documentId: document }),
+    (client, { document }) => client.post({ extensions: { persistedQuery: { version: 1, sha256Hash: document } } }),
+  ],
+  listDocuments: [
+    (client) => client.rest('GET', '/documents'),
+    (client) => client.graphql('{ documents { totalCount nodes { id text } } }'),
+  ],
+  deleteDocument: [
+    (client, { document }) => client.rest('DELETE', `/documents/${document}`),
+    (client, { document }) =>
+      client.graphql('mutation ($id: ID!) { deleteDocument(input: { id: $id }) { deletedDocumentId } }', {
+        id: document,
+      }),
+  ],
 };
 
 /** What an outsider can tell from an answer: everything but what is new in each request. */
@@ -246,7 +275,7 @@ function visible({ status, body, data, errors }: Json): Json {
   return JSON.parse(
     text
       .replaceAll(/"requestId":"[^"]*"/g, '"requestId":""')
-      .replaceAll(/(conv|msg|lead|evt|key|acct|whk|dlv)_[0-9a-z]{26}/g, '$1')
+      .replaceAll(/(conv|msg|lead|evt|key|acct|whk|dlv|doc)_[0-9a-z]{26}/g, '$1')
       .replaceAll(/cs_[\w-]{43}/g, 'cs')
       .replaceAll(/whsec_[\w+/=]{44}/g, 'whsec')
       .replaceAll(/"prefix":"[^"]*"/g, '"prefix":""')
@@ -278,6 +307,8 @@ beforeAll(async () => {
   });
   const webhook = await owner.rest('POST', '/webhooks', { body: { url: 'https://private.example.com/hooks' } });
   const test = await owner.rest('POST', `/webhooks/${webhook.body.id}/test`);
+  const documents = [{ id: ownDocument, text: 'query Private { account { name } }' }];
+  await owner.rest('POST', '/documents', { body: { documents } });
   owned = {
     lead: lead.body.id,
     conversation: body.id,
@@ -286,18 +317,20 @@ beforeAll(async () => {
     account: owner.account.id,
     webhook: webhook.body.id,
     delivery: test.body.id,
+    document: ownDocument,
   };
 });
 afterAll(() => server.close());
 
 async function stateOf(client: TestAccount): Promise<Json> {
-  const [conversations, keys, webhooks, account] = [
+  const [conversations, keys, webhooks, documents, account] = [
     await client.rest('GET', '/conversations?limit=100'),
     await client.rest('GET', '/api-keys?limit=100'),
     await client.rest('GET', '/webhooks?limit=100'),
+    await client.rest('GET', '/documents?limit=100'),
     await client.graphql('{ account { eventCursor } }'),
   ];
-  return [conversations.body, keys.body, webhooks.body, account.data];
+  return [conversations.body, keys.body, webhooks.body, documents.body, account.data];
 }
 
 describe.each(Object.keys(operations) as OperationName[])('%s', (name) => {
@@ -309,7 +342,7 @@ describe.each(Object.keys(operations) as OperationName[])('%s', (name) => {
       const [one, other] = [await server.account(), await server.account()];
       const theirs = visible(await attempt(one, owned));
       expect(theirs).toEqual(visible(await attempt(other, nothing)));
-      expect(JSON.stringify(theirs)).not.toMatch(/private/);
+      expect(JSON.stringify(theirs)).not.toMatch(/private/i);
     }
     expect(await stateOf(owner)).toEqual(before);
   });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { analyticsCases } from './parity/analytics.ts';
 import { conversationsCases } from './parity/conversations.ts';
 import { credentialsCases } from './parity/credentials.ts';
+import { documentsCases } from './parity/documents.ts';
 import { eventsCases } from './parity/events.ts';
 import { leadsCases } from './parity/leads.ts';
 import { readPositionsCases } from './parity/read-positions.ts';
@@ -25,6 +26,7 @@ const cases = [
   ...analyticsCases,
   ...webhooksCases,
   ...credentialsCases,
+  ...documentsCases,
 ];
 
 const enumerations = ['status', 'sender', 'plan', 'scopes', 'interval', 'trigger', 'disabledReason'];
@@ -95,7 +97,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 async function leftBehind(client: TestAccount): Promise<Json> {
-  const paths = ['/conversations?limit=100', '/leads?limit=100', '/webhooks?limit=100'];
+  const paths = ['/conversations?limit=100', '/leads?limit=100', '/webhooks?limit=100', '/documents?limit=100'];
   const lists: Json[] = [];
   for (const path of paths) lists.push((await client.rest('GET', path)).body.data);
   const [{ id } = { id: undefined }] = lists[2];

@@ -58,12 +58,12 @@ async function byKey({ storage, secrets, clock }: CredentialStores, secret: stri
 async function byToken({ storage, tokens, clock }: CredentialStores, token: string): Promise<Identified | undefined> {
   const grant = await tokens.verify(token);
   if (grant === undefined) return undefined;
-  const { accountId, keyId, scopes, conversationId, visitor, requestsPerHour, expiresAtSeconds } = grant;
+  const { accountId, keyId, scopes, conversationId, visitor, requestsPerHour, trustedDocumentsOnly } = grant;
   const sender = senderOf(grant); // also of tokens that were made before bound ones were given one
   const found = await storage.read.apiKeys.findWithAccount(accountId, keyId);
   if (found === undefined || !isValid(found.key, clock.now())) return undefined;
   const { key, account } = found;
-  const expiresAtMs = expiresAtSeconds * 1_000;
+  const expiresAtMs = grant.expiresAtSeconds * 1_000;
   return {
     caller: {
       account,
@@ -75,6 +75,7 @@ async function byToken({ storage, tokens, clock }: CredentialStores, token: stri
       ...(visitor === null ? {} : { visitor }),
       ...(requestsPerHour === null ? {} : { requestsPerHour }),
       ...(sender === null ? {} : { sender }),
+      ...(trustedDocumentsOnly ? { trustedDocumentsOnly } : {}),
     },
     lastUsedAt: key.lastUsedAt,
   };

@@ -44,6 +44,7 @@ export class Tokens implements TokenSigner {
       ...(grant.visitor === null ? {} : { visitor: grant.visitor }),
       ...(grant.requestsPerHour === null ? {} : { requestsPerHour: grant.requestsPerHour }),
       ...(grant.sender === null ? {} : { sender: grant.sender }),
+      ...(grant.trustedDocumentsOnly ? { trustedDocumentsOnly: true } : {}),
     })
       .setProtectedHeader({ alg: algorithm, typ: type })
       .setIssuer(issuer)
@@ -103,12 +104,14 @@ function isSigned(token: string, key: Uint8Array): boolean {
 function grantOf(claims: JWTPayload): TokenGrant | undefined {
   const { sub, account, scope, iat, exp } = claims;
   const { conversation = null, visitor = null, requestsPerHour = null, sender = null } = claims;
+  const { trustedDocumentsOnly } = claims;
   if (typeof sub !== 'string' || typeof account !== 'string' || typeof scope !== 'string') return undefined;
   if (iat === undefined || exp === undefined) return undefined;
   if (conversation !== null && typeof conversation !== 'string') return undefined;
   if (visitor !== null && (!isVisitor(visitor) || conversation !== null)) return undefined;
   if (requestsPerHour !== null && typeof requestsPerHour !== 'number') return undefined;
   if (sender !== null && !isSender(sender)) return undefined;
+  if (trustedDocumentsOnly !== undefined && trustedDocumentsOnly !== true) return undefined;
   const granted = scope.split(' ');
   if (!granted.every(isScope)) return undefined;
   return {
@@ -119,6 +122,7 @@ function grantOf(claims: JWTPayload): TokenGrant | undefined {
     visitor,
     requestsPerHour,
     sender,
+    trustedDocumentsOnly: trustedDocumentsOnly === true,
     issuedAtSeconds: iat,
     expiresAtSeconds: exp,
   };

@@ -5,6 +5,7 @@ import { OperatorError } from '../server/operator-error.ts';
 import { addAccount } from './account.ts';
 import { addBackup } from './backup.ts';
 import { addCompact } from './compact.ts';
+import { addDocuments } from './documents.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
@@ -20,6 +21,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   addServe(program);
   addAccount(program);
   addKey(program);
+  addDocuments(program);
   addListen(program);
   addMigrate(program);
   addCompact(program);

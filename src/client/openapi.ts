@@ -497,6 +497,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/documents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists the account’s registered GraphQL documents, newest first.
+         * @description Requires the scope `keys:manage`.
+         */
+        get: operations["listDocuments"];
+        put?: never;
+        /**
+         * Registers GraphQL documents under the ids by which clients call them. An id keeps its text for as long as it is registered.
+         * @description Requires the scope `keys:manage`.
+         */
+        post: operations["registerDocuments"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/documents/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Deletes a registered GraphQL document. No client can call it by its id any more.
+         * @description Requires the scope `keys:manage`.
+         */
+        delete: operations["deleteDocument"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -517,7 +561,7 @@ export interface components {
              * @description The error code, for programs.
              * @enum {string}
              */
-            code: "UNAUTHENTICATED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "BAD_REQUEST" | "VALIDATION_FAILED" | "UNSUPPORTED_MEDIA_TYPE" | "PAYLOAD_TOO_LARGE" | "CONVERSATION_CLOSED" | "INVALID_TRANSITION" | "ALREADY_EXISTS" | "QUOTA_EXCEEDED" | "CURSOR_EXPIRED" | "VERSION_CONFLICT" | "IDEMPOTENCY_KEY_REUSED" | "RATE_LIMITED" | "QUERY_TOO_COMPLEX" | "INTERNAL" | "UNAVAILABLE";
+            code: "UNAUTHENTICATED" | "FORBIDDEN" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "BAD_REQUEST" | "VALIDATION_FAILED" | "UNSUPPORTED_MEDIA_TYPE" | "PAYLOAD_TOO_LARGE" | "CONVERSATION_CLOSED" | "INVALID_TRANSITION" | "ALREADY_EXISTS" | "QUOTA_EXCEEDED" | "CURSOR_EXPIRED" | "VERSION_CONFLICT" | "IDEMPOTENCY_KEY_REUSED" | "RATE_LIMITED" | "QUERY_TOO_COMPLEX" | "PERSISTED_QUERY_NOT_FOUND" | "INTERNAL" | "UNAVAILABLE";
             /** @description The id of the request, as in `X-Request-Id`. */
             requestId: string;
             /** @description For `CURSOR_EXPIRED`: the oldest cursor from which the log can be read. */
@@ -2385,6 +2429,8 @@ export interface components {
              * @example 60
              */
             requestsPerHour?: number | null;
+            /** @description Restricts the token to running registered GraphQL documents, by their ids: it can send no other document, and cannot call REST. */
+            trustedDocumentsOnly?: boolean | null;
             /** @description Lifetime in seconds: 60 to 3600, by default 900. The token ends with its API key in any case. */
             expiresInSeconds?: number | null;
         };
@@ -2414,6 +2460,53 @@ export interface components {
              * @example 60
              */
             requestsPerHour: number | null;
+            /** @description Whether it can run registered GraphQL documents only, and call nothing else. */
+            trustedDocumentsOnly: boolean;
+        };
+        RegisterDocumentsInput: {
+            /** @description The documents, at most 100. One that is registered already stays as it is. */
+            documents: {
+                /**
+                 * @description The id by which clients will call it: 1 to 128 characters. One of 64 hexadecimal digits must be the SHA-256 of the text.
+                 * @example sha256:7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677284addd200126d9069
+                 */
+                id: string;
+                /**
+                 * @description Its text, in GraphQL: at most 16 KiB.
+                 * @example query Account { account { name } }
+                 */
+                text: string;
+            }[];
+        };
+        /** @description Documents that are registered now. */
+        RegisteredDocuments: {
+            /** @description The documents, each once. */
+            documents: components["schemas"]["TrustedDocument"][];
+        };
+        /** @description A GraphQL document that clients call by its id. */
+        TrustedDocument: {
+            /**
+             * @description The id by which clients call it: that of the tool which has found it in their code.
+             * @example sha256:7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677284addd200126d9069
+             */
+            id: string;
+            /**
+             * @description Its text, in GraphQL.
+             * @example query Account { account { name } }
+             */
+            text: string;
+            /**
+             * Format: date-time
+             * @description When it was registered.
+             * @example 2026-11-21T06:12:00.000Z
+             */
+            createdAt: string;
+        };
+        /** @description A page of a list of TrustedDocument. */
+        TrustedDocumentList: {
+            /** @description The items of the page. */
+            data: components["schemas"]["TrustedDocument"][];
+            pagination: components["schemas"]["Pagination"];
         };
         /** @description A made-up event for testing a receiver. */
         SampleEvent: {
@@ -4522,11 +4615,134 @@ export interface operations {
                      *         "email": "ada@example.com"
                      *       },
                      *       "sender": "agent",
-                     *       "requestsPerHour": 60
+                     *       "requestsPerHour": 60,
+                     *       "trustedDocumentsOnly": false
                      *     }
                      */
                     "application/json": components["schemas"]["NewToken"];
                 };
+            };
+        };
+    };
+    listDocuments: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return, 1 to 100. */
+                limit?: number;
+                /**
+                 * @description Number of items to skip. The cost grows with it; that of a cursor does not.
+                 * @example 40
+                 */
+                offset?: number;
+                /**
+                 * @description Continue after this cursor: a `nextCursor` or an edge’s `cursor` from a list with the same sort.
+                 * @example WyItY3JlYXRlZEF0IiwxXQ
+                 */
+                after?: string;
+                /** @description `none` leaves the total out, which a list with filters otherwise has to count. */
+                total?: "none";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list of TrustedDocument. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "sha256:7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677284addd200126d9069",
+                     *           "text": "query Account { account { name } }",
+                     *           "createdAt": "2026-11-21T06:12:00.000Z"
+                     *         }
+                     *       ],
+                     *       "pagination": {
+                     *         "limit": 20,
+                     *         "offset": 0,
+                     *         "total": 1,
+                     *         "hasMore": false,
+                     *         "nextCursor": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TrustedDocumentList"];
+                };
+            };
+        };
+    };
+    registerDocuments: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "documents": [
+                 *         {
+                 *           "id": "sha256:7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677284addd200126d9069",
+                 *           "text": "query Account { account { name } }"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RegisterDocumentsInput"];
+            };
+        };
+        responses: {
+            /** @description Documents that are registered now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "documents": [
+                     *         {
+                     *           "id": "sha256:7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677284addd200126d9069",
+                     *           "text": "query Account { account { name } }",
+                     *           "createdAt": "2026-11-21T06:12:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RegisteredDocuments"];
+                };
+            };
+        };
+    };
+    deleteDocument: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The document’s id.
+                 * @example sha256:7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677284addd200126d9069
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done, no content. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };

@@ -32,6 +32,9 @@ export const operations = {
   listApiKeys: { method: 'GET', path: '/api-keys' },
   revokeApiKey: { method: 'DELETE', path: '/api-keys/{id}' },
   createToken: { method: 'POST', path: '/tokens' },
+  registerDocuments: { method: 'POST', path: '/documents' },
+  listDocuments: { method: 'GET', path: '/documents' },
+  deleteDocument: { method: 'DELETE', path: '/documents/{id}' },
 } as const;
 
 export type OperationName = keyof typeof operations;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Caller, requireScope, type Scope, scopes, unauthenticated } from './caller.ts';
+import { type Caller, refuseTrustedOnly, requireScope, type Scope, scopes, unauthenticated } from './caller.ts';
 import { choices } from './choices.ts';
 import { DomainError, notFound, validationFailed } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
@@ -166,6 +166,7 @@ export const createApiKey = operation({
  * @throws FORBIDDEN
  */
 function grantedBy(caller: Caller, asked: Iterable<Scope>): ReadonlySet<Scope> {
+  refuseTrustedOnly(caller, 'A token for registered documents only cannot create a key, which could do more.');
   const granted = new Set(asked);
   for (const scope of granted) requireScope(caller, scope);
   // A key is not bound to a sender, so it could send as any.

@@ -34,6 +34,8 @@ export interface Caller {
   readonly requestsPerHour?: number;
   /** The only sender that the caller may send as, if it is bound to one. */
   readonly sender?: Sender;
+  /** Set if it may run registered GraphQL documents, and do nothing else. */
+  readonly trustedDocumentsOnly?: true;
   /** The trace of the request, as a `traceparent`: the webhooks that it causes propagate it. */
   readonly traceparent?: string | undefined;
 }
@@ -60,6 +62,11 @@ export function bindingOf({ conversationId, visitor }: Binding): string | undefi
 /** What a caller is bound to, in words. */
 export function bindingInWords({ visitor }: Binding): string {
   return visitor === undefined ? 'one conversation' : 'a visitor';
+}
+
+/** @throws FORBIDDEN for a caller that may run registered GraphQL documents, and do nothing else */
+export function refuseTrustedOnly({ trustedDocumentsOnly }: Caller, detail: string): void {
+  if (trustedDocumentsOnly === true) throw new DomainError('FORBIDDEN', detail);
 }
 
 /** The same for unknown, expired and revoked credentials, so that it does not reveal which of them exist. */

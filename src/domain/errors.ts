@@ -47,7 +47,11 @@ export const errorCodes = {
     title: 'Invalid transition',
     when: 'The conversation cannot change from its status to the requested one.',
   },
-  ALREADY_EXISTS: { status: 409, title: 'Already exists', when: 'A resource with this `externalId` exists.' },
+  ALREADY_EXISTS: {
+    status: 409,
+    title: 'Already exists',
+    when: 'A resource with this `externalId` exists, or a document with this id and another text.',
+  },
   QUOTA_EXCEEDED: { status: 409, title: 'Quota exceeded', when: 'A limit on number or size is reached.' },
   CURSOR_EXPIRED: {
     status: 410,
@@ -70,6 +74,11 @@ export const errorCodes = {
     when: 'The plan’s requests are used up; `Retry-After` says when the next is admitted.',
   },
   QUERY_TOO_COMPLEX: { status: 400, title: 'Query too complex', when: 'The GraphQL query asks for too much at once.' },
+  PERSISTED_QUERY_NOT_FOUND: {
+    status: 200,
+    title: 'Persisted query not found',
+    when: 'In GraphQL only: no document is known by this hash or id; send the text with the hash.',
+  },
   INTERNAL: {
     status: 500,
     title: 'Internal error',

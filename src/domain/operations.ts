@@ -9,6 +9,7 @@ import {
   updateConversation,
 } from './conversations.ts';
 import { getDelivery, listDeliveries, recoverWebhook, redeliver, testWebhook } from './deliveries.ts';
+import { deleteDocument, listDocuments, registerDocuments } from './documents.ts';
 import { getEventCursor, listEvents, streamEvents } from './events.ts';
 import { captureLead, getLead, listLeads } from './leads.ts';
 import { getMessage, listMessages, sendMessage } from './messages.ts';
@@ -58,6 +59,9 @@ export const operations = {
   listApiKeys,
   revokeApiKey,
   createToken,
+  registerDocuments,
+  listDocuments,
+  deleteDocument,
 } as const;
 
 /** The operations that only GraphQL offers. REST returns the end of the event log as a field of the account. */

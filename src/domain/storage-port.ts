@@ -5,6 +5,7 @@ import type { Awaitable } from './awaitable.ts';
 import type { StoredConversation } from './conversation-record.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery-record.ts';
+import type { DocumentTotals, StoredDocument, TrustedDocument } from './documents.ts';
 import type { EventFilter, NewEvent, StoredEvent } from './events.ts';
 import type { IdempotencyRecord } from './idempotency.ts';
 import type { Lead, LeadFilter, LeadQuery } from './leads.ts';
@@ -75,6 +76,7 @@ export interface Reads {
   readonly leads: LeadReads;
   readonly webhooks: WebhookReads;
   readonly deliveries: DeliveryReads;
+  readonly documents: DocumentReads;
   readonly idempotencyRecords: IdempotencyRecordReads;
   readonly analytics: AnalyticsReads;
   readonly search: SearchReads;
@@ -91,6 +93,7 @@ export interface Transaction {
   readonly leads: LeadReads & LeadWrites;
   readonly webhooks: WebhookReads & WebhookWrites;
   readonly deliveries: DeliveryReads & DeliveryWrites;
+  readonly documents: DocumentReads & DocumentWrites;
   readonly idempotencyRecords: IdempotencyRecordReads & IdempotencyRecordWrites;
   readonly analytics: AnalyticsWrites;
   readonly search: SearchWrites;
@@ -393,6 +396,28 @@ export interface DeliveryWrites {
    * @returns the number removed; fewer than `limit` when none are left
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
+}
+
+/** Registered GraphQL documents. */
+export interface DocumentReads {
+  /** The text of a document; undefined for an unknown one. */
+  text(accountId: string, id: string): Awaitable<string | undefined>;
+  /** In the order of the ids; undefined for unknown ones. */
+  findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredDocument | undefined)[]>;
+  /** Newest first: by descending number, below `after`. */
+  page(
+    accountId: string,
+    query: { readonly limit: number; readonly offset: number; readonly after?: number | undefined },
+  ): Awaitable<Slice<StoredDocument>>;
+  /** The cost depends on their number. */
+  totals(accountId: string): Awaitable<DocumentTotals>;
+}
+
+export interface DocumentWrites {
+  /** Gives the document a number above those of the account's others. */
+  insert(accountId: string, document: TrustedDocument): Awaitable<void>;
+  /** @returns whether there was one */
+  remove(accountId: string, id: string): Awaitable<boolean>;
 }
 
 /** Results of requests, stored under their idempotency keys. */

@@ -61,6 +61,19 @@ export function prose(max: number) {
     .meta({ minLength: 1, maxLength: max });
 }
 
+/** The same with a limit in bytes of UTF-8, which is named in words, too. */
+export function proseOfBytes(maxBytes: number, inWords: string) {
+  return z
+    .string({ error: 'must be a string' })
+    .check((context) => {
+      const text = context.value;
+      const isTooLong = text.length > maxBytes || Buffer.byteLength(text) > maxBytes;
+      const fault = isTooLong ? `must have at most ${inWords}` : proseFault(text, maxBytes);
+      if (fault !== undefined) context.issues.push({ code: 'custom', input: text, message: fault });
+    })
+    .meta({ minLength: 1, maxLength: maxBytes });
+}
+
 function proseFault(text: string, max: number): string | undefined {
   if (!text.isWellFormed()) return 'must be well-formed Unicode, without lone surrogates';
   if (controlBeyondWhiteSpace.test(text)) return 'must not contain control characters other than white space';

@@ -37,6 +37,8 @@ export interface TokenGrant {
   readonly requestsPerHour: number | null;
   /** The only sender it can send messages as, or null. */
   readonly sender: Sender | null;
+  /** Whether it can run registered GraphQL documents only. */
+  readonly trustedDocumentsOnly: boolean;
   /** Epoch seconds. */
   readonly issuedAtSeconds: number;
   /** Epoch seconds, exclusive. */
@@ -79,6 +81,9 @@ export const newTokenShape = z
         'How many requests it may send in any 60 minutes, together with other tokens that are bound to the same; null if it is bound to nothing.',
       )
       .meta({ examples: [60] }),
+    trustedDocumentsOnly: z
+      .boolean()
+      .describe('Whether it can run registered GraphQL documents only, and call nothing else.'),
   })
   .meta({ id: 'NewToken', description: 'A new token. It is not stored and cannot be shown again.' });
 
@@ -134,6 +139,12 @@ export const createToken = operation({
           'For a token bound to a conversation or a visitor: how many of the account’s requests it may spend in any 60 minutes, together with other tokens that are bound to the same. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that.',
         )
         .meta({ examples: [60] }),
+      trustedDocumentsOnly: z
+        .boolean({ error: 'must be a boolean' })
+        .nullish()
+        .describe(
+          'Restricts the token to running registered GraphQL documents, by their ids: it can send no other document, and cannot call REST.',
+        ),
       expiresInSeconds: z
         .int({ error: 'must be an integer' })
         .min(60, { error: lifetimeFault })
@@ -173,6 +184,7 @@ export const createToken = operation({
       visitor: input.visitor,
       requestsPerHour: input.requestsPerHour ?? null,
       sender: senderOf(input),
+      trustedDocumentsOnly: input.trustedDocumentsOnly ?? false,
       issuedAtSeconds,
       expiresAtSeconds: Math.min(issuedAtSeconds + (input.expiresInSeconds ?? defaultTokenSeconds), keyEndsSeconds),
     };
@@ -188,6 +200,7 @@ export const createToken = operation({
         sender: grant.sender,
         requestsPerHour:
           (grant.conversationId ?? grant.visitor) === null ? null : shareOf(caller.account, grant.requestsPerHour),
+        trustedDocumentsOnly: grant.trustedDocumentsOnly,
       },
       eventCursor,
     };

@@ -5,7 +5,9 @@ import {
   getOperationAST,
   type OperationDefinitionNode,
 } from 'graphql';
+import type { Account } from '../domain/accounts.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
+import { type Caller, isBound } from '../domain/caller.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { type CompiledOperation, compileOperation } from './compile.ts';
 import { HeldDocuments } from './held-documents.ts';
@@ -69,23 +71,46 @@ const bytesPerToken = 400;
 const bytesPerField = 1_000;
 const bytesPerOperation = 2_000;
 
-/** Memory of the cached documents in bytes: of one account, and of all. */
-const maxWeightOfAccount = 8 * 1024 * 1024;
-const maxWeight = 8 * maxWeightOfAccount;
+/** Memory of the cached documents in bytes: of one owner, and of all. */
+const maxWeightOfOwner = 8 * 1024 * 1024;
+const maxWeight = 8 * maxWeightOfOwner;
 
-/** The documents of an account. */
+/**
+ * Whose documents they are: an account's, or those of its bound tokens. These are kept apart, so that no page of a visitor
+ * pushes out what the agents use.
+ */
+export interface DocumentOwner extends Pick<Caller, 'conversationId' | 'visitor'> {
+  readonly account: Pick<Account, 'id'>;
+}
+
+function keyOf(owner: DocumentOwner): string {
+  return isBound(owner) ? `${owner.account.id} bound` : owner.account.id;
+}
+
+/** A cached document. */
+interface KeptDocument {
+  readonly prepared: PreparedDocument;
+  /** When it was last used. */
+  readonly weight: number;
+  /** The hash of its text, if it was persisted. */
+  readonly hash: string | undefined;
+}
+
+/** The documents of an owner. */
 interface Kept {
-  /** The least recently used first, each with its weight when it was last used. */
-  readonly bySource: Map<string, { readonly prepared: PreparedDocument; readonly weight: number }>;
+  /** The least recently used first. */
+  readonly bySource: Map<string, KeptDocument>;
+  /** The texts of those that were persisted. */
+  readonly byHash: Map<string, string>;
   weight: number;
 }
 
 /** Prepares documents, and caches the valid ones that were used most recently. */
 export class Documents {
   /** Those of open subscriptions. */
-  readonly held = new HeldDocuments();
+  readonly #held = new HeldDocuments();
   readonly #schema: GraphQLSchema;
-  /** By account, the least recently active first. */
+  /** By owner, the least recently active first. */
   readonly #kept = new Map<string, Kept>();
   readonly #prepared = new WeakMap<DocumentNode, PreparedDocument>();
   /** Of requests that were left to Yoga after their document had been prepared, which need not be in the cache. */
@@ -104,47 +129,75 @@ export class Documents {
   }
 
   /**
-   * The prepared form of a document of an account. Unless it is cached, the account has to wait for its turn.
+   * The prepared form of a document of an owner. Unless it is cached, the account has to wait for its turn.
    * @param request may ask again
    * @throws GraphQLError for a syntax error, or for what is too long or repeats too much to be validated
    */
-  prepare(accountId: string, source: string, request?: object): Awaitable<PreparedDocument> {
+  prepare(owner: DocumentOwner, source: string, request?: object): Awaitable<PreparedDocument> {
     const before = request && this.#byRequest.get(request);
     if (before?.source === source) return before;
-    return this.#get(accountId, source) ?? this.#prepare(accountId, source, request);
+    return this.#get(keyOf(owner), source) ?? this.#prepare(owner, source, request);
   }
 
-  async #prepare(accountId: string, source: string, request?: object): Promise<PreparedDocument> {
-    await scheduler.step(accountId);
-    const meanwhile = this.#get(accountId, source);
+  /** The text that an owner has persisted under its hash, for as long as it is in the cache. */
+  persisted(owner: DocumentOwner, hash: string): string | undefined {
+    return this.#kept.get(keyOf(owner))?.byHash.get(hash);
+  }
+
+  /**
+   * Prepares a document, as `prepare` does, and persists it if it is valid.
+   * @param hash of its text
+   */
+  async persist(owner: DocumentOwner, hash: string, source: string, request?: object): Promise<PreparedDocument> {
+    const prepared = await this.prepare(owner, source, request);
+    if (prepared.errors.length === 0) this.#keep(keyOf(owner), prepared, hash);
+    return prepared;
+  }
+
+  /**
+   * Holds the document of a subscription for as long as it is open.
+   * @returns releases it
+   * @throws QUOTA_EXCEEDED when the documents that the owner holds take too much memory
+   */
+  hold(owner: DocumentOwner, prepared: PreparedDocument): () => void {
+    return this.#held.hold(keyOf(owner), prepared);
+  }
+
+  async #prepare(owner: DocumentOwner, source: string, request?: object): Promise<PreparedDocument> {
+    await scheduler.step(owner.account.id);
+    const key = keyOf(owner);
+    const meanwhile = this.#get(key, source);
     if (meanwhile !== undefined) return meanwhile;
     const prepared = new PreparedDocument(this.#schema, source);
     this.#prepared.set(prepared.document, prepared);
     if (request !== undefined) this.#byRequest.set(request, prepared);
-    if (prepared.errors.length === 0) this.#keep(accountId, prepared);
+    if (prepared.errors.length === 0) this.#keep(key, prepared);
     return prepared;
   }
 
   /** A cached document, which becomes the most recently used one. */
-  #get(accountId: string, source: string): PreparedDocument | undefined {
-    const kept = this.#kept.get(accountId)?.bySource.get(source);
-    const prepared = kept?.prepared ?? this.held.find(accountId, source);
-    if (prepared !== undefined) this.#keep(accountId, prepared);
+  #get(key: string, source: string): PreparedDocument | undefined {
+    const kept = this.#kept.get(key)?.bySource.get(source);
+    const prepared = kept?.prepared ?? this.#held.find(key, source);
+    if (prepared !== undefined) this.#keep(key, prepared);
     return prepared;
   }
 
-  #keep(accountId: string, prepared: PreparedDocument): void {
+  /** @param persistedAs the hash of its text, if it is to be persisted now */
+  #keep(key: string, prepared: PreparedDocument, persistedAs?: string): void {
     const { source, weight } = prepared;
-    const kept = this.#kept.get(accountId) ?? { bySource: new Map(), weight: 0 };
-    this.#kept.delete(accountId);
-    this.#kept.set(accountId, kept);
+    const kept = this.#kept.get(key) ?? { bySource: new Map(), byHash: new Map(), weight: 0 };
+    this.#kept.delete(key);
+    this.#kept.set(key, kept);
+    const hash = persistedAs ?? kept.bySource.get(source)?.hash;
     this.#forget(kept, source);
-    if (weight <= maxWeightOfAccount / 2) {
-      kept.bySource.set(source, { prepared, weight });
+    if (weight <= maxWeightOfOwner / 2) {
+      kept.bySource.set(source, { prepared, weight, hash });
+      if (hash !== undefined) kept.byHash.set(hash, source);
       kept.weight += weight;
       this.#weight += weight;
     }
-    while (kept.weight > maxWeightOfAccount) this.#forgetOldest(kept);
+    while (kept.weight > maxWeightOfOwner) this.#forgetOldest(kept);
     while (this.#weight > maxWeight) {
       for (const [oldest, documents] of this.#kept) {
         this.#forgetOldest(documents);
@@ -160,8 +213,9 @@ export class Documents {
   }
 
   #forget(kept: Kept, source: string): void {
-    const { weight = 0 } = kept.bySource.get(source) ?? {};
+    const { weight = 0, hash } = kept.bySource.get(source) ?? {};
     kept.bySource.delete(source);
+    if (hash !== undefined) kept.byHash.delete(hash);
     kept.weight -= weight;
     this.#weight -= weight;
   }

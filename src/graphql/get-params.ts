@@ -1,15 +1,14 @@
-import type { GraphQLParams } from 'graphql-yoga';
 import { DomainError } from '../domain/errors.ts';
 import { parseJson } from '../http/json.ts';
 import { parametersOf } from '../http/query.ts';
 
-/** The parameters of a GET request. */
-export function paramsOfQuery(query: string): GraphQLParams {
+const known: readonly string[] = ['query', 'documentId', 'operationName', 'variables', 'extensions'];
+
+/** The parameters of a GET request. Others than those of GraphQL over HTTP are passed over. */
+export function paramsOfQuery(query: string): object {
   const params = new Map<string, unknown>();
   for (const [name, value] of parametersOf(query)) {
-    if (!['query', 'operationName', 'variables', 'extensions'].includes(name)) {
-      throw new DomainError('BAD_REQUEST', `Unexpected parameter \`${name}\`.`);
-    }
+    if (!known.includes(name)) continue;
     if (params.has(name)) throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is given more than once.`);
     if (value === undefined) {
       throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not UTF-8 in percent-encoding.`);

@@ -2,7 +2,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { PreparedDocument } from './documents.ts';
 
 const mebibyte = 1024 * 1024;
-/** Memory of the documents of an account's subscriptions. */
+/** Memory of the documents of an owner's subscriptions. */
 const maxWeight = 32 * mebibyte;
 /** What is compiled from a document takes about as much memory as the document itself. */
 const compiledAndParsed = 2;
@@ -18,20 +18,20 @@ interface Held {
  * in the cache or not. Subscriptions of the same text share one.
  */
 export class HeldDocuments {
-  /** By account and text. */
-  readonly #byAccount = new Map<string, Map<string, Held>>();
+  /** By owner and text. */
+  readonly #byOwner = new Map<string, Map<string, Held>>();
 
-  find(accountId: string, source: string): PreparedDocument | undefined {
-    return this.#byAccount.get(accountId)?.get(source)?.document;
+  find(owner: string, source: string): PreparedDocument | undefined {
+    return this.#byOwner.get(owner)?.get(source)?.document;
   }
 
   /**
    * Counts a document until it is released.
    * @returns releases it
-   * @throws QUOTA_EXCEEDED when the account's documents take too much memory
+   * @throws QUOTA_EXCEEDED when the owner's documents take too much memory
    */
-  hold(accountId: string, document: PreparedDocument): () => void {
-    const documents = this.#byAccount.get(accountId) ?? new Map<string, Held>();
+  hold(owner: string, document: PreparedDocument): () => void {
+    const documents = this.#byOwner.get(owner) ?? new Map<string, Held>();
     const held = documents.get(document.source) ?? {
       document,
       weight: compiledAndParsed * document.weight,
@@ -48,11 +48,11 @@ export class HeldDocuments {
     }
     held.holders++;
     documents.set(document.source, held);
-    this.#byAccount.set(accountId, documents);
+    this.#byOwner.set(owner, documents);
     return () => {
       if (--held.holders > 0) return;
       documents.delete(document.source);
-      if (documents.size === 0) this.#byAccount.delete(accountId);
+      if (documents.size === 0) this.#byOwner.delete(owner);
     };
   }
 }

@@ -68,8 +68,8 @@ export const longText = { maxBytes: 65_536 } as const;
 const maxBytesOf: Readonly<Record<string, number>> = { Metadata: 8_192, String: 1_024 };
 const maxBytesOfWord = 64;
 
-/** Fields of the root that take long, however little they answer. */
-const slowQueries: readonly string[] = ['analytics', 'search'];
+/** Fields of the root that take long, however little they answer: to list documents is to read their texts. */
+const slowQueries: readonly string[] = ['analytics', 'search', 'documents'];
 
 /** A page that skips more takes long. No conversation has so many messages, whose offsets cost nothing. */
 const maxQuickOffset = 10_000;
@@ -144,7 +144,8 @@ class Measure {
     const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, isSlow), isPayload: isShown });
     const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (maxItems !== undefined) {
-      return { ...inner, depth: inner.depth + 1, objects: 1, values: 1 + maxItems * inner.values, slowFields };
+      const payloadBytes = maxItems * inner.payloadBytes;
+      return { depth: inner.depth + 1, objects: 1, values: 1 + maxItems * inner.values, slowFields, payloadBytes };
     }
     const length = isListType(getNullableType(definition.type)) ? this.#lengthOf(node, page) : 1;
     const objectsOfItem = type.name.endsWith('Edge') ? Math.max(1, inner.objects) : 1 + inner.objects;

@@ -22,12 +22,14 @@ import { AnswerBudget, maxEventBytes } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import { type ContextOptions, OperationContext } from './context.ts';
 import { withCost } from './cost.ts';
-import { type Documents, PreparedDocument } from './documents.ts';
+import type { Documents, PreparedDocument } from './documents.ts';
+import { type Envelope, envelopeOf } from './envelope.ts';
 import { resultReply } from './errors.ts';
 import { paramsOfQuery } from './get-params.ts';
 import { graphiQLPage } from './graphiql.ts';
 import { maxAnsweredBatch, maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
+import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, dropExtraParams, judge, run, type Verdict } from './requests.ts';
 import { answerSingleOperations } from './single-operation.ts';
@@ -51,13 +53,16 @@ interface YogaContext extends ServerContext {
 
 /** An operation of a request that has been charged. */
 interface AdmittedOperation {
-  /** Its document, or what is wrong with it. */
-  readonly prepared: unknown;
+  /** Its document; undefined if something is wrong with it or with its envelope. */
+  readonly prepared?: PreparedDocument;
+  /** What is wrong. */
+  readonly fault?: unknown;
   readonly verdict: Verdict;
 }
 
 export interface GraphQLOptions {
   readonly documents: Documents;
+  readonly named: NamedDocuments;
   readonly admission: Admission;
   readonly responder: Responder;
   readonly sessions: Sessions;
@@ -72,65 +77,63 @@ export interface GraphQLOptions {
  */
 export function useGraphQL(
   ports: Ports,
-  { documents, admission, responder, sessions, timings, requestLog, telemetry }: GraphQLOptions,
+  { documents, named, admission, responder, sessions, timings, requestLog, telemetry }: GraphQLOptions,
 ): Plugin<GraphQLContext, YogaContext> {
-  const answerSingle = answerSingleOperations(ports, { documents, admission, timings, requestLog, telemetry });
+  const answerSingle = answerSingleOperations(ports, { named, admission, timings, requestLog, telemetry });
 
-  async function parseRequest(http: RequestContext): Promise<GraphQLParams | GraphQLParams[]> {
+  /** The parameters of a request as they were sent, or a list of them. */
+  async function parseRequest(http: RequestContext): Promise<unknown> {
     const body = await http.readJson(admission);
     if (http.isRead && body !== undefined) {
       throw new DomainError('BAD_REQUEST', 'A GET request takes its parameters from the URL and must not have a body.');
     }
-    const params = http.isRead ? paramsOfQuery(http.query) : body;
-    if (params === undefined) {
-      throw new DomainError('BAD_REQUEST', 'Send a JSON body with a `query`.');
-    }
-    if (typeof params !== 'object' || params === null)
-      throw new DomainError('BAD_REQUEST', 'The body must be a JSON object.');
-    if (!Array.isArray(params)) return params as GraphQLParams;
-    if (params.length === 0) throw new DomainError('BAD_REQUEST', 'A batch must hold at least one operation.');
-    if (params.length > maxAnsweredBatch) throw tooLargeBatch();
+    if (http.isRead) return paramsOfQuery(http.query);
+    if (!Array.isArray(body)) return body;
+    if (body.length === 0) throw new DomainError('BAD_REQUEST', 'A batch must hold at least one operation.');
+    if (body.length > maxAnsweredBatch) throw tooLargeBatch();
     // Only their number still counts: clients that batch want an answer for each, and take the first for all otherwise.
-    return params.length > maxBatch ? params.map(() => ({ query: '' })) : (params as GraphQLParams[]);
+    return body.length > maxBatch ? body.map(() => ({ query: '' })) : body;
   }
 
   /**
    * Prepares and judges the operations of a request one after the other, and charges for all of them together: one unit
    * was charged on admission. So what is refused here has neither run nor cost anything.
+   * @returns the operations by their parameters in the form that Yoga expects
    */
-  async function admitOperations(asked: GraphQLParams | GraphQLParams[], http: RequestContext, budget: AnswerBudget) {
-    const admitted = new Map<unknown, AdmittedOperation>();
-    if (Array.isArray(asked) && asked.length > maxBatch) {
-      const refused = { prepared: tooLargeBatch(), verdict: { errors: [], units: 1 } };
-      for (const params of asked) admitted.set(params, refused);
+  async function admitOperations(
+    asked: readonly unknown[],
+    http: RequestContext,
+    budget: AnswerBudget,
+  ): Promise<Map<GraphQLParams, AdmittedOperation>> {
+    const admitted = new Map<GraphQLParams, AdmittedOperation>();
+    if (asked.length > maxBatch) {
+      const refused = { fault: tooLargeBatch(), verdict: { errors: [], units: 1 } };
+      for (const params of asked) admitted.set(params as GraphQLParams, refused);
       return admitted;
     }
     let units = 0;
-    for (const params of Array.isArray(asked) ? asked : [asked]) {
-      const operation = await admitOperation(params, http, budget);
-      if (operation !== undefined) admitted.set(params, operation);
-      units += operation?.verdict.units ?? 1;
+    for (const params of asked) {
+      const [clean, operation] = await admitOperation(params, http, budget);
+      admitted.set(clean, operation);
+      units += operation.verdict.units;
     }
     await admission.chargeFor(units, http);
     return admitted;
   }
 
-  /** Undefined for an operation that Yoga refuses. */
   async function admitOperation(
-    params: GraphQLParams | null,
+    params: unknown,
     http: RequestContext,
     budget: AnswerBudget,
-  ): Promise<AdmittedOperation | undefined> {
-    const { query, operationName, variables } = params ?? {};
-    if (typeof query !== 'string' || typeof (operationName ?? '') !== 'string') return undefined;
-    if (typeof (variables ?? {}) !== 'object' || Array.isArray(variables)) return undefined;
+  ): Promise<[GraphQLParams, AdmittedOperation]> {
     try {
-      const prepared = await documents.prepare(callerOf(http).account.id, query, http);
-      const args = { operationName: operationName ?? null, variableValues: variables ?? null };
-      const verdict = judge(prepared, args, budget);
-      return { prepared, verdict: http.isRead ? { ...verdict, units: 1 } : verdict }; // no mutation runs by GET
+      const envelope = envelopeOf(params);
+      const prepared = await named.prepare(callerOf(http), envelope, http);
+      const verdict = judge(prepared, envelope, budget);
+      const units = http.isRead ? 1 : verdict.units; // no mutation runs by GET
+      return [cleaned(params as object, prepared, envelope), { prepared, verdict: { ...verdict, units } }];
     } catch (fault) {
-      return { prepared: fault, verdict: { errors: [], units: 1 } };
+      return [{ query: '' }, { fault, verdict: { errors: [], units: 1 } }];
     }
   }
 
@@ -154,18 +157,15 @@ export function useGraphQL(
   }
 
   return {
-    onParams({ params }) {
-      // Yoga checks the types of the others, but would report this one as an operation missing from the document.
-      const name: unknown = (params as GraphQLParams | null)?.operationName ?? '';
-      if (typeof name !== 'string') throw new DomainError('BAD_REQUEST', '`operationName` must be a string.');
+    onParams({ params, context }) {
+      const fault = context.operations?.get(params)?.fault;
+      if (fault !== undefined) throw fault;
     },
 
     onParse({ context, setParseFn }) {
       setParseFn(() => {
         const { operations, params } = context as unknown as YogaContext;
-        const prepared = operations?.get(params)?.prepared;
-        if (prepared instanceof PreparedDocument) return prepared.document;
-        throw prepared;
+        return operations?.get(params)?.prepared?.document;
       });
     },
 
@@ -196,10 +196,12 @@ export function useGraphQL(
       const budget = new AnswerBudget();
       serverContext.budget = budget;
       setRequestParser(async () => {
-        const params = await parseRequest(http);
-        serverContext.isBatch = Array.isArray(params);
-        serverContext.operations = await admitOperations(params, http, budget);
-        return params;
+        const asked = await parseRequest(http);
+        const operations = await admitOperations(Array.isArray(asked) ? asked : [asked], http, budget);
+        const params = [...operations.keys()];
+        serverContext.operations = operations;
+        serverContext.isBatch = Array.isArray(asked);
+        return Array.isArray(asked) ? params : (params[0] as GraphQLParams);
       });
     },
 
@@ -233,10 +235,9 @@ export function useGraphQL(
           return;
         }
         refuseUnstreamed(request);
-        dropExtraParams(request.params); // Yoga retains the parameters for as long as the stream lasts
         const closed = sessions.openDuring(res, caller);
         if (!closed.aborted) {
-          closed.addEventListener('abort', documents.held.hold(caller.account.id, documents.of(args.document)));
+          closed.addEventListener('abort', documents.hold(caller, documents.of(args.document)));
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());
@@ -292,6 +293,19 @@ export function useGraphQL(
 /** It is 400 for every client: what would be read of another status is a list of results. */
 function tooLargeBatch(): DomainError {
   return new DomainError('QUERY_TOO_COMPLEX', `A batch may hold at most ${maxBatch} operations.`, { status: 400 });
+}
+
+/**
+ * The parameters of an operation as Yoga expects them. They are those that were sent, without what is not needed: they
+ * are retained for as long as a subscription lasts.
+ */
+function cleaned(
+  params: object,
+  { source: query }: PreparedDocument,
+  { operationName, variableValues: variables }: Envelope,
+): GraphQLParams {
+  dropExtraParams(params);
+  return Object.assign(params, { query, variables, operationName } as GraphQLParams);
 }
 
 /** @throws METHOD_NOT_ALLOWED or BAD_REQUEST for a subscription whose response could not be a stream */

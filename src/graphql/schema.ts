@@ -19,6 +19,7 @@ import './analytics.ts';
 import './account.ts';
 import './api-keys.ts';
 import './tokens.ts';
+import './trusted-documents.ts';
 
 const all = Object.values({ ...operations, ...graphqlOnlyOperations });
 

@@ -9,13 +9,14 @@ import { scheduler } from '../runtime/scheduler.ts';
 import { AnswerBudget } from './answer-budget.ts';
 import { OperationContext } from './context.ts';
 import { withCost } from './cost.ts';
-import type { Documents } from './documents.ts';
+import { envelopeOf } from './envelope.ts';
 import { type MediaType, resultReply } from './errors.ts';
+import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
 import { asGraphQLError, judge, run } from './requests.ts';
 
 export interface SingleOperationOptions {
-  readonly documents: Documents;
+  readonly named: NamedDocuments;
   readonly admission: Admission;
   readonly timings: ConnectionTimings;
   readonly telemetry: Telemetry;
@@ -31,20 +32,20 @@ export interface SingleOperationOptions {
  */
 export function answerSingleOperations(
   ports: Ports,
-  { documents, admission, timings, telemetry, requestLog }: SingleOperationOptions,
+  { named, admission, timings, telemetry, requestLog }: SingleOperationOptions,
 ): (http: RequestContext) => Promise<Reply | undefined> {
-  /** Undefined for a batch, a subscription, and what Yoga has to look at more closely. */
+  /** Undefined for a batch, a subscription, and a document without the operation to run. */
   async function resultOf(http: RequestContext): Promise<ExecutionResult | undefined> {
     const caller = await admission.admit(http);
-    const asked = paramsIn(await http.readJson(admission));
-    if (asked === undefined) return undefined;
-    const { query, ...params } = asked;
-    const prepared = await documents.prepare(caller.account.id, query, http);
-    const operation = getOperationAST(prepared.document, params.operationName);
+    const body = await http.readJson(admission);
+    if (Array.isArray(body)) return undefined;
+    const asked = envelopeOf(body);
+    const prepared = await named.prepare(caller, asked, http);
+    const operation = getOperationAST(prepared.document, asked.operationName);
     if (operation == null || operation.operation === 'subscription') return undefined;
     if (prepared.errors.length > 0) return { errors: prepared.errors };
     const budget = new AnswerBudget();
-    const verdict = judge(prepared, params, budget);
+    const verdict = judge(prepared, asked, budget);
     const { errors, units } = verdict;
     const told = <R extends ExecutionResult>(result: R): R =>
       http.wantsCost ? withCost(result, verdict, budget) : result;
@@ -56,7 +57,7 @@ export function answerSingleOperations(
       budget,
       isSubscription: false,
     });
-    const result = await run(prepared, { ...params, contextValue });
+    const result = await run(prepared, { ...asked, contextValue });
     if (budget.bytes > largeBytes) await scheduler.step(caller.account.id); // writing it takes milliseconds
     return told(result);
   }
@@ -78,22 +79,6 @@ export function answerSingleOperations(
 
 /** An answer longer than this takes so long to write that it waits for its account's turn. */
 const largeBytes = 1024 * 1024;
-
-interface Params {
-  readonly query: string;
-  readonly variableValues: Readonly<Record<string, unknown>>;
-  readonly operationName: string | null;
-}
-
-/** The parameters of a single operation; undefined if the body has anything else or they are invalid. */
-function paramsIn(body: unknown): Params | undefined {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
-  const { query, variables = null, operationName = null, ...others } = body as Record<string, unknown>;
-  if (typeof query !== 'string' || query === '' || Object.keys(others).length > 0) return undefined;
-  if (typeof variables !== 'object' || Array.isArray(variables)) return undefined;
-  if (operationName !== null && (typeof operationName !== 'string' || operationName === '')) return undefined;
-  return { query, variableValues: (variables ?? {}) as Record<string, unknown>, operationName };
-}
 
 /** The media type of the result: the first supported one listed. Undefined if the header needs a closer look. */
 function mediaTypeFor(accept: string | undefined): MediaType | undefined {

@@ -18,6 +18,7 @@ const Token = builder.objectRef<NewToken>('Token').implement({
     visitor: t.expose('visitor', { type: VisitorType, nullable: true, description: described.visitor }),
     sender: t.expose('sender', { type: Sender, nullable: true, description: described.sender }),
     requestsPerHour: t.exposeInt('requestsPerHour', { nullable: true, description: described.requestsPerHour }),
+    trustedDocumentsOnly: t.exposeBoolean('trustedDocumentsOnly', { description: described.trustedDocumentsOnly }),
   }),
 });
 
@@ -46,6 +47,10 @@ const CreateTokenInput = builder.inputType('CreateTokenInput', {
     requestsPerHour: t.int({
       description:
         'For a token bound to a conversation or a visitor: how many requests it may send in any 60 minutes, together with other tokens that are bound to the same. By default the larger of 60 and a fiftieth of the account’s limit, and never more than half of that limit.',
+    }),
+    trustedDocumentsOnly: t.boolean({
+      description:
+        'Restricts the token to running registered documents, by their ids: it can send no other document, and cannot call REST.',
     }),
     expiresInSeconds: t.int({ description: 'The lifetime of the token in seconds: 60 to 3600, by default 900.' }),
   }),

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Admission } from '../access/admission.ts';
 import type { Sessions } from '../access/sessions.ts';
+import { refuseTrustedOnly } from '../domain/caller.ts';
 import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { Operation } from '../domain/operation.ts';
@@ -83,6 +84,7 @@ export function useRest(
     const { route, reader } = target;
     const { operation } = route;
     http.operation = operation.name;
+    refuseTrustedOnly(caller, 'This token may run registered GraphQL documents, and do nothing else.');
     operation.authorise(caller);
     // A body is read even if the operation takes none: its fields have to be refused, not silently ignored.
     const body = announcesBody(http.req) ? await http.readJson(admission) : undefined;

@@ -26,6 +26,7 @@ import {
   testWebhook,
 } from '../domain/deliveries.ts';
 import { type Delivery, deliveryShape, deliveryWithAttemptsShape } from '../domain/delivery-record.ts';
+import { deleteDocument, documentShape, listDocuments, registerDocuments } from '../domain/documents.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
 import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
@@ -47,7 +48,7 @@ import {
   updateWebhook,
 } from '../domain/webhooks.ts';
 import { piecesWithMessages } from './conversation-json.ts';
-import { eventPageShape, type ListOf, listOf, searchResultsShape } from './shapes.ts';
+import { eventPageShape, type ListOf, listOf, registeredDocumentsShape, searchResultsShape } from './shapes.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -286,4 +287,12 @@ export const routes: readonly Route[] = [
     answers: newTokenShape,
     answer: ({ token }) => ({ body: token }),
   }),
+  // Some of them may have been registered before, so nothing of it is said to be created.
+  route('POST', '/documents', registerDocuments, {
+    body: 'required',
+    answers: registeredDocumentsShape,
+    answer: ({ documents }) => ({ body: { documents } }),
+  }),
+  route('GET', '/documents', listDocuments, { answers: listOf(documentShape), answer: listAnswer }),
+  route('DELETE', '/documents/:id', deleteDocument, { status: 204 }),
 ];

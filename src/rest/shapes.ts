@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { documentShape } from '../domain/documents.ts';
 import { type ErrorCode, errorCodes } from '../domain/errors.ts';
 import { exampleEventCursor } from '../domain/event-cursor.ts';
 import { eventShape } from '../domain/event-shape.ts';
@@ -82,6 +83,10 @@ export const eventPageShape = z
       .describe('The position of the page in the log.'),
   })
   .meta({ id: 'EventList', description: 'A page of the event log.' });
+
+export const registeredDocumentsShape = z
+  .object({ documents: z.array(documentShape).readonly().describe('The documents, each once.') })
+  .meta({ id: 'RegisteredDocuments', description: 'Documents that are registered now.' });
 
 /** RFC 9457 problem details, with a code and the data that a client needs to handle it. */
 export const problemShape = z

@@ -555,6 +555,10 @@ const documents: Record<OperationName, string> = {
   listApiKeys: '{ apiKeys { totalCount } }',
   revokeApiKey: 'mutation { revokeApiKey(input: { id: "key_1" }) { eventCursor } }',
   createToken: 'mutation { createToken(input: { scopes: [LEADS_READ] }) { eventCursor } }',
+  registerDocuments:
+    'mutation { registerDocuments(input: { documents: [{ id: "a", text: "{ __typename }" }] }) { eventCursor } }',
+  listDocuments: '{ documents { totalCount } }',
+  deleteDocument: 'mutation { deleteDocument(input: { id: "a" }) { eventCursor } }',
 };
 
 /** The first result of a stream that is refused. */

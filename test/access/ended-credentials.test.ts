@@ -3,6 +3,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createApiKey, revokeApiKey } from '../../src/domain/api-keys.ts';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { deleteDocument, registerDocuments } from '../../src/domain/documents.ts';
 import { createToken } from '../../src/domain/tokens.ts';
 import { createWebhook, rotateWebhookSecret } from '../../src/domain/webhooks.ts';
 import type { Json } from '../support/client.ts';
@@ -21,6 +22,7 @@ afterAll(() => server.close());
 beforeEach(() => server.clock.advance(minuteMs));
 
 const url = 'https://example.com/hooks';
+const late = { id: 'late', text: '{ a }' };
 
 interface Attempt {
   readonly rest: (webhook: string, key: string) => [method: string, path: string, body: object];
@@ -30,7 +32,7 @@ interface Attempt {
   readonly keysOnly?: boolean;
 }
 
-/** All that gives out credentials and secrets, or takes credentials away. */
+/** All that gives out credentials and secrets, or takes credentials away, or says what some of them can do. */
 const attempts: Readonly<Record<string, Attempt>> = {
   createApiKey: {
     rest: () => ['POST', '/api-keys', { name: 'too late' }],
@@ -58,6 +60,16 @@ const attempts: Readonly<Record<string, Attempt>> = {
     mutation: (_, key) => `revokeApiKey(input: { id: "${key}" }) { revokedApiKeyId }`,
     execute: (caller, _, id) => revokeApiKey.execute(server.app.ports, caller, { id }),
   },
+  registerDocuments: {
+    rest: () => ['POST', '/documents', { documents: [late] }],
+    mutation: () => 'registerDocuments(input: { documents: [{ id: "late", text: "{ a }" }] }) { documents { id } }',
+    execute: (caller) => registerDocuments.execute(server.app.ports, caller, { documents: [late] }),
+  },
+  deleteDocument: {
+    rest: () => ['DELETE', '/documents/early', {}],
+    mutation: () => 'deleteDocument(input: { id: "early" }) { deletedDocumentId }',
+    execute: (caller) => deleteDocument.execute(server.app.ports, caller, { id: 'early' }),
+  },
 };
 
 /** A key that will end, a webhook and another key; and all that there is of credentials and secrets. */
@@ -66,13 +78,15 @@ async function scene() {
   const ending = (await owner.rest('POST', '/api-keys', { body: { name: 'ending' } })).body;
   const webhook: string = (await owner.rest('POST', '/webhooks', { body: { url } })).body.id;
   const other: string = (await owner.rest('POST', '/api-keys', { body: { name: 'other' } })).body.id;
+  await owner.rest('POST', '/documents', { body: { documents: [{ id: 'early', text: '{ a }' }] } });
   const revoke = async (): Promise<void> => {
     expect((await owner.rest('DELETE', `/api-keys/${ending.id}`)).status).toBe(204);
   };
   const made = async (): Promise<Json> => {
     const keys = (await owner.rest('GET', '/api-keys')).body.data;
     const webhooks = (await owner.rest('GET', '/webhooks')).body.data;
-    return { keys: keys.map(({ id, revokedAt }: Json) => [id, id === ending.id || revokedAt]), webhooks };
+    const documents = (await owner.rest('GET', '/documents')).body.data;
+    return { keys: keys.map(({ id, revokedAt }: Json) => [id, id === ending.id || revokedAt]), webhooks, documents };
   };
   return { owner, ending, webhook, other, revoke, made };
 }

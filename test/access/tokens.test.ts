@@ -64,6 +64,7 @@ describe('a token', () => {
       visitor: null,
       sender: 'visitor',
       requestsPerHour: 20_000,
+      trustedDocumentsOnly: false,
     });
     const client = server.clientFor(given.token);
     expect((await client.rest('GET', `/conversations/${conversation.id}`)).status).toBe(200);
@@ -248,7 +249,9 @@ const rsa = generateKeyPairSync('rsa', { modulusLength: 2_048 });
 const publicPem = rsa.publicKey.export({ type: 'spki', format: 'pem' });
 const unknownKey = 'key_01m7yzcf3tfz1aan3df712nas7';
 
-const forgeries: [what: string, forge: (parts: Parts) => string | Promise<string>][] = [
+type Forgery = [what: string, forge: (parts: Parts) => string | Promise<string>];
+
+const forgeries: Forgery[] = [
   ['of two parts', ({ token }) => token.split('.').slice(0, 2).join('.')],
   ['without a signature', ({ token }) => `${token.split('.').slice(0, 2).join('.')}.`],
   ['of four parts', ({ token }) => `${token}.x`],
@@ -318,6 +321,12 @@ const forgeries: [what: string, forge: (parts: Parts) => string | Promise<string
   ['with a list of scopes', ({ header, claims, key }) => signed(header, { ...claims, scope: ['leads:read'] }, key)],
   ['for a sender that there is none of', ({ header, claims, key }) => signed(header, { ...claims, sender: 'me' }, key)],
   ['for a conversation of no form', ({ header, claims, key }) => signed(header, { ...claims, conversation: 1 }, key)],
+  ...[false, 'true', 1, null].map(
+    (trustedDocumentsOnly): Forgery => [
+      `for registered documents only: ${JSON.stringify(trustedDocumentsOnly)}`,
+      ({ header, claims, key }) => signed(header, { ...claims, trustedDocumentsOnly }, key),
+    ],
+  ),
   ['that is huge', ({ header, claims, key }) => signed(header, { ...claims, more: 'x'.repeat(8_000) }, key)],
 ];
 

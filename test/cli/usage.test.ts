@@ -7,7 +7,7 @@ import { commandLine, run } from './program.ts';
 
 describe('--help', () => {
   test.each([
-    ['', ['serve', 'account', 'key', 'migrate', 'seed', 'compact', 'backup', 'restore']],
+    ['', ['serve', 'account', 'key', 'documents', 'migrate', 'seed', 'compact', 'backup', 'restore']],
     ['serve', []],
     ['account', ['create', 'list', 'update']],
     ['account create', ['--name <name>', '--plan <plan>', '--requests-per-hour <number>', '--json']],
@@ -17,6 +17,8 @@ describe('--help', () => {
     ['key create', ['--account <id>', '--name <name>', '--scopes <scope...>', '--expires-at <time>', '--json']],
     ['key list', ['--account <id>', '--json']],
     ['key revoke', ['id', '--account <id>', '--json']],
+    ['documents', ['push']],
+    ['documents push', ['file', '--account <id>', '--json']],
     ['migrate', ['--json']],
     [
       'seed',
@@ -51,6 +53,7 @@ describe('a command line that makes no sense is refused in one line, and does no
     ['account create --name x --plan gold', /'gold' is invalid\. Allowed choices are trial, pro, business\./],
     ['account update', "Missing required argument 'id'. See --help."],
     ['backup', "Missing required argument 'file'. See --help."],
+    ['documents push', "Missing required argument 'file'. See --help."],
     ['restore a b', /^Too many arguments for 'restore'\./],
     ['key create --name x', "Required option '--account <id>' not specified. See --help."],
     ['key create --account a --name x --scopes all', /'all' is invalid\. Allowed choices are conversations:read, /],

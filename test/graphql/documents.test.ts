@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
-import { Documents } from '../../src/graphql/documents.ts';
+import { Documents, PreparedDocument } from '../../src/graphql/documents.ts';
 import { schema } from '../../src/graphql/schema.ts';
 import { startTestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -9,41 +9,68 @@ import { until } from '../support/wait.ts';
 const many = (count: number, made: (index: number) => string): string =>
   Array.from({ length: count }, (_, index) => made(index)).join(' ');
 
+const one = { account: { id: 'one' } };
+const other = { account: { id: 'other' } };
+
 const small = '{ account { id } }';
 /** A document of nearly 2,000 tokens, 0.8 MB parsed. */
 const large = (name: string): string => `query ${name} { ${many(490, (i) => `k${i}: eventCursor`)} }`;
 
 test('a document that is used again is not prepared again, and each account has its own', async () => {
   const documents = new Documents(schema);
-  const first = await documents.prepare('one', small);
-  expect((await documents.prepare('one', small)) === first).toBe(true);
-  expect((await documents.prepare('other', small)) === first).toBe(false);
+  const first = await documents.prepare(one, small);
+  expect((await documents.prepare(one, small)) === first).toBe(true);
+  expect((await documents.prepare(other, small)) === first).toBe(false);
 });
 
 test('an invalid document is not kept, except for its own request', async () => {
   const documents = new Documents(schema);
   const request = {};
-  const first = await documents.prepare('one', '{ nothing }', request);
+  const first = await documents.prepare(one, '{ nothing }', request);
   expect(first.errors).toHaveLength(1);
-  expect((await documents.prepare('one', '{ nothing }', request)) === first).toBe(true);
-  expect((await documents.prepare('one', '{ nothing }')) === first).toBe(false);
+  expect((await documents.prepare(one, '{ nothing }', request)) === first).toBe(true);
+  expect((await documents.prepare(one, '{ nothing }')) === first).toBe(false);
 });
 
 test('the documents of an account weigh at most 8 MiB, and displace none of another', async () => {
   const documents = new Documents(schema);
-  const [others, oldest] = [await documents.prepare('other', small), await documents.prepare('one', small)];
+  const [others, oldest] = [await documents.prepare(other, small), await documents.prepare(one, small)];
   let weight = 0;
   for (let index = 0; weight < 9 * 1024 * 1024; index++) {
-    weight += (await documents.prepare('one', large(`Q${index}`))).weight;
+    weight += (await documents.prepare(one, large(`Q${index}`))).weight;
   }
-  expect((await documents.prepare('one', small)) === oldest).toBe(false);
-  expect((await documents.prepare('other', small)) === others).toBe(true);
+  expect((await documents.prepare(one, small)) === oldest).toBe(false);
+  expect((await documents.prepare(other, small)) === others).toBe(true);
+});
+
+test('those of bound tokens, all together, are apart from those of their account, and displace none of them', async () => {
+  const documents = new Documents(schema);
+  const bound = { ...one, conversationId: 'conv_1' };
+  const visitor = { ...one, visitor: { id: 'customer-7', name: null, email: null } };
+  const oldest = await documents.prepare(one, small);
+  expect((await documents.prepare(bound, small)) === oldest).toBe(false);
+  expect((await documents.prepare(visitor, small)) === (await documents.prepare(bound, small))).toBe(true);
+  for (let weight = 0, index = 0; weight < 9 * 1024 * 1024; index++) {
+    weight += (await documents.prepare(index % 2 === 0 ? bound : visitor, large(`Q${index}`))).weight;
+  }
+  expect((await documents.prepare(one, small)) === oldest).toBe(true);
+});
+
+test('the subscriptions of bound tokens leave those of their account the memory that is theirs', async () => {
+  const documents = new Documents(schema);
+  const bound = { ...one, conversationId: 'conv_1' };
+  const holdMany = async () => {
+    for (let index = 0; index < 40; index++) documents.hold(bound, await documents.prepare(bound, large(`Q${index}`)));
+  };
+  await expect(holdMany()).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
+  expect(() => documents.hold(bound, new PreparedDocument(schema, large('Another')))).toThrow('32 MiB');
+  documents.hold(one, await documents.prepare(one, large('Theirs')))();
 });
 
 test('a document grows heavier with each of its operations that runs', async () => {
   const documents = new Documents(schema);
   const source = `${many(150, (i) => `query Q${i} { ...F }`)} fragment F on Query { ${many(40, (i) => `k${i}: __typename`)} }`;
-  const first = await documents.prepare('one', source);
+  const first = await documents.prepare(one, source);
   const parsed = first.weight;
   for (let index = 0; index < 150; index++) {
     const operation = first.operation(`Q${index}`);
@@ -51,8 +78,8 @@ test('a document grows heavier with each of its operations that runs', async () 
     operation?.run({ context: context as never, variables: { sources: {}, coerced: {} } as never });
   }
   expect(first.weight - parsed).toBeGreaterThan(150 * 40 * 500);
-  expect((await documents.prepare('one', source)) === first, 'it is too heavy to be kept').toBe(true);
-  expect((await documents.prepare('one', source)) === first).toBe(false);
+  expect((await documents.prepare(one, source)) === first, 'it is too heavy to be kept').toBe(true);
+  expect((await documents.prepare(one, source)) === first).toBe(false);
 });
 
 test('the documents of an account’s open subscriptions are bounded, and the same text counts once', async () => {

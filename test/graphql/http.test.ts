@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openWire, requestText } from '../http/wire.ts';
 import { clientOf, type Json, type RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { leftToYoga } from '../support/yoga.ts';
 
 let server: TestServer;
 let client: TestAccount;
@@ -154,8 +155,7 @@ describe('a request that fails as a whole', () => {
     ['an operation name that is not a string', { query: 'query A { __typename }', operationName: 5 }],
     ['variables that are not an object', { query: '{ __typename }', variables: 'x' }],
     ['extensions that are not an object', { query: '{ __typename }', extensions: [] }],
-    ['an unknown field beside the query', { query: '{ __typename }', variable: {} }],
-    ['a persisted query, which is not supported', { extensions: { persistedQuery: { version: 1, sha256Hash: 'x' } } }],
+    ['a persisted query of another version', { extensions: { persistedQuery: { version: 2, sha256Hash: 'x' } } }],
     ['a body that is not an object', '5'],
     ['a body that is not JSON', '{'],
     ['an empty batch', '[]'],
@@ -373,15 +373,37 @@ describe('GET', () => {
     ['variables that are not an object', 'query=%7B__typename%7D&variables=%5B%5D'],
     ['extensions that are not JSON', 'query=%7B__typename%7D&extensions=x'],
     ['two queries', 'query=%7B__typename%7D&query=%7Baccount%7Bid%7D%7D'],
-    ['an unknown parameter', 'query=%7B__typename%7D&variable=%7B%7D'],
-    ['__proto__', 'query=%7B__typename%7D&__proto__=x'],
     ['a query that is not UTF-8', 'query=%7Bconversations(externalId:%22%FF%22)%7BtotalCount%7D%7D'],
     ['variables with broken percent-encoding', 'query=%7B__typename%7D&variables=%7B%22a%22:%22100%%22%7D'],
-    ['a name that is not UTF-8', 'query=%7B__typename%7D&%FF=x'],
   ])('with %s is BAD_REQUEST', async (_, parameters) => {
     const response = await get(parameters);
     expect(response.status).toBe(400);
     expect(codes(response)).toEqual(['BAD_REQUEST']);
+  });
+});
+
+describe('what is not known beside the query is passed over', () => {
+  test.each([
+    ['a property', { query: '{ __typename }', variable: {}, id: 7, operationType: 'query' }],
+    ['a property that JavaScript has a meaning for', '{"query":"{ __typename }","__proto__":{"query":5},"toString":1}'],
+    ['an extension', { query: '{ __typename }', extensions: { clientLibrary: { name: 'x' } } }],
+    ['nulls', { query: '{ __typename }', variables: null, operationName: null, extensions: null }],
+    ['an empty operation name', { query: '{ __typename }', operationName: '' }],
+  ])('%s', async (_, body) => {
+    for (const headers of [{}, leftToYoga()]) {
+      expect((await client.post(body, { headers })).body).toEqual({ data: { __typename: 'Query' } });
+    }
+  });
+
+  test.each([
+    ['a parameter', 'variable=%7B%7D'],
+    ['a parameter twice', 'variable=1&variable=2'],
+    ['__proto__', '__proto__=x'],
+    ['a name that is not UTF-8', '%FF=x'],
+    ['a value that is not UTF-8', 'variable=%FF'],
+    ['an empty operation name', 'operationName='],
+  ])('%s of GET', async (_, parameters) => {
+    expect((await get(`query=%7B__typename%7D&${parameters}`)).body).toEqual({ data: { __typename: 'Query' } });
   });
 });
 

@@ -3,6 +3,7 @@ import type { Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { until } from '../support/wait.ts';
+import { leftToYoga } from '../support/yoga.ts';
 
 // A nullable variable may be used in a non-null position if a default replaces it when it is left out. An explicit null
 // is then a mistake of the client, which validation does not detect.
@@ -89,7 +90,7 @@ describe('a null variable is VALIDATION_FAILED over every transport if it is use
     const question = { query, variables: { x: null } };
     const answers = [
       (await client.post(question)).body,
-      (await client.post({ ...question, extensions: {} })).body,
+      (await client.post(question, { headers: leftToYoga() })).body,
       (await client.post([question])).body[0],
       await get(question),
       await onSocket(question),

@@ -15,6 +15,7 @@ import { conversationShape } from '../../src/domain/conversation-record.ts';
 import { conversationWithMessagesShape } from '../../src/domain/conversations.ts';
 import { recoveryShape } from '../../src/domain/deliveries.ts';
 import { deliveryWithAttemptsShape } from '../../src/domain/delivery-record.ts';
+import { documentShape } from '../../src/domain/documents.ts';
 import { type eventShape, eventShapes } from '../../src/domain/event-shape.ts';
 import { leadShape } from '../../src/domain/leads.ts';
 import { searchResultShape } from '../../src/domain/search.ts';
@@ -53,6 +54,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   Account: accountShape,
   Analytics: analyticsShape,
   ApiKey: newApiKeyShape,
+  TrustedDocument: documentShape,
   Conversation: conversationWithMessagesShape,
   ConversationClosedEvent: flat(eventShapes['conversation.closed']),
   ConversationDeletedEvent: flat(eventShapes['conversation.deleted']),

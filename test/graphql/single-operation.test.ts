@@ -4,9 +4,10 @@ import { effort } from '../support/effort.ts';
 import { fillForQueries, randomQuery } from '../support/random-queries.ts';
 import { conversationWithMessages } from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { leftToYoga } from '../support/yoga.ts';
 
-// A single query or mutation by POST is answered without Yoga's own steps. A request with `extensions` is left to them,
-// so the same query can be answered both ways.
+// A single query or mutation by POST is answered without Yoga's own steps, unless its `Accept` needs a closer look. So the
+// same query can be answered both ways.
 
 let server: TestServer;
 let client: TestAccount;
@@ -19,19 +20,16 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-interface Query {
-  readonly query: string;
-  readonly variables?: object;
-  readonly operationName?: string;
-}
-
-async function expectBothWays(asked: Query, others: Record<string, string> = {}): Promise<void> {
-  const headers = { 'x-request-id': 'the-same', ...others };
+async function expectBothWays(asked: object, accept?: string): Promise<void> {
+  const headers = { 'x-request-id': 'the-same' };
   const [single, byYoga] = [
-    await client.post(asked, { headers }),
-    await client.post({ ...asked, extensions: {} }, { headers }),
+    await client.post(asked, { headers: { ...headers, ...(accept !== undefined && { accept }) } }),
+    await client.post(asked, { headers: { ...headers, ...leftToYoga(accept) } }),
   ];
-  expect({ ...single, headers: headersOf(single) }, asked.query).toEqual({ ...byYoga, headers: headersOf(byYoga) });
+  expect({ ...single, headers: headersOf(single) }, JSON.stringify(asked)).toEqual({
+    ...byYoga,
+    headers: headersOf(byYoga),
+  });
 }
 
 /** The headers that do not differ from request to request. */
@@ -47,6 +45,13 @@ const nested = `query One($id: ID!, $first: Int = 1) {
   b: conversation(id: $id) { ... on Node { id } ... on Conversation { subject visitor { name } } ... { version } }
 }
 fragment Whole on Conversation { __typename ${conversationWithMessages.replace('(first: 100)', '(first: $first)')} }`;
+
+/** With every request, by default; and what a link adds that spreads the operation. */
+const fromApollo = {
+  extensions: { clientLibrary: { name: '@apollo/client', version: '4.3.8' } },
+  operationType: 'query',
+  id: '7',
+};
 
 describe('a single operation', () => {
   test.each([
@@ -64,6 +69,12 @@ describe('a single operation', () => {
     ['no such operation', () => ({ query: list, operationName: 'Nothing' })],
     ['a fault of syntax', () => ({ query: '{' })],
     ['an unknown field', () => ({ query: '{ nothing }' })],
+    ['what Apollo Client sends', () => ({ operationName: null, query: list, variables: {}, ...fromApollo })],
+    ['no query', () => ({})],
+    ['variables in a list', () => ({ query: list, variables: [] })],
+    ['extensions in a list', () => ({ query: list, extensions: [] })],
+    ['an empty name', () => ({ query: list, operationName: '' })],
+    ['a name that is a number', () => ({ query: list, operationName: 5 })],
     [
       'too deep a query',
       () => ({
@@ -85,12 +96,13 @@ describe('a single operation', () => {
   test.each([
     'application/graphql-response+json',
     '*/*',
-    'text/html, application/*;q=0.5',
+    'text/html, application/*',
     'text/event-stream',
     'application/json;charset=latin1',
   ])('has the same response with and without Yoga’s steps for a client that accepts %s', async (accept) => {
-    await expectBothWays({ query: list }, { accept });
-    await expectBothWays({ query: '{ conversation(id: "conv_x") { id } }' }, { accept });
+    await expectBothWays({ query: list }, accept);
+    await expectBothWays({ query: '{ conversation(id: "conv_x") { id } }' }, accept);
+    await expectBothWays({ query: '{ nothing }' }, accept);
   });
 
   test('has the same response with and without Yoga’s steps for random queries', async () => {
@@ -99,6 +111,15 @@ describe('a single operation', () => {
       { numRuns: effort(60, 1_500), ...effort({ seed: 7 }, {}) },
     );
   }, 600_000);
+
+  test.each([
+    ['POST', async (asked: object) => await client.post(asked)],
+    ['POST, left to Yoga', async (asked: object) => await client.post(asked, { headers: leftToYoga() })],
+    ['a batch', async (asked: object) => ({ body: (await client.post([asked])).body[0] })],
+  ])('is answered though its envelope has properties that are not known: %s', async (_, send) => {
+    const { body } = await send({ query: '{ account { name } }', ...fromApollo });
+    expect(body).toEqual({ data: { account: { name: 'test' } } });
+  });
 
   test('costs one unit, also where it fails', async () => {
     const remaining = async (query: string): Promise<number> =>

@@ -12,6 +12,7 @@ import {
 } from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
+import { leftToYoga } from '../support/yoga.ts';
 
 // The number of values that a response could contain is computed before anything runs, over every transport.
 
@@ -35,7 +36,7 @@ const codesOf = ({ errors = [] }: Json): string[] => errors.map((error: Json) =>
 /** Every way to send a query, and the response to it. */
 const ways: [name: string, ask: (query: string) => Promise<Json>][] = [
   ['POST', async (query) => (await client.post({ query })).body],
-  ['POST, left to Yoga', async (query) => (await client.post({ query, extensions: {} })).body],
+  ['POST, left to Yoga', async (query) => (await client.post({ query }, { headers: leftToYoga() })).body],
   [
     'GET',
     async (query) => {
@@ -146,7 +147,7 @@ describe('the answer to an event', () => {
   });
 });
 
-describe('reports, searches and totals of filtered lists', () => {
+describe('reports, searches, lists of documents and totals of filtered lists', () => {
   const since = 'createdAfter: "2026-01-01T00:00:00Z"';
   const report = 'analytics { totals { leads } }';
   const total = `conversations(first: 1, ${since}) { totalCount }`;
@@ -176,6 +177,7 @@ describe('reports, searches and totals of filtered lists', () => {
     ['six reports', `{ ${many(6, (i) => `r${i}: ${report}`)} }`],
     ['six totals', `{ ${many(6, (i) => `t${i}: ${total}`)} }`],
     ['six totals of lists by a tag', `{ ${many(6, (i) => `t${i}: conversations(tags: ["a"]) { totalCount }`)} }`],
+    ['six lists of documents', `{ ${many(6, (i) => `d${i}: documents(first: 1) { nodes { id } }`)} }`],
     ['six totals of leads', `{ ${many(6, (i) => `t${i}: leads(email: "a") { totalCount }`)} }`],
     ['six pages far behind', `{ ${many(6, (i) => `t${i}: conversations(offset: 10001) { nodes { id } }`)} }`],
     [
@@ -195,7 +197,7 @@ describe('reports, searches and totals of filtered lists', () => {
     const { body } = await client.post({ query });
     expect(codesOf(body)).toEqual(['QUERY_TOO_COMPLEX']);
     expect(body.errors[0].message).toContain(
-      '6 reports, searches, totals of filtered lists and pages at offsets over 10,000; at most 5',
+      '6 reports, searches, lists of documents, totals of filtered lists and pages at offsets over 10,000; at most 5',
     );
   });
 
@@ -332,7 +334,7 @@ describe('a response with more than 8 MiB', () => {
     for (const asked of [query, short]) {
       const [plain, ...others] = [
         await client.post({ query: asked, variables: { id } }, { headers }),
-        await client.post({ query: asked, variables: { id }, extensions: {} }, { headers }),
+        await client.post({ query: asked, variables: { id } }, { headers: { ...headers, ...leftToYoga() } }),
       ];
       expect(plain?.body).toEqual({
         errors: [{ message: expect.any(String), extensions: { code: 'QUERY_TOO_COMPLEX', requestId: 'the-same' } }],

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
+import { leftToYoga } from '../support/yoga.ts';
 
 // What an operation costs of the rate limit: a query is one unit, and each field of a mutation that will run is one.
 
@@ -70,7 +71,7 @@ const mutations: [name: string, query: string, variables: object, units: number]
 
 const transports: [name: string, send: (client: TestAccount, asked: object) => Promise<Json>][] = [
   ['POST', async (client, asked) => await client.post(asked)],
-  ['POST, left to Yoga', async (client, asked) => await client.post({ ...asked, extensions: {} })],
+  ['POST, left to Yoga', async (client, asked) => await client.post(asked, { headers: leftToYoga() })],
   ['a batch of one', async (client, asked) => await client.post([asked])],
   [
     'a socket',

@@ -369,6 +369,7 @@ test('a list of objects is one that the measure knows the length of', () => {
     'Conversation.readPositions',
     'ConversationUpdatedEvent.changes',
     'Query.nodes',
+    'RegisterDocumentsPayload.documents',
     'SearchResult.excerpt',
   ]);
 });

@@ -187,6 +187,21 @@ export const credentialsCases: readonly Case[] = [
     { scopes: ['conversations:write'], requestsPerHour: 5 },
     { expected: 'VALIDATION_FAILED', pointers: ['/requestsPerHour'] },
   ),
+  minting(
+    'for registered documents only',
+    { scopes: ['leads:read'], trustedDocumentsOnly: true },
+    { expected: 201, check: ({ trustedDocumentsOnly }) => expect(trustedDocumentsOnly).toBe(true) },
+  ),
+  minting(
+    'for registered documents or not, which is not said: it is not',
+    { scopes: ['leads:read'], trustedDocumentsOnly: null },
+    { expected: 201, check: ({ trustedDocumentsOnly }) => expect(trustedDocumentsOnly).toBe(false) },
+  ),
+  minting(
+    'for registered documents "true" is refused',
+    { scopes: ['leads:read'], trustedDocumentsOnly: 'true' },
+    { expected: 'VALIDATION_FAILED', pointers: ['/trustedDocumentsOnly'] },
+  ),
   minting('with no scopes is refused', {}, { expected: 'VALIDATION_FAILED', pointers: ['/scopes'] }),
   minting(
     'with an empty list of scopes is refused',

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   type GraphQLArgument,
   type GraphQLInputType,
@@ -46,6 +47,8 @@ export class GraphQLAttacks {
     if (random.chance(0.3)) members.push(`"variables":${this.#variables(random)}`);
     if (random.chance(0.1)) members.push(`"operationName":${random.pick(['"A"', 'null', '""', '1', '"__proto__"'])}`);
     if (random.chance(0.05)) members.push(`"extensions":${random.pick(oddJson)}`);
+    if (random.chance(0.05)) members.push(`"extensions":{"persistedQuery":${this.#persistedQuery(random, query)}}`);
+    if (random.chance(0.03)) members.push(`"documentId":${random.pick(oddJson)}`);
     if (random.chance(0.03)) members.push(`${JSON.stringify(random.pick(oddTexts))}:${random.pick(oddJson)}`);
     if (random.chance(0.03)) members.shift();
     return `{${members.join()}}`;
@@ -58,6 +61,12 @@ export class GraphQLAttacks {
     const type = this.#schema.getType(root);
     if (!isObjectType(type)) return '{ __typename }';
     return `${operation}${random.chance(0.3) ? ' A($v: ID, $n: Int)' : ''} ${this.#selection(random, type, random.below(9))}`;
+  }
+
+  #persistedQuery(random: Random, query: string): string {
+    if (random.chance(0.2)) return random.pick(oddJson);
+    const hash = random.chance(0.5) ? createHash('sha256').update(query).digest('hex') : random.pick(oddTexts);
+    return `{"version":${random.pick(['1', '1', '1', '2', '"1"'])},"sha256Hash":${JSON.stringify(hash)}}`;
   }
 
   #variables(random: Random): string {

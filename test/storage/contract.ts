@@ -2,6 +2,7 @@ import { describe } from 'vitest';
 import { accountsContract } from './contract/accounts.ts';
 import { analyticsContract } from './contract/analytics.ts';
 import { conversationsContract } from './contract/conversations.ts';
+import { documentsContract } from './contract/documents.ts';
 import { erasureContract } from './contract/erasure.ts';
 import { eventsContract } from './contract/events.ts';
 import { isolationContract } from './contract/isolation.ts';
@@ -21,6 +22,7 @@ export function storageContract(name: string, open: () => Promise<OpenedStorage>
     analyticsContract(open);
     webhooksContract(open);
     readPositionsContract(open);
+    documentsContract(open);
     searchContract(open);
     erasureContract(open);
     isolationContract(open);

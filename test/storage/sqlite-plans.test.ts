@@ -285,6 +285,15 @@ const reads: Calls<Reads> = {
     due: () => {},
     backlog: () => {},
   },
+  documents: {
+    text: (documents) => documents.text(account.id, 'a'),
+    findMany: (documents) => documents.findMany(account.id, ['a', 'b']),
+    page: (documents) => [
+      documents.page(account.id, { limit: 10, offset: 5 }),
+      documents.page(account.id, { limit: 10, offset: 0, after: 7 }),
+    ],
+    totals: (documents) => documents.totals(account.id),
+  },
   idempotencyRecords: {
     find: (idempotencyRecords) => idempotencyRecords.find(account.id, 'key'),
   },
@@ -363,6 +372,10 @@ const writes: Calls<Writes> = {
     release: (deliveries) => deliveries.release('mine', [delivery.id]),
     insertAttempt: (deliveries) => deliveries.insertAttempt(delivery.id, 1, sampleAttempt()),
     prune: (deliveries) => deliveries.prune(startMs - 1_000, 10),
+  },
+  documents: {
+    insert: (documents) => documents.insert(account.id, { id: 'a', text: '{ __typename }', createdAt: start }),
+    remove: (documents) => documents.remove(account.id, 'a'),
   },
   idempotencyRecords: {
     put: (idempotencyRecords) =>

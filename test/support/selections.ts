@@ -20,7 +20,10 @@ export const account = 'id name plan rateLimit { limit remaining resetAt } event
 
 export const apiKey = 'id name prefix scopes expiresAt lastUsedAt createdAt revokedAt';
 
-export const token = 'expiresAt scopes conversationId visitor { id name email } sender requestsPerHour';
+export const token =
+  'expiresAt scopes conversationId visitor { id name email } sender requestsPerHour trustedDocumentsOnly';
+
+export const document = 'id text createdAt';
 
 export const lead = 'id conversationId name email phone company metadata createdAt';
 

@@ -68,7 +68,7 @@ export class FanOut {
   #join(args: SubscriptionArgs): { answers: SharedAnswers; leave: () => void } {
     const { document, prepared, operationName, variableValues, contextValue } = args;
     const { caller } = contextValue as OperationContext;
-    const release = this.#documents.held.hold(caller.account.id, prepared);
+    const release = this.#documents.hold(caller, prepared);
     let byKey = this.#byDocument.get(document);
     if (byKey === undefined) {
       byKey = new Map();

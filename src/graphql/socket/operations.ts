@@ -9,7 +9,8 @@ import type { Ports, Telemetry } from '../../domain/ports.ts';
 import type { ConnectionTimings } from '../../http/timings.ts';
 import { AnswerBudget } from '../answer-budget.ts';
 import { type ContextOptions, OperationContext } from '../context.ts';
-import type { Documents } from '../documents.ts';
+import { envelopeOf } from '../envelope.ts';
+import type { NamedDocuments } from '../named-documents.ts';
 import { asGraphQLError, dropExtraParams, judge } from '../requests.ts';
 import type { SocketState } from './client-socket.ts';
 import type { SubscriptionArgs } from './fan-out.ts';
@@ -25,7 +26,7 @@ export type OperationOrErrors = SocketArgs | readonly GraphQLError[];
 
 export interface OperationOptions {
   readonly schema: GraphQLSchema;
-  readonly documents: Documents;
+  readonly named: NamedDocuments;
   readonly admission: Admission;
   readonly timings: ConnectionTimings;
   readonly telemetry: Telemetry;
@@ -90,13 +91,15 @@ export class SocketOperations {
     id: string,
     payload: SubscribePayload,
   ): Promise<OperationOrErrors> {
-    const { schema, documents, admission, timings } = this.#options;
+    const { schema, named, admission, timings } = this.#options;
     const { socket } = state;
-    const prepared = await documents.prepare(caller.account.id, payload.query);
+    const envelope = envelopeOf(payload);
+    const { operationName, variableValues } = envelope;
+    const prepared = await named.prepare(caller, envelope);
     refuseEnded(state);
     const { document, errors, source } = prepared;
     (payload as { query: string }).query = source; // thousands of identical subscriptions share one copy of the text
-    const operation = getOperationAST(document, payload.operationName);
+    const operation = getOperationAST(document, operationName);
     if (operation == null) throw new DomainError('BAD_REQUEST', 'The document does not hold the operation to run.');
     if (errors.length > 0) return errors;
     const start = `{"id":${JSON.stringify(id)},"type":"next","payload":`;
@@ -104,8 +107,8 @@ export class SocketOperations {
       schema,
       document,
       prepared,
-      operationName: payload.operationName ?? null,
-      variableValues: payload.variables ?? null,
+      operationName,
+      variableValues,
       deliver: (answers) => socket.send(...answers.map((answer) => `${start}${answer}}`)),
       outlet: socket,
     };

@@ -10,6 +10,7 @@ import { requestIdOf } from '../../http/request-context.ts';
 import type { RequestLog } from '../../http/request-log.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { isUncounted } from '../context.ts';
+import type { Documents } from '../documents.ts';
 import { domainErrorOf, presentError } from '../errors.ts';
 import { run } from '../requests.ts';
 import { closeCodes, type SocketState } from './client-socket.ts';
@@ -23,6 +24,7 @@ const unchargedCodes: ReadonlySet<ErrorCode> = new Set(['RATE_LIMITED', 'UNAUTHE
 export type ConnectionParams = Record<string, unknown>;
 
 export interface ProtocolOptions extends OperationOptions {
+  readonly documents: Documents;
   readonly sessions: Sessions;
   readonly log: Logger;
   readonly requestLog: RequestLog;

@@ -41,6 +41,7 @@ const tagDescriptions: Readonly<Record<string, string>> = {
   account: 'The account of the credential.',
   'api-keys': 'Credentials for programs.',
   tokens: 'Short-lived credentials for browser pages.',
+  documents: 'GraphQL documents that clients call by their ids.',
 };
 
 /** Which bound tokens may call an operation, in words. */

@@ -5,6 +5,7 @@ import { Checkpointer, emptyLog } from './checkpointer.ts';
 import { CommitWatch } from './commit-watch.ts';
 import { conversationReads, conversationWrites } from './conversations.ts';
 import { deliveryReads, deliveryWrites } from './deliveries.ts';
+import { documentReads, documentWrites } from './documents.ts';
 import { patient } from './errors.ts';
 import { eventReads, eventWrites } from './events.ts';
 import { makePrivate, realFile, requireWritable } from './files.ts';
@@ -133,6 +134,7 @@ function readsOn(db: Statements, busyTimeoutMs: number): Reads {
     leads: patient(leadReads(db), busyTimeoutMs),
     webhooks: patient(webhookReads(db), busyTimeoutMs),
     deliveries: patient(deliveryReads(db), busyTimeoutMs),
+    documents: patient(documentReads(db), busyTimeoutMs),
     idempotencyRecords: patient(idempotencyReads(db), busyTimeoutMs),
     analytics: patient(analyticsReads(db), busyTimeoutMs),
     search: patient(searchReads(db), busyTimeoutMs),
@@ -151,6 +153,7 @@ function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => voi
   const leads = scoped({ ...leadReads(db), ...leadWrites(db) }, db.connection);
   const webhooks = scoped({ ...webhookReads(db), ...webhookWrites(db, watch.becameDue) }, db.connection);
   const deliveries = scoped({ ...deliveryReads(db), ...deliveryWrites(db, watch.becameDue) }, db.connection);
+  const documents = scoped({ ...documentReads(db), ...documentWrites(db) }, db.connection);
   const idempotencyRecords = scoped({ ...idempotencyReads(db), ...idempotencyWrites(db) }, db.connection);
   const analytics = scoped(analyticsWrites(db), db.connection);
   const search = scoped(searchWrites(db), db.connection);
@@ -165,6 +168,7 @@ function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => voi
     leads: leads(scope),
     webhooks: webhooks(scope),
     deliveries: deliveries(scope),
+    documents: documents(scope),
     idempotencyRecords: idempotencyRecords(scope),
     analytics: analytics(scope),
     search: search(scope),

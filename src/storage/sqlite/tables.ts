@@ -510,6 +510,28 @@ export const attempts = sqliteTable(
   (table) => [primaryKey({ columns: [table.deliveryKey, table.number] })],
 );
 
+/** Registered GraphQL documents, numbered in each account in the order of registration. */
+export const trustedDocuments = sqliteTable(
+  'trusted_documents',
+  {
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    number: integer().notNull(),
+    id: text().notNull(),
+    text: text().notNull(),
+    /** Of the text, in UTF-8. */
+    bytes: integer().notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.accountId, table.number] }),
+    uniqueIndex('trusted_documents_by_id').on(table.accountId, table.id),
+    // Has all that totals are made of: no text is read for them.
+    index('trusted_documents_by_size').on(table.accountId, table.bytes),
+  ],
+);
+
 /** Results of requests, by idempotency key. */
 export const idempotencyRecords = sqliteTable(
   'kept_results',

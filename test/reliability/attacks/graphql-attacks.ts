@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { WebSocket } from 'ws';
 import { aliases, type Customer, graphqlBytes, send, sleep, type Target, times } from './attacker.ts';
 import { requestBytes } from './connection.ts';
@@ -153,6 +154,27 @@ function longTexts(count: number): string {
   return `{ conversations(first: 100) { nodes { messages(first: 10) { nodes { ${visitor} } } } } }`;
 }
 
+/** A token for the page of a visitor, with the largest share. */
+async function pageToken(customer: Customer): Promise<Record<string, string>> {
+  const { token } = await customer.rest('POST', '/v1/tokens', {
+    scopes: ['conversations:read'],
+    visitor: { id: 'customer-7' },
+    requestsPerHour: 1_000_000_000,
+    expiresInSeconds: 3_600,
+  });
+  return { token };
+}
+
+/** As many documents as there can be of the largest; they take long to validate, too. */
+async function largeDocuments(customer: Customer): Promise<Record<string, string>> {
+  const text = `{ ${aliases(600, '__typename')} } #`.padEnd(16_384, 'x');
+  for (let from = 0; from < 1_020; from += 60) {
+    const documents = times(60, (index) => ({ id: `d${from + index}`, text }));
+    await customer.rest('POST', '/v1/documents', { documents });
+  }
+  return {};
+}
+
 export const graphqlAttacks: Attack[] = [
   {
     name: 'subscriptions that differ by a variable, to large answers',
@@ -305,6 +327,42 @@ export const graphqlAttacks: Attack[] = [
         }),
       );
     },
+  },
+  {
+    name: 'thousands of different documents, all persisted, by a page',
+    limits: 'raised',
+    isShort: true,
+    prepare: pageToken,
+    attack: (target) =>
+      send(
+        { ...target, secret: target.fixture['token'] ?? '' },
+        { connections: 8, requests: target.isLong ? 2_500 : 300 },
+        (index) => {
+          const query = `query p${index} { ${aliases(380, '__typename', `n${index}x`)} }`;
+          const persistedQuery = { version: 1, sha256Hash: createHash('sha256').update(query).digest('hex') };
+          return requestBytes('POST', '/graphql', {
+            secret: target.fixture['token'] ?? '',
+            body: { query, extensions: { persistedQuery } },
+          });
+        },
+      ),
+  },
+  {
+    name: 'registered documents of 16 MiB, listed and called',
+    limits: 'raised',
+    databaseMiB: 40,
+    prepare: largeDocuments,
+    attack: (target) =>
+      send(target, { connections: 16, requests: target.isLong ? 1_000 : 100 }, (index) => {
+        const lists = `{ ${aliases(5, 'documents(first: 100) { nodes { id } }', `n${index}x`)} }`;
+        const bodies: object[] = [
+          { query: lists },
+          { documentId: `d${index}` },
+          times(10, (each) => ({ query: lists.replace('{', `query q${each} {`) })),
+          { query: lists.replaceAll('id', 'text') },
+        ];
+        return requestBytes('POST', '/graphql', { secret: target.secret, body: bodies[index % bodies.length] });
+      }),
   },
   {
     name: 'subscribe messages when no requests are left',

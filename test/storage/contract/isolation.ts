@@ -12,6 +12,7 @@ import {
   sampleLead,
   sampleMessage,
   sampleWebhook,
+  start,
   startMs,
   storedAccount,
 } from '../../support/samples.ts';
@@ -50,6 +51,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         await tx.leads.insert(mine.id, lead);
         await tx.events.append(mine.id, [event]);
         await tx.rateWindows.add(mine.id, 10, 5);
+        await tx.documents.insert(mine.id, { id: 'a', text: '{ __typename }', createdAt: start });
       });
       const leadFilters = [{}, { conversationId: conversation.id }, { email: lead.email ?? '' }, { createdAfter: 0 }];
       const everything = async (reads: Omit<Storage['read'], 'analytics' | 'search'>, accountId: string) => ({
@@ -108,6 +110,10 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         deliveryCount: await reads.deliveries.count(accountId, webhook.id),
         attempts: await reads.deliveries.attempts(accountId, [{ deliveryId: delivery.id, from: 1, to: 9 }]),
         failed: await reads.deliveries.failed(accountId, webhook.id, { fromId: '', limit: 9 }),
+        document: await reads.documents.text(accountId, 'a'),
+        documents: await reads.documents.findMany(accountId, ['a']),
+        documentPage: await reads.documents.page(accountId, { limit: 10, offset: 0 }),
+        documentTotals: await reads.documents.totals(accountId),
       });
       const none = { items: [], hasMore: false };
       const nothing: Awaited<ReturnType<typeof everything>> = {
@@ -144,6 +150,10 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         deliveryCount: 0,
         attempts: [[]],
         failed: [],
+        document: undefined,
+        documents: [undefined],
+        documentPage: none,
+        documentTotals: { count: 0, bytes: 0 },
       };
       expect(await everything(storage.read, theirs.id)).toEqual(nothing);
       expect(await storage.write((tx) => everything(tx, theirs.id))).toEqual(nothing);

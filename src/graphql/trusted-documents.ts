@@ -1,0 +1,102 @@
+import { descriptionsOf } from '../domain/descriptions.ts';
+import {
+  deleteDocument,
+  documentShape,
+  listDocuments,
+  maxAtOnce,
+  registerDocuments,
+  type TrustedDocument as TrustedDocumentShape,
+} from '../domain/documents.ts';
+import { builder, calls, payloadType, type ResultOf } from './builder.ts';
+import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { listOfAtMost } from './measure.ts';
+
+const described = descriptionsOf(documentShape);
+
+const TrustedDocument = builder.objectRef<TrustedDocumentShape>('TrustedDocument').implement({
+  description: 'A GraphQL document that clients call by its `id`, as `documentId` or as the hash of a persisted query.',
+  fields: (t) => ({
+    // JSON can take six bytes for a byte.
+    id: t.exposeID('id', { description: described.id, extensions: { maxBytes: 768 } }),
+    text: t.exposeString('text', { description: described.text, extensions: { maxBytes: 98_304 } }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
+  }),
+});
+
+const { Connection: TrustedDocumentConnection } = connectionType('TrustedDocument', TrustedDocument);
+
+builder.queryField('documents', (t) =>
+  t.field({
+    type: TrustedDocumentConnection,
+    nullable: true,
+    description: listDocuments.summary,
+    extensions: calls(listDocuments),
+    args: pageArgs,
+    resolve: async (_, args, context) => {
+      const list = await context.call(listDocuments, listInput(args));
+      return forwards(list, args.after);
+    },
+  }),
+);
+
+const TrustedDocumentInput = builder.inputType('TrustedDocumentInput', {
+  description: 'A document to register.',
+  fields: (t) => ({
+    id: t.id({
+      required: true,
+      description:
+        'The id by which clients will call it: 1 to 128 characters. One of 64 hexadecimal digits must be the SHA-256 of the text.',
+    }),
+    text: t.string({ required: true, description: 'Its text, in GraphQL: at most 16 KiB.' }),
+  }),
+});
+
+const RegisterDocumentsInput = builder.inputType('RegisterDocumentsInput', {
+  description: 'Documents to register.',
+  fields: (t) => ({
+    documents: t.field({
+      type: [TrustedDocumentInput],
+      required: true,
+      description: `The documents, at most ${maxAtOnce}. One that is registered already stays as it is.`,
+    }),
+  }),
+});
+
+const RegisterDocumentsPayload = payloadType<ResultOf<typeof registerDocuments>>('registerDocuments', (t) => ({
+  documents: t.expose('documents', {
+    type: [TrustedDocument],
+    description: 'The documents, each once.',
+    extensions: listOfAtMost(maxAtOnce),
+  }),
+}));
+
+const DeleteDocumentInput = builder.inputType('DeleteDocumentInput', {
+  description: 'The document to delete.',
+  fields: (t) => ({ id: t.id({ required: true, description: 'The id of the document.' }) }),
+});
+
+const DeleteDocumentPayload = payloadType<ResultOf<typeof deleteDocument>>('deleteDocument', (t) => ({
+  deletedDocumentId: t.exposeID('deletedDocumentId', {
+    description: 'The id of the deleted document.',
+    extensions: { maxBytes: 768 },
+  }),
+}));
+
+builder.mutationFields((t) => ({
+  registerDocuments: t.field({
+    type: RegisterDocumentsPayload,
+    nullable: true,
+    description: registerDocuments.summary,
+    extensions: calls(registerDocuments),
+    args: { input: t.arg({ type: RegisterDocumentsInput, required: true, description: 'The documents to register.' }) },
+    resolve: (_, { input }, context) => context.call(registerDocuments, input),
+  }),
+  deleteDocument: t.field({
+    type: DeleteDocumentPayload,
+    nullable: true,
+    description: deleteDocument.summary,
+    extensions: calls(deleteDocument),
+    args: { input: t.arg({ type: DeleteDocumentInput, required: true, description: 'The document to delete.' }) },
+    resolve: (_, { input }, context) => context.call(deleteDocument, input),
+  }),
+}));

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Json, RestResponse } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { leftToYoga } from '../support/yoga.ts';
 
 // With `GraphQL-Cost: 1`, an answer says what its operation was counted to cost, and what the limits are.
 
@@ -24,7 +25,7 @@ const cost = { units: 1, tokens: 22, depth: 3, objects: 101, values: 153, slowFi
 /** Every way to send a query over HTTP. */
 const ways: [name: string, ask: (query: string) => Promise<Json>][] = [
   ['POST', async (query) => (await ask({ query })).body],
-  ['POST, left to Yoga', async (query) => (await ask({ query, extensions: {} })).body],
+  ['POST, left to Yoga', async (query) => (await ask({ query }, { ...asking, ...leftToYoga() })).body],
   [
     'GET',
     async (query) => {
@@ -103,8 +104,8 @@ test('a subscription that is refused says what was counted for each event', asyn
 
 test('without the header, or with another value, nothing is said', async () => {
   for (const headers of [{}, { 'graphql-cost': '0' }, { 'graphql-cost': '' }, { 'graphql-cost': 'true' }]) {
-    for (const body of [{ query: list }, { query: list, extensions: {} }]) {
-      expect(Object.keys((await ask(body, headers)).body)).toEqual(['data']);
+    for (const others of [{}, leftToYoga()]) {
+      expect(Object.keys((await ask({ query: list }, { ...headers, ...others })).body)).toEqual(['data']);
     }
   }
 });

@@ -83,7 +83,7 @@ export class Follower implements EventFollower, AsyncIterableIterator<readonly L
       while (!this.#isEnded) {
         const tail = this.#tail ?? this.#join();
         const events = this.#rest(tail) ?? (await this.#nextEvents(tail));
-        if (events.length > 0 && !this.#isEnded) return { done: false, value: events };
+        if (events.length > 0) return { done: false, value: events }; // the position is past them
       }
     } catch (error) {
       this.end();

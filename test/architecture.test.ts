@@ -82,7 +82,7 @@ test('the domain imports nothing but itself and zod', () => {
 test.each([
   { library: /^(drizzle-orm|better-sqlite3)(\/|$)/, stays: /^storage\/sqlite\// },
   { library: /^(graphql|@pothos\/.*|dataloader)$/, stays: /^graphql\// },
-  { library: /^zod$/, stays: /^(domain\/|config\.ts$|rest\/)/ },
+  { library: /^zod$/, stays: /^(domain\/|config\.ts$|http\/json-schema\.ts$|rest\/)/ },
   { library: /^commander$/, stays: /^cli\// },
   { library: /^prom-client$/, stays: /^telemetry\// },
   { library: /^jose$/, stays: /^access\/tokens\.ts$/ },

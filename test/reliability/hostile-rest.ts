@@ -1,4 +1,4 @@
-import type { JsonSchema } from '../../src/rest/openapi/json-schema.ts';
+import type { JsonSchema } from '../../src/http/json-schema.ts';
 import type { OpenApiDocument, OpenApiOperation, OpenApiParameter } from '../../src/rest/openapi/types.ts';
 import type { Random } from '../support/random.ts';
 import { oddBytes, oddJson, oddTexts } from './odd-values.ts';

@@ -1,6 +1,7 @@
 import { exampleEventCursor, exampleStartCursor } from '../../domain/event-cursor.ts';
 import { idempotencyKeyDescription, idempotencyKeyPattern } from '../../domain/idempotency.ts';
 import { deprecationReason, type OpenTo } from '../../domain/operation.ts';
+import type { JsonSchema } from '../../http/json-schema.ts';
 import { retryMs } from '../event-stream.ts';
 import { fieldsInHeaders } from '../headers.ts';
 import type { Route } from '../routes.ts';
@@ -8,7 +9,7 @@ import { problemShape } from '../shapes.ts';
 import { deliveryOperation } from './deliveries.ts';
 import { exampleOf } from './examples.ts';
 import { headersNamed, limitHeaders, responseHeaders } from './headers.ts';
-import { type JsonSchema, SchemaComponents } from './json-schema.ts';
+import { SchemaComponents } from './json-schema.ts';
 import { problemsOf } from './problems.ts';
 import type {
   OpenApiDocument,

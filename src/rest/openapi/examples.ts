@@ -1,4 +1,5 @@
-import type { JsonSchema, SchemaComponents } from './json-schema.ts';
+import type { JsonSchema } from '../../http/json-schema.ts';
+import type { SchemaComponents } from './json-schema.ts';
 
 const exampleTime = '2026-11-21T06:12:00.000Z';
 

@@ -1,4 +1,5 @@
-import { type JsonSchema, nameOf } from './json-schema.ts';
+import type { JsonSchema } from '../../http/json-schema.ts';
+import { nameOf } from './json-schema.ts';
 import type {
   Content,
   OpenApiDocument,

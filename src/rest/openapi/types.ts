@@ -1,5 +1,5 @@
+import type { JsonSchema } from '../../http/json-schema.ts';
 import type { Route } from '../routes.ts';
-import type { JsonSchema } from './json-schema.ts';
 
 /** The part of OpenAPI 3.1 that this service uses. */
 export interface OpenApiDocument {

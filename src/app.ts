@@ -21,10 +21,11 @@ import { Responder } from './http/respond.ts';
 import { type ConnectionTimings, defaultTimings } from './http/timings.ts';
 import { UnsentResponses } from './http/unsent-responses.ts';
 import { Maintenance } from './maintenance.ts';
+import { useMcp } from './mcp/plugin.ts';
 import { createPorts } from './ports.ts';
 import { useRest } from './rest/plugin.ts';
 import { problemReply } from './rest/problem.ts';
-import type { Route } from './rest/routes.ts';
+import { type Route, routes } from './rest/routes.ts';
 import { scheduler } from './runtime/scheduler.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
@@ -142,6 +143,7 @@ export function buildApp(options: AppOptions): App {
     schema,
     plugins: [
       useRequestContext(origins, responder),
+      useMcp(ports, { ...common, bindings: options.routes ?? routes, problemReply }),
       useRest(ports, { ...common, log, probes, publicUrl, routes: options.routes }),
       useGraphQL(ports, { ...common, documents, named, telemetry: metrics }),
     ],

@@ -46,6 +46,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   events: ['events', 'domain', 'runtime'],
   webhooks: ['webhooks', 'domain', 'layout.ts'],
   telemetry: ['telemetry', 'domain'],
+  mcp: ['mcp', 'http', 'access', 'domain', 'runtime'],
   rest: ['rest', 'http', 'access', 'domain', 'runtime'],
   graphql: ['graphql', 'http', 'access', 'domain', 'runtime', 'layout.ts'],
   server: ['server', 'app.ts', 'config.ts', 'access', 'domain', 'http', 'rest', 'runtime', 'storage', 'telemetry'],
@@ -86,6 +87,7 @@ test.each([
   { library: /^commander$/, stays: /^cli\// },
   { library: /^prom-client$/, stays: /^telemetry\// },
   { library: /^jose$/, stays: /^access\/tokens\.ts$/ },
+  { library: /^@modelcontextprotocol\//, stays: /^mcp\// },
 ])('$library stays in $stays', ({ library, stays }) => {
   expect(imports.filter(({ file, from }) => library.test(from) && !stays.test(file))).toEqual([]);
 });

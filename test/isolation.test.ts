@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OperationName, operations } from '../src/domain/operations.ts';
 import type { Json } from './support/client.ts';
+import { postMcp, toolCall } from './support/mcp.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 // Two accounts try every operation on each other's ids. Another account's thing must look exactly like
@@ -269,6 +270,34 @@ const attempts: Record<OperationName, Attempt[]> = {
   ],
 };
 
+/** The ids that tools take. */
+const toolArguments: Partial<Record<OperationName, (things: Things) => object>> = {
+  getConversation: ({ conversation: id }) => ({ id }),
+  updateConversation: ({ conversation: id }) => ({ id, subject: 'mine' }),
+  listMessages: ({ conversation: conversationId }) => ({ conversationId }),
+  getMessage: ({ message: id }) => ({ id }),
+  sendMessage: ({ conversation: conversationId }) => ({ conversationId, content: 'x', sender: 'visitor' }),
+  markRead: ({ conversation: conversationId }) => ({ conversationId, reader: 'agent-3', sequence: 0 }),
+  search: () => ({ q: 'private' }),
+  captureLead: ({ conversation: conversationId }) => ({ conversationId, email: 'a@example.com' }),
+  listLeads: ({ conversation: conversationId }) => ({ conversationId }),
+  getLead: ({ lead: id }) => ({ id }),
+  listEvents: ({ conversation: conversationId }) => ({ conversationId }),
+};
+
+/** The attempt through the tool of an operation, if it takes an id. */
+function throughTool(name: OperationName): Attempt[] {
+  const args = toolArguments[name];
+  if (args === undefined) return [];
+  return [
+    async ({ secret }, things) => {
+      const { status, body } = await postMcp(server.url, secret, toolCall(name, args(things)));
+      const { isError, content } = body.result;
+      return { status, body: { isError, answer: JSON.parse(content[0].text) } };
+    },
+  ];
+}
+
 /** What an outsider can tell from an answer: everything but what is new in each request. */
 function visible({ status, body, data, errors }: Json): Json {
   const text = JSON.stringify({ status, body, data, errors });
@@ -337,7 +366,7 @@ describe.each(Object.keys(operations) as OperationName[])('%s', (name) => {
   test('cannot tell another account’s thing from nothing, and changes nothing of it', async () => {
     const before = await stateOf(owner);
     expect(attempts[name].length).toBeGreaterThan(0);
-    for (const attempt of attempts[name]) {
+    for (const attempt of [...attempts[name], ...throughTool(name)]) {
       // Two outsiders who have done the same: only what they name is different.
       const [one, other] = [await server.account(), await server.account()];
       const theirs = visible(await attempt(one, owned));

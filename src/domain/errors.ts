@@ -73,7 +73,11 @@ export const errorCodes = {
     title: 'Too many requests',
     when: 'The plan’s requests are used up; `Retry-After` says when the next is admitted.',
   },
-  QUERY_TOO_COMPLEX: { status: 400, title: 'Query too complex', when: 'The GraphQL query asks for too much at once.' },
+  QUERY_TOO_COMPLEX: {
+    status: 400,
+    title: 'Query too complex',
+    when: 'The GraphQL query, or the call of a tool, asks for too much at once.',
+  },
   PERSISTED_QUERY_NOT_FOUND: {
     status: 200,
     title: 'Persisted query not found',

@@ -74,7 +74,7 @@ export interface Limiter {
 }
 
 /** What a request comes through; `page` stands for everything that needs no credential. */
-export type Face = 'rest' | 'graphql' | 'socket' | 'page';
+export type Face = 'rest' | 'graphql' | 'mcp' | 'socket' | 'page';
 
 /** The outcome of a call. */
 export type CallCode = ErrorCode | 'OK';

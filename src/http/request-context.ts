@@ -60,6 +60,7 @@ export class RequestContext implements AdmissionContext {
 
   get face(): Face {
     if (this.path === '/graphql') return 'graphql';
+    if (this.path === '/mcp') return 'mcp';
     return this.path === '/v1' || this.path.startsWith('/v1/') ? 'rest' : 'page';
   }
 

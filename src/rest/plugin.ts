@@ -153,7 +153,7 @@ export function useRest(
 
   return {
     onRequest({ serverContext: { http }, endResponse }) {
-      if (http.face === 'graphql') return undefined;
+      if (http.face !== 'rest' && http.face !== 'page') return undefined;
       return replyTo(http)
         .then((reply) => responder.send(http, reply))
         .then(() => endResponse(answered));

@@ -17,10 +17,11 @@ export const welcomePage = (base: string): string => `<!doctype html>
 </head>
 <body>
 <h1>Conversation service</h1>
-<p>Conversations, messages and events for client programs, through two APIs of one service:</p>
+<p>Conversations, messages and events for client programs, through the APIs of one service:</p>
 <ul>
 <li>REST under <code>${base}/v1</code>, for example <code>GET ${base}/v1/conversations</code></li>
 <li>GraphQL at <a href="${base}/graphql"><code>${base}/graphql</code></a>, which opens GraphiQL in a browser</li>
+<li>tools of language models (Model Context Protocol) at <code>${base}/mcp</code></li>
 </ul>
 <p>Every operation is described in <a href="${base}/docs">the documentation</a> and, for programs, in
 <a href="${base}/openapi.json"><code>openapi.json</code></a>.</p>

@@ -99,7 +99,7 @@ describe('a preflight, without any credential,', () => {
         ...readableBy(origin),
         'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
         'access-control-allow-headers':
-          'Authorization, Content-Type, GraphQL-Cost, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-Request-Id, traceparent, tracestate',
+          'Authorization, Content-Type, GraphQL-Cost, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, X-Request-Id, traceparent, tracestate',
         'access-control-max-age': '7200',
       });
     }

@@ -1,0 +1,66 @@
+import type { Caller } from '../domain/caller.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { Ports } from '../domain/ports.ts';
+import type { RequestContext } from '../http/request-context.ts';
+import { FewAtOnce } from '../runtime/few-at-once.ts';
+import type { Handler } from './protocol.ts';
+import { callTool, type Tool, toolsFor } from './tools.ts';
+
+/** How many calls of an account are under way at the same time: each can hold some megabytes. */
+const calls = new FewAtOnce(4);
+
+/** Errors of the whole request, as at the door: waiting or another credential may help, a model cannot. */
+const ofRequest: readonly string[] = ['UNAUTHENTICATED', 'UNAVAILABLE'];
+
+export interface ExchangeOptions {
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly ports: Ports;
+  /** Notes an error, and gives it the form that clients may see. */
+  readonly note: (error: unknown, http: RequestContext) => DomainError;
+  /** The problem that a client is shown, as JSON. */
+  readonly problemOf: (error: DomainError, http: RequestContext) => string;
+}
+
+/** One request of an admitted caller, and what its message has come to. */
+export class Exchange implements Handler {
+  /** Why the whole request is refused, if it is. */
+  refusal: DomainError | undefined;
+  readonly #options: ExchangeOptions;
+  readonly #http: RequestContext;
+  readonly #caller: Caller;
+  readonly #message: { readonly params?: { readonly arguments?: object } };
+
+  constructor(options: ExchangeOptions, http: RequestContext, caller: Caller, message: object) {
+    this.#options = options;
+    this.#http = http;
+    this.#caller = caller;
+    this.#message = message;
+  }
+
+  list() {
+    return toolsFor(this.#caller, this.#options.tools).map(({ description }) => description);
+  }
+
+  call(name: string) {
+    const tool = this.#options.tools.get(name);
+    return tool && calls.run(this.#caller.account.id, () => this.#call(tool));
+  }
+
+  /** Never rejects: the library would show the error as it is. */
+  async #call(tool: Tool) {
+    const { ports, note, problemOf } = this.#options;
+    this.#http.operation = tool.description.name;
+    try {
+      // As it was sent: the library's copy lacks a key `__proto__`, which has to be refused.
+      const text = await callTool(tool, ports, this.#caller, this.#message.params?.arguments ?? {});
+      return { content: [{ type: 'text' as const, text }] };
+    } catch (error) {
+      if (error instanceof DomainError && ofRequest.includes(error.code)) {
+        this.refusal = error;
+        return { content: [] };
+      }
+      const known = note(error, this.#http);
+      return { isError: true, content: [{ type: 'text' as const, text: problemOf(known, this.#http) }] };
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import type { Admission } from '../access/admission.ts';
+import { isBound, refuseTrustedOnly } from '../domain/caller.ts';
+import { DomainError, internal, isTrouble } from '../domain/errors.ts';
+import type { Ports } from '../domain/ports.ts';
+import { answered, type HttpPlugin } from '../http/plugin.ts';
+import type { WholeReply } from '../http/raw-reply.ts';
+import type { RequestContext } from '../http/request-context.ts';
+import type { RequestLog } from '../http/request-log.ts';
+import type { Reply, Responder } from '../http/respond.ts';
+import { lazily } from '../runtime/lazily.ts';
+import { Exchange, type ExchangeOptions } from './exchange.ts';
+import { loadProtocol } from './protocol.ts';
+import { type Binding, toolsOf } from './tools.ts';
+import { markInWords } from './visitor-texts.ts';
+
+const allow = ['POST', 'OPTIONS'];
+
+const description = {
+  name: 'conversation-service',
+  version: 'v1',
+  instructions: `Conversations between the visitors of a site and its agents, with messages, leads, events and statistics. ${markInWords} An error is a problem (RFC 9457) with a \`code\`; the same operations are described at /docs.`,
+};
+
+export interface McpOptions {
+  readonly admission: Admission;
+  readonly responder: Responder;
+  readonly requestLog: RequestLog;
+  readonly bindings: readonly Binding[];
+  readonly problemReply: (error: DomainError, occurrence: { path: string; requestId: string }) => WholeReply;
+}
+
+/** The Model Context Protocol at `/mcp`, with the same admission as REST: its operations as tools for programs that talk. */
+export function useMcp(
+  ports: Ports,
+  { admission, responder, requestLog, bindings, problemReply }: McpOptions,
+): HttpPlugin {
+  const load = lazily(() => loadProtocol(description));
+  const options: ExchangeOptions = {
+    tools: toolsOf(bindings),
+    ports,
+    note,
+    problemOf: (error, http) => problemReply(error, http).body,
+  };
+
+  /** Checks in the order of REST: credential, rate limit, method, what the credential may do, body. */
+  async function replyTo(http: RequestContext): Promise<Reply> {
+    if (http.fault !== undefined) throw http.fault;
+    const caller = await admission.admit(http);
+    if (http.method === 'OPTIONS') return { status: 204, headers: { Allow: allow.join(', ') } };
+    if (http.method !== 'POST') {
+      throw new DomainError('METHOD_NOT_ALLOWED', `This path supports ${allow.join(', ')}.`, { allow });
+    }
+    if (isBound(caller)) throw new DomainError('FORBIDDEN', 'Tokens for pages of visitors cannot call tools.');
+    refuseTrustedOnly(caller, 'This token may run registered GraphQL documents, and do nothing else.');
+    const message = await http.readJson(admission);
+    // A list would be many calls for the price of one; the protocol has had none since 2025-06-18.
+    if (typeof message !== 'object' || message === null || Array.isArray(message)) {
+      throw new DomainError('BAD_REQUEST', 'Send one JSON-RPC message as a JSON object.');
+    }
+    const answer = await load();
+    const exchange = new Exchange(options, http, caller, message);
+    const response = await answer(requestOf(http), message, exchange);
+    if (exchange.refusal !== undefined) throw exchange.refusal;
+    if (response.status >= 400) http.code ??= 'BAD_REQUEST';
+    return await replyOf(response);
+  }
+
+  function note(error: unknown, http: RequestContext): DomainError {
+    const known = error instanceof DomainError ? error : internal(error);
+    http.code = known.code;
+    if (isTrouble(known)) requestLog.failed(http, known.cause ?? known);
+    return known;
+  }
+
+  return {
+    onRequest({ serverContext: { http }, endResponse }) {
+      if (http.face !== 'mcp') return undefined;
+      return replyTo(http)
+        .catch((error: unknown) => problemReply(note(error, http), http))
+        .then((reply) => responder.send(http, reply))
+        .then(() => endResponse(answered));
+    },
+  };
+}
+
+/** The headers that the protocol has. */
+const headers = ['accept', 'content-type', 'mcp-protocol-version', 'mcp-method', 'mcp-name'];
+
+function requestOf({ req }: RequestContext): Request {
+  const given = headers.flatMap((name): [string, string][] => {
+    const value = req.headers[name];
+    return typeof value === 'string' ? [[name, value]] : [];
+  });
+  return new Request('http://localhost/mcp', { method: 'POST', headers: given });
+}
+
+/** @throws whatever the library did not expect */
+async function replyOf(response: Response): Promise<Reply> {
+  const { status } = response;
+  const type = response.headers.get('content-type');
+  const body = await response.text();
+  if (status >= 500) throw new Error(`The MCP library answered ${status}: ${body}`);
+  return {
+    status,
+    headers: { 'Cache-Control': 'no-store', ...(type !== null && { 'Content-Type': type }) },
+    body: body === '' ? undefined : body,
+  };
+}

@@ -31,6 +31,8 @@ export const maxErrors = 100;
 export class AnswerBudget {
   /** The bytes of JSON so far. */
   bytes = 0;
+  /** The bytes of long texts that were read for it, whether or not they are part of it. */
+  #readBytes = 0;
   readonly #maxBytes: number;
   #objects = 0;
   #values = 0;
@@ -41,13 +43,24 @@ export class AnswerBudget {
 
   /** Whether there are more bytes than allowed. */
   get isSpent(): boolean {
-    return this.bytes > this.#maxBytes;
+    return this.bytes > this.#maxBytes || this.#readBytes > this.#maxBytes;
   }
 
   /** What to say then. */
   get tooLong(): string {
     const size = this.#maxBytes < mebibyte ? `${this.#maxBytes / 1024} KiB` : `${this.#maxBytes / mebibyte} MiB`;
-    return `The answer would hold more than ${size} of JSON; ask for fewer fields, or smaller pages.`;
+    return this.#readBytes > this.#maxBytes
+      ? `More than ${size} of messages, attempts or events would be read for the answer; ask for smaller pages.`
+      : `The answer would hold more than ${size} of JSON; ask for fewer fields, or smaller pages.`;
+  }
+
+  /**
+   * Counts long texts that were read for the answer.
+   * @throws QUERY_TOO_COMPLEX when they have more bytes than an answer may have
+   */
+  read(bytes: number): void {
+    this.#readBytes += bytes;
+    if (this.#readBytes > this.#maxBytes) throw new DomainError('QUERY_TOO_COMPLEX', this.tooLong);
   }
 
   /** Whether the operation could take so long that it has to wait for its account's turn. */

@@ -207,7 +207,7 @@ export function useGraphQL(
       const { http, budget, res } = context as unknown as YogaContext;
       const onSlowReader = (): void => void res.destroy();
       const onCall: ContextOptions['onCall'] = (...call) => http.called(telemetry, ...call);
-      const options = { timings, onCall, onSlowReader, budget, isSubscription: false };
+      const options = { timings, onCall, onSlowReader, budget };
       extendContext(new OperationContext(ports, callerOf(http), options).asProperties());
     },
 
@@ -240,8 +240,7 @@ export function useGraphQL(
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());
-        const loaders = new Loaders(ports, caller, { cache: false });
-        extendContext({ loaders, closed } as Partial<GraphQLContext> as GraphQLContext);
+        extendContext({ closed } as Partial<GraphQLContext> as GraphQLContext);
         setSubscribeFn(async (args: ExecutionArgs) => {
           const validated = validateSubscriptionArgs(args);
           if (!('operation' in validated)) return { errors: validated };
@@ -251,10 +250,9 @@ export function useGraphQL(
           return new PresentedResults(
             events[Symbol.asyncIterator](),
             async (rootValue) => {
-              const contextValue = {
-                ...(args.contextValue as GraphQLContext),
-                budget: new AnswerBudget(maxEventBytes),
-              };
+              const budget = new AnswerBudget(maxEventBytes);
+              const loaders = new Loaders(ports, caller, budget);
+              const contextValue = { ...(args.contextValue as GraphQLContext), budget, loaders };
               return await run(prepared, { ...args, contextValue, rootValue });
             },
             (result) => {

@@ -54,7 +54,6 @@ export function answerSingleOperations(
       timings,
       onCall: (...call) => http.called(telemetry, ...call),
       budget,
-      isSubscription: false,
     });
     const result = await run(prepared, { ...params, contextValue });
     if (budget.bytes > largeBytes) await scheduler.step(caller.account.id); // writing it takes milliseconds

@@ -10,9 +10,6 @@ export const maxValuesOfEvent = 2_000;
 
 /** What could return more values than a short list waits for its account's turn. */
 const fewValues = 200;
-/** What could return more values than this takes milliseconds, and megabytes until it is written. */
-const manyValues = 5_000;
-
 export const mebibyte = 1024 * 1024;
 
 /** The most JSON in one response, in bytes. */
@@ -36,6 +33,7 @@ export class AnswerBudget {
   readonly #maxBytes: number;
   #objects = 0;
   #values = 0;
+  #size = 0;
 
   constructor(max = maxBytes) {
     this.#maxBytes = max;
@@ -68,21 +66,22 @@ export class AnswerBudget {
     return this.#values > fewValues;
   }
 
-  /** Whether it could take so much memory that only a few of an account may be under way. */
-  get isLarge(): boolean {
-    return this.#values > manyValues;
+  /** About how much memory it could take, in bytes. */
+  get size(): number {
+    return this.#size;
   }
 
   /**
    * Spends the objects and values that an operation could return, before it runs.
    * @throws QUERY_TOO_COMPLEX
    */
-  spendCost({ objects, values }: Cost): void {
+  spendCost({ objects, values, bytes }: Cost): void {
     // A refused operation spends nothing of what is left for its batch.
     refuseMore('The answer', 'objects', this.#objects + objects, maxObjects);
     refuseMore('The answer', 'values', this.#values + values, maxValues);
     this.#objects += objects;
     this.#values += values;
+    this.#size += bytes;
   }
 }
 

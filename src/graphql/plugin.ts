@@ -29,7 +29,7 @@ import { graphiQLPage } from './graphiql.ts';
 import { maxAnsweredBatch, maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
 import { presentResult } from './present.ts';
-import { asGraphQLError, dropExtraParams, judge, run, type Verdict } from './requests.ts';
+import { asGraphQLError, dropExtraParams, enterRoom, judge, run, type Verdict } from './requests.ts';
 import { answerSingleOperations } from './single-operation.ts';
 import { PresentedResults } from './subscriptions.ts';
 
@@ -45,12 +45,14 @@ interface YogaContext extends ServerContext {
   readonly params: GraphQLParams;
   isBatch?: boolean;
   budget?: AnswerBudget;
+  /** To be called when the answer has been written. */
+  leaveRoom?: () => void;
   /** By the parameters of each. */
-  operations?: ReadonlyMap<unknown, AdmittedOperation>;
+  operations?: ReadonlyMap<unknown, JudgedOperation>;
 }
 
-/** An operation of a request that has been charged. */
-interface AdmittedOperation {
+/** An operation of a request. */
+interface JudgedOperation {
   /** Its document, or what is wrong with it. */
   readonly prepared: unknown;
   readonly verdict: Verdict;
@@ -95,32 +97,31 @@ export function useGraphQL(
   }
 
   /**
-   * Prepares and judges the operations of a request one after the other, and charges for all of them together: one unit
-   * was charged on admission. So what is refused here has neither run nor cost anything.
+   * Prepares and judges the operations of a request one after the other. They are charged for all together: one unit was
+   * charged on admission. So what is refused here has neither run nor cost anything.
    */
-  async function admitOperations(asked: GraphQLParams | GraphQLParams[], http: RequestContext, budget: AnswerBudget) {
-    const admitted = new Map<unknown, AdmittedOperation>();
+  async function judgeOperations(asked: GraphQLParams | GraphQLParams[], http: RequestContext, budget: AnswerBudget) {
+    const operations = new Map<unknown, JudgedOperation>();
     if (Array.isArray(asked) && asked.length > maxBatch) {
       const refused = { prepared: tooLargeBatch(), verdict: { errors: [], units: 1 } };
-      for (const params of asked) admitted.set(params, refused);
-      return admitted;
+      for (const params of asked) operations.set(params, refused);
+      return { operations, units: 1 };
     }
     let units = 0;
     for (const params of Array.isArray(asked) ? asked : [asked]) {
-      const operation = await admitOperation(params, http, budget);
-      if (operation !== undefined) admitted.set(params, operation);
+      const operation = await judgeOperation(params, http, budget);
+      if (operation !== undefined) operations.set(params, operation);
       units += operation?.verdict.units ?? 1;
     }
-    await admission.chargeFor(units, http);
-    return admitted;
+    return { operations, units };
   }
 
   /** Undefined for an operation that Yoga refuses. */
-  async function admitOperation(
+  async function judgeOperation(
     params: GraphQLParams | null,
     http: RequestContext,
     budget: AnswerBudget,
-  ): Promise<AdmittedOperation | undefined> {
+  ): Promise<JudgedOperation | undefined> {
     const { query, operationName, variables } = params ?? {};
     if (typeof query !== 'string' || typeof (operationName ?? '') !== 'string') return undefined;
     if (typeof (variables ?? {}) !== 'object' || Array.isArray(variables)) return undefined;
@@ -198,7 +199,11 @@ export function useGraphQL(
       setRequestParser(async () => {
         const params = await parseRequest(http);
         serverContext.isBatch = Array.isArray(params);
-        serverContext.operations = await admitOperations(params, http, budget);
+        const { operations, units } = await judgeOperations(params, http, budget);
+        serverContext.operations = operations;
+        serverContext.leaveRoom = await enterRoom(callerOf(http).account.id, budget);
+        http.res.once('close', serverContext.leaveRoom);
+        await admission.chargeFor(units, http);
         return params;
       });
     },
@@ -274,8 +279,9 @@ export function useGraphQL(
       else if (!(Symbol.asyncIterator in result)) setResult(present(result, http));
     },
 
-    onResponse({ response, serverContext: { http } }) {
+    onResponse({ response, serverContext: { http, leaveRoom } }) {
       if (response === answered) return;
+      leaveRoom?.();
       response.headers.set('Cache-Control', 'no-store');
       if (response.headers.get('Content-Type')?.startsWith('text/event-stream')) {
         response.headers.delete('Content-Encoding'); // Yoga sets `none`, which is not a content coding

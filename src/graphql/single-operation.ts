@@ -12,7 +12,7 @@ import { withCost } from './cost.ts';
 import type { Documents } from './documents.ts';
 import { type MediaType, resultReply } from './errors.ts';
 import { presentResult } from './present.ts';
-import { asGraphQLError, judge, run } from './requests.ts';
+import { asGraphQLError, inRoom, judge, run } from './requests.ts';
 
 export interface SingleOperationOptions {
   readonly documents: Documents;
@@ -34,7 +34,11 @@ export function answerSingleOperations(
   { documents, admission, timings, telemetry, requestLog }: SingleOperationOptions,
 ): (http: RequestContext) => Promise<Reply | undefined> {
   /** Undefined for a batch, a subscription, and what Yoga has to look at more closely. */
-  async function resultOf(http: RequestContext): Promise<ExecutionResult | undefined> {
+  async function replyTo(
+    http: RequestContext,
+    replyWith: (result: ExecutionResult) => Reply,
+  ): Promise<Reply | undefined> {
+    if (http.fault !== undefined) throw http.fault;
     const caller = await admission.admit(http);
     const asked = paramsIn(await http.readJson(admission));
     if (asked === undefined) return undefined;
@@ -42,36 +46,37 @@ export function answerSingleOperations(
     const prepared = await documents.prepare(caller.account.id, query, http);
     const operation = getOperationAST(prepared.document, params.operationName);
     if (operation == null || operation.operation === 'subscription') return undefined;
-    if (prepared.errors.length > 0) return { errors: prepared.errors };
+    if (prepared.errors.length > 0) return replyWith({ errors: prepared.errors });
     const budget = new AnswerBudget();
     const verdict = judge(prepared, params, budget);
     const { errors, units } = verdict;
     const told = <R extends ExecutionResult>(result: R): R =>
       http.wantsCost ? withCost(result, verdict, budget) : result;
-    if (errors.length > 0) return told({ errors });
-    await admission.chargeFor(units, http);
-    const contextValue = new OperationContext(ports, caller, {
-      timings,
-      onCall: (...call) => http.called(telemetry, ...call),
-      budget,
+    if (errors.length > 0) return replyWith(told({ errors }));
+    return await inRoom(caller.account.id, budget, async () => {
+      await admission.chargeFor(units, http);
+      const contextValue = new OperationContext(ports, caller, {
+        timings,
+        onCall: (...call) => http.called(telemetry, ...call),
+        budget,
+      });
+      const result = await run(prepared, { ...params, contextValue });
+      if (budget.bytes > largeBytes) await scheduler.step(caller.account.id); // writing it takes milliseconds
+      return replyWith(told(result));
     });
-    const result = await run(prepared, { ...params, contextValue });
-    if (budget.bytes > largeBytes) await scheduler.step(caller.account.id); // writing it takes milliseconds
-    return told(result);
   }
 
   return async (http) => {
     if (http.method !== 'POST') return undefined;
     const mediaType = mediaTypeFor(http.req.headers.accept);
     if (mediaType === undefined) return undefined;
-    let result: ExecutionResult | undefined;
+    const replyWith = (result: ExecutionResult): Reply =>
+      resultReply(presentResult(result, http, { requestLog, telemetry }), mediaType);
     try {
-      if (http.fault !== undefined) throw http.fault;
-      result = await resultOf(http);
+      return await replyTo(http, replyWith);
     } catch (error) {
-      result = { errors: [asGraphQLError(error)] };
+      return replyWith({ errors: [asGraphQLError(error)] });
     }
-    return result && resultReply(presentResult(result, http, { requestLog, telemetry }), mediaType);
   };
 }
 

@@ -26,4 +26,14 @@ export const loadingAttacks: Attack[] = [
         graphqlBytes(target, '{ conversations(first: 100) { nodes { messages(first: 100) { nodes { id } } } } }'),
       ),
   },
+  {
+    name: 'answers of eight megabytes of long messages, side by side',
+    limits: 'raised',
+    databaseMiB: 50,
+    prepare: longContents,
+    attack: (target) =>
+      send(target, { connections: target.isLong ? 300 : 33, forMs: target.isLong ? 8_000 : 1_200 }, () =>
+        graphqlBytes(target, '{ conversations(first: 4) { nodes { messages(first: 100) { nodes { content } } } } }'),
+      ),
+  },
 ];

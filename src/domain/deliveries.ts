@@ -115,15 +115,16 @@ export const attemptPageInput = z
   .check(checkStart({ attempt: ['number'] }));
 
 /**
- * Attempts of many deliveries at once, oldest first.
+ * Attempts of many deliveries at once, oldest first. `onRead` is that of `MessageReads.ranges`.
  * @throws FORBIDDEN
  */
 export async function attemptRanges(
   { caller, storage }: Pick<Context, 'caller' | 'storage'>,
   ranges: readonly AttemptRange[],
+  onRead: (bytes: number) => void,
 ): Promise<readonly (readonly Attempt[])[]> {
   getDelivery.authorise(caller);
-  return await storage.read.deliveries.attempts(caller.account.id, ranges);
+  return await storage.read.deliveries.attempts(caller.account.id, ranges, onRead);
 }
 
 export interface ChangedDelivery {

@@ -269,7 +269,13 @@ async function readRange(
   range: MessageRange,
 ): Promise<readonly Message[]> {
   const [items = []] = await read.messages.ranges(caller.account.id, [range]);
+  if (!isWhole(range, items)) throw notFound('conversation');
   return items.map((message) => shownTo(caller, message));
+}
+
+/** Whether these are all messages of a range: some are missing if the conversation was deleted while they were read. */
+function isWhole({ from, to }: MessageRange, items: readonly Message[]): boolean {
+  return items.length > to - from;
 }
 
 export function messageCursor(message: Pick<Message, 'sequence'>, sort: MessageSort = 'sequence'): string {
@@ -288,16 +294,21 @@ export function messageCursorSequence(cursor: string, argument = 'after'): numbe
 
 /**
  * Like listMessages for many conversations at once. The caller must have been allowed to see the conversations that the
- * ranges belong to.
+ * ranges belong to. `onRead` is that of `MessageReads.ranges`.
+ * @returns NOT_FOUND in place of the messages of a conversation that was deleted meanwhile
  * @throws FORBIDDEN
  */
 export async function listMessageRanges(
   { caller, storage }: Pick<Context, 'caller' | 'storage'>,
   ranges: readonly MessageRange[],
-): Promise<readonly (readonly Message[])[]> {
+  onRead: (bytes: number) => void,
+): Promise<readonly (readonly Message[] | DomainError)[]> {
   listMessages.authorise(caller);
-  const pages = await storage.read.messages.ranges(caller.account.id, ranges);
-  return pages.map((page) => page.map((message) => shownTo(caller, message)));
+  const pages = await storage.read.messages.ranges(caller.account.id, ranges, onRead);
+  return ranges.map((range, at) => {
+    const page = pages[at] ?? [];
+    return isWhole(range, page) ? page.map((message) => shownTo(caller, message)) : notFound('conversation');
+  });
 }
 
 export const getMessage = operation({

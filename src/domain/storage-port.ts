@@ -194,8 +194,15 @@ export interface ConversationWrites {
 export interface MessageReads {
   /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (Message | undefined)[]>;
-  /** The messages of each range, by ascending sequence. */
-  ranges(accountId: string, ranges: readonly MessageRange[]): Awaitable<readonly (readonly Message[])[]>;
+  /**
+   * The messages of each range, by ascending sequence. Long ones are read in several steps, by turns with other accounts.
+   * @param onRead called with the bytes that a step has read of long texts; what it throws ends the reading
+   */
+  ranges(
+    accountId: string,
+    ranges: readonly MessageRange[],
+    onRead?: (bytes: number) => void,
+  ): Awaitable<readonly (readonly Message[])[]>;
 }
 
 export interface MessageWrites {
@@ -310,8 +317,12 @@ export interface DeliveryReads {
   /** Newest first. */
   page(accountId: string, webhookId: string, query: PageQuery): Awaitable<Slice<DeliveryOfWebhook>>;
   count(accountId: string, webhookId: string): Awaitable<number>;
-  /** The attempts of each range, oldest first. */
-  attempts(accountId: string, ranges: readonly AttemptRange[]): Awaitable<readonly (readonly Attempt[])[]>;
+  /** The attempts of each range, oldest first. `onRead` is that of `MessageReads.ranges`. */
+  attempts(
+    accountId: string,
+    ranges: readonly AttemptRange[],
+    onRead?: (bytes: number) => void,
+  ): Awaitable<readonly (readonly Attempt[])[]>;
   /** Deliveries that finally failed, by ascending id. The cost depends on the limit only. */
   failed(
     accountId: string,

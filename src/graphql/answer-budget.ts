@@ -10,9 +10,6 @@ export const maxValuesOfEvent = 2_000;
 
 /** What could return more values than a short list waits for its account's turn. */
 const fewValues = 200;
-/** What could return more values than this takes milliseconds, and megabytes until it is written. */
-const manyValues = 5_000;
-
 export const mebibyte = 1024 * 1024;
 
 /** The most JSON in one response, in bytes. */
@@ -31,9 +28,12 @@ export const maxErrors = 100;
 export class AnswerBudget {
   /** The bytes of JSON so far. */
   bytes = 0;
+  /** The bytes of long texts that were read for it, whether or not they are part of it. */
+  #readBytes = 0;
   readonly #maxBytes: number;
   #objects = 0;
   #values = 0;
+  #size = 0;
 
   constructor(max = maxBytes) {
     this.#maxBytes = max;
@@ -41,13 +41,24 @@ export class AnswerBudget {
 
   /** Whether there are more bytes than allowed. */
   get isSpent(): boolean {
-    return this.bytes > this.#maxBytes;
+    return this.bytes > this.#maxBytes || this.#readBytes > this.#maxBytes;
   }
 
   /** What to say then. */
   get tooLong(): string {
     const size = this.#maxBytes < mebibyte ? `${this.#maxBytes / 1024} KiB` : `${this.#maxBytes / mebibyte} MiB`;
-    return `The answer would hold more than ${size} of JSON; ask for fewer fields, or smaller pages.`;
+    return this.#readBytes > this.#maxBytes
+      ? `More than ${size} of messages, attempts or events would be read for the answer; ask for smaller pages.`
+      : `The answer would hold more than ${size} of JSON; ask for fewer fields, or smaller pages.`;
+  }
+
+  /**
+   * Counts long texts that were read for the answer.
+   * @throws QUERY_TOO_COMPLEX when they have more bytes than an answer may have
+   */
+  read(bytes: number): void {
+    this.#readBytes += bytes;
+    if (this.#readBytes > this.#maxBytes) throw new DomainError('QUERY_TOO_COMPLEX', this.tooLong);
   }
 
   /** Whether the operation could take so long that it has to wait for its account's turn. */
@@ -55,21 +66,22 @@ export class AnswerBudget {
     return this.#values > fewValues;
   }
 
-  /** Whether it could take so much memory that only a few of an account may be under way. */
-  get isLarge(): boolean {
-    return this.#values > manyValues;
+  /** About how much memory it could take, in bytes. */
+  get size(): number {
+    return this.#size;
   }
 
   /**
    * Spends the objects and values that an operation could return, before it runs.
    * @throws QUERY_TOO_COMPLEX
    */
-  spendCost({ objects, values }: Cost): void {
+  spendCost({ objects, values, bytes }: Cost): void {
     // A refused operation spends nothing of what is left for its batch.
     refuseMore('The answer', 'objects', this.#objects + objects, maxObjects);
     refuseMore('The answer', 'values', this.#values + values, maxValues);
     this.#objects += objects;
     this.#values += values;
+    this.#size += bytes;
   }
 }
 

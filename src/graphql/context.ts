@@ -14,8 +14,6 @@ export interface ContextOptions {
   readonly onSlowReader?: (() => void) | undefined;
   readonly closed?: AbortSignal | undefined;
   readonly budget?: AnswerBudget | undefined;
-  /** Whether the operation is a subscription, which must not cache what it has loaded. */
-  readonly isSubscription: boolean;
 }
 
 /** The errors that have been counted. */
@@ -47,7 +45,6 @@ export class OperationContext implements GraphQLContext {
   readonly budget: AnswerBudget;
   readonly #ports: Ports;
   readonly #onCall: ContextOptions['onCall'];
-  readonly #isSubscription: boolean;
   #loaders: Loaders | undefined;
 
   constructor(ports: Ports, caller: Caller, options: ContextOptions) {
@@ -58,25 +55,17 @@ export class OperationContext implements GraphQLContext {
     this.budget = options.budget ?? new AnswerBudget();
     this.#ports = ports;
     this.#onCall = options.onCall;
-    this.#isSubscription = options.isSubscription;
   }
 
   get loaders(): Loaders {
-    this.#loaders ??= new Loaders(this.#ports, this.caller, { cache: !this.#isSubscription });
+    this.#loaders ??= new Loaders(this.#ports, this.caller, this.budget);
     return this.#loaders;
   }
 
-  /** The same context for the response to one event: they may be computed concurrently, each with a budget of its own. */
+  /** The same context for the response to one event, which has a budget of its own and loads what is current. */
   forEvent(): OperationContext {
-    const [onCall, isSubscription] = [this.#onCall, this.#isSubscription];
-    const own = new OperationContext(this.#ports, this.caller, {
-      ...this,
-      onCall,
-      isSubscription,
-      budget: new AnswerBudget(maxEventBytes),
-    });
-    own.#loaders = this.loaders;
-    return own;
+    const budget = new AnswerBudget(maxEventBytes);
+    return new OperationContext(this.#ports, this.caller, { ...this, onCall: this.#onCall, budget });
   }
 
   call<Output>(

@@ -184,7 +184,9 @@ builder.queryFields((t) => ({
     resolve: async (_, args, context) => {
       // A page whose filter matches little scans thousands of events, and one query can ask for a hundred of them.
       await scheduler.step(context.caller.account.id);
-      return await context.call(listEvents, listInput(args));
+      const page = await context.call(listEvents, listInput(args));
+      context.budget.read(page.items.reduce((sum, { dataLength }) => sum + dataLength, 0));
+      return page;
     },
   }),
   eventCursor: t.string({

@@ -16,10 +16,13 @@ import type { AttemptRange } from '../domain/storage-port.ts';
 import type { Webhook } from '../domain/webhook-record.ts';
 import { webhooksById } from '../domain/webhooks.ts';
 import { scheduler } from '../runtime/scheduler.ts';
+import type { AnswerBudget } from './answer-budget.ts';
 
-/** Conversations whose read positions are read at once: a few milliseconds at most. More than a page take turns. */
+/** Conversations whose read positions are read at once, and messages, which can be long: a few milliseconds at most. */
 const conversationsAtOnce = 100;
-const conversationsOnPage = 20;
+const messagesAtOnce = 25;
+/** What is more than a page takes turns. */
+const onPage = 20;
 
 interface Context {
   readonly caller: Caller;
@@ -28,12 +31,12 @@ interface Context {
 }
 
 /**
- * Batches what one GraphQL operation loads by id or by range into one statement each. Most operations need one or two
- * of the loaders, and an idle subscription none, so each is created on first use.
+ * Batches what one GraphQL operation, or the answer to one event, loads by id or by range into one statement each. Most
+ * need one or two of the loaders, so each is created on first use.
  */
 export class Loaders {
   readonly #context: Context;
-  readonly #cache: boolean;
+  readonly #budget: AnswerBudget;
   #conversation?: DataLoader<string, Conversation | undefined>;
   #lead?: DataLoader<string, Lead | undefined>;
   #message?: DataLoader<string, Message | undefined>;
@@ -46,13 +49,10 @@ export class Loaders {
   #account?: DataLoader<string, Awaited<ReturnType<typeof accountsById>>[number]>;
   #apiKey?: DataLoader<string, ApiKey | undefined>;
 
-  /**
-   * @param cache whether loaded values are cached: right for a query or a mutation, but wrong for a subscription, which
-   * shows the current state at each event
-   */
-  constructor({ storage, limiter }: Ports, caller: Caller, { cache }: { cache: boolean }) {
+  /** @param budget what may be read for the answer */
+  constructor({ storage, limiter }: Ports, caller: Caller, budget: AnswerBudget) {
     this.#context = { caller, storage, limiter };
-    this.#cache = cache;
+    this.#budget = budget;
   }
 
   get conversation() {
@@ -66,22 +66,29 @@ export class Loaders {
   }
 
   get message() {
-    this.#message ??= this.#byId(messagesById);
+    this.#message ??= new DataLoader(
+      async (ids) => {
+        const messages = await this.#inTurn(ids, (context) => messagesById(context, ids));
+        this.#budget.read(messages.reduce((sum, message) => sum + Buffer.byteLength(message?.content ?? ''), 0));
+        return messages;
+      },
+      { maxBatchSize: messagesAtOnce },
+    );
     return this.#message;
   }
 
   get messageRange() {
-    this.#messageRange ??= new DataLoader((ranges) => listMessageRanges(this.#context, ranges), {
-      cache: this.#cache,
-      cacheKeyFn: ({ conversationId, from, to }) => `${conversationId} ${from} ${to}`,
-    });
+    this.#messageRange ??= new DataLoader<MessageRange, readonly Message[], string>(
+      (ranges) => listMessageRanges(this.#context, ranges, (bytes) => this.#budget.read(bytes)),
+      { cacheKeyFn: ({ conversationId, from, to }) => `${conversationId} ${from} ${to}` },
+    );
     return this.#messageRange;
   }
 
   get readPositions() {
     this.#readPositions ??= new DataLoader(
       (ids) => this.#inTurn(ids, ({ caller, storage }) => readPositionsOf(storage.read, caller, ids)),
-      { cache: this.#cache, maxBatchSize: conversationsAtOnce },
+      { maxBatchSize: conversationsAtOnce },
     );
     return this.#readPositions;
   }
@@ -91,7 +98,6 @@ export class Loaders {
     this.#readPosition ??= new DataLoader(
       (asked) => this.#inTurn(asked, (context) => positionsOfReaders(context, asked)),
       {
-        cache: this.#cache,
         maxBatchSize: conversationsAtOnce,
         cacheKeyFn: ({ conversationId, reader }) => `${conversationId} ${reader}`,
       },
@@ -110,10 +116,10 @@ export class Loaders {
   }
 
   get attemptRange() {
-    this.#attemptRange ??= new DataLoader((ranges) => attemptRanges(this.#context, ranges), {
-      cache: this.#cache,
-      cacheKeyFn: ({ deliveryId, from, to }) => `${deliveryId} ${from} ${to}`,
-    });
+    this.#attemptRange ??= new DataLoader(
+      (ranges) => attemptRanges(this.#context, ranges, (bytes) => this.#budget.read(bytes)),
+      { cacheKeyFn: ({ deliveryId, from, to }) => `${deliveryId} ${from} ${to}` },
+    );
     return this.#attemptRange;
   }
 
@@ -143,11 +149,11 @@ export class Loaders {
   }
 
   async #inTurn<T>(keys: readonly unknown[], load: (context: Context) => Promise<T>): Promise<T> {
-    if (keys.length > conversationsOnPage) await scheduler.step(this.#context.caller.account.id);
+    if (keys.length > onPage) await scheduler.step(this.#context.caller.account.id);
     return await load(this.#context);
   }
 
   #byId<T>(load: (context: Context, ids: readonly string[]) => Promise<readonly T[]>): DataLoader<string, T> {
-    return new DataLoader((ids) => load(this.#context, ids), { cache: this.#cache });
+    return new DataLoader((ids) => load(this.#context, ids));
   }
 }

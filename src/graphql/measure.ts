@@ -29,6 +29,8 @@ export interface Cost {
   readonly values: number;
   /** Its fields that take long, however little they answer. */
   readonly slowFields: number;
+  /** About how many bytes of memory it can take: what is read for it, and its JSON. */
+  readonly bytes: number;
   /** Of a mutation, the bytes of what its payloads show of what was done: it cannot be left out once that is done. */
   readonly payloadBytes: number;
 }
@@ -67,6 +69,17 @@ export const longText = { maxBytes: 65_536 } as const;
 /** The most bytes of leaves by their type, of texts for all fields but those that say otherwise. */
 const maxBytesOf: Readonly<Record<string, number>> = { Metadata: 8_192, String: 1_024 };
 const maxBytesOfWord = 64;
+
+/** The most bytes that are read for an object of these types; for others it is little. */
+const maxBytesRead: Readonly<Record<string, number>> = {
+  Conversation: 12_288,
+  Lead: 12_288,
+  Message: 73_728,
+  Event: 98_304,
+  Attempt: 16_384,
+  Webhook: 4_096,
+};
+const otherBytesRead = 256;
 
 /** Fields of the root that take long, however little they answer: to list documents is to read their texts. */
 const slowQueries: readonly string[] = ['analytics', 'search', 'documents'];
@@ -110,6 +123,7 @@ class Measure {
     let objects = 0;
     let values = 0;
     let slowFields = 0;
+    let bytes = 0;
     let payloadBytes = 0;
     for (const nodes of this.#selections.fieldsOf(type, sets).values()) {
       const cost = this.#field(type, nodes as [FieldNode], place);
@@ -117,9 +131,10 @@ class Measure {
       objects += cost.objects;
       values += cost.values;
       slowFields += cost.slowFields;
+      bytes += cost.bytes;
       payloadBytes += cost.payloadBytes;
     }
-    return { depth, objects, values, slowFields, payloadBytes };
+    return { depth, objects, values, slowFields, bytes, payloadBytes };
   }
 
   /** @param nodes the places of the document that select the field */
@@ -134,18 +149,23 @@ class Measure {
     if (!isCompositeType(type)) {
       // A rule of graphql-js limits the depth of introspection: the standard query is deeper than others may be.
       const depth = name.startsWith('__') ? 0 : 1;
-      const payloadBytes = isPayload ? responseKey(node).length + bytesOf(definition) : 0;
-      return { depth, objects: type.name === 'Metadata' ? 1 : 0, values: 1, slowFields, payloadBytes };
+      const bytes = responseKey(node).length + bytesOf(definition);
+      const payloadBytes = isPayload ? bytes : 0;
+      return { depth, objects: type.name === 'Metadata' ? 1 : 0, values: 1, slowFields, bytes, payloadBytes };
     }
-    if (name.startsWith('__')) return { depth: 0, ...this.#introspect(node, parent), slowFields, payloadBytes: 0 };
+    if (name.startsWith('__')) {
+      const { objects, values } = this.#introspect(node, parent);
+      return { depth: 0, objects, values, slowFields, bytes: values * maxBytesOfWord, payloadBytes: 0 };
+    }
     const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
     // What may be null is an edge, but for the payloads themselves.
     const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
     const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, isSlow), isPayload: isShown });
     const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (maxItems !== undefined) {
+      const [values, bytes] = [1 + maxItems * inner.values, maxItems * inner.bytes];
       const payloadBytes = maxItems * inner.payloadBytes;
-      return { depth: inner.depth + 1, objects: 1, values: 1 + maxItems * inner.values, slowFields, payloadBytes };
+      return { depth: inner.depth + 1, objects: 1, values, bytes, slowFields, payloadBytes };
     }
     const length = isListType(getNullableType(definition.type)) ? this.#lengthOf(node, page) : 1;
     const objectsOfItem = type.name.endsWith('Edge') ? Math.max(1, inner.objects) : 1 + inner.objects;
@@ -154,6 +174,7 @@ class Measure {
       objects: length * objectsOfItem,
       values: 1 + length * inner.values,
       slowFields: slowFields + length * inner.slowFields,
+      bytes: length * (inner.bytes + (maxBytesRead[type.name] ?? otherBytesRead)),
       payloadBytes: length * inner.payloadBytes,
     };
   }
@@ -168,6 +189,7 @@ class Measure {
       objects: largest('objects'),
       values: largest('values'),
       slowFields: largest('slowFields'),
+      bytes: largest('bytes'),
       payloadBytes: largest('payloadBytes'),
     };
   }

@@ -31,7 +31,7 @@ import { maxAnsweredBatch, maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
 import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
-import { asGraphQLError, dropExtraParams, judge, run, type Verdict } from './requests.ts';
+import { asGraphQLError, dropExtraParams, enterRoom, judge, run, type Verdict } from './requests.ts';
 import { answerSingleOperations } from './single-operation.ts';
 import { PresentedResults } from './subscriptions.ts';
 
@@ -47,12 +47,14 @@ interface YogaContext extends ServerContext {
   readonly params: GraphQLParams;
   isBatch?: boolean;
   budget?: AnswerBudget;
+  /** To be called when the answer has been written. */
+  leaveRoom?: () => void;
   /** By the parameters of each. */
-  operations?: ReadonlyMap<unknown, AdmittedOperation>;
+  operations?: ReadonlyMap<unknown, JudgedOperation>;
 }
 
-/** An operation of a request that has been charged. */
-interface AdmittedOperation {
+/** An operation of a request. */
+interface JudgedOperation {
   /** Its document; undefined if something is wrong with it or with its envelope. */
   readonly prepared?: PreparedDocument;
   /** What is wrong. */
@@ -96,36 +98,35 @@ export function useGraphQL(
   }
 
   /**
-   * Prepares and judges the operations of a request one after the other, and charges for all of them together: one unit
-   * was charged on admission. So what is refused here has neither run nor cost anything.
+   * Prepares and judges the operations of a request one after the other. They are charged for all together: one unit was
+   * charged on admission. So what is refused here has neither run nor cost anything.
    * @returns the operations by their parameters in the form that Yoga expects
    */
-  async function admitOperations(
+  async function judgeOperations(
     asked: readonly unknown[],
     http: RequestContext,
     budget: AnswerBudget,
-  ): Promise<Map<GraphQLParams, AdmittedOperation>> {
-    const admitted = new Map<GraphQLParams, AdmittedOperation>();
+  ): Promise<{ operations: Map<GraphQLParams, JudgedOperation>; units: number }> {
+    const operations = new Map<GraphQLParams, JudgedOperation>();
     if (asked.length > maxBatch) {
       const refused = { fault: tooLargeBatch(), verdict: { errors: [], units: 1 } };
-      for (const params of asked) admitted.set(params as GraphQLParams, refused);
-      return admitted;
+      for (const params of asked) operations.set(params as GraphQLParams, refused);
+      return { operations, units: 1 };
     }
     let units = 0;
     for (const params of asked) {
-      const [clean, operation] = await admitOperation(params, http, budget);
-      admitted.set(clean, operation);
+      const [clean, operation] = await judgeOperation(params, http, budget);
+      operations.set(clean, operation);
       units += operation.verdict.units;
     }
-    await admission.chargeFor(units, http);
-    return admitted;
+    return { operations, units };
   }
 
-  async function admitOperation(
+  async function judgeOperation(
     params: unknown,
     http: RequestContext,
     budget: AnswerBudget,
-  ): Promise<[GraphQLParams, AdmittedOperation]> {
+  ): Promise<[GraphQLParams, JudgedOperation]> {
     try {
       const envelope = envelopeOf(params);
       const prepared = await named.prepare(callerOf(http), envelope, http);
@@ -197,11 +198,15 @@ export function useGraphQL(
       serverContext.budget = budget;
       setRequestParser(async () => {
         const asked = await parseRequest(http);
-        const operations = await admitOperations(Array.isArray(asked) ? asked : [asked], http, budget);
-        const params = [...operations.keys()];
+        const isBatch = Array.isArray(asked);
+        const { operations, units } = await judgeOperations(isBatch ? asked : [asked], http, budget);
         serverContext.operations = operations;
-        serverContext.isBatch = Array.isArray(asked);
-        return Array.isArray(asked) ? params : (params[0] as GraphQLParams);
+        serverContext.isBatch = isBatch;
+        serverContext.leaveRoom = await enterRoom(callerOf(http).account.id, budget);
+        http.res.once('close', serverContext.leaveRoom);
+        await admission.chargeFor(units, http);
+        const params = [...operations.keys()];
+        return isBatch ? params : (params[0] as GraphQLParams);
       });
     },
 
@@ -209,7 +214,7 @@ export function useGraphQL(
       const { http, budget, res } = context as unknown as YogaContext;
       const onSlowReader = (): void => void res.destroy();
       const onCall: ContextOptions['onCall'] = (...call) => http.called(telemetry, ...call);
-      const options = { timings, onCall, onSlowReader, budget, isSubscription: false };
+      const options = { timings, onCall, onSlowReader, budget };
       extendContext(new OperationContext(ports, callerOf(http), options).asProperties());
     },
 
@@ -241,8 +246,7 @@ export function useGraphQL(
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());
-        const loaders = new Loaders(ports, caller, { cache: false });
-        extendContext({ loaders, closed } as Partial<GraphQLContext> as GraphQLContext);
+        extendContext({ closed } as Partial<GraphQLContext> as GraphQLContext);
         setSubscribeFn(async (args: ExecutionArgs) => {
           const validated = validateSubscriptionArgs(args);
           if (!('operation' in validated)) return { errors: validated };
@@ -252,10 +256,9 @@ export function useGraphQL(
           return new PresentedResults(
             events[Symbol.asyncIterator](),
             async (rootValue) => {
-              const contextValue = {
-                ...(args.contextValue as GraphQLContext),
-                budget: new AnswerBudget(maxEventBytes),
-              };
+              const budget = new AnswerBudget(maxEventBytes);
+              const loaders = new Loaders(ports, caller, budget);
+              const contextValue = { ...(args.contextValue as GraphQLContext), budget, loaders };
               return await run(prepared, { ...args, contextValue, rootValue });
             },
             (result) => {
@@ -277,8 +280,9 @@ export function useGraphQL(
       else if (!(Symbol.asyncIterator in result)) setResult(present(result, http));
     },
 
-    onResponse({ response, serverContext: { http } }) {
+    onResponse({ response, serverContext: { http, leaveRoom } }) {
       if (response === answered) return;
+      leaveRoom?.();
       response.headers.set('Cache-Control', 'no-store');
       if (response.headers.get('Content-Type')?.startsWith('text/event-stream')) {
         response.headers.delete('Content-Encoding'); // Yoga sets `none`, which is not a content coding

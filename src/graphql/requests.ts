@@ -13,9 +13,9 @@ import {
 } from 'graphql';
 import type { Awaitable } from '../domain/awaitable.ts';
 import { DomainError, validationFailed } from '../domain/errors.ts';
-import { FewAtOnce } from '../runtime/few-at-once.ts';
+import { Room } from '../runtime/room.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { type AnswerBudget, inThousands } from './answer-budget.ts';
+import { type AnswerBudget, inThousands, mebibyte } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
@@ -139,11 +139,40 @@ export function dropExtraParams(asked: object): void {
 /** An operation to run, with its variables as they were sent. */
 type Asked = Pick<ExecutionArgs, 'operationName' | 'variableValues' | 'contextValue' | 'rootValue'>;
 
-const largeOnes = new FewAtOnce(2);
+/** What operations that are under way may hold in memory, by the most that their answers could take. */
+const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 32 * mebibyte, waitingOfAccount: 256 });
+/** What takes less than this needs no room. */
+const smallBytes = 64 * 1024;
+
+/**
+ * Does the work of an operation, or of those of a batch, while there is room for what their answers could take.
+ * @param work ends when the answer has been written
+ * @throws UNAVAILABLE when too many of the account wait
+ */
+export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: () => Awaitable<T>): Promise<T> {
+  if (budget.size <= smallBytes) return await work();
+  const leave = await enterRoom(accountId, budget);
+  try {
+    return await work();
+  } finally {
+    leave();
+  }
+}
+
+/** @returns what is to be called when the answer has been written */
+export async function enterRoom(accountId: string, { size }: AnswerBudget): Promise<() => void> {
+  if (size <= smallBytes) return () => {};
+  const leave = await room.enter(accountId, size);
+  if (leave !== undefined) return leave;
+  throw new DomainError('UNAVAILABLE', 'Too many large operations of the account are waiting; send this one again.', {
+    retryAfterSeconds: 1,
+    isOverload: true,
+  });
+}
 
 /**
  * Runs a query or a mutation that was not refused, or answers an event of a subscription, with a `GraphQLContext`. All
- * but small ones wait for their account's turn, and of large ones few of an account are under way.
+ * but small ones wait for their account's turn.
  */
 export function run(prepared: PreparedDocument, asked: Asked): Awaitable<ExecutionResult> {
   const { operationName = null, variableValues, contextValue, rootValue } = asked;
@@ -154,8 +183,5 @@ export function run(prepared: PreparedDocument, asked: Asked): Awaitable<Executi
   if (variables === undefined) return { errors };
   const context = contextValue as GraphQLContext;
   const start = (): Awaitable<ExecutionResult> => operation.run({ context, variables, rootValue });
-  const { id } = context.caller.account;
-  const inTurn = (): Awaitable<ExecutionResult> =>
-    context.budget.needsTurn ? scheduler.step(id).then(start) : start();
-  return context.budget.isLarge ? largeOnes.run(id, inTurn) : inTurn();
+  return context.budget.needsTurn ? scheduler.step(context.caller.account.id).then(start) : start();
 }

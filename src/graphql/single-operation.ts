@@ -13,7 +13,7 @@ import { envelopeOf } from './envelope.ts';
 import { type MediaType, resultReply } from './errors.ts';
 import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
-import { asGraphQLError, judge, run } from './requests.ts';
+import { asGraphQLError, inRoom, judge, run } from './requests.ts';
 
 export interface SingleOperationOptions {
   readonly named: NamedDocuments;
@@ -35,7 +35,11 @@ export function answerSingleOperations(
   { named, admission, timings, telemetry, requestLog }: SingleOperationOptions,
 ): (http: RequestContext) => Promise<Reply | undefined> {
   /** Undefined for a batch, a subscription, and a document without the operation to run. */
-  async function resultOf(http: RequestContext): Promise<ExecutionResult | undefined> {
+  async function replyTo(
+    http: RequestContext,
+    replyWith: (result: ExecutionResult) => Reply,
+  ): Promise<Reply | undefined> {
+    if (http.fault !== undefined) throw http.fault;
     const caller = await admission.admit(http);
     const body = await http.readJson(admission);
     if (Array.isArray(body)) return undefined;
@@ -43,37 +47,37 @@ export function answerSingleOperations(
     const prepared = await named.prepare(caller, asked, http);
     const operation = getOperationAST(prepared.document, asked.operationName);
     if (operation == null || operation.operation === 'subscription') return undefined;
-    if (prepared.errors.length > 0) return { errors: prepared.errors };
+    if (prepared.errors.length > 0) return replyWith({ errors: prepared.errors });
     const budget = new AnswerBudget();
     const verdict = judge(prepared, asked, budget);
     const { errors, units } = verdict;
     const told = <R extends ExecutionResult>(result: R): R =>
       http.wantsCost ? withCost(result, verdict, budget) : result;
-    if (errors.length > 0) return told({ errors });
-    await admission.chargeFor(units, http);
-    const contextValue = new OperationContext(ports, caller, {
-      timings,
-      onCall: (...call) => http.called(telemetry, ...call),
-      budget,
-      isSubscription: false,
+    if (errors.length > 0) return replyWith(told({ errors }));
+    return await inRoom(caller.account.id, budget, async () => {
+      await admission.chargeFor(units, http);
+      const contextValue = new OperationContext(ports, caller, {
+        timings,
+        onCall: (...call) => http.called(telemetry, ...call),
+        budget,
+      });
+      const result = await run(prepared, { ...asked, contextValue });
+      if (budget.bytes > largeBytes) await scheduler.step(caller.account.id); // writing it takes milliseconds
+      return replyWith(told(result));
     });
-    const result = await run(prepared, { ...asked, contextValue });
-    if (budget.bytes > largeBytes) await scheduler.step(caller.account.id); // writing it takes milliseconds
-    return told(result);
   }
 
   return async (http) => {
     if (http.method !== 'POST') return undefined;
     const mediaType = mediaTypeFor(http.req.headers.accept);
     if (mediaType === undefined) return undefined;
-    let result: ExecutionResult | undefined;
+    const replyWith = (result: ExecutionResult): Reply =>
+      resultReply(presentResult(result, http, { requestLog, telemetry }), mediaType);
     try {
-      if (http.fault !== undefined) throw http.fault;
-      result = await resultOf(http);
+      return await replyTo(http, replyWith);
     } catch (error) {
-      result = { errors: [asGraphQLError(error)] };
+      return replyWith({ errors: [asGraphQLError(error)] });
     }
-    return result && resultReply(presentResult(result, http, { requestLog, telemetry }), mediaType);
   };
 }
 

@@ -2,12 +2,12 @@ import type { Caller } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import type { RequestContext } from '../http/request-context.ts';
-import { FewAtOnce } from '../runtime/few-at-once.ts';
+import { Room } from '../runtime/room.ts';
 import type { Handler } from './protocol.ts';
 import { callTool, type Tool, toolsFor } from './tools.ts';
 
 /** How many calls of an account are under way at the same time: each can hold some megabytes. */
-const calls = new FewAtOnce(4);
+const room = new Room({ size: 128, sizeOfAccount: 4, waitingOfAccount: 256 });
 
 /** Errors of the whole request, as at the door: waiting or another credential may help, a model cannot. */
 const ofRequest: readonly string[] = ['UNAUTHENTICATED', 'UNAVAILABLE'];
@@ -43,14 +43,21 @@ export class Exchange implements Handler {
 
   call(name: string) {
     const tool = this.#options.tools.get(name);
-    return tool && calls.run(this.#caller.account.id, () => this.#call(tool));
+    return tool && this.#call(tool);
   }
 
   /** Never rejects: the library would show the error as it is. */
   async #call(tool: Tool) {
     const { ports, note, problemOf } = this.#options;
     this.#http.operation = tool.description.name;
+    const leave = await room.enter(this.#caller.account.id, 1);
     try {
+      if (leave === undefined) {
+        throw new DomainError('UNAVAILABLE', 'Too many calls of the account are waiting; send this one again.', {
+          retryAfterSeconds: 1,
+          isOverload: true,
+        });
+      }
       // As it was sent: the library's copy lacks a key `__proto__`, which has to be refused.
       const text = await callTool(tool, ports, this.#caller, this.#message.params?.arguments ?? {});
       return { content: [{ type: 'text' as const, text }] };
@@ -61,6 +68,8 @@ export class Exchange implements Handler {
       }
       const known = note(error, this.#http);
       return { isError: true, content: [{ type: 'text' as const, text: problemOf(known, this.#http) }] };
+    } finally {
+      leave?.();
     }
   }
 }

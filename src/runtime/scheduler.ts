@@ -24,6 +24,8 @@ const minStepsMs = 2;
  */
 const msPerTurn = 10;
 const maxTurnsBetween = 10;
+/** So often the event loop turns for new connections, of which it accepts one each time, before it does anything else. */
+const maxAcceptingTurns = 16;
 
 type Run = () => void;
 
@@ -59,6 +61,9 @@ export class Scheduler {
   /** Turns of the event loop that have to pass before the next step, unless they take longer than the last steps. */
   #turnsWithoutSteps = 0;
   #noStepsUntilMs = 0;
+  /** Whether a connection was accepted in this turn: others may wait behind it. */
+  #hasAccepted = false;
+  #acceptingTurns = 0;
 
   /** How many requests wait. */
   get waitingRequests(): number {
@@ -73,6 +78,11 @@ export class Scheduler {
   /** How long the next request of this account is expected to wait. */
   waitMs(accountId: string): number {
     return (this.#reads.before(accountId) + this.#writes.before(accountId)) * this.#requestCost.eachMs;
+  }
+
+  /** To be called with each connection that is accepted. */
+  accepted(): void {
+    this.#hasAccepted = true;
   }
 
   /**
@@ -131,6 +141,13 @@ export class Scheduler {
   }
 
   readonly #nextTurn = (): void => {
+    if (this.#hasAccepted && this.#acceptingTurns < maxAcceptingTurns) {
+      this.#hasAccepted = false;
+      this.#acceptingTurns++;
+      setImmediate(this.#nextTurn);
+      return;
+    }
+    this.#acceptingTurns = 0;
     const nowMs = performance.now();
     const otherWorkMs = nowMs - this.#otherWorkSinceMs;
     if (this.#requestsRun > 0) {

@@ -103,6 +103,7 @@ export class Connections {
     );
     server.on('connection', (socket: Socket) => {
       this.#accepted++;
+      scheduler.accepted();
       this.#count++;
       if (this.#count > this.#limits.connections && !this.#makeRoom()) socket.destroy();
       const address = network(socket.remoteAddress ?? '');

@@ -10,14 +10,18 @@ const maxAtOnce = 1_024;
 /**
  * Lets clients take turns in being read. The event loop reads up to 64 KiB from each connection that has something, one
  * after the other, before it does anything else, and Node parses them at once: a thousand heads, or ten thousand chunks of
- * a byte, take 10 ms and more. When reading has taken long, all connections are paused, and resumed a few at a time, one of
- * each owner in turn.
+ * a byte, take 10 ms and more. When reading has taken long, all connections of who has sent the most in this turn are
+ * paused, and resumed a few at a time, one of each owner in turn. The others go on.
  */
 export class ReadingTurns {
   readonly #open: () => Iterable<Socket>;
   readonly #ownerOf: (socket: Socket) => string;
   readonly #queue = new FairQueue<Socket>();
   readonly #waiting = new WeakSet<Socket>();
+  /** The owners of what waits. */
+  readonly #crowds = new Set<string>();
+  /** How much had been read from connections when it was looked at last. */
+  readonly #bytesRead = new WeakMap<Socket, number>();
   /** When something was read first in this turn of the event loop. */
   #sinceMs: number | undefined;
   #atOnce = firstAtOnce;
@@ -38,16 +42,33 @@ export class ReadingTurns {
 
   /** To be called for each new connection. */
   opened(socket: Socket): void {
-    if (this.#queue.size > 0) this.#pause(socket);
+    const owner = this.#ownerOf(socket);
+    if (this.#crowds.has(owner)) this.#pause(socket, owner);
   }
 
   /** To be called with each head that was read. */
   read(): void {
     const nowMs = performance.now();
-    if (this.#sinceMs === undefined) this.#start(nowMs);
-    else if (this.#queue.size === 0 && nowMs - this.#sinceMs > readingMs) {
-      for (const socket of this.#open()) this.#pause(socket);
+    if (this.#sinceMs === undefined) {
+      this.#start(nowMs);
+    } else if (nowMs - this.#sinceMs > readingMs) {
+      this.#sinceMs = nowMs;
+      this.#pauseMost();
     }
+  }
+
+  /** Pauses the connections of who has sent the most bytes since this was done last. */
+  #pauseMost(): void {
+    const bytesOf = new Map<string, number>();
+    for (const socket of this.#open()) {
+      const owner = this.#ownerOf(socket);
+      const bytes = socket.bytesRead - (this.#bytesRead.get(socket) ?? 0);
+      if (bytes > 0) this.#bytesRead.set(socket, socket.bytesRead);
+      bytesOf.set(owner, (bytesOf.get(owner) ?? 0) + bytes);
+    }
+    const [most] = [...bytesOf].reduce((one, other) => (other[1] > one[1] ? other : one), ['', 0]);
+    this.#crowds.add(most);
+    for (const socket of this.#open()) if (this.#ownerOf(socket) === most) this.#pause(socket, most);
   }
 
   #start(nowMs: number): void {
@@ -65,6 +86,7 @@ export class ReadingTurns {
       const socket = this.#queue.take();
       if (socket === undefined) {
         this.#atOnce = firstAtOnce;
+        this.#crowds.clear();
         return;
       }
       this.#waiting.delete(socket);
@@ -73,10 +95,10 @@ export class ReadingTurns {
     this.#start(performance.now()); // they are read in the next turn
   }
 
-  #pause(socket: Socket): void {
+  #pause(socket: Socket, owner: string): void {
     if (this.#waiting.has(socket)) return;
     this.#waiting.add(socket);
-    this.#queue.push(this.#ownerOf(socket), socket);
+    this.#queue.push(owner, socket);
     socket.pause();
   }
 }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import type { Caller } from '../../src/domain/caller.ts';
+import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
+import { sendMessage } from '../../src/domain/messages.ts';
 import type { Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -48,6 +49,27 @@ test('an answer holds at most 8 MiB, however often a text is asked for', async (
     await client.graphql(`{ a: conversation(id: "${id}") { ...M } ${again(4, `conversation(id: "${id}") { ...M }`)} }
     fragment M on Conversation { ${again(450, 'metadata')} }`);
   expect(errors?.[0]?.extensions.code).toBe('QUERY_TOO_COMPLEX');
+});
+
+test('an answer reads at most 8 MiB of messages, whether it holds them or not', async () => {
+  const account = await server.account();
+  const caller: Caller = { account: account.account, keyId: 'test', credential: 'key', scopes: new Set(scopes) };
+  for (let conversations = 0; conversations < 6; conversations++) {
+    const { body } = await account.rest('POST', '/conversations', { body: {} });
+    const message = { conversationId: body.id, content: 'x'.repeat(16_384), sender: 'agent' } as const;
+    await Promise.all(Array.from({ length: 100 }, () => sendMessage.execute(server.app.ports, caller, message)));
+  }
+  const query = (count: number) => ({
+    query: `{ conversations(first: ${count}) { nodes { messages(first: 100) { nodes { id } } } } }`,
+  });
+  const allowed = await account.post(query(5)); // 5 × 100 × 16 KiB
+  expect(allowed.body.data.conversations.nodes.map(({ messages }: Json) => messages.nodes.length)).toEqual(
+    Array(5).fill(100),
+  );
+  for (const refused of [await account.post(query(6)), await account.post([query(3), query(3)])]) {
+    const errors = [refused.body].flat().flatMap((result: Json) => result.errors ?? []);
+    expect(new Set(errors.map(({ extensions }: Json) => extensions.code))).toEqual(new Set(['QUERY_TOO_COMPLEX']));
+  }
 });
 
 test('an answer to an event holds at most 256 KiB, whoever else is answered, and one that would be longer says where to go on', async () => {

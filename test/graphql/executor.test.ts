@@ -31,7 +31,6 @@ function contextFor(granted: readonly Scope[], budget = new AnswerBudget()): Ope
     timings: defaultTimings,
     onCall: () => {},
     budget,
-    isSubscription: false,
   });
 }
 

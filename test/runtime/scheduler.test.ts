@@ -19,6 +19,28 @@ test('accounts take their steps by turns, however many of one account came first
   expect(order).toHaveLength(102);
 });
 
+test('the event loop turns for new connections before it does other work, but not for ever', async () => {
+  const turnsUntilRun = async (connections: number): Promise<number> => {
+    const scheduler = new Scheduler();
+    let left = connections;
+    let turns = 0;
+    let isOver = false;
+    const turn = (): void => {
+      if (isOver) return;
+      turns++;
+      if (left-- > 0) scheduler.accepted(); // one in each turn, as Node does
+      setImmediate(turn);
+    };
+    setImmediate(turn);
+    await scheduler.request('account', false);
+    isOver = true;
+    return turns;
+  };
+  expect(await turnsUntilRun(0)).toBeLessThan(3);
+  expect(await turnsUntilRun(10)).toBeGreaterThanOrEqual(10);
+  expect(await turnsUntilRun(1_000)).toBeLessThan(30);
+});
+
 test('the event loop turns between the steps of one account', async () => {
   const scheduler = new Scheduler();
   let stepsBefore = Number.POSITIVE_INFINITY;

@@ -11,9 +11,11 @@ import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/
 import { minuteMs } from '../support/clock.ts';
 import {
   ids,
+  sampleAttempt,
   sampleConversation,
   sampleDelivery,
   sampleLead,
+  sampleMessage,
   sampleWebhook,
   startMs,
   storedAccount,
@@ -323,4 +325,53 @@ test('leads and deliveries at large offsets are found and counted in the same wa
   const counted = await turning(() => read.deliveries.count(accountId, webhook.id));
   expect(counted.result).toBe(some);
   expect(counted.turns).toBeGreaterThanOrEqual(1);
+});
+
+test('long messages and attempts are read in steps, and no further than their reader lets them', async () => {
+  const { read, write } = storage;
+  const long = '€'.repeat(16_384); // 48 KiB
+  const conversations = [sampleConversation({ messageCount: 40 }), sampleConversation({ messageCount: 40 })];
+  const webhook = sampleWebhook();
+  const deliveries = [1, 2].map((eventSequence) => sampleDelivery(webhook.id, { eventSequence, attemptCount: 40 }));
+  await write(async (tx) => {
+    await tx.webhooks.insert(accountId, webhook);
+    for (const conversation of conversations) {
+      await tx.conversations.insert(accountId, conversation);
+      for (let sequence = 1; sequence <= 40; sequence++) {
+        await tx.messages.insert(accountId, sampleMessage(conversation.id, sequence, { content: long }));
+      }
+    }
+    for (const delivery of deliveries) {
+      await tx.deliveries.insert(accountId, delivery);
+      for (let number = 1; number <= 40; number++) {
+        await tx.deliveries.insertAttempt(delivery.id, number, sampleAttempt({ responseBody: long }));
+      }
+    }
+  });
+  for (const ask of [
+    (onRead?: (bytes: number) => void) => {
+      const ranges = conversations.map(({ id }) => ({ conversationId: id, from: 3, to: 39 }));
+      return read.messages.ranges(accountId, ranges, onRead);
+    },
+    (onRead?: (bytes: number) => void) => {
+      const ranges = deliveries.map(({ id }) => ({ deliveryId: id, from: 3, to: 39 }));
+      return read.deliveries.attempts(accountId, ranges, onRead);
+    },
+  ]) {
+    const { result, turns } = await turning(() => ask());
+    expect(result.map((page) => page.length)).toEqual([37, 37]);
+    expect(turns).toBeGreaterThanOrEqual(2);
+    let bytes = 0;
+    const noMore = (more: number): void => {
+      bytes += more;
+      throw new Error('no more');
+    };
+    await expect(async () => await ask(noMore)).rejects.toThrow('no more');
+    expect(bytes).toBeLessThan(2 * 1024 * 1024);
+  }
+  const [, second = []] = await read.messages.ranges(
+    accountId,
+    conversations.map(({ id }) => ({ conversationId: id, from: 3, to: 39 })),
+  );
+  expect(second.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 37 }, (_, at) => at + 3));
 });

@@ -125,7 +125,6 @@ export class SocketOperations {
       contextValue: new OperationContext(this.#ports, caller, {
         timings,
         onCall: this.#onCall,
-        isSubscription,
         budget,
         closed: socket.ended,
       }),

@@ -9,10 +9,10 @@ import type { Ports, Telemetry } from '../../domain/ports.ts';
 import { requestIdOf } from '../../http/request-context.ts';
 import type { RequestLog } from '../../http/request-log.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { isUncounted } from '../context.ts';
+import { isUncounted, type OperationContext } from '../context.ts';
 import type { Documents } from '../documents.ts';
 import { domainErrorOf, presentError } from '../errors.ts';
-import { run } from '../requests.ts';
+import { asGraphQLError, inRoom, run } from '../requests.ts';
 import { closeCodes, type SocketState } from './client-socket.ts';
 import { FanOut } from './fan-out.ts';
 import { type OperationOptions, type OperationOrErrors, type SocketArgs, SocketOperations } from './operations.ts';
@@ -54,7 +54,15 @@ export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerO
     },
 
     // The arguments of these are what `onSubscribe` has returned.
-    execute: (args) => run((args as SocketArgs).prepared, args),
+    async execute(args) {
+      const { prepared, contextValue } = args as SocketArgs;
+      const { caller, budget } = contextValue as OperationContext;
+      try {
+        return await inRoom(caller.account.id, budget, () => run(prepared, args));
+      } catch (error) {
+        return { errors: [asGraphQLError(error)] };
+      }
+    },
     subscribe: (args) => fanOut.subscribe(args as SocketArgs),
 
     onNext({ extra }, _id, _payload, _args, result) {

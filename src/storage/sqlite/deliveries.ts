@@ -6,10 +6,10 @@ import {
 } from '../../domain/delivery-record.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
-import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/storage-port.ts';
+import type { AttemptRange, DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/storage-port.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
-import { aboveAllIds, countInSteps, pageAfterSkipping, sliceOf } from './paging.ts';
+import { aboveAllIds, countInSteps, pageAfterSkipping, type RangeReader, readRanges, sliceOf } from './paging.ts';
 import { alignToIds, toMs, toTimestamp } from './rows.ts';
 import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { attempts, deliveries } from './tables.ts';
@@ -81,6 +81,8 @@ const attemptColumns = [
 
 type AttemptRow = Pick<typeof attempts.$inferSelect, (typeof attemptColumns)[number] | 'responseBody'>;
 
+type NumberedAttempt = AttemptRow & Pick<typeof attempts.$inferSelect, 'number'>;
+
 function toAttempt(row: AttemptRow): Attempt {
   return {
     id: row.id,
@@ -138,8 +140,8 @@ export function deliveryReads(db: Statements): DeliveryReads {
       ORDER BY deliveries.id LIMIT :limit`,
   );
   // Without the response body if the conversation of the event is being erased.
-  const attemptRanges = db.prepare<AttemptRow & { range: number }>(
-    `SELECT ${columnsOf('attempts', attemptColumns)}, range.key AS range,
+  const attemptRanges = db.prepare<NumberedAttempt & { range: number }>(
+    `SELECT ${columnsOf('attempts', attemptColumns)}, attempts.number, range.key AS range,
         CASE WHEN EXISTS (SELECT 1 FROM events WHERE events.account_id = webhooks.account_id
             AND events.sequence = deliveries.event_sequence AND ${isBeingErased('events')})
           THEN NULL ELSE attempts.response_body END AS responseBody
@@ -148,6 +150,15 @@ export function deliveryReads(db: Statements): DeliveryReads {
         AND attempts.delivery_key = deliveries.key
         AND attempts.number BETWEEN range.value ->> 1 AND range.value ->> 2`,
   );
+  const attemptReader = (accountId: string): RangeReader<AttemptRange, NumberedAttempt, Attempt> => ({
+    rows(asked) {
+      const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));
+      return attemptRanges.each({ accountId, ranges });
+    },
+    numberOf: ({ number }) => number,
+    textsOf: ({ responseBody }) => [responseBody],
+    toItem: toAttempt,
+  });
   return {
     ...backlogReads(db),
     find: (accountId, id) => {
@@ -174,12 +185,7 @@ export function deliveryReads(db: Statements): DeliveryReads {
         (limit, after = aboveAllIds) =>
           countUpTo.get({ accountId, webhookId, before: after, limit }) ?? { count: 0, lastId: null },
       ),
-    attempts: (accountId, asked) => {
-      const lists: Attempt[][] = asked.map(() => []);
-      const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));
-      for (const row of attemptRanges.all({ accountId, ranges })) lists[row.range]?.push(toAttempt(row));
-      return lists;
-    },
+    attempts: (accountId, asked, onRead) => readRanges(accountId, asked, attemptReader(accountId), onRead),
     failed: (accountId, webhookId, range) =>
       failed.all({ ...range, accountId, webhookId }).map((row) => toDelivery(row, webhookId)),
   };

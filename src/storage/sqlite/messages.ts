@@ -1,5 +1,7 @@
 import type { Message } from '../../domain/message-record.ts';
+import type { MessageRange } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
+import { type RangeReader, readRanges } from './paging.ts';
 import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { textWrites } from './search-index.ts';
 import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
@@ -48,6 +50,15 @@ export function messageReads(db: Statements): MessageReads {
         AND messages.conversation_key = conversations.key
         AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2`,
   );
+  const rangeReader = (accountId: string): RangeReader<MessageRange, Row, Message> => ({
+    rows(asked) {
+      const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));
+      return ranges.each({ accountId, ranges: list });
+    },
+    numberOf: ({ sequence }) => sequence,
+    textsOf: ({ content, metadata }) => [content, metadata],
+    toItem: (row, { conversationId }) => toMessage(row, conversationId),
+  });
   return {
     findMany: (accountId, ids) => {
       const rows = findMany.all({ accountId, ids: jsonList(ids) });
@@ -56,14 +67,7 @@ export function messageReads(db: Statements): MessageReads {
         rows.map((row) => toMessage(row, row.conversationId)),
       );
     },
-    ranges: (accountId, asked) => {
-      const pages: Message[][] = asked.map(() => []);
-      const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));
-      for (const row of ranges.all({ accountId, ranges: list })) {
-        pages[row.range]?.push(toMessage(row, asked[row.range]?.conversationId as string));
-      }
-      return pages;
-    },
+    ranges: (accountId, asked, onRead) => readRanges(accountId, asked, rangeReader(accountId), onRead),
   };
 }
 

@@ -83,6 +83,58 @@ async function countFurther(accountId: string, first: number, lastId: string, co
   }
 }
 
+/** Of long texts, so many bytes are read in one step, which takes 7 ms: those of twenty messages at least. */
+const bytesPerStep = 1.5 * 1024 * 1024;
+
+/** What is numbered without gaps: from one number to another, both included. */
+interface NumberedRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What ranges are read with. */
+export interface RangeReader<Range, Row, Item> {
+  /** The rows of ranges, one range after the other, by ascending number; `range` is the place of each among these. */
+  rows(ranges: readonly Range[]): Iterable<Row & { readonly range: number }>;
+  numberOf(row: Row): number;
+  /** The texts of a row that can be long. */
+  textsOf(row: Row): readonly (string | null)[];
+  toItem(row: Row, range: Range): Item;
+}
+
+/**
+ * Reads the rows of ranges: at once, or in steps where their texts are long.
+ * @param onRead called with the bytes of texts that a step has read; what it throws ends the reading
+ */
+export function readRanges<Range extends NumberedRange, Row, Item>(
+  accountId: string,
+  ranges: readonly Range[],
+  reader: RangeReader<Range, Row, Item>,
+  onRead: (bytes: number) => void = () => {},
+): Item[][] | Promise<Item[][]> {
+  const found: Item[][] = ranges.map(() => []);
+  let left = ranges;
+  const isComplete = (): boolean => {
+    let bytes = 0;
+    for (const row of reader.rows(left)) {
+      const range = left[row.range] as Range;
+      found.at(row.range - left.length)?.push(reader.toItem(row, range));
+      for (const text of reader.textsOf(row)) bytes += text === null ? 0 : Buffer.byteLength(text);
+      if (bytes < bytesPerStep) continue;
+      left = [{ ...range, from: reader.numberOf(row) + 1 }, ...left.slice(row.range + 1)];
+      break;
+    }
+    onRead(bytes);
+    return bytes < bytesPerStep;
+  };
+  if (isComplete()) return found;
+  const further = async (): Promise<Item[][]> => {
+    for (await nextStep(accountId); !isComplete(); ) await nextStep(accountId);
+    return found;
+  };
+  return further();
+}
+
 /** Rows are tested in steps of so many, and so few are sorted: that takes a few milliseconds. */
 export const rowsPerStep = 1_000;
 /** Of a walk whose end is not known, so many entries are tested at once: often they have all of a page. */

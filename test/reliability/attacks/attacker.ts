@@ -40,19 +40,29 @@ export class Customer {
     return data;
   }
 
-  /** Repeats a mutation's field, fifty to a request. */
-  async repeat(count: number, field: (index: number) => string): Promise<void> {
+  /**
+   * Repeats a mutation's field, fifty to a request.
+   * @param declared the variables that the field names, with their types
+   */
+  async repeat(
+    count: number,
+    field: (index: number) => string,
+    { declared = '', variables = {} }: { declared?: string; variables?: object } = {},
+  ): Promise<void> {
     for (let from = 0; from < count; from += 50) {
       const indices = Array.from({ length: Math.min(50, count - from) }, (_, index) => from + index);
-      await this.graphql(`mutation { ${indices.map((index) => `m${index}: ${field(index)}`).join(' ')} }`);
+      const fields = indices.map((index) => `m${index}: ${field(index)}`).join(' ');
+      await this.graphql(`mutation ${declared} { ${fields} }`, variables);
     }
   }
 
   /** A conversation with so many messages. @returns its id */
   async conversation(messages: number, content = 'Where is it?', more: object = {}): Promise<string> {
     const { id } = await this.rest('POST', '/v1/conversations', more);
-    const input = `conversationId: "${id}", content: ${JSON.stringify(content)}, sender: VISITOR`;
-    await this.repeat(messages, () => `sendMessage(input: {${input}}) { eventCursor }`);
+    await this.repeat(messages, () => 'sendMessage(input: $i) { eventCursor }', {
+      declared: '($i: SendMessageInput!)',
+      variables: { i: { conversationId: id, content, sender: 'VISITOR' } },
+    });
     return id;
   }
 }

@@ -1,4 +1,4 @@
-import { hold, send, type Target, times } from './attacker.ts';
+import { graphqlBytes, hold, send, type Target, times } from './attacker.ts';
 import { HttpConnection, requestBytes } from './connection.ts';
 import { Outcomes, unfinished } from './outcomes.ts';
 import type { Attack } from './table.ts';
@@ -94,5 +94,28 @@ export const edgeAttacks: Attack[] = [
       send(target, { connections: 64, forMs: 5_000 }, () =>
         requestBytes('GET', '/v1/conversations', { secret: target.secret }),
       ),
+  },
+  {
+    name: 'a new connection for each request, beside long answers',
+    limits: 'raised',
+    prepare: async (customer) => ({ conversation: await customer.conversation(100, 'x'.repeat(16_384)) }),
+    async attack(target) {
+      const endMs = performance.now() + 8_000;
+      const request = requestBytes('GET', '/v1/account', { secret: target.secret, headers: { Connection: 'close' } });
+      const page = `{ conversation(id: "${target.fixture['conversation']}") { messages(first: 100) { nodes { content } } } }`;
+      const outcomes = new Outcomes();
+      const answers = send(target, { connections: 8, forMs: 8_000 }, () => graphqlBytes(target, page));
+      await Promise.all(
+        times(300, async () => {
+          while (performance.now() < endMs) {
+            const connection = new HttpConnection(target.url);
+            outcomes.addAnswer(await connection.ask(request));
+            connection.close();
+          }
+        }),
+      );
+      for (const [outcome, count] of Object.entries((await answers).counts)) outcomes.add(outcome, count);
+      return outcomes;
+    },
   },
 ];

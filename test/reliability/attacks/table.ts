@@ -3,6 +3,7 @@ import { bodyAttacks } from './body-attacks.ts';
 import { dataAttacks } from './data-attacks.ts';
 import { edgeAttacks } from './edge-attacks.ts';
 import { graphqlAttacks } from './graphql-attacks.ts';
+import { loadingAttacks } from './loading-attacks.ts';
 import type { Outcomes } from './outcomes.ts';
 import { socketAttacks } from './socket-attacks.ts';
 
@@ -33,6 +34,7 @@ export const attacks: readonly Attack[] = [
   ...bodyAttacks,
   ...edgeAttacks,
   ...dataAttacks,
+  ...loadingAttacks,
 ];
 
 export function attackNamed(name: string): Attack {

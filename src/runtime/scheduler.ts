@@ -24,8 +24,8 @@ const minStepsMs = 2;
  */
 const msPerTurn = 10;
 const maxTurnsBetween = 10;
-/** So often the event loop turns for new connections, of which it accepts one each time, before it does anything else. */
-const maxAcceptingTurns = 16;
+/** For so long the event loop turns for new connections, of which it accepts one each time, before it does other work. */
+const acceptingMs = 5;
 
 type Run = () => void;
 
@@ -63,7 +63,7 @@ export class Scheduler {
   #noStepsUntilMs = 0;
   /** Whether a connection was accepted in this turn: others may wait behind it. */
   #hasAccepted = false;
-  #acceptingTurns = 0;
+  #acceptingSinceMs: number | undefined;
 
   /** How many requests wait. */
   get waitingRequests(): number {
@@ -141,14 +141,14 @@ export class Scheduler {
   }
 
   readonly #nextTurn = (): void => {
-    if (this.#hasAccepted && this.#acceptingTurns < maxAcceptingTurns) {
+    const nowMs = performance.now();
+    this.#acceptingSinceMs ??= nowMs;
+    if (this.#hasAccepted && nowMs - this.#acceptingSinceMs < acceptingMs) {
       this.#hasAccepted = false;
-      this.#acceptingTurns++;
       setImmediate(this.#nextTurn);
       return;
     }
-    this.#acceptingTurns = 0;
-    const nowMs = performance.now();
+    this.#acceptingSinceMs = undefined;
     const otherWorkMs = nowMs - this.#otherWorkSinceMs;
     if (this.#requestsRun > 0) {
       const ranMs = this.#otherWorkSinceMs - (this.#startedMs ?? nowMs);

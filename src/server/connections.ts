@@ -115,7 +115,6 @@ export class Connections {
         doneBytes: 0,
       };
       this.#open.set(socket, connection);
-      this.#turns.opened(socket);
       if (this.#open.size > this.#limits.heads) this.#watchHeads();
       // Node resumes reading at the end of each request, and to fill its buffer of a body.
       socket.on('resume', () => {

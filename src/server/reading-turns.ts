@@ -18,8 +18,6 @@ export class ReadingTurns {
   readonly #ownerOf: (socket: Socket) => string;
   readonly #queue = new FairQueue<Socket>();
   readonly #waiting = new WeakSet<Socket>();
-  /** The owners of what waits. */
-  readonly #crowds = new Set<string>();
   /** How much had been read from connections when it was looked at last. */
   readonly #bytesRead = new WeakMap<Socket, number>();
   /** When something was read first in this turn of the event loop. */
@@ -40,24 +38,20 @@ export class ReadingTurns {
     return this.#waiting.has(socket);
   }
 
-  /** To be called for each new connection. */
-  opened(socket: Socket): void {
-    const owner = this.#ownerOf(socket);
-    if (this.#crowds.has(owner)) this.#pause(socket, owner);
-  }
-
   /** To be called with each head that was read. */
   read(): void {
     const nowMs = performance.now();
     if (this.#sinceMs === undefined) {
       this.#start(nowMs);
-    } else if (nowMs - this.#sinceMs > readingMs) {
-      this.#sinceMs = nowMs;
+    } else if (this.#queue.size === 0 && nowMs - this.#sinceMs > readingMs) {
       this.#pauseMost();
     }
   }
 
-  /** Pauses the connections of who has sent the most bytes since this was done last. */
+  /**
+   * Pauses the connections of who has sent the most bytes since this was done last. One that is new goes on until
+   * something was read: the event loop accepts one in each turn, so that these are few.
+   */
   #pauseMost(): void {
     const bytesOf = new Map<string, number>();
     for (const socket of this.#open()) {
@@ -67,8 +61,9 @@ export class ReadingTurns {
       bytesOf.set(owner, (bytesOf.get(owner) ?? 0) + bytes);
     }
     const [most] = [...bytesOf].reduce((one, other) => (other[1] > one[1] ? other : one), ['', 0]);
-    this.#crowds.add(most);
-    for (const socket of this.#open()) if (this.#ownerOf(socket) === most) this.#pause(socket, most);
+    for (const socket of this.#open()) {
+      if (socket.bytesRead > 0 && this.#ownerOf(socket) === most) this.#pause(socket, most);
+    }
   }
 
   #start(nowMs: number): void {
@@ -86,7 +81,6 @@ export class ReadingTurns {
       const socket = this.#queue.take();
       if (socket === undefined) {
         this.#atOnce = firstAtOnce;
-        this.#crowds.clear();
         return;
       }
       this.#waiting.delete(socket);

@@ -12,6 +12,9 @@ import type { Charge, RateLimiter } from './rate-limit.ts';
 import { Shares } from './shares.ts';
 import type { Tokens } from './tokens.ts';
 
+/** A revocation by another process may take as long to be seen: after a shorter wait a credential is not looked up again. */
+const revocationMs = 100;
+
 /** What admission depends on, for REST requests, GraphQL requests and sockets alike. */
 export interface Arrival extends PageOrigin {
   readonly authorization?: string | undefined;
@@ -116,10 +119,9 @@ export class Admission {
     const caller = traceparent === undefined ? known : { ...known, traceparent };
     context.caller = caller;
     refuseGone(context);
-    if (await this.#waited(context, caller)) {
-      refuseGone(context);
-      await this.refuseEnded(caller); // it may have been revoked meanwhile
-    }
+    const waitedMs = await this.#waited(context, caller);
+    if (waitedMs > 0) refuseGone(context);
+    if (waitedMs > revocationMs) await this.refuseEnded(caller);
     const spend = (): Awaitable<Charge> => this.#spend(caller, 1);
     await this.#charge(context, caller, () =>
       arrival.origin === undefined ? spend() : this.refuseForeignPage(caller, arrival).then(spend),
@@ -141,14 +143,16 @@ export class Admission {
 
   /**
    * Waits for the turn of a request.
-   * @returns whether it had to wait
+   * @returns for how long; 0 if it need not wait
    * @throws UNAVAILABLE when overloaded; what is left of the budget is then in the context
    */
-  async #waited(context: AdmissionContext, caller: Caller): Promise<boolean> {
+  async #waited(context: AdmissionContext, caller: Caller): Promise<number> {
+    const sinceMs = performance.now();
     try {
       const turn = this.enter(caller.account.id, context.isRead, context.arrival.authorization);
+      if (turn === undefined) return 0;
       await turn;
-      return turn !== undefined;
+      return performance.now() - sinceMs;
     } catch (error) {
       const left = await this.#peeked(caller);
       if (left !== undefined) context.rateLimit = left;

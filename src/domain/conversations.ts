@@ -117,7 +117,7 @@ export const getConversation = operation({
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id, messages: asked }): Promise<OpenConversation> {
     const accountId = caller.account.id;
-    const [found] = await storage.read.conversations.findMany(accountId, [id]);
+    const found = await storage.read.conversations.find(accountId, id);
     if (found === undefined || !maySee(caller, found)) throw notFound('conversation');
     const { readPositions, moves } = await readPositionsFor(storage.read, caller, found);
     const newest = asked === 'none' ? undefined : Math.min(found.messageCount, newestOf(asked));

@@ -94,7 +94,7 @@ function slowSteps({ sql, plan }: Explained): string[] {
       // Keys that have ended must cost those nothing who count or remove keys by when they end.
       (/^SEARCH api_keys .*\(account_id=\?\)$/.test(step) && /ends_at/.test(sql)) ||
       // Who asks for a status must not walk over the others.
-      (/^SEARCH conversations .*INDEX (?!conversations_by_external_id|conversations_by_id \(account_id=\? AND id=)/.test(
+      (/^SEARCH conversations .*INDEX (?!conversations_by_external_id|conversations_by_update|conversations_by_id \(account_id=\? AND id=)/.test(
         step,
       ) &&
         /\bstatus = /.test(sql) &&

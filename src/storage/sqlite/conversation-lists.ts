@@ -44,6 +44,8 @@ interface Plan {
 const ofVisitor: Source = { index: 'conversations_by_visitor', entry: 'visitor_id = :visitorId' };
 const ofVisitorEmail: Source = { index: 'conversations_by_visitor_email', entry: 'visitor_email = :visitorEmail' };
 
+const byActivity = 'conversations_by_status_and_activity';
+
 const unreadBy = (index: string): Source => ({ index, entry: 'reader = :unreadBy', isUnread: true });
 const unreadById = unreadBy('sqlite_autoindex_unread_conversations_1');
 const unreadByActivity = unreadBy('unread_conversations_by_activity');
@@ -91,13 +93,11 @@ function sourcesOf(
     return { sources: [ofVisitorEmail], decided: ['visitorEmail'] };
   }
   if (isById && filter.unassigned === true) return { sources: unassigned(filter), decided: ['unassigned', 'statuses'] };
-  const some = statusesOf(filter);
-  if (some.length < statuses.length) {
-    const index = isById ? 'conversations_by_status' : 'conversations_by_status_and_activity';
-    return { sources: byStatus(filter, index), decided: ['statuses'] };
-  }
+  // By activity, there is no index without the status: every message would have to move an entry of it, too.
+  if (!isById) return { sources: byStatus(filter, byActivity), decided: ['statuses'] };
+  const isAnyStatus = statusesOf(filter).length === statuses.length;
   return {
-    sources: [{ index: isById ? 'conversations_by_id' : 'conversations_by_activity' }],
+    sources: isAnyStatus ? [{ index: 'conversations_by_id' }] : byStatus(filter, 'conversations_by_status'),
     decided: ['statuses'],
   };
 }
@@ -155,7 +155,7 @@ function* narrowed(filter: ConversationFilter): Generator<Narrow> {
     const otherwise =
       'updated_at > last_activity_at AND updated_at > :updatedAfter AND last_activity_at <= :updatedAfter';
     const sources = [
-      { index: 'conversations_by_activity', entry: byMessage },
+      ...byStatus(filter, byActivity, byMessage),
       { index: 'conversations_by_update', entry: otherwise },
     ];
     yield { sources, isById: false };

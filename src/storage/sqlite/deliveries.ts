@@ -148,12 +148,13 @@ export function deliveryReads(db: Statements): DeliveryReads {
       FROM json_each(:ranges) AS range CROSS JOIN deliveries CROSS JOIN webhooks CROSS JOIN attempts
       WHERE deliveries.id = range.value ->> 0 AND webhooks.key = deliveries.webhook_key AND ${ofAccount}
         AND attempts.delivery_key = deliveries.key
-        AND attempts.number BETWEEN range.value ->> 1 AND range.value ->> 2`,
+        AND attempts.number BETWEEN range.value ->> 1 AND range.value ->> 2
+      LIMIT :limit`,
   );
   const attemptReader = (accountId: string): RangeReader<AttemptRange, NumberedAttempt, Attempt> => ({
-    rows(asked) {
+    rows(asked, limit) {
       const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));
-      return attemptRanges.each({ accountId, ranges });
+      return attemptRanges.all({ accountId, ranges, limit });
     },
     numberOf: ({ number }) => number,
     textsOf: ({ responseBody }) => [responseBody],

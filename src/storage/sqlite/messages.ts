@@ -48,12 +48,13 @@ export function messageReads(db: Statements): MessageReads {
     `${select}, range.key AS range FROM json_each(:ranges) AS range CROSS JOIN conversations CROSS JOIN messages
       WHERE conversations.account_id = :accountId AND conversations.id = range.value ->> 0
         AND messages.conversation_key = conversations.key
-        AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2`,
+        AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2
+      LIMIT :limit`,
   );
   const rangeReader = (accountId: string): RangeReader<MessageRange, Row, Message> => ({
-    rows(asked) {
+    rows(asked, limit) {
       const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));
-      return ranges.each({ accountId, ranges: list });
+      return ranges.all({ accountId, ranges: list, limit });
     },
     numberOf: ({ sequence }) => sequence,
     textsOf: ({ content, metadata }) => [content, metadata],

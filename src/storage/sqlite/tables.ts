@@ -142,7 +142,7 @@ export const conversations = sqliteTable(
   (table) => [
     uniqueIndex('conversations_by_id').on(table.accountId, table.id),
     index('conversations_by_status').on(table.accountId, table.status, table.id),
-    index('conversations_by_activity').on(table.accountId, table.lastActivityAt, table.id),
+    // Every message moves its conversation's entry: for those of any status, the entries of each are merged.
     index('conversations_by_status_and_activity').on(table.accountId, table.status, table.lastActivityAt, table.id),
     uniqueIndex('conversations_by_external_id')
       .on(table.accountId, table.externalId)
@@ -158,7 +158,7 @@ export const conversations = sqliteTable(
     index('conversations_by_assignee_and_activity')
       .on(table.accountId, table.assigneeId, table.status, table.lastActivityAt, table.id)
       .where(sql`${table.assigneeId} is not null`),
-    // Of what was changed since its last message. What was not is in the index by activity.
+    // Of what was changed since its last message. What was not is in the index by status and activity.
     index('conversations_by_update')
       .on(table.accountId, table.updatedAt, table.lastActivityAt)
       .where(sql`${table.updatedAt} > ${table.lastActivityAt}`),

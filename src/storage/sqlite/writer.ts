@@ -71,7 +71,7 @@ export class Writer<Tx> {
     transactionFor: (scope: WorkScope) => Tx,
     {
       busyTimeoutMs = 5_000,
-      maxGroupMs = 4,
+      maxGroupMs = 20,
       minSliceMs = 0.5,
       onBegin = () => {},
       onCommit = () => {},

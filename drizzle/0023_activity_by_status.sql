@@ -1,0 +1,1 @@
+DROP INDEX `conversations_by_activity`;

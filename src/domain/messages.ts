@@ -211,23 +211,28 @@ type MessageSort = (typeof sorts)[number];
 const cursorShapes = { sequence: ['number'], '-sequence': ['number'] } as const satisfies CursorShapes;
 const page = pageInput('sequence', [20]);
 
-interface Window {
-  /** The sequences to read, both ends included; empty when `from` is above `to`. */
-  readonly from: number;
-  readonly to: number;
+/** A page between two sequences, both excluded: the beginning of what is between them, or its end. */
+interface MessagePage {
+  readonly after?: number | undefined;
+  readonly before?: number | undefined;
+  readonly isFromEnd: boolean;
+  readonly limit: number;
+  /** How many messages are skipped, from the end if the page is. */
+  readonly offset: number;
 }
 
 /**
- * The sequences on a page. They have no gaps, so a page is a range of them at any depth.
+ * The first and the last sequence on a page; there are none if the first is above the last. Sequences have no gaps, so a
+ * page at any depth is a range that is known in advance.
  * @param count number of messages in the conversation
  */
-function windowOf(count: number, sort: MessageSort, limit: number, offset: number, after: number | undefined): Window {
-  if (sort === 'sequence') {
-    const from = (after ?? 0) + offset + 1;
-    return { from, to: Math.min(from + limit - 1, count) };
-  }
-  const to = Math.min((after ?? count + 1) - 1, count) - offset;
-  return { from: Math.max(to - limit + 1, 1), to };
+export function sequencesOf(count: number, { after = 0, before = count + 1, isFromEnd, limit, offset }: MessagePage) {
+  const begin = after + 1;
+  const end = Math.min(before - 1, count);
+  const [from, to] = isFromEnd
+    ? [Math.max(begin, end - offset - limit + 1), end - offset]
+    : [begin + offset, Math.min(end, begin + offset + limit - 1)];
+  return { from, to };
 }
 
 export const listMessages = operation({
@@ -245,16 +250,18 @@ export const listMessages = operation({
     .check(checkStart(cursorShapes)),
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { conversationId, limit, offset = 0, after, total, sort }): Promise<List<Message>> {
-    const [position] = after === undefined ? [] : decodeCursor(after, sort, cursorShapes[sort]);
+    const position = after === undefined ? undefined : Number(decodeCursor(after, sort, cursorShapes[sort])[0]);
     const conversation = await findConversation(storage.read, caller, conversationId);
     const count = conversation.messageCount;
-    const { from, to } = windowOf(count, sort, limit, offset, position === undefined ? undefined : Number(position));
+    const isFromEnd = sort === '-sequence';
+    const bounds = isFromEnd ? { before: position } : { after: position };
+    const { from, to } = sequencesOf(count, { ...bounds, isFromEnd, limit, offset });
     const items = from > to ? [] : await readRange(storage.read, caller, { conversationId, from, to });
     return {
-      items: sort === 'sequence' ? items : items.toReversed(),
+      items: isFromEnd ? items.toReversed() : items,
       limit,
       offset,
-      hasMore: sort === 'sequence' ? to < count && from <= to : from > 1 && from <= to,
+      hasMore: from <= to && (isFromEnd ? from > 1 : to < count),
       wantsTotal: total === undefined,
       total: () => count,
       isEmpty: () => count === 0,

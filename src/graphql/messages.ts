@@ -20,6 +20,7 @@ import {
   messageCursorFault,
   messageCursorSequence,
   sendMessage,
+  sequencesOf,
 } from '../domain/messages.ts';
 import { valueFaults } from '../domain/operation.ts';
 import { limitInput } from '../domain/paging.ts';
@@ -142,14 +143,16 @@ async function messagesOf(
   const page = listMessages.parse({ ...listInput(forwards), conversationId: conversation.id }, faults);
   const { messageCount: count } = conversation;
   const { limit, offset = 0 } = page;
-  const begin = (after === undefined ? 0 : messageCursorSequence(after)) + 1;
-  const end = Math.min(count, before === undefined ? count : messageCursorSequence(before, 'before') - 1);
-  const [from, to] =
-    last === undefined
-      ? [begin + offset, Math.min(end, begin + offset + limit - 1)]
-      : [Math.max(begin, end - offset - last + 1), end - offset];
+  const behind = after === undefined ? 0 : messageCursorSequence(after);
+  const { from, to } = sequencesOf(count, {
+    after: behind,
+    before: before === undefined ? undefined : messageCursorSequence(before, 'before'),
+    isFromEnd: last !== undefined,
+    limit: last ?? limit,
+    offset,
+  });
   // The end of the page, or of what comes before it if it is empty.
-  const until = Math.max(to, begin - 1);
+  const until = Math.max(to, behind);
   const nodes = from > to ? [] : await loaders.messageRange.load({ conversationId: conversation.id, from, to });
   return {
     nodes,

@@ -130,6 +130,7 @@ const measuring: Readonly<Record<string, readonly string[]>> = {
     'webhooks/client.ts',
   ],
   'how long to try again, and to wait for what is busy or unread': [
+    'access/admission.ts',
     'access/load-shedder.ts',
     'http/unsent-responses.ts',
     'server/connections.ts',

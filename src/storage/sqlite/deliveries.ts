@@ -148,13 +148,12 @@ export function deliveryReads(db: Statements): DeliveryReads {
       FROM json_each(:ranges) AS range CROSS JOIN deliveries CROSS JOIN webhooks CROSS JOIN attempts
       WHERE deliveries.id = range.value ->> 0 AND webhooks.key = deliveries.webhook_key AND ${ofAccount}
         AND attempts.delivery_key = deliveries.key
-        AND attempts.number BETWEEN range.value ->> 1 AND range.value ->> 2
-      LIMIT :limit`,
+        AND attempts.number BETWEEN range.value ->> 1 AND range.value ->> 2`,
   );
   const attemptReader = (accountId: string): RangeReader<AttemptRange, NumberedAttempt, Attempt> => ({
-    rows(asked, limit) {
+    rows(asked, areFew) {
       const ranges = jsonList(asked.map(({ deliveryId, from, to }) => [deliveryId, from, to]));
-      return attemptRanges.all({ accountId, ranges, limit });
+      return attemptRanges[areFew ? 'all' : 'each']({ accountId, ranges });
     },
     numberOf: ({ number }) => number,
     textsOf: ({ responseBody }) => [responseBody],

@@ -48,13 +48,12 @@ export function messageReads(db: Statements): MessageReads {
     `${select}, range.key AS range FROM json_each(:ranges) AS range CROSS JOIN conversations CROSS JOIN messages
       WHERE conversations.account_id = :accountId AND conversations.id = range.value ->> 0
         AND messages.conversation_key = conversations.key
-        AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2
-      LIMIT :limit`,
+        AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2`,
   );
   const rangeReader = (accountId: string): RangeReader<MessageRange, Row, Message> => ({
-    rows(asked, limit) {
+    rows(asked, areFew) {
       const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));
-      return ranges.all({ accountId, ranges: list, limit });
+      return ranges[areFew ? 'all' : 'each']({ accountId, ranges: list });
     },
     numberOf: ({ sequence }) => sequence,
     textsOf: ({ content, metadata }) => [content, metadata],

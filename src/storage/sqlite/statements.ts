@@ -61,6 +61,13 @@ export class Statement<Row> {
     return statement.all(...this.#bound(values)).map(read);
   }
 
+  /** The rows one after the other, as they are asked for. The connection can do nothing else before the last of them. */
+  *each(values: Values = {}): Generator<Row, void> {
+    const statement = this.#statement();
+    const read = this.#reader(statement);
+    for (const row of statement.iterate(...this.#bound(values))) yield read(row as unknown[]);
+  }
+
   /** @returns the number of rows changed */
   run(values: Values = {}): number {
     return this.#statement().run(...this.#bound(values)).changes;

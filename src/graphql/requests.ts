@@ -145,12 +145,11 @@ const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 32 * mebibyte, wait
 const smallBytes = 64 * 1024;
 
 /**
- * Does the work of an operation, or of those of a batch, while there is room for what their answers could take.
+ * Does the work of an operation while there is room for what its answer could take, and begins in a turn of the account.
  * @param work ends when the answer has been written
  * @throws UNAVAILABLE when too many of the account wait
  */
 export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: () => Awaitable<T>): Promise<T> {
-  if (budget.size <= smallBytes) return await work();
   const leave = await enterRoom(accountId, budget);
   try {
     return await work();
@@ -159,21 +158,24 @@ export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: (
   }
 }
 
-/** @returns what is to be called when the answer has been written */
-export async function enterRoom(accountId: string, { size }: AnswerBudget): Promise<() => void> {
-  if (size <= smallBytes) return () => {};
-  const leave = await room.enter(accountId, size);
-  if (leave !== undefined) return leave;
-  throw new DomainError('UNAVAILABLE', 'Too many large operations of the account are waiting; send this one again.', {
-    retryAfterSeconds: 1,
-    isOverload: true,
-  });
+/**
+ * Waits for room and for a turn of the account, as the operations of a request need. Small ones need neither.
+ * @returns what is to be called when the answer has been written
+ * @throws UNAVAILABLE when too many of the account wait
+ */
+export async function enterRoom(accountId: string, { size, needsTurn }: AnswerBudget): Promise<() => void> {
+  const leave = size <= smallBytes ? () => {} : await room.enter(accountId, size);
+  if (leave === undefined) {
+    throw new DomainError('UNAVAILABLE', 'Too many large operations of the account are waiting; send this one again.', {
+      retryAfterSeconds: 1,
+      isOverload: true,
+    });
+  }
+  if (needsTurn) await scheduler.step(accountId);
+  return leave;
 }
 
-/**
- * Runs a query or a mutation that was not refused, or answers an event of a subscription, with a `GraphQLContext`. All
- * but small ones wait for their account's turn.
- */
+/** Runs a query or a mutation that was not refused, or answers an event of a subscription, with a `GraphQLContext`. */
 export function run(prepared: PreparedDocument, asked: Asked): Awaitable<ExecutionResult> {
   const { operationName = null, variableValues, contextValue, rootValue } = asked;
   const operation = prepared.operation(operationName);
@@ -182,6 +184,5 @@ export function run(prepared: PreparedDocument, asked: Asked): Awaitable<Executi
   const { variableValues: variables, errors } = getVariableValues(prepared.schema, definitions, variableValues ?? {});
   if (variables === undefined) return { errors };
   const context = contextValue as GraphQLContext;
-  const start = (): Awaitable<ExecutionResult> => operation.run({ context, variables, rootValue });
-  return context.budget.needsTurn ? scheduler.step(context.caller.account.id).then(start) : start();
+  return operation.run({ context, variables, rootValue });
 }

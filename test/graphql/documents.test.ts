@@ -25,7 +25,7 @@ test('a document that is used again is not prepared again, and each account has 
 
 test('an invalid document is not kept, except for its own request', async () => {
   const documents = new Documents(schema);
-  const request = {};
+  const request = { isGone: false };
   const first = await documents.prepare(one, '{ nothing }', request);
   expect(first.errors).toHaveLength(1);
   expect((await documents.prepare(one, '{ nothing }', request)) === first).toBe(true);

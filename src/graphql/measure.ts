@@ -60,7 +60,7 @@ interface Place {
   readonly isPayload: boolean;
 }
 
-/** Marks a field with a list of plain objects, which count as values only, as does metadata. */
+/** Marks a field with a list of plain objects, which count as values only, as does metadata; or with what is found in one. */
 export const listOfAtMost = (maxItems: number) => ({ maxItems }) as const;
 
 /** Marks a field whose text can have more bytes than others. */
@@ -146,12 +146,14 @@ class Measure {
     const type = getNamedType(definition.type);
     const isSlow = this.#isSlow(name, parent, page);
     const slowFields = isSlow || this.#skipsMany(node) ? 1 : 0;
+    const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (!isCompositeType(type)) {
       // A rule of graphql-js limits the depth of introspection: the standard query is deeper than others may be.
       const depth = name.startsWith('__') ? 0 : 1;
       const bytes = responseKey(node).length + bytesOf(definition);
       const payloadBytes = isPayload ? bytes : 0;
-      return { depth, objects: type.name === 'Metadata' ? 1 : 0, values: 1, slowFields, bytes, payloadBytes };
+      const objects = type.name === 'Metadata' ? 1 : 0;
+      return { depth, objects, values: maxItems ?? 1, slowFields, bytes, payloadBytes };
     }
     if (name.startsWith('__')) {
       const { objects, values } = this.#introspect(node, parent);
@@ -161,7 +163,6 @@ class Measure {
     // What may be null is an edge, but for the payloads themselves.
     const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
     const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, isSlow), isPayload: isShown });
-    const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (maxItems !== undefined) {
       const [values, bytes] = [1 + maxItems * inner.values, maxItems * inner.bytes];
       const payloadBytes = maxItems * inner.payloadBytes;

@@ -68,6 +68,10 @@ const introspection = (fields: number, names: number): string =>
 const type = `fragment T on __Type { ${many(50, (i) => `f${i}:fields{description type{...U ofType{...U}}}`)} } fragment U on __Type { fields { description args { description } } }`;
 
 const tooLarge: [name: string, query: string][] = [
+  [
+    'what many readers have not read',
+    `{ conversations(first: 100) { nodes { ${many(20, (i) => `r${i}: unreadCount(reader: "agent-${i}")`)} } } }`,
+  ],
   ['one value under many aliases', pages(many(10, (i) => `a${i}: sequence`))],
   ['__typename under many aliases', pages(many(10, (i) => `a${i}: __typename`))],
   ['what each edge holds besides its node', pages('', `edges { cursor node { ${message} } }`)],

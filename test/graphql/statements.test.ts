@@ -69,6 +69,12 @@ test('the account and API keys that are named many times are read once', async (
   }
 });
 
+test('what many readers have not read, and their positions, are read in one statement', async () => {
+  const readers = Array.from({ length: 10 }, (_, index) => `r${index}: unreadCount(reader: "agent-${index}")`);
+  const positions = 'readPositions { reader } some: readPositions(readers: ["agent-1"]) { reader }';
+  expect(await readsOf(`{ conversations(first: 30) { nodes { ${readers.join(' ')} ${positions} } } }`)).toHaveLength(2);
+});
+
 test('a total is read only if it is selected', async () => {
   expect(await readsOf('{ conversations(first: 5) { nodes { id } } }')).toHaveLength(1);
   const total = (await readsOf('{ conversations(first: 5) { nodes { id } totalCount } }')).at(-1);

@@ -299,16 +299,11 @@ function tooLargeBatch(): DomainError {
   return new DomainError('QUERY_TOO_COMPLEX', `A batch may hold at most ${maxBatch} operations.`, { status: 400 });
 }
 
-/**
- * The parameters of an operation as Yoga expects them. They are those that were sent, without what is not needed: they
- * are retained for as long as a subscription lasts.
- */
-function cleaned(
-  params: object,
-  { source: query }: PreparedDocument,
-  { operationName, variableValues: variables }: Envelope,
-): GraphQLParams {
-  dropExtraParams(params);
+/** The parameters of an operation as Yoga expects them: those that were sent, without what is not needed. */
+function cleaned(params: object, prepared: PreparedDocument, envelope: Envelope): GraphQLParams {
+  dropExtraParams(params, prepared, envelope);
+  const { source: query } = prepared;
+  const { operationName, variableValues: variables } = envelope;
   return Object.assign(params, { query, variables, operationName } as GraphQLParams);
 }
 

@@ -4,6 +4,7 @@ import {
   type ExecutionResult,
   GraphQLError,
   type GraphQLSchema,
+  getOperationAST,
   getVariableValues,
   Lexer,
   parse,
@@ -18,6 +19,7 @@ import { scheduler } from '../runtime/scheduler.ts';
 import { type AnswerBudget, inThousands, mebibyte } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
+import type { Envelope } from './envelope.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
 import { maxLength, maxLines, maxTokens, refuseLongSubscription } from './limits.ts';
 import type { Measured } from './measure.ts';
@@ -129,11 +131,26 @@ export function judge(
   }
 }
 
-/** Deletes what is not needed from the parameters of a subscription, which are retained for as long as it lasts. */
-export function dropExtraParams(asked: object): void {
-  for (const name of Object.keys(asked)) {
-    if (!['query', 'variables', 'operationName'].includes(name)) Reflect.deleteProperty(asked, name);
-  }
+/**
+ * Deletes what is not needed from the parameters of an operation that was judged, variables that it does not declare too:
+ * they are held while it waits, and those of a subscription for as long as it lasts.
+ */
+export function dropExtraParams(
+  params: object,
+  { document }: PreparedDocument,
+  { operationName, variableValues }: Pick<Envelope, 'operationName' | 'variableValues'>,
+): void {
+  keepOnly(['query', 'variables', 'operationName'], params);
+  const definitions = getOperationAST(document, operationName)?.variableDefinitions ?? [];
+  keepOnly(
+    definitions.map(({ variable }) => variable.name.value),
+    variableValues,
+  );
+}
+
+function keepOnly(names: readonly string[], values: object): void {
+  const kept = new Set(names);
+  for (const name of Object.keys(values)) if (!kept.has(name)) Reflect.deleteProperty(values, name);
 }
 
 /** An operation to run, with its variables as they were sent. */

@@ -89,7 +89,7 @@ export function useGraphQL(
     if (http.isRead && body !== undefined) {
       throw new DomainError('BAD_REQUEST', 'A GET request takes its parameters from the URL and must not have a body.');
     }
-    if (http.isRead) return paramsOfQuery(http.query);
+    if (http.isRead) return paramsOfQuery(http.query, http.memory);
     if (!Array.isArray(body)) return body;
     if (body.length === 0) throw new DomainError('BAD_REQUEST', 'A batch must hold at least one operation.');
     if (body.length > maxAnsweredBatch) throw tooLargeBatch();

@@ -160,12 +160,12 @@ export class Documents {
   }
 
   /**
-   * Holds the document of a subscription for as long as it is open.
+   * Holds the document of a subscription for as long as it is open, and counts its variables.
    * @returns releases it
-   * @throws QUOTA_EXCEEDED when the documents that the owner holds take too much memory
+   * @throws QUOTA_EXCEEDED when what the owner holds takes too much memory
    */
-  hold(owner: DocumentOwner, prepared: PreparedDocument): () => void {
-    return this.#held.hold(keyOf(owner), prepared);
+  hold(owner: DocumentOwner, prepared: PreparedDocument, variables: object): () => void {
+    return this.#held.hold(keyOf(owner), prepared, variables);
   }
 
   async #prepare(owner: DocumentOwner, source: string, request?: Asking): Promise<PreparedDocument> {

@@ -242,7 +242,8 @@ export function useGraphQL(
         refuseUnstreamed(request);
         const closed = sessions.openDuring(res, caller);
         if (!closed.aborted) {
-          closed.addEventListener('abort', documents.hold(caller, documents.of(args.document)));
+          const release = documents.hold(caller, documents.of(args.document), args.variableValues ?? {});
+          closed.addEventListener('abort', release);
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());

@@ -5,6 +5,7 @@ import { scheduler } from '../../src/runtime/scheduler.ts';
 import { openWire, requestText, type WireResponse } from '../http/wire.ts';
 import { clientOf } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { RawSocket } from '../support/subscribe.ts';
 import { eventually, gate, until } from '../support/wait.ts';
 
 // What becomes of a request that waits for its account's turn, on both faces. The account is kept busy by work of its own,
@@ -159,4 +160,22 @@ describe.each([
       expect([errors, Object.keys(data)]).toEqual([undefined, ['a', 'b']]);
     },
   );
+});
+
+test('an operation on a socket does not run if its client goes while it waits for room', async () => {
+  const client = await server.account();
+  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const { opened, open } = gate();
+  const waited = waits['room for what it could answer']?.(client, opened);
+  const socket = await new RawSocket(server.url).init(client.secret);
+  const before = await remaining();
+  socket.subscribe('1', two.query);
+  await eventually(remaining, (left) => left === before - 2);
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  socket.socket.terminate();
+  await clientOf(server.url).rest('GET', '/account'); // by now the server knows
+  open();
+  await waited;
+  expect((await client.graphql(two.query)).errors).toBeUndefined(); // it began after the other would have
+  expect((await client.rest('GET', '/conversations')).body.data).toHaveLength(2);
 });

@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3';
+import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { BodyMemory } from '../../src/http/body-memory.ts';
 import { clientOf, type Json } from '../support/client.ts';
@@ -146,6 +147,24 @@ describe('what was parsed of a large request is bounded for an account until it 
     ['GraphQL in a batch', 40, () => client.post(`[${padded}]`)],
     ['GraphQL in short texts of very many values', 120, () => client.post(ofManyValues)],
   ])('sent by %s', (_, count, send) => sendMany(count, send));
+
+  test('but nothing is held for a stream', async () => {
+    const padding = 'x'.repeat(mebibyte - 500);
+    for (let opened = 0; opened < 40; opened++) {
+      const { statusCode, body } = await request(`${server.url}/graphql`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${client.secret}`,
+          accept: 'text/event-stream',
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({ query: 'subscription { events { id } }', extensions: { padding } }),
+      });
+      onTestFinished(() => void body.on('error', () => {}).destroy());
+      expect(statusCode).toBe(200);
+    }
+    expect((await client.post(padded)).status).toBe(200);
+  });
 
   test('in the URL', async () => {
     const all = new BodyMemory(client.account.id);

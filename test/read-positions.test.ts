@@ -154,6 +154,18 @@ describe('GraphQL', () => {
     ]);
   });
 
+  test('looks at no more than fifty readers by name, and at nothing more once there are a hundred errors', async () => {
+    for (let count = 0; count < 2; count++) await create();
+    const variables = { readers: Array(12_000 - 10).fill('a b') };
+    const query = (aliases: number): string =>
+      `query ($readers: [String!]) { conversations { nodes { ${Array.from({ length: aliases }, (_, index) => `r${index}: readPositions(readers: $readers) { reader }`).join(' ')} } } }`;
+    const { data, errors } = await client.graphql(query(1), variables);
+    expect(data.conversations.nodes[0]).toEqual({ r0: null });
+    expect(errors?.[0]?.extensions.errors).toEqual([{ pointer: '/readers', detail: 'must name at most 50' }]);
+    const all = await client.graphql(query(90), variables);
+    expect(all.errors?.map(({ extensions }) => extensions.code)).toEqual(['QUERY_TOO_COMPLEX']);
+  });
+
   test('shows after a mutation what it has moved', async () => {
     const id = await create({ message: { content: 'Hello', sender: 'visitor' } });
     const { data } = await client.graphql(

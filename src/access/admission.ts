@@ -131,14 +131,17 @@ export class Admission {
   }
 
   /**
-   * Charges an admitted request for so many operations instead of one: all or none, so one that is refused here has
-   * cost nothing.
-   * @throws RATE_LIMITED, UNAVAILABLE
+   * Charges an admitted request for so many operations instead of one, right before they run: all or none, so one that
+   * is refused here has cost nothing more.
+   * @throws RATE_LIMITED, UNAVAILABLE; BAD_REQUEST for a client that has gone
    */
   async chargeFor(units: number, context: AdmissionContext): Promise<void> {
     const { caller, charged } = context;
     if (caller === undefined || charged === undefined) throw new Error('A request is charged before it was admitted');
-    if (units > 1) await this.#charge(context, caller, () => this.chargeMore(caller, charged, units - 1));
+    refuseGone(context); // the request may have waited for its turn, and for room
+    if (units === 1) return;
+    await this.#charge(context, caller, () => this.chargeMore(caller, charged, units - 1));
+    refuseGone(context);
   }
 
   /**

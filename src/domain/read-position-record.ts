@@ -23,10 +23,11 @@ export const readerInput = z
   })
   .meta({ examples: ['agent-3'] });
 
-/** Readers to choose positions by: more there cannot be. */
+/** Readers to choose positions by: more there cannot be, and of more none is looked at. */
 export const readersInput = z
-  .array(readerInput)
-  .max(maxReadPositions, { error: `must name at most ${maxReadPositions}` });
+  .array(z.string())
+  .max(maxReadPositions, { error: `must name at most ${maxReadPositions}` })
+  .pipe(z.array(readerInput));
 
 export const readPositionShape = z
   .object({

@@ -93,17 +93,6 @@ export function positionsUpTo(messageCount: number, positions: readonly ReadPosi
   );
 }
 
-/** Of conversations that the caller has been allowed to see, those of one reader in each; undefined where it has none. */
-export async function positionsOfReaders(
-  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
-  asked: readonly { readonly conversationId: string; readonly reader: string }[],
-): Promise<readonly (ReadPosition | undefined)[]> {
-  const found = await storage.read.readPositions.ofReaders(caller.account.id, asked);
-  return found.map(
-    (position) => position && positionsShownTo(caller, { positions: [position], moves: 0 }).positions[0],
-  );
-}
-
 function readEvent(
   { id: conversationId, visitor }: StoredConversation,
   readPosition: ReadPosition,

@@ -212,11 +212,6 @@ export interface MessageWrites {
 export interface ReadPositionReads {
   /** Those of each conversation, in the order of the ids; none for unknown ones. */
   ofConversations(accountId: string, ids: readonly string[]): Awaitable<readonly ReadPositions[]>;
-  /** Those of readers, each in a conversation; undefined where it has none. */
-  ofReaders(
-    accountId: string,
-    asked: readonly { conversationId: string; reader: string }[],
-  ): Awaitable<readonly (ReadPosition | undefined)[]>;
 }
 
 export interface ReadPositionWrites {

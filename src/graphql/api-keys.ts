@@ -10,7 +10,7 @@ import { scopes } from '../domain/caller.ts';
 import { descriptionsOf } from '../domain/descriptions.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
 import { builder, calls, payloadType, type ResultOf } from './builder.ts';
-import { connectionType, edgeField, forwards, listInput, pageArgs } from './connection.ts';
+import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
 /** Spelt as an enum value: `conversations:read` is CONVERSATIONS_READ. */
@@ -58,10 +58,7 @@ builder.queryField('apiKeys', (t) =>
     description: listApiKeys.summary,
     extensions: calls(listApiKeys),
     args: pageArgs,
-    resolve: async (_, args, context) => {
-      const list = await context.call(listApiKeys, listInput(args));
-      return forwards(list, args.after);
-    },
+    resolve: (_, args, context) => connectionOf(context, listApiKeys, listInput(args)),
   }),
 );
 

@@ -1,8 +1,11 @@
 import type { FieldMap, ObjectRef } from '@pothos/core';
 import type { Awaitable } from '../domain/awaitable.ts';
 import type { Fault } from '../domain/errors.ts';
+import type { Operation } from '../domain/operation.ts';
 import type { List } from '../domain/paging.ts';
-import { builder, type SchemaTypes, withoutNulls } from './builder.ts';
+import { lazily } from '../runtime/lazily.ts';
+import { scheduler } from '../runtime/scheduler.ts';
+import { builder, type GraphQLContext, type SchemaTypes, withoutNulls } from './builder.ts';
 
 /** One page of a list, as the Relay cursor connections specification defines it. */
 export interface Connection<T> {
@@ -113,15 +116,33 @@ export function edgeField<Result, T>(
   });
 }
 
+/**
+ * Calls an operation that lists something. That takes up to some milliseconds, also if nothing is found, and a query can
+ * ask for a hundred lists: the first is read at once, as over REST, and each other in a turn of its own.
+ */
+export async function connectionOf<T>(
+  context: GraphQLContext,
+  operation: Operation<unknown, List<T>>,
+  input: object,
+  faults?: readonly Fault[],
+): Promise<Connection<T>> {
+  const { budget, caller } = context;
+  if (budget.hasListed) await scheduler.step(caller.account.id);
+  budget.hasListed = true;
+  const list = await context.call(operation, input, faults);
+  return forwards(list, (input as { after?: unknown }).after);
+}
+
 /** The connection of a list that is paged forwards. */
 export function forwards<T>(list: List<T>, after: unknown): Connection<T> {
   return {
     nodes: list.items,
     cursorOf: (item) => list.cursorOf(item),
     hasNextPage: list.hasMore,
-    // All that there is comes before an empty page, which may be nothing.
-    hasPreviousPage: async () =>
-      (after != null || list.offset > 0) && (list.items.length > 0 || !(await list.isEmpty())),
+    // All that there is comes before an empty page, which may be nothing. To find out can take as long as the page.
+    hasPreviousPage: lazily(
+      async () => (after != null || list.offset > 0) && (list.items.length > 0 || !(await list.isEmpty())),
+    ),
     total: () => list.total(),
   };
 }

@@ -18,7 +18,7 @@ import { descriptionsOf } from '../domain/descriptions.ts';
 import { notFound } from '../domain/errors.ts';
 import { tagsRule } from '../domain/tags.ts';
 import { builder, calls, expectedVersionDescription, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
-import { connectionType, edgeField, filteredInput, forwards, pageArgs } from './connection.ts';
+import { connectionOf, connectionType, edgeField, filteredInput, pageArgs } from './connection.ts';
 import { Node } from './node.ts';
 
 export const ConversationStatus = builder.enumType('ConversationStatus', {
@@ -159,10 +159,7 @@ builder.queryFields((t) => ({
       createdBefore: t.arg({ type: 'DateTime', description: 'Only conversations created before this time.' }),
       updatedAfter: t.arg({ type: 'DateTime', description: 'Only conversations changed after this time.' }),
     },
-    resolve: async (_, args, context) => {
-      const list = await context.call(listConversations, ...filteredInput(args));
-      return forwards(list, args.after);
-    },
+    resolve: (_, args, context) => connectionOf(context, listConversations, ...filteredInput(args)),
   }),
   conversation: t.field({
     type: Conversation,

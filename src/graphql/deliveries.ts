@@ -18,7 +18,7 @@ import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
 import { decodeCursor, encodeCursor } from '../domain/paging.ts';
 import { builder, calls, type GraphQLContext, payloadType, type ResultOf } from './builder.ts';
-import { type Connection, connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { type Connection, connectionOf, connectionType, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
 import { Webhook } from './webhooks.ts';
@@ -133,10 +133,7 @@ builder.objectField(Webhook, 'deliveries', (t) =>
     extensions: calls(listDeliveries),
     description: 'The deliveries to the webhook, newest first.',
     args: pageArgs,
-    resolve: async ({ id }, args, context) => {
-      const list = await context.call(listDeliveries, { ...listInput(args), webhookId: id });
-      return forwards(list, args.after);
-    },
+    resolve: ({ id }, args, context) => connectionOf(context, listDeliveries, { ...listInput(args), webhookId: id }),
   }),
 );
 

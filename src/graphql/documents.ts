@@ -5,6 +5,7 @@ import {
   getOperationAST,
   type OperationDefinitionNode,
 } from 'graphql';
+import { type AdmissionContext, refuseGone } from '../access/admission.ts';
 import type { Account } from '../domain/accounts.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
 import { type Caller, isBound } from '../domain/caller.ts';
@@ -83,6 +84,9 @@ export interface DocumentOwner extends Pick<Caller, 'conversationId' | 'visitor'
   readonly account: Pick<Account, 'id'>;
 }
 
+/** A request that asks for a document. */
+export type Asking = Pick<AdmissionContext, 'isGone'>;
+
 function keyOf(owner: DocumentOwner): string {
   return isBound(owner) ? `${owner.account.id} bound` : owner.account.id;
 }
@@ -132,8 +136,9 @@ export class Documents {
    * The prepared form of a document of an owner. Unless it is cached, the account has to wait for its turn.
    * @param request may ask again
    * @throws GraphQLError for a syntax error, or for what is too long or repeats too much to be validated
+   * @throws BAD_REQUEST for a client that has gone meanwhile
    */
-  prepare(owner: DocumentOwner, source: string, request?: object): Awaitable<PreparedDocument> {
+  prepare(owner: DocumentOwner, source: string, request?: Asking): Awaitable<PreparedDocument> {
     const before = request && this.#byRequest.get(request);
     if (before?.source === source) return before;
     return this.#get(keyOf(owner), source) ?? this.#prepare(owner, source, request);
@@ -148,23 +153,24 @@ export class Documents {
    * Prepares a document, as `prepare` does, and persists it if it is valid.
    * @param hash of its text
    */
-  async persist(owner: DocumentOwner, hash: string, source: string, request?: object): Promise<PreparedDocument> {
+  async persist(owner: DocumentOwner, hash: string, source: string, request?: Asking): Promise<PreparedDocument> {
     const prepared = await this.prepare(owner, source, request);
     if (prepared.errors.length === 0) this.#keep(keyOf(owner), prepared, hash);
     return prepared;
   }
 
   /**
-   * Holds the document of a subscription for as long as it is open.
+   * Holds the document of a subscription for as long as it is open, and counts its variables.
    * @returns releases it
-   * @throws QUOTA_EXCEEDED when the documents that the owner holds take too much memory
+   * @throws QUOTA_EXCEEDED when what the owner holds takes too much memory
    */
-  hold(owner: DocumentOwner, prepared: PreparedDocument): () => void {
-    return this.#held.hold(keyOf(owner), prepared);
+  hold(owner: DocumentOwner, prepared: PreparedDocument, variables: object): () => void {
+    return this.#held.hold(keyOf(owner), prepared, variables);
   }
 
-  async #prepare(owner: DocumentOwner, source: string, request?: object): Promise<PreparedDocument> {
+  async #prepare(owner: DocumentOwner, source: string, request?: Asking): Promise<PreparedDocument> {
     await scheduler.step(owner.account.id);
+    if (request !== undefined) refuseGone(request);
     const key = keyOf(owner);
     const meanwhile = this.#get(key, source);
     if (meanwhile !== undefined) return meanwhile;

@@ -3,6 +3,7 @@ import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { eventShapes } from '../domain/event-shape.ts';
 import { type EventType, eventTypes } from '../domain/event-types.ts';
 import { type EventPage, getEventCursor, type LogEvent, listEvents, streamEvents } from '../domain/events.ts';
+import { lazily } from '../runtime/lazily.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { builder, calls, type GraphQLContext, type SchemaTypes, withoutNulls } from './builder.ts';
 import { listInput, PageInfo, pageArgs } from './connection.ts';
@@ -186,7 +187,7 @@ builder.queryFields((t) => ({
       await scheduler.step(context.caller.account.id);
       const page = await context.call(listEvents, listInput(args));
       context.budget.read(page.items.reduce((sum, { dataLength }) => sum + dataLength, 0));
-      return page;
+      return { ...page, hasEarlier: lazily(async () => await page.hasEarlier()) }; // to find out can take long
     },
   }),
   eventCursor: t.string({

@@ -1,12 +1,22 @@
 import { DomainError } from '../domain/errors.ts';
+import type { BodyMemory } from '../http/body-memory.ts';
 import { parseJson } from '../http/json.ts';
 import { parametersOf } from '../http/query.ts';
 
 const known: readonly string[] = ['query', 'documentId', 'operationName', 'variables', 'extensions'];
 
-/** The parameters of a GET request. Others than those of GraphQL over HTTP are passed over. */
-export function paramsOfQuery(query: string): object {
+/**
+ * The parameters of a GET request. Others than those of GraphQL over HTTP are passed over.
+ * @param memory counts what is held of them
+ */
+export function paramsOfQuery(query: string, memory: BodyMemory): object {
   const params = new Map<string, unknown>();
+  let values = 0;
+  const parse = (name: string, text: string): unknown =>
+    parseParameter(name, text, (more) => {
+      values += more;
+      memory.growToParsed(query.length, values);
+    });
   for (const [name, value] of parametersOf(query)) {
     if (!known.includes(name)) continue;
     if (params.has(name)) throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is given more than once.`);
@@ -14,15 +24,16 @@ export function paramsOfQuery(query: string): object {
       throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not UTF-8 in percent-encoding.`);
     }
     const isJson = name === 'variables' || name === 'extensions';
-    params.set(name, value === '' ? undefined : isJson ? parseParameter(name, value) : value);
+    params.set(name, value === '' ? undefined : isJson ? parse(name, value) : value);
   }
   return Object.fromEntries(params);
 }
 
-function parseParameter(name: string, value: string): unknown {
+function parseParameter(name: string, value: string, onExamined: (values: number) => void): unknown {
   try {
-    return parseJson(value);
-  } catch {
+    return parseJson(value, onExamined);
+  } catch (error) {
+    if (error instanceof DomainError && error.code === 'UNAVAILABLE') throw error;
     throw new DomainError('BAD_REQUEST', `The parameter \`${name}\` is not JSON.`);
   }
 }

@@ -10,7 +10,7 @@ import {
 } from '../domain/leads.ts';
 import { newestFirstCursor } from '../domain/paging.ts';
 import { builder, calls, payloadType } from './builder.ts';
-import { connectionType, edgeField, forwards, listInput, pageArgs } from './connection.ts';
+import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { Conversation } from './conversations.ts';
 import { Node } from './node.ts';
 
@@ -56,10 +56,7 @@ builder.queryFields((t) => ({
       createdAfter: t.arg({ type: 'DateTime', description: 'Only leads captured after this time.' }),
       createdBefore: t.arg({ type: 'DateTime', description: 'Only leads captured before this time.' }),
     },
-    resolve: async (_, args, context) => {
-      const list = await context.call(listLeads, listInput(args));
-      return forwards(list, args.after);
-    },
+    resolve: (_, args, context) => connectionOf(context, listLeads, listInput(args)),
   }),
   lead: t.field({
     type: Lead,

@@ -10,8 +10,8 @@ import { type Lead, leadsById } from '../domain/leads.ts';
 import type { Message } from '../domain/message-record.ts';
 import { listMessageRanges, type MessageRange, messagesById } from '../domain/messages.ts';
 import type { Ports } from '../domain/ports.ts';
-import type { ReadPosition, ReadPositions } from '../domain/read-position-record.ts';
-import { positionsOfReaders, readPositionsOf } from '../domain/read-positions.ts';
+import type { ReadPositions } from '../domain/read-position-record.ts';
+import { readPositionsOf } from '../domain/read-positions.ts';
 import type { AttemptRange } from '../domain/storage-port.ts';
 import type { Webhook } from '../domain/webhook-record.ts';
 import { webhooksById } from '../domain/webhooks.ts';
@@ -42,7 +42,6 @@ export class Loaders {
   #message?: DataLoader<string, Message | undefined>;
   #messageRange?: DataLoader<MessageRange, readonly Message[], string>;
   #readPositions?: DataLoader<string, ReadPositions>;
-  #readPosition?: DataLoader<{ conversationId: string; reader: string }, ReadPosition | undefined, string>;
   #webhook?: DataLoader<string, Webhook | undefined>;
   #delivery?: DataLoader<string, Delivery | undefined>;
   #attemptRange?: DataLoader<AttemptRange, readonly Attempt[], string>;
@@ -93,18 +92,6 @@ export class Loaders {
     return this.#readPositions;
   }
 
-  /** That of one reader in one conversation. */
-  get readPosition() {
-    this.#readPosition ??= new DataLoader(
-      (asked) => this.#inTurn(asked, (context) => positionsOfReaders(context, asked)),
-      {
-        maxBatchSize: conversationsAtOnce,
-        cacheKeyFn: ({ conversationId, reader }) => `${conversationId} ${reader}`,
-      },
-    );
-    return this.#readPosition;
-  }
-
   get webhook() {
     this.#webhook ??= this.#byId(webhooksById);
     return this.#webhook;
@@ -140,7 +127,6 @@ export class Loaders {
     this.#message?.clearAll();
     this.#messageRange?.clearAll();
     this.#readPositions?.clearAll();
-    this.#readPosition?.clearAll();
     this.#webhook?.clearAll();
     this.#delivery?.clearAll();
     this.#attemptRange?.clearAll();

@@ -18,6 +18,7 @@ import {
 import { maxPoints } from '../domain/analytics.ts';
 import { defaultPageSize, maxPageSize } from '../domain/paging.ts';
 import { IntrospectionMeasure } from './introspection.ts';
+import { isSearchedThrough } from './searched-lists.ts';
 import { responseKey, Selections } from './selections.ts';
 
 /** What an operation could answer at most, by the sizes of its pages; of a subscription, what each event could. */
@@ -60,7 +61,7 @@ interface Place {
   readonly isPayload: boolean;
 }
 
-/** Marks a field with a list of plain objects, which count as values only, as does metadata. */
+/** Marks a field with a list of plain objects, which count as values only, as does metadata; or with what is found in one. */
 export const listOfAtMost = (maxItems: number) => ({ maxItems }) as const;
 
 /** Marks a field whose text can have more bytes than others. */
@@ -87,8 +88,12 @@ const slowQueries: readonly string[] = ['analytics', 'search', 'documents'];
 /** A page that skips more takes long. No conversation has so many messages, whose offsets cost nothing. */
 const maxQuickOffset = 10_000;
 
+/** Fields of the root that take long under filters that no index has. */
+const filteredQueries: readonly string[] = ['conversations', 'leads'];
+
 /** The arguments of a list that are no filter, and the filters whose totals are kept. */
-const plainArguments: readonly string[] = ['first', 'last', 'after', 'before', 'offset', 'sort', 'status', 'statuses'];
+const plainArguments: readonly string[] = ['first', 'last', 'after', 'before', 'offset', 'sort'];
+const keptFilters: readonly string[] = ['status', 'statuses'];
 
 /** Measures an operation of a valid document. It takes time proportional to its fields, with its fragments in place. */
 export function measure(
@@ -144,14 +149,16 @@ class Measure {
     const definition = this.#schema.getField(parent, name);
     if (definition === undefined) throw new Error(`${parent.name} has no field ${name}`);
     const type = getNamedType(definition.type);
-    const isSlow = this.#isSlow(name, parent, page);
+    const isSlow = this.#isSlow(node, parent, page);
     const slowFields = isSlow || this.#skipsMany(node) ? 1 : 0;
+    const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (!isCompositeType(type)) {
       // A rule of graphql-js limits the depth of introspection: the standard query is deeper than others may be.
       const depth = name.startsWith('__') ? 0 : 1;
       const bytes = responseKey(node).length + bytesOf(definition);
       const payloadBytes = isPayload ? bytes : 0;
-      return { depth, objects: type.name === 'Metadata' ? 1 : 0, values: 1, slowFields, bytes, payloadBytes };
+      const objects = type.name === 'Metadata' ? 1 : 0;
+      return { depth, objects, values: maxItems ?? 1, slowFields, bytes, payloadBytes };
     }
     if (name.startsWith('__')) {
       const { objects, values } = this.#introspect(node, parent);
@@ -161,7 +168,6 @@ class Measure {
     // What may be null is an edge, but for the payloads themselves.
     const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
     const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, isSlow), isPayload: isShown });
-    const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (maxItems !== undefined) {
       const [values, bytes] = [1 + maxItems * inner.values, maxItems * inner.bytes];
       const payloadBytes = maxItems * inner.payloadBytes;
@@ -194,11 +200,17 @@ class Measure {
     };
   }
 
-  #isSlow(name: string, parent: GraphQLObjectType, page: Page | undefined): boolean {
-    return (
-      (parent === this.#schema.getQueryType() && slowQueries.includes(name)) ||
-      (name === 'totalCount' && page?.isFiltered === true)
-    );
+  #isSlow(node: FieldNode, parent: GraphQLObjectType, page: Page | undefined): boolean {
+    const name = node.name.value;
+    if (parent !== this.#schema.getQueryType()) return name === 'totalCount' && page?.isFiltered === true;
+    if (!filteredQueries.includes(name)) return slowQueries.includes(name);
+    return isSearchedThrough(this.#filtersOf(node), this.#selections.argument(node, 'sort'));
+  }
+
+  /** The names of the filters of a list. */
+  #filtersOf(node: FieldNode): string[] {
+    const names = (node.arguments ?? []).map(({ name }) => name.value);
+    return names.filter((name) => !plainArguments.includes(name) && this.#selections.argument(node, name) != null);
   }
 
   #skipsMany(node: FieldNode): boolean {
@@ -217,10 +229,9 @@ class Measure {
     if (name === 'Analytics') return { size: maxPoints, isFiltered: false };
     if (!name.endsWith('Connection')) return undefined;
     const asked = ['first', 'last'].map((size) => this.#selections.argument(node, size)).find(isNumber);
-    const filters = (node.arguments ?? []).filter(({ name }) => !plainArguments.includes(name.value));
     return {
       size: Math.max(1, Math.min(maxPageSize, asked ?? defaultPageSize)),
-      isFiltered: !isSlow && filters.some(({ name }) => this.#selections.argument(node, name.value) != null),
+      isFiltered: !isSlow && this.#filtersOf(node).some((name) => !keptFilters.includes(name)),
     };
   }
 

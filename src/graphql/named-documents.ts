@@ -4,7 +4,7 @@ import { type Caller, refuseTrustedOnly } from '../domain/caller.ts';
 import { registeredText } from '../domain/documents.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
-import type { Documents, PreparedDocument } from './documents.ts';
+import type { Asking, Documents, PreparedDocument } from './documents.ts';
 import type { Envelope } from './envelope.ts';
 
 const sha256 = /^[0-9a-f]{64}$/i;
@@ -28,7 +28,7 @@ export class NamedDocuments {
    * @throws FORBIDDEN for anything but a registered document, if the caller may run no other
    * @throws GraphQLError as `Documents.prepare`
    */
-  prepare(caller: Caller, envelope: Envelope, request?: object): Awaitable<PreparedDocument> {
+  prepare(caller: Caller, envelope: Envelope, request?: Asking): Awaitable<PreparedDocument> {
     const { query, documentId, hash } = envelope;
     if (query !== undefined && documentId === undefined && hash === undefined) {
       refuseTrustedOnly(caller, 'This token may run registered documents only: send a `documentId`.');
@@ -37,7 +37,7 @@ export class NamedDocuments {
     return this.#named(caller, envelope, request);
   }
 
-  async #named(caller: Caller, envelope: Envelope, request?: object): Promise<PreparedDocument> {
+  async #named(caller: Caller, envelope: Envelope, request?: Asking): Promise<PreparedDocument> {
     const { query } = envelope;
     const documentId = normal(envelope.documentId);
     const hash = documentId === undefined ? normal(envelope.hash) : undefined;

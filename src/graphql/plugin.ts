@@ -89,7 +89,7 @@ export function useGraphQL(
     if (http.isRead && body !== undefined) {
       throw new DomainError('BAD_REQUEST', 'A GET request takes its parameters from the URL and must not have a body.');
     }
-    if (http.isRead) return paramsOfQuery(http.query);
+    if (http.isRead) return paramsOfQuery(http.query, http.memory);
     if (!Array.isArray(body)) return body;
     if (body.length === 0) throw new DomainError('BAD_REQUEST', 'A batch must hold at least one operation.');
     if (body.length > maxAnsweredBatch) throw tooLargeBatch();
@@ -242,7 +242,8 @@ export function useGraphQL(
         refuseUnstreamed(request);
         const closed = sessions.openDuring(res, caller);
         if (!closed.aborted) {
-          closed.addEventListener('abort', documents.hold(caller, documents.of(args.document)));
+          const release = documents.hold(caller, documents.of(args.document), args.variableValues ?? {});
+          closed.addEventListener('abort', release);
         }
         // Ends without a `complete` message, after which clients would not reconnect.
         closed.addEventListener('abort', () => res.destroy());
@@ -299,16 +300,11 @@ function tooLargeBatch(): DomainError {
   return new DomainError('QUERY_TOO_COMPLEX', `A batch may hold at most ${maxBatch} operations.`, { status: 400 });
 }
 
-/**
- * The parameters of an operation as Yoga expects them. They are those that were sent, without what is not needed: they
- * are retained for as long as a subscription lasts.
- */
-function cleaned(
-  params: object,
-  { source: query }: PreparedDocument,
-  { operationName, variableValues: variables }: Envelope,
-): GraphQLParams {
-  dropExtraParams(params);
+/** The parameters of an operation as Yoga expects them: those that were sent, without what is not needed. */
+function cleaned(params: object, prepared: PreparedDocument, envelope: Envelope): GraphQLParams {
+  dropExtraParams(params, prepared, envelope);
+  const { source: query } = prepared;
+  const { operationName, variableValues: variables } = envelope;
   return Object.assign(params, { query, variables, operationName } as GraphQLParams);
 }
 

@@ -4,6 +4,7 @@ import {
   type ExecutionResult,
   GraphQLError,
   type GraphQLSchema,
+  getOperationAST,
   getVariableValues,
   Lexer,
   parse,
@@ -18,6 +19,7 @@ import { scheduler } from '../runtime/scheduler.ts';
 import { type AnswerBudget, inThousands, mebibyte } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
+import type { Envelope } from './envelope.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
 import { maxLength, maxLines, maxTokens, refuseLongSubscription } from './limits.ts';
 import type { Measured } from './measure.ts';
@@ -129,11 +131,26 @@ export function judge(
   }
 }
 
-/** Deletes what is not needed from the parameters of a subscription, which are retained for as long as it lasts. */
-export function dropExtraParams(asked: object): void {
-  for (const name of Object.keys(asked)) {
-    if (!['query', 'variables', 'operationName'].includes(name)) Reflect.deleteProperty(asked, name);
-  }
+/**
+ * Deletes what is not needed from the parameters of an operation that was judged, variables that it does not declare too:
+ * they are held while it waits, and those of a subscription for as long as it lasts.
+ */
+export function dropExtraParams(
+  params: object,
+  { document }: PreparedDocument,
+  { operationName, variableValues }: Pick<Envelope, 'operationName' | 'variableValues'>,
+): void {
+  keepOnly(['query', 'variables', 'operationName'], params);
+  const definitions = getOperationAST(document, operationName)?.variableDefinitions ?? [];
+  keepOnly(
+    definitions.map(({ variable }) => variable.name.value),
+    variableValues,
+  );
+}
+
+function keepOnly(names: readonly string[], values: object): void {
+  const kept = new Set(names);
+  for (const name of Object.keys(values)) if (!kept.has(name)) Reflect.deleteProperty(values, name);
 }
 
 /** An operation to run, with its variables as they were sent. */
@@ -145,12 +162,11 @@ const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 32 * mebibyte, wait
 const smallBytes = 64 * 1024;
 
 /**
- * Does the work of an operation, or of those of a batch, while there is room for what their answers could take.
+ * Does the work of an operation while there is room for what its answer could take, and begins in a turn of the account.
  * @param work ends when the answer has been written
  * @throws UNAVAILABLE when too many of the account wait
  */
 export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: () => Awaitable<T>): Promise<T> {
-  if (budget.size <= smallBytes) return await work();
   const leave = await enterRoom(accountId, budget);
   try {
     return await work();
@@ -159,21 +175,24 @@ export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: (
   }
 }
 
-/** @returns what is to be called when the answer has been written */
-export async function enterRoom(accountId: string, { size }: AnswerBudget): Promise<() => void> {
-  if (size <= smallBytes) return () => {};
-  const leave = await room.enter(accountId, size);
-  if (leave !== undefined) return leave;
-  throw new DomainError('UNAVAILABLE', 'Too many large operations of the account are waiting; send this one again.', {
-    retryAfterSeconds: 1,
-    isOverload: true,
-  });
+/**
+ * Waits for room and for a turn of the account, as the operations of a request need. Small ones need neither.
+ * @returns what is to be called when the answer has been written
+ * @throws UNAVAILABLE when too many of the account wait
+ */
+export async function enterRoom(accountId: string, { size, needsTurn }: AnswerBudget): Promise<() => void> {
+  const leave = size <= smallBytes ? () => {} : await room.enter(accountId, size);
+  if (leave === undefined) {
+    throw new DomainError('UNAVAILABLE', 'Too many large operations of the account are waiting; send this one again.', {
+      retryAfterSeconds: 1,
+      isOverload: true,
+    });
+  }
+  if (needsTurn) await scheduler.step(accountId);
+  return leave;
 }
 
-/**
- * Runs a query or a mutation that was not refused, or answers an event of a subscription, with a `GraphQLContext`. All
- * but small ones wait for their account's turn.
- */
+/** Runs a query or a mutation that was not refused, or answers an event of a subscription, with a `GraphQLContext`. */
 export function run(prepared: PreparedDocument, asked: Asked): Awaitable<ExecutionResult> {
   const { operationName = null, variableValues, contextValue, rootValue } = asked;
   const operation = prepared.operation(operationName);
@@ -182,6 +201,5 @@ export function run(prepared: PreparedDocument, asked: Asked): Awaitable<Executi
   const { variableValues: variables, errors } = getVariableValues(prepared.schema, definitions, variableValues ?? {});
   if (variables === undefined) return { errors };
   const context = contextValue as GraphQLContext;
-  const start = (): Awaitable<ExecutionResult> => operation.run({ context, variables, rootValue });
-  return context.budget.needsTurn ? scheduler.step(context.caller.account.id).then(start) : start();
+  return operation.run({ context, variables, rootValue });
 }

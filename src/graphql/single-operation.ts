@@ -13,7 +13,7 @@ import { envelopeOf } from './envelope.ts';
 import { type MediaType, resultReply } from './errors.ts';
 import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
-import { asGraphQLError, inRoom, judge, run } from './requests.ts';
+import { asGraphQLError, dropExtraParams, inRoom, judge, run } from './requests.ts';
 
 export interface SingleOperationOptions {
   readonly named: NamedDocuments;
@@ -54,6 +54,7 @@ export function answerSingleOperations(
     const told = <R extends ExecutionResult>(result: R): R =>
       http.wantsCost ? withCost(result, verdict, budget) : result;
     if (errors.length > 0) return replyWith(told({ errors }));
+    dropExtraParams(body as object, prepared, asked);
     return await inRoom(caller.account.id, budget, async () => {
       await admission.chargeFor(units, http);
       const contextValue = new OperationContext(ports, caller, {

@@ -8,7 +8,7 @@ import {
   type TrustedDocument as TrustedDocumentShape,
 } from '../domain/documents.ts';
 import { builder, calls, payloadType, type ResultOf } from './builder.ts';
-import { connectionType, forwards, listInput, pageArgs } from './connection.ts';
+import { connectionOf, connectionType, listInput, pageArgs } from './connection.ts';
 import { listOfAtMost } from './measure.ts';
 
 const described = descriptionsOf(documentShape);
@@ -32,10 +32,7 @@ builder.queryField('documents', (t) =>
     description: listDocuments.summary,
     extensions: calls(listDocuments),
     args: pageArgs,
-    resolve: async (_, args, context) => {
-      const list = await context.call(listDocuments, listInput(args));
-      return forwards(list, args.after);
-    },
+    resolve: (_, args, context) => connectionOf(context, listDocuments, listInput(args)),
   }),
 );
 

@@ -13,7 +13,7 @@ import {
   updateWebhook,
 } from '../domain/webhooks.ts';
 import { builder, calls, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
-import { connectionType, edgeField, forwards, listInput, pageArgs } from './connection.ts';
+import { connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum, inCapitals } from './events.ts';
 import { Node } from './node.ts';
 
@@ -61,10 +61,7 @@ builder.queryFields((t) => ({
     description: listWebhooks.summary,
     extensions: calls(listWebhooks),
     args: pageArgs,
-    resolve: async (_, args, context) => {
-      const list = await context.call(listWebhooks, listInput(args));
-      return forwards(list, args.after);
-    },
+    resolve: (_, args, context) => connectionOf(context, listWebhooks, listInput(args)),
   }),
   webhook: t.field({
     type: Webhook,

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { DomainError, errorCodes } from '../domain/errors.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { BodyMemory, ordinaryBodyBytes } from './arriving-bodies.ts';
+import { type BodyMemory, ordinaryBodyBytes } from './body-memory.ts';
 import { parseJson } from './json.ts';
 
 const maxBodyBytes = 1024 * 1024;
@@ -19,14 +19,14 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
 /**
  * Reads a JSON body, counting bytes as they arrive, so that a body without a Content-Length is bounded, too. It listens
  * to the request directly: Yoga's own limit would pipe each body through a stream.
- * @param accountId for whom it is held in memory, and in whose turn it is parsed
+ * @param memory counts what is held of it, until the caller releases it; its account has the turn in which it is parsed
  * @param onArrived called when all of it is there, and before it is parsed
  * @returns undefined when there is no body
- * @throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, BAD_REQUEST, and UNAVAILABLE when too many large ones are arriving
+ * @throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, BAD_REQUEST, and UNAVAILABLE when too many large ones are under way
  */
 export async function readJson(
   req: IncomingMessage,
-  accountId: string,
+  memory: BodyMemory,
   onArrived: () => Promise<void>,
 ): Promise<unknown> {
   const declared = req.headers['content-length'];
@@ -34,18 +34,13 @@ export async function readJson(
   if (!announcesBody(req)) return undefined;
   const chunked = req.headers['transfer-encoding'] !== undefined;
   if (!chunked) requireJson(req);
-  const memory = new BodyMemory(accountId);
-  try {
-    const bytes = await readBytes(req, memory);
-    await onArrived();
-    if (bytes.length === 0) return undefined;
-    // Only now is it known that a chunked body is not empty, and so needs a type.
-    if (chunked) requireJson(req);
-    if (bytes.length > ordinaryBodyBytes) await scheduler.step(accountId);
-    return parseJson(textOf(bytes));
-  } finally {
-    memory.release();
-  }
+  const bytes = await readBytes(req, memory);
+  await onArrived();
+  if (bytes.length === 0) return undefined;
+  // Only now is it known that a chunked body is not empty, and so needs a type.
+  if (chunked) requireJson(req);
+  if (bytes.length > ordinaryBodyBytes) await scheduler.step(memory.accountId);
+  return parseJson(textOf(bytes), (values) => memory.growToParsed(bytes.length, values));
 }
 
 /**

@@ -12,10 +12,12 @@ const exactDigits = 15;
 /**
  * Parses JSON whose nesting and number of values are seen first. A number that a double cannot hold becomes a
  * symbol.
+ * @param onExamined called with the number of values before they are made; what it throws is thrown
  * @throws BAD_REQUEST
  */
-export function parseJson(text: string): unknown {
-  const isExact = examine(text);
+export function parseJson(text: string, onExamined?: (values: number) => void): unknown {
+  const { isExact, values } = examine(text);
+  onExamined?.(values);
   try {
     return isExact ? JSON.parse(text) : JSON.parse(text, keepNumber);
   } catch (cause) {
@@ -36,10 +38,10 @@ function positionOf(error: unknown): string {
 
 /**
  * Looks through what should be JSON, without parsing it.
- * @returns whether all its numbers are short enough to be exact
+ * @returns the number of its values, and whether all numbers are short enough to be exact
  * @throws BAD_REQUEST when it is nested too deeply, or holds too many values
  */
-function examine(text: string): boolean {
+function examine(text: string): { values: number; isExact: boolean } {
   let isExact = true;
   let depth = 0;
   let values = 1;
@@ -60,7 +62,7 @@ function examine(text: string): boolean {
       isExact &&= index - start < exactDigits && !/e/i.test(text.slice(start, index + 1));
     }
   }
-  return isExact;
+  return { values, isExact };
 }
 
 /** The index of the quotation mark that ends a string, or of the end of the text if there is none. */

@@ -9,6 +9,7 @@ import type { DomainError, ErrorCode } from '../domain/errors.ts';
 import type { CallCode, Face, RateLimit, Telemetry } from '../domain/ports.ts';
 import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
 import { readJson } from './body.ts';
+import { BodyMemory } from './body-memory.ts';
 import { protocolFault } from './protocol.ts';
 
 /** One HTTP request with what is learnt while it is processed; the source of its log line. */
@@ -39,7 +40,8 @@ export class RequestContext implements AdmissionContext {
   code?: ErrorCode;
   /** A health or metrics probe: logged at debug level, not counted. */
   isProbe = false;
-  #body?: Promise<unknown>;
+  #body: Promise<unknown> | undefined;
+  #memory: BodyMemory | undefined;
 
   constructor(req: IncomingMessage, res: ServerResponse) {
     this.req = req;
@@ -83,6 +85,22 @@ export class RequestContext implements AdmissionContext {
     return socket.destroyed || socket.writableEnded;
   }
 
+  /** Counts what is held of the parameters of an admitted request. */
+  get memory(): BodyMemory {
+    if (this.caller === undefined) throw new Error('Parameters are read before their request was admitted');
+    if (this.#memory === undefined) {
+      this.#memory = new BodyMemory(this.caller.account.id);
+      this.res.once('close', () => this.forgetParameters()); // also if it cannot be answered
+    }
+    return this.#memory;
+  }
+
+  /** Lets go of the parameters, once nothing more of the answer depends on them. */
+  forgetParameters(): void {
+    this.#memory?.release();
+    this.#body = undefined;
+  }
+
   /**
    * The body of an admitted request, cached since it can be read only once.
    * @throws UNAUTHENTICATED for a credential that has ended; see `readJson` in body.ts for others
@@ -96,7 +114,7 @@ export class RequestContext implements AdmissionContext {
     const { req, caller } = this;
     if (caller === undefined) throw new Error('A body is read before its request was admitted');
     const hadArrived = req.complete;
-    const body = await readJson(req, caller.account.id, async () => {
+    const body = await readJson(req, this.memory, async () => {
       refuseGone(this);
       if (!hadArrived) await admission.refuseEnded(caller); // it may have been revoked while the body was on its way
     });

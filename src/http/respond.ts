@@ -101,6 +101,7 @@ export class Responder {
       linger(req);
     }
     http.noteOwner();
+    http.forgetParameters();
     addHeader('X-Request-Id', requestId);
     addHeader('X-Content-Type-Options', 'nosniff');
     for (const [name, value] of corsHeaders(http.listedOrigin)) addHeader(name, value);

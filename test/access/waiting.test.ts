@@ -1,8 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
+import { inRoom } from '../../src/graphql/requests.ts';
 import { scheduler } from '../../src/runtime/scheduler.ts';
 import { openWire, requestText, type WireResponse } from '../http/wire.ts';
+import { clientOf } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
-import { until } from '../support/wait.ts';
+import { RawSocket } from '../support/subscribe.ts';
+import { eventually, gate, until } from '../support/wait.ts';
 
 // What becomes of a request that waits for its account's turn, on both faces. The account is kept busy by work of its own,
 // which the server in this process takes from the same scheduler.
@@ -101,4 +105,79 @@ describe.each(Object.entries(faces))('a request that waits for its turn, over %s
     expect(refusals[0]?.headers).toMatchObject({ 'retry-after': '1', 'ratelimit-policy': expect.any(String) });
     expect(served.filter(({ status }) => status >= 300)).toEqual([]);
   });
+});
+
+/** What a GraphQL request waits for once it has been admitted; resolves when it is to go on, and then has ended. */
+const waits: Record<string, (client: TestAccount, until: Promise<void>) => Promise<void>> = {
+  async 'a turn to prepare its document, and to run'({ account }, until) {
+    let isOver = false;
+    void until.then(() => {
+      isOver = true;
+    });
+    const step = async (): Promise<void> => {
+      while (!isOver) {
+        await scheduler.step(account.id);
+        for (const endMs = performance.now() + 1; performance.now() < endMs; );
+      }
+    };
+    await Promise.all(Array.from({ length: 500 }, step)); // it waits behind so many
+  },
+  async 'room for what it could answer'({ account }, until) {
+    const everything = { depth: 1, objects: 1, values: 1, slowFields: 0, bytes: 32 * 1024 * 1024, payloadBytes: 0 };
+    const budget = new AnswerBudget();
+    budget.spendCost(everything);
+    await inRoom(account.id, budget, () => until);
+  },
+};
+
+const create = 'createConversation(input: {}) { conversation { messages(first: 50) { nodes { content } } } }';
+const two = { query: `mutation { a: ${create} b: ${create} }` };
+
+describe.each([
+  ['one operation', two],
+  ['a batch', [two]],
+])('a GraphQL request of %s that has been admitted', (_, body) => {
+  test.each(Object.entries(waits))(
+    'runs nothing, and costs its one unit, if its client goes while it waits for %s',
+    async (_, wait) => {
+      const client = await server.account();
+      const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+      const before = await remaining();
+      const { opened, open } = gate();
+      const waited = wait(client, opened);
+      const wire = openWire(server.url);
+      const headers = { authorization: `Bearer ${client.secret}` };
+      await wire.send(requestText('POST', '/graphql', { headers, body: JSON.stringify(body) }));
+      await eventually(remaining, (left) => left === before - 1);
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+      wire.cut();
+      await wire.ended;
+      await clientOf(server.url).rest('GET', '/account'); // by now the server knows
+      open();
+      await waited;
+      await until(() => server.logLines.some(({ accountId }) => accountId === client.account.id));
+      expect(await remaining()).toBe(before - 1);
+      expect((await client.rest('GET', '/conversations')).body.data).toEqual([]);
+      const { errors, data } = await client.graphql(two.query); // there is room again
+      expect([errors, Object.keys(data)]).toEqual([undefined, ['a', 'b']]);
+    },
+  );
+});
+
+test('an operation on a socket does not run if its client goes while it waits for room', async () => {
+  const client = await server.account();
+  const remaining = async (): Promise<number> => (await server.app.ports.limiter.peek(client.account)).remaining;
+  const { opened, open } = gate();
+  const waited = waits['room for what it could answer']?.(client, opened);
+  const socket = await new RawSocket(server.url).init(client.secret);
+  const before = await remaining();
+  socket.subscribe('1', two.query);
+  await eventually(remaining, (left) => left === before - 2);
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  socket.socket.terminate();
+  await clientOf(server.url).rest('GET', '/account'); // by now the server knows
+  open();
+  await waited;
+  expect((await client.graphql(two.query)).errors).toBeUndefined(); // it began after the other would have
+  expect((await client.rest('GET', '/conversations')).body.data).toHaveLength(2);
 });

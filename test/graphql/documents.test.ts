@@ -25,7 +25,7 @@ test('a document that is used again is not prepared again, and each account has 
 
 test('an invalid document is not kept, except for its own request', async () => {
   const documents = new Documents(schema);
-  const request = {};
+  const request = { isGone: false };
   const first = await documents.prepare(one, '{ nothing }', request);
   expect(first.errors).toHaveLength(1);
   expect((await documents.prepare(one, '{ nothing }', request)) === first).toBe(true);
@@ -60,11 +60,32 @@ test('the subscriptions of bound tokens leave those of their account the memory 
   const documents = new Documents(schema);
   const bound = { ...one, conversationId: 'conv_1' };
   const holdMany = async () => {
-    for (let index = 0; index < 40; index++) documents.hold(bound, await documents.prepare(bound, large(`Q${index}`)));
+    for (let index = 0; index < 40; index++)
+      documents.hold(bound, await documents.prepare(bound, large(`Q${index}`)), {});
   };
   await expect(holdMany()).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
-  expect(() => documents.hold(bound, new PreparedDocument(schema, large('Another')))).toThrow('32 MiB');
-  documents.hold(one, await documents.prepare(one, large('Theirs')))();
+  expect(() => documents.hold(bound, new PreparedDocument(schema, large('Another')), {})).toThrow('32 MiB');
+  documents.hold(one, await documents.prepare(one, large('Theirs')), {})();
+});
+
+test('the long variables of open subscriptions count with their documents, and short ones do not', async () => {
+  const documents = new Documents(schema);
+  const prepared = await documents.prepare(one, 'subscription ($id: ID) { events(conversationId: $id) { id } }');
+  const hold = (length: number) => documents.hold(one, prepared, { id: 'x'.repeat(length) });
+  const held: (() => void)[] = [];
+  const holdAll = (): void => {
+    for (;;) held.push(hold(15_000));
+  };
+  expect(holdAll).toThrow('32 MiB');
+  expect(held.length).toBeGreaterThan(200);
+  expect(held.length).toBeLessThan(400);
+  for (let count = 0; count < 1_000; count++) held.push(hold(400));
+  held[0]?.();
+  held[0] = hold(15_000);
+  for (const release of held) release();
+  held.length = 0;
+  expect(holdAll).toThrow('32 MiB');
+  expect(held.length).toBeGreaterThan(200);
 });
 
 test('a document grows heavier with each of its operations that runs', async () => {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { Inbox, type InboxSocket, type Message, WaitingMessages } from '../../src/graphql/socket/inbox.ts';
+import { HeldMessages, Inbox, type InboxSocket, type Message } from '../../src/graphql/socket/inbox.ts';
 
 // What a socket has sent waits for turns of its account and for the admission of its operations, in bounded memory.
 
@@ -14,8 +14,12 @@ class TestSocket implements InboxSocket {
     this.owner = owner;
   }
   read(text: string): Message {
-    const [type = '', id = ''] = text.split(' ');
-    return { type, id, content: text };
+    const [type = '', id = '', size = '0'] = text.split(' ');
+    return { type, id, content: text, size: Number(size) };
+  }
+  refusals = 0;
+  refuse(): void {
+    this.refusals++;
   }
   regulate(): void {}
   countFree(): void {
@@ -30,7 +34,7 @@ async function settled(): Promise<void> {
 
 /** An inbox with so many operations that are not admitted. */
 async function crowded(count: number) {
-  const inbox = new Inbox(new TestSocket(), new WaitingMessages());
+  const inbox = new Inbox(new TestSocket(), new HeldMessages());
   const operations = Array.from({ length: count }, () => Promise.withResolvers<void>());
   for (const [index, { promise }] of operations.entries()) inbox.take(`subscribe ${index}`, () => promise);
   await settled();
@@ -69,9 +73,9 @@ test('what comes while many operations are not admitted is not even read', async
 test('messages of a socket are handled in order, and by turns with those of other accounts', async () => {
   const handled: unknown[] = [];
   const handler = async (message: unknown): Promise<void> => void handled.push(message);
-  const busy = new Inbox(new TestSocket('busy'), new WaitingMessages());
+  const busy = new Inbox(new TestSocket('busy'), new HeldMessages());
   for (let index = 0; index < 50; index++) busy.take(`ping ${index}`, handler);
-  new Inbox(new TestSocket('quiet'), new WaitingMessages()).take('hello', handler);
+  new Inbox(new TestSocket('quiet'), new HeldMessages()).take('hello', handler);
   await settled();
   expect(handled.indexOf('hello')).toBeLessThanOrEqual(2);
   expect(handled.filter((each) => each !== 'hello')).toEqual(Array.from({ length: 50 }, (_, index) => `ping ${index}`));
@@ -79,7 +83,7 @@ test('messages of a socket are handled in order, and by turns with those of othe
 
 test('messages cost nothing unless they ask for an operation, or end one', async () => {
   const socket = new TestSocket();
-  const inbox = new Inbox(socket, new WaitingMessages());
+  const inbox = new Inbox(socket, new HeldMessages());
   const free = async (...texts: string[]): Promise<number> => {
     socket.free = 0;
     for (const text of texts) inbox.take(text, () => new Promise(() => {}));
@@ -91,7 +95,7 @@ test('messages cost nothing unless they ask for an operation, or end one', async
 });
 
 test('no more text waits than a bound for each account, and one for all', () => {
-  const waiting = new WaitingMessages();
+  const waiting = new HeldMessages();
   const mebibyte = 1024 * 1024;
   const takenBy = (owner: string): number => {
     let taken = 0;
@@ -105,10 +109,42 @@ test('no more text waits than a bound for each account, and one for all', () => 
 });
 
 test('an inbox that is cleared leaves nothing behind in what is counted', async () => {
-  const waiting = new WaitingMessages();
+  const waiting = new HeldMessages();
   const inbox = new Inbox(new TestSocket(), waiting);
   const half = 'x'.repeat(8 * 1024 * 1024);
   expect([half, half, half].map((text) => inbox.take(text, async () => {}))).toEqual([true, true, false]);
   inbox.clear();
   expect(waiting.add('account', 16 * 1024 * 1024)).toBe(true);
+});
+
+test('what was parsed of an operation counts until it has ended, and of a subscription until it is admitted', async () => {
+  const mebibyte = 1024 * 1024;
+  const socket = new TestSocket();
+  const held = new HeldMessages();
+  const inbox = new Inbox(socket, held);
+  const [query, subscription] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const roomFor = (mebibytes: number): boolean => {
+    const release = held.hold('account', mebibytes * mebibyte);
+    release?.();
+    return release !== undefined;
+  };
+  inbox.take(`subscribe query ${7 * mebibyte}`, () => query.promise);
+  inbox.take(`subscribe subscription ${7 * mebibyte}`, () => subscription.promise);
+  await settled();
+  const begun: unknown[] = [];
+  const begin = async (message: unknown): Promise<void> => void begun.push(message);
+  inbox.take(`subscribe large ${3 * mebibyte}`, begin);
+  await settled();
+  expect([socket.refusals, begun]).toEqual([1, []]);
+  inbox.take('subscribe ordinary 2000', begin);
+  await settled();
+  expect([socket.refusals, begun]).toEqual([1, ['subscribe ordinary 2000']]);
+  inbox.makeRoom('query', 'answer');
+  expect([roomFor(2), roomFor(3)]).toEqual([true, false]);
+  inbox.makeRoom('subscription', 'subscription');
+  expect([roomFor(9), roomFor(10)]).toEqual([true, false]);
+  query.resolve();
+  subscription.resolve();
+  await settled();
+  expect([roomFor(16), roomFor(17)]).toEqual([true, false]);
 });

@@ -1,8 +1,10 @@
 import { getOperationAST, parse } from 'graphql';
 import { expect, test } from 'vitest';
 import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
+import { PreparedDocument } from '../../src/graphql/documents.ts';
+import { envelopeOf } from '../../src/graphql/envelope.ts';
 import { measure } from '../../src/graphql/measure.ts';
-import { inRoom } from '../../src/graphql/requests.ts';
+import { dropExtraParams, inRoom } from '../../src/graphql/requests.ts';
 import { schema } from '../../src/graphql/schema.ts';
 
 // What the operations of an account hold in memory while they are under way.
@@ -28,6 +30,14 @@ test.each([
   const { size } = budgetOf(query);
   expect(size / mebibyte).toBeGreaterThanOrEqual(from);
   expect(size / mebibyte).toBeLessThanOrEqual(to);
+});
+
+test('of what was sent with an operation, only what it declares is held', () => {
+  const query =
+    'query One($id: ID!) { conversation(id: $id) { id } } query Two($first: Int) { leads(first: $first) { nodes { id } } }';
+  const params = { query, operationName: 'One', variables: { id: 'x', first: 1, more: [{}] }, extensions: {}, more: 1 };
+  dropExtraParams(params, new PreparedDocument(schema, query), envelopeOf(params));
+  expect(params).toEqual({ query, operationName: 'One', variables: { id: 'x' } });
 });
 
 test('operations of an account begin while there is room, those that take little at once, and more than 256 do not wait', async () => {

@@ -68,6 +68,10 @@ const introspection = (fields: number, names: number): string =>
 const type = `fragment T on __Type { ${many(50, (i) => `f${i}:fields{description type{...U ofType{...U}}}`)} } fragment U on __Type { fields { description args { description } } }`;
 
 const tooLarge: [name: string, query: string][] = [
+  [
+    'what many readers have not read',
+    `{ conversations(first: 100) { nodes { ${many(20, (i) => `r${i}: unreadCount(reader: "agent-${i}")`)} } } }`,
+  ],
   ['one value under many aliases', pages(many(10, (i) => `a${i}: sequence`))],
   ['__typename under many aliases', pages(many(10, (i) => `a${i}: __typename`))],
   ['what each edge holds besides its node', pages('', `edges { cursor node { ${message} } }`)],
@@ -147,7 +151,7 @@ describe('the answer to an event', () => {
   });
 });
 
-describe('reports, searches, lists of documents and totals of filtered lists', () => {
+describe('reports, searches, lists of documents, lists that are searched through and totals of filtered lists', () => {
   const since = 'createdAfter: "2026-01-01T00:00:00Z"';
   const report = 'analytics { totals { leads } }';
   const total = `conversations(first: 1, ${since}) { totalCount }`;
@@ -160,6 +164,10 @@ describe('reports, searches, lists of documents and totals of filtered lists', (
     ],
     ['many pages at offsets of up to 10,000', `{ ${many(30, (i) => `t${i}: leads(offset: 10000) { nodes { id } }`)} }`],
     ['many filtered lists without totals', `{ ${many(30, (i) => `t${i}: conversations(${since}) { nodes { id } }`)} }`],
+    [
+      'many lists of an agent with a status',
+      `{ ${many(30, (i) => `t${i}: conversations(assigneeId: "a", status: ACTIVE, sort: LAST_ACTIVITY_AT_DESC) { nodes { id } }`)} }`,
+    ],
     [
       'many lists whose filters are null',
       `query ($none: DateTime) { ${many(30, (i) => `t${i}: conversations(createdAfter: $none, externalId: null) { totalCount }`)} }`,
@@ -178,6 +186,19 @@ describe('reports, searches, lists of documents and totals of filtered lists', (
     ['six totals', `{ ${many(6, (i) => `t${i}: ${total}`)} }`],
     ['six totals of lists by a tag', `{ ${many(6, (i) => `t${i}: conversations(tags: ["a"]) { totalCount }`)} }`],
     ['six lists of documents', `{ ${many(6, (i) => `d${i}: documents(first: 1) { nodes { id } }`)} }`],
+    ['six lists by a tag', `{ ${many(6, (i) => `t${i}: conversations(tags: ["a"]) { nodes { id } }`)} }`],
+    [
+      'six lists by two filters',
+      `query ($email: String = "a") { ${many(6, (i) => `t${i}: conversations(visitorEmail: $email, visitorId: "a") { nodes { id } }`)} }`,
+    ],
+    [
+      'six lists of some time in the order of activity',
+      `{ ${many(6, (i) => `t${i}: conversations(${since}, sort: LAST_ACTIVITY_AT_DESC) { nodes { id } }`)} }`,
+    ],
+    [
+      'six lists of leads by two filters',
+      `{ ${many(6, (i) => `t${i}: leads(conversationId: "${'conv_01h455vb4pex5vsknk084sn02q'}", email: "a") { nodes { id } }`)} }`,
+    ],
     ['six totals of leads', `{ ${many(6, (i) => `t${i}: leads(email: "a") { totalCount }`)} }`],
     ['six pages far behind', `{ ${many(6, (i) => `t${i}: conversations(offset: 10001) { nodes { id } }`)} }`],
     [
@@ -197,7 +218,7 @@ describe('reports, searches, lists of documents and totals of filtered lists', (
     const { body } = await client.post({ query });
     expect(codesOf(body)).toEqual(['QUERY_TOO_COMPLEX']);
     expect(body.errors[0].message).toContain(
-      '6 reports, searches, lists of documents, totals of filtered lists and pages at offsets over 10,000; at most 5',
+      '6 reports, searches, lists of documents, lists that are searched through, totals of filtered lists and pages at offsets over 10,000; at most 5',
     );
   });
 

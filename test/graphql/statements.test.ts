@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { isSearchedThrough } from '../../src/graphql/searched-lists.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // The number of SQL statements of a query, however many items it returns.
@@ -67,6 +68,65 @@ test('the account and API keys that are named many times are read once', async (
       await readOnce(id),
     );
   }
+});
+
+test('what many readers have not read, and their positions, are read in one statement', async () => {
+  const readers = Array.from({ length: 10 }, (_, index) => `r${index}: unreadCount(reader: "agent-${index}")`);
+  const positions = 'readPositions { reader } some: readPositions(readers: ["agent-1"]) { reader }';
+  expect(await readsOf(`{ conversations(first: 30) { nodes { ${readers.join(' ')} ${positions} } } }`)).toHaveLength(2);
+});
+
+/** A value of each filter that a list takes, by the field with the list. */
+const filters: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  conversations: {
+    status: 'ACTIVE',
+    statuses: '[PENDING]',
+    externalId: '"x"',
+    visitorId: '"x"',
+    visitorEmail: '"x"',
+    assigneeId: '"x"',
+    unassigned: 'true',
+    unreadBy: '"x"',
+    tags: '["x"]',
+    createdAfter: '"2026-01-01T00:00:00Z"',
+    createdBefore: '"2036-01-01T00:00:00Z"',
+    updatedAfter: '"2026-01-01T00:00:00Z"',
+  },
+  leads: {
+    conversationId: '"conv_01h455vb4pex5vsknk084sn02q"',
+    email: '"x"',
+    createdAfter: '"2026-01-01T00:00:00Z"',
+    createdBefore: '"2036-01-01T00:00:00Z"',
+  },
+};
+
+test.each(Object.keys(filters))('%s that do not count as searched through are read in one statement', async (field) => {
+  const all = Object.keys(filters[field] ?? {});
+  const some = all.flatMap((one) => all.flatMap((two) => all.map((three) => [...new Set([one, two, three])])));
+  let quick = 0;
+  for (const given of some) {
+    if (given.includes('status') && given.includes('statuses')) continue;
+    for (const sort of field === 'leads' ? [''] : ['CREATED_AT_ASC', 'LAST_ACTIVITY_AT_DESC']) {
+      if (isSearchedThrough(given, sort)) continue;
+      quick++;
+      const values = given.map((name) => `${name}: ${filters[field]?.[name]}`);
+      const args = sort === '' ? values : [...values, `sort: ${sort}`];
+      statements.length = 0;
+      const { errors } = await client.graphql(`{ ${field}(${args.join(', ')}) { nodes { id } } }`);
+      expect(errors).toBeUndefined();
+      const read = statements.filter((sql) => sql.includes(field) || sql.includes('unread_conversations'));
+      expect(read, args.join(', ')).toHaveLength(1);
+    }
+  }
+  expect(quick).toBeGreaterThan(10);
+});
+
+test('whether something comes before a page is found out once', async () => {
+  const asked = Array.from({ length: 50 }, (_, index) => `p${index}: pageInfo { hasPreviousPage }`).join(' ');
+  const before = (await readsOf('{ conversations(tags: ["x"], offset: 1) { nodes { id } } }')).length;
+  expect((await readsOf(`{ conversations(tags: ["x"], offset: 1) { ${asked} } }`)).length).toBeLessThanOrEqual(
+    2 * before,
+  );
 });
 
 test('a total is read only if it is selected', async () => {

@@ -10,6 +10,7 @@ import {
   isObjectType,
   isRequiredArgument,
 } from 'graphql';
+import { request } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AnswerBudget, maxObjects, maxValues } from '../../src/graphql/answer-budget.ts';
 import { PreparedDocument } from '../../src/graphql/documents.ts';
@@ -188,6 +189,33 @@ function cpuMsOf(work: () => void, attempts = effort(1, 3)): number {
   return least;
 }
 
+/** Asks over HTTP. @returns the answer as it came, which takes the client's time only once it is parsed */
+async function ask(query: string): Promise<Buffer> {
+  const { body } = await request(`${server.url}/graphql`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${client.secret}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ query }),
+  });
+  return Buffer.from(await body.arrayBuffer());
+}
+
+/** The most time that this thread takes in one turn of the event loop while it works: so long nobody else is served. */
+async function longestTurnMs(work: () => Promise<unknown>): Promise<number> {
+  let longest = 0;
+  let isOver = false;
+  let before = process.threadCpuUsage();
+  const turn = (): void => {
+    const { user, system } = process.threadCpuUsage(before);
+    longest = Math.max(longest, (user + system) / 1_000);
+    before = process.threadCpuUsage();
+    if (!isOver) setImmediate(turn);
+  };
+  setImmediate(turn);
+  await work();
+  isOver = true;
+  return longest;
+}
+
 /** Prepares and measures an operation as for a request. @returns its cost, or undefined if it is refused */
 function prepare(query: string): Cost | undefined {
   try {
@@ -208,16 +236,18 @@ const maxStepMs = effort(1_000, 40);
 
 const tape = fc.array(fc.nat(9_999), { minLength: 20, maxLength: effort(300, 900), size: 'max' });
 
-test('no answer holds more than was counted before it was made, and that is within the limits', async () => {
+test('no answer holds more than was counted before it was made, that is within the limits, and no step of it takes long', async () => {
   let answered = 0;
   let slowest = nothing;
   await fc.assert(
     fc.asyncProperty(tape, async (numbers) => {
       const query = new Writer(numbers).operation('query');
       const cost = prepare(query);
-      const before = process.threadCpuUsage();
-      const { errors = [], data } = (await client.post({ query })).body;
-      const { user, system } = process.threadCpuUsage(before);
+      let answer: Buffer = Buffer.alloc(0);
+      const cpuMs = await longestTurnMs(async () => {
+        answer = await ask(query);
+      });
+      const { errors = [], data }: Json = JSON.parse(answer.toString());
       const codes: string[] = errors.map((error: Json) => error.extensions.code);
       expect(codes).not.toContain('INTERNAL');
       if (cost === undefined) {
@@ -232,12 +262,16 @@ test('no answer holds more than was counted before it was made, and that is with
       expect(objects).toBeLessThanOrEqual(cost.objects);
       expect(values).toBeLessThanOrEqual(cost.values);
       answered++;
-      slowest = worst(slowest, { query, cpuMs: (user + system) / 1_000 });
+      slowest = worst(slowest, { query, cpuMs });
     }),
     { numRuns: effort(40, 3_000), endOnFailure: effort(false, true) },
   );
   expect(answered).toBeGreaterThan(effort(5, 500));
-  effort(() => {}, console.log)(`The slowest answer took ${slowest.cpuMs} ms, client included: ${slowest.query}`);
+  // Once may have been a collection of garbage.
+  let least = slowest.cpuMs;
+  for (let again = 0; again < 5; again++) least = Math.min(least, await longestTurnMs(() => ask(slowest.query)));
+  effort(() => {}, console.log)(`The longest step of an answer took ${least} ms: ${slowest.query}`);
+  expect(least, slowest.query).toBeLessThan(maxStepMs);
 });
 
 test('whatever a subscription asks for, an event is answered with at most 100 objects and 2,000 values', () => {

@@ -1,5 +1,7 @@
 import Database from 'better-sqlite3';
+import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { BodyMemory } from '../../src/http/body-memory.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -116,6 +118,69 @@ test('large bodies are bounded for an account, and another account is not refuse
     const { status } = await client.rest('POST', '/conversations', { body: `{}${' '.repeat(mebibyte - 2)}` });
     expect(status).toBe(201);
   }, 10_000);
+});
+
+describe('what was parsed of a large request is bounded for an account until it is answered', () => {
+  /** Sends many requests, none of which ends before some are refused. */
+  async function sendMany(count: number, send: () => Promise<{ status: number; headers: Json; body: Json }>) {
+    await client.post(mutation); // its budget is at hand from here on
+    const lock = new Database(server.databasePath);
+    onTestFinished(() => void lock.close());
+    lock.exec('BEGIN IMMEDIATE');
+    const answers: Json[] = [];
+    const all = Array.from({ length: count }, async () => void answers.push(await send()));
+    await until(() => answers.length >= 8);
+    for (const { status, headers, body } of answers) {
+      expect([status, headers['retry-after']]).toEqual([503, '1']);
+      expect(JSON.stringify(body)).toContain('Too many large requests');
+    }
+    lock.exec('COMMIT');
+    await Promise.all(all);
+    expect((await send()).status).toBeLessThan(300);
+  }
+
+  const padded = JSON.stringify({ ...mutation, variables: { padding: 'x'.repeat(mebibyte - 500) } });
+  const ofManyValues = JSON.stringify({ ...mutation, variables: { padding: Array(5_000).fill({}) } });
+  test.each([
+    ['REST', 40, () => client.rest('POST', '/conversations', { body: `{}${' '.repeat(mebibyte - 2)}` })],
+    ['GraphQL', 40, () => client.post(padded)],
+    ['GraphQL in a batch', 40, () => client.post(`[${padded}]`)],
+    ['GraphQL in short texts of very many values', 120, () => client.post(ofManyValues)],
+  ])('sent by %s', (_, count, send) => sendMany(count, send));
+
+  test('but nothing is held for a stream', async () => {
+    const padding = 'x'.repeat(mebibyte - 500);
+    for (let opened = 0; opened < 40; opened++) {
+      const { statusCode, body } = await request(`${server.url}/graphql`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${client.secret}`,
+          accept: 'text/event-stream',
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({ query: 'subscription { events { id } }', extensions: { padding } }),
+      });
+      onTestFinished(() => void body.on('error', () => {}).destroy());
+      expect(statusCode).toBe(200);
+    }
+    expect((await client.post(padded)).status).toBe(200);
+  });
+
+  test('in the URL', async () => {
+    const all = new BodyMemory(client.account.id);
+    all.growTo(32 * mebibyte);
+    onTestFinished(() => all.release());
+    const ask = async (values: number) => {
+      const wire = openWire(server.url);
+      const variables = `{"padding":[${Array(values).fill('{}').join(',')}]}`;
+      const headers = { Authorization: `Bearer ${client.secret}` };
+      await wire.send(requestText('GET', `/graphql?query={__typename}&variables=${variables}`, { headers }));
+      return (await wire.response()).status;
+    };
+    expect([await ask(4_000), await ask(10)]).toEqual([503, 200]);
+    all.release();
+    expect(await ask(4_000)).toBe(200);
+  });
 });
 
 test('for a client that goes while it waits to be admitted, nothing is done', async () => {

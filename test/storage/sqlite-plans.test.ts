@@ -223,8 +223,6 @@ const reads: Calls<Reads> = {
   },
   readPositions: {
     ofConversations: (readPositions) => readPositions.ofConversations(account.id, [conversation.id, conversation.id]),
-    ofReaders: (readPositions) =>
-      readPositions.ofReaders(account.id, [{ conversationId: conversation.id, reader: 'agent-3' }]),
   },
   events: {
     epoch: (events) => events.epoch(),

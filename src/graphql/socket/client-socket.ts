@@ -5,17 +5,18 @@ import type { EndReason } from '../../access/sessions.ts';
 import type { Caller } from '../../domain/caller.ts';
 import type { Clock } from '../../domain/ports.ts';
 import { codePoints } from '../../domain/text.ts';
+import { parsedBytes } from '../../http/body-memory.ts';
 import { parseJson } from '../../http/json.ts';
 import { PullWatch } from '../../http/pull-watch.ts';
 import type { ConnectionTimings } from '../../http/timings.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
 import {
+  type HeldMessages,
   Inbox,
   type InboxSocket,
   type Message,
   type MessageHandler,
   type OperationKind,
-  type WaitingMessages,
 } from './inbox.ts';
 
 /** The codes that the service closes sockets with; graphql-ws and ws close them with others too. */
@@ -49,7 +50,7 @@ export interface ClientSocketOptions {
   readonly timings: ConnectionTimings;
   readonly clock: Clock;
   readonly unsentResponses: UnsentResponses;
-  readonly waitingMessages: WaitingMessages;
+  readonly heldMessages: HeldMessages;
   /** Called when either side has ended the socket. It may still have to be closed. */
   readonly onEnd: (socket: ClientSocket) => void;
 }
@@ -84,7 +85,7 @@ export class ClientSocket implements InboxSocket {
     this.#webSocket = webSocket;
     this.#connection = connection;
     this.#watch = new PullWatch(slowReaderMs, () => this.close(closeCodes.slowReader, 'Slow reader'));
-    this.#inbox = new Inbox(this, options.waitingMessages);
+    this.#inbox = new Inbox(this, options.heldMessages);
     this.#pinging = setInterval(() => this.#ping(), pingMs).unref();
     webSocket.on('ping', () => this.countFree());
     webSocket.on('pong', () => {
@@ -107,9 +108,12 @@ export class ClientSocket implements InboxSocket {
   /** Passes on what the client sends until the socket is ended; what arrives while it closes is ignored. */
   listen(handler: MessageHandler): void {
     this.#webSocket.on('message', (data) => {
-      if (this.ended.aborted || this.#inbox.take(String(data), handler)) return;
-      this.close(closeCodes.tooMany, 'Too many messages are waiting');
+      if (!this.ended.aborted && !this.#inbox.take(String(data), handler)) this.refuse();
     });
+  }
+
+  refuse(): void {
+    this.close(closeCodes.tooMany, 'Too many messages are waiting');
   }
 
   /** See `ClientSocketOptions.address`. */
@@ -261,13 +265,16 @@ export interface SocketState {
 }
 
 function messageOf(text: string): Message {
-  const none = { type: '', id: '', content: text };
+  const none = { type: '', id: '', content: text, size: text.length };
+  let size = text.length;
   try {
-    const value = parseJson(text);
+    const value = parseJson(text, (values) => {
+      size = parsedBytes(text.length, values);
+    });
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return none;
     const { type, id, payload } = value as Record<string, unknown>;
     const content = { type, id, payload };
-    return typeof type === 'string' && typeof id === 'string' ? { type, id, content } : { ...none, content };
+    return typeof type === 'string' && typeof id === 'string' ? { type, id, content, size } : { ...none, content };
   } catch {
     return none; // graphql-ws rejects it
   }

@@ -68,7 +68,7 @@ export class FanOut {
   #join(args: SubscriptionArgs): { answers: SharedAnswers; leave: () => void } {
     const { document, prepared, operationName, variableValues, contextValue } = args;
     const { caller } = contextValue as OperationContext;
-    const release = this.#documents.hold(caller, prepared);
+    const release = this.#documents.hold(caller, prepared, variableValues ?? {});
     let byKey = this.#byDocument.get(document);
     if (byKey === undefined) {
       byKey = new Map();

@@ -13,10 +13,15 @@ const maxWaitingText = 64 * 1024;
  * this fit only if they are shorter than any that asks for an operation.
  */
 const maxRead = 1_000;
-/** How much text may wait for the sockets of one account, or of one address before authentication. In UTF-16 code units. */
-const maxTextOfOne = 16 * 1024 * 1024;
+/**
+ * How much the text of messages that wait, and what was parsed of operations under way, may hold for the sockets of one
+ * account, or of one address before authentication. In UTF-16 code units, or bytes.
+ */
+const maxHeldOfOne = 16 * 1024 * 1024;
 /** The same for all sockets. */
-const maxText = 64 * 1024 * 1024;
+const maxHeld = 64 * 1024 * 1024;
+/** What is parsed of an ordinary message is not counted: an operation takes more than that itself. */
+const ordinaryBytes = 2 * 1024;
 
 export interface Message {
   /** The type of the message and the id of its operation; both are empty unless it has both. */
@@ -24,6 +29,8 @@ export interface Message {
   readonly id: string;
   /** What the handler gets. */
   readonly content: unknown;
+  /** About how many bytes that holds. */
+  readonly size: number;
 }
 
 /**
@@ -40,6 +47,8 @@ export interface InboxSocket {
   read(text: string): Message | undefined;
   /** Called when `pauses` may have changed. */
   regulate(): void;
+  /** Called when there is no room for what a message holds: the socket has to be closed. */
+  refuse(): void;
   /** Called with each message that costs no unit of the account's budget. */
   countFree(): void;
 }
@@ -53,6 +62,8 @@ interface Waiting {
 interface Running {
   readonly id: string;
   readonly handled: Promise<void>;
+  /** Stops counting what its message holds. */
+  readonly release: () => void;
   isCompleted: boolean;
   /** Set once the operation has been admitted. */
   kind: OperationKind | undefined;
@@ -64,7 +75,7 @@ interface Running {
  */
 export class Inbox {
   readonly #socket: InboxSocket;
-  readonly #inAll: WaitingMessages;
+  readonly #inAll: HeldMessages;
   #waiting: Waiting[] = [];
   /** The length of what waits, in UTF-16 code units. */
   #waitingText = 0;
@@ -75,8 +86,8 @@ export class Inbox {
   /** Called when an operation has been admitted or refused. */
   #onAdmission: (() => void) | undefined;
 
-  /** @param inAll counts what waits for all sockets */
-  constructor(socket: InboxSocket, inAll: WaitingMessages) {
+  /** @param inAll counts what is held for all sockets */
+  constructor(socket: InboxSocket, inAll: HeldMessages) {
     this.#socket = socket;
     this.#inAll = inAll;
   }
@@ -110,6 +121,7 @@ export class Inbox {
     if (running !== undefined) {
       if (running.kind === undefined) this.#countUnadmitted(-1);
       running.kind = kind;
+      if (kind === 'subscription') running.release(); // what it keeps is counted with its document
     }
     return true;
   }
@@ -126,7 +138,7 @@ export class Inbox {
       const next = this.#next();
       if (next === undefined) break;
       const message = this.#socket.read(next.text);
-      if (message !== undefined) await this.#handle(message, next.handler);
+      if (message !== undefined) await this.#handle(message, next);
       while (this.#unadmitted >= maxWaiting) {
         await new Promise<void>((resolve) => {
           this.#onAdmission = resolve;
@@ -145,7 +157,7 @@ export class Inbox {
     return next;
   }
 
-  async #handle({ type, id, content }: Message, handler: MessageHandler): Promise<void> {
+  async #handle({ type, id, content, size }: Message, { owner, handler }: Waiting): Promise<void> {
     let running = this.#running.find((each) => each.id === id);
     if (type === 'subscribe' && running?.isCompleted === true) {
       // A client may use an id again as soon as it has completed the subscription. graphql-ws would lose track of the
@@ -155,20 +167,24 @@ export class Inbox {
     }
     const endsOne = type === 'complete' && running?.isCompleted === false;
     if (type !== 'subscribe' && !endsOne) this.#socket.countFree();
-    const handled = handler(content);
-    if (running !== undefined) {
-      if (type === 'complete') running.isCompleted = true;
-    } else if (type === 'subscribe') {
-      this.#begin(id, handled);
+    const begins = type === 'subscribe' && running === undefined;
+    const release = begins ? this.#inAll.hold(owner, size > ordinaryBytes ? size : 0) : undefined;
+    if (begins && release === undefined) {
+      this.#socket.refuse();
+      return;
     }
+    const handled = handler(content);
+    if (running !== undefined && type === 'complete') running.isCompleted = true;
+    if (release !== undefined) this.#begin(id, handled, release);
   }
 
-  #begin(id: string, handled: Promise<void>): void {
-    const begun: Running = { id, handled, isCompleted: false, kind: undefined };
+  #begin(id: string, handled: Promise<void>, release: () => void): void {
+    const begun: Running = { id, handled, release, isCompleted: false, kind: undefined };
     this.#running = [...this.#running, begun];
     this.#countUnadmitted(1);
     void handled.finally(() => {
       this.#running = this.#running.filter((each) => each !== begun);
+      release();
       if (begun.kind === undefined) this.#countUnadmitted(-1);
     });
   }
@@ -180,18 +196,31 @@ export class Inbox {
   }
 }
 
-/** Counts the text of messages that sockets have received and that wait for their turn. */
-export class WaitingMessages {
+const nothing = (): void => {};
+
+/** Counts what messages hold that sockets have received: while they wait for their turn, and while operations last. */
+export class HeldMessages {
   readonly #byOwner = new Map<string, number>();
   #total = 0;
 
   /** @returns false if there is no room for a message of this length */
   add(owner: string, length: number): boolean {
     const before = this.#byOwner.get(owner) ?? 0;
-    if (before + length > maxTextOfOne || this.#total + length > maxText) return false;
+    if (before + length > maxHeldOfOne || this.#total + length > maxHeld) return false;
     this.#byOwner.set(owner, before + length);
     this.#total += length;
     return true;
+  }
+
+  /** @returns what stops counting it, however often it is called; undefined if there is no room */
+  hold(owner: string, length: number): (() => void) | undefined {
+    if (length === 0) return nothing;
+    if (!this.add(owner, length)) return undefined;
+    let left = length;
+    return () => {
+      this.remove(owner, left);
+      left = 0;
+    };
   }
 
   remove(owner: string, length: number): void {

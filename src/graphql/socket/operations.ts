@@ -116,7 +116,7 @@ export class SocketOperations {
     const { errors: refusals, units } = judge(prepared, args, budget);
     if (refusals.length > 0) return refusals;
     const isSubscription = operation.operation === 'subscription';
-    if (isSubscription) dropExtraParams(payload); // graphql-ws retains it while the subscription lasts
+    dropExtraParams(payload, prepared, envelope); // graphql-ws retains it while the operation lasts
     if (!socket.makeRoom(id, isSubscription ? 'subscription' : 'answer')) throw noRoom(isSubscription);
     if (units > 1) await admission.chargeMore(caller, charged, units - 1);
     await this.#refuseEnded(state, caller);

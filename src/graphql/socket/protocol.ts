@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { GraphQLError, GraphQLFormattedError } from 'graphql';
 import type { Context, ServerOptions } from 'graphql-ws';
 import type { Logger } from 'pino';
-import type { Admission } from '../../access/admission.ts';
+import { type Admission, refuseGone } from '../../access/admission.ts';
 import type { Sessions } from '../../access/sessions.ts';
 import { DomainError, type ErrorCode, internal, isTrouble } from '../../domain/errors.ts';
 import type { Ports, Telemetry } from '../../domain/ports.ts';
@@ -56,9 +56,12 @@ export function protocolOptions(ports: Ports, options: ProtocolOptions): ServerO
     // The arguments of these are what `onSubscribe` has returned.
     async execute(args) {
       const { prepared, contextValue } = args as SocketArgs;
-      const { caller, budget } = contextValue as OperationContext;
+      const { caller, budget, closed } = contextValue as OperationContext;
       try {
-        return await inRoom(caller.account.id, budget, () => run(prepared, args));
+        return await inRoom(caller.account.id, budget, () => {
+          refuseGone({ isGone: closed?.aborted === true });
+          return run(prepared, args);
+        });
       } catch (error) {
         return { errors: [asGraphQLError(error)] };
       }

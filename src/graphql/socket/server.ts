@@ -11,7 +11,7 @@ import { type WholeReply, writeRawReply } from '../../http/raw-reply.ts';
 import { arrivalOf, requestIdOf } from '../../http/request-context.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
 import { ClientSocket, closeCodes, type SocketState } from './client-socket.ts';
-import { WaitingMessages } from './inbox.ts';
+import { HeldMessages } from './inbox.ts';
 import { type ConnectionParams, type ProtocolOptions, protocolOptions } from './protocol.ts';
 
 // GraphQL over WebSocket with the protocol graphql-transport-ws (see PROTOCOL.md of the package graphql-ws).
@@ -66,7 +66,7 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
   const sockets = new Set<ClientSocket>();
   const closing = new Set<ClientSocket>();
   const silent = new SilentSockets(timings.initMs);
-  const waitingMessages = new WaitingMessages();
+  const heldMessages = new HeldMessages();
   let isClosing = false;
 
   const onUpgrade = (request: IncomingMessage, connection: Duplex, head: Buffer): void => {
@@ -128,7 +128,7 @@ export function attachSocket(server: Server, ports: Ports, options: SocketOption
       timings,
       clock: ports.clock,
       unsentResponses: unsent,
-      waitingMessages,
+      heldMessages,
       onEnd: () => end(socket, state),
     });
     sockets.add(socket);

@@ -14,16 +14,12 @@ function toReadPosition({ reader, sequence, readAt }: Row): ReadPosition {
 }
 
 export function readPositionReads(db: Statements): ReadPositionReads {
-  const select = `SELECT ${columnsOf('read_positions', columns)}, asked.key AS place`;
   // CROSS JOIN makes SQLite begin with the table that is named first: so the rows come by conversation, then by reader.
-  const from = 'FROM json_each(:asked) AS asked CROSS JOIN conversations CROSS JOIN read_positions';
-  const ofAccount = 'conversations.account_id = :accountId AND read_positions.conversation_key = conversations.key';
   const ofConversations = db.prepare<Row & { place: number }>(
-    `${select} ${from} WHERE ${ofAccount} AND conversations.id = asked.value`,
-  );
-  const ofReaders = db.prepare<Row & { place: number }>(
-    `${select} ${from} WHERE ${ofAccount} AND conversations.id = asked.value ->> 0
-      AND read_positions.reader = asked.value ->> 1`,
+    `SELECT ${columnsOf('read_positions', columns)}, asked.key AS place
+      FROM json_each(:asked) AS asked CROSS JOIN conversations CROSS JOIN read_positions
+      WHERE conversations.account_id = :accountId AND conversations.id = asked.value
+        AND read_positions.conversation_key = conversations.key`,
   );
   return {
     ofConversations: (accountId, ids) => {
@@ -34,12 +30,6 @@ export function readPositionReads(db: Statements): ReadPositionReads {
         one.positions.push(toReadPosition(row));
         one.moves = Math.max(one.moves, row.move);
       }
-      return found;
-    },
-    ofReaders: (accountId, asked) => {
-      const found = asked.map((): ReadPosition | undefined => undefined);
-      const list = jsonList(asked.map(({ conversationId, reader }) => [conversationId, reader]));
-      for (const row of ofReaders.all({ accountId, asked: list })) found[row.place] = toReadPosition(row);
       return found;
     },
   };

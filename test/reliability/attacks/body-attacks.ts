@@ -1,4 +1,4 @@
-import { hold, send, type Target, times } from './attacker.ts';
+import { graphqlBytes, hold, send, type Target, times } from './attacker.ts';
 import { requestBytes } from './connection.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { Attack } from './table.ts';
@@ -83,6 +83,25 @@ export const bodyAttacks: Attack[] = [
     limits: 'raised',
     needsFairScheduling: true, // a write waits in line behind those of who has sent many
     attack: (target) => bodies(target, 400, 32),
+  },
+  {
+    name: 'large queries with a megabyte of variables that they do not declare',
+    limits: 'raised',
+    attack: (target) => {
+      const query = '{ conversations(first: 100) { nodes { messages(first: 100) { nodes { id } } } } }';
+      const request = graphqlBytes(target, query, { padding: 'x'.repeat(mebibyte - 500) });
+      return send(target, { connections: 100, forMs: 8_000 }, () => request);
+    },
+  },
+  {
+    name: 'queries with many empty objects as variables, each in a text of its own',
+    limits: 'raised',
+    attack: (target) => {
+      const variables = { padding: times(5_000, () => ({})) };
+      return send(target, { connections: 300, forMs: 8_000 }, (index) =>
+        graphqlBytes(target, `{ conversations(first: 100) { nodes { a${index}: id } } }`, variables),
+      );
+    },
   },
   {
     name: 'bodies of 1 MiB when no requests are left',

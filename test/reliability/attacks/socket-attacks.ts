@@ -44,8 +44,8 @@ async function flood(target: Target, { sockets, forMs, bytes, once = false, agai
   return outcomes;
 }
 
-function subscribing(index: number, query: string): Buffer {
-  return frame(JSON.stringify({ id: `s${index}`, type: 'subscribe', payload: { query } }));
+function subscribing(index: number, query: string, variables?: object): Buffer {
+  return frame(JSON.stringify({ id: `s${index}`, type: 'subscribe', payload: { query, variables } }));
 }
 
 const shortMs = 1_200;
@@ -119,6 +119,29 @@ export const socketAttacks: Attack[] = [
       const query = `{ account { ${aliases(600, 'id')} } } #${'x'.repeat(55_000)}`;
       const bytes = Buffer.concat(times(20, (index) => subscribing(index, query)));
       return flood(target, { sockets: 20, forMs: 12_000, bytes });
+    },
+  },
+  {
+    name: 'sockets with many operations that have very many variables',
+    limits: 'raised',
+    attack: (target) => {
+      const query = '{ conversations(first: 100) { nodes { messages(first: 100) { nodes { id } } } } }';
+      const bytes = Buffer.concat(
+        times(100, (index) => subscribing(index, query, { padding: times(11_000, () => ({})) })),
+      );
+      return flood(target, { sockets: 200, forMs: 8_000, bytes });
+    },
+  },
+  {
+    name: 'subscriptions that keep variables of 15 KB',
+    limits: 'raised',
+    attack: (target) => {
+      const query =
+        'subscription ($r: [String!]) { messageReceived { conversation { current { readPositions(readers: $r) { sequence } } } } }';
+      const bytes = Buffer.concat(
+        times(100, (index) => subscribing(index, query, { r: [`${index} ${'x'.repeat(15_000)}`] })),
+      );
+      return flood(target, { sockets: 200, forMs: 8_000, bytes, once: true, again: false });
     },
   },
   {

@@ -71,7 +71,6 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
         const { items } = await read.conversations.page(accountId, { filter, sort: '-createdAt', limit: 9, offset: 0 });
         return items.some(({ id }) => id === conversation.id);
       };
-      const asked = { conversationId: conversation.id, reader: 'agent-3' };
       return {
         listed: [
           await isListed({ tags: conversation.tags }),
@@ -79,7 +78,6 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
           await isListed({ unreadBy: 'visitor' }),
         ],
         positions: (await read.readPositions.ofConversations(accountId, [conversation.id]))[0],
-        position: (await read.readPositions.ofReaders(accountId, [asked]))[0],
         conversation: await wholeConversation(read, accountId, conversation.id),
         byName: await read.conversations.idByExternalId(accountId, conversation.externalId ?? ''),
         messages: await read.messages.findMany(
@@ -102,7 +100,6 @@ export function erasureContract(open: () => Promise<OpenedStorage>): void {
       byName: undefined,
       listed: [false, false, false],
       positions: { positions: [], moves: 0 },
-      position: undefined,
     };
 
     const erase = (storage: Storage, accountId: string, { conversation }: Stored) =>

@@ -38,15 +38,13 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
 
     test('move forward only, and tell whether they moved', async () => {
       const { storage } = await open();
-      const { accountId, conversation, move, all } = await stored(storage);
+      const { move, all } = await stored(storage);
       expect(await move(at(5, 'a'))).toEqual({ position: at(5, 'a'), hasMoved: true });
       expect(await move(at(5, 'a', 9))).toEqual({ position: at(5, 'a'), hasMoved: false });
       expect(await move(at(4, 'a'))).toEqual({ position: at(5, 'a'), hasMoved: false });
       expect(await move(at(0, 'A'))).toEqual({ position: at(0, 'A'), hasMoved: true });
       expect(await move(at(6, 'a'))).toEqual({ position: at(6, 'a'), hasMoved: true });
       expect(await all()).toEqual({ positions: [at(0, 'A'), at(6, 'a')], moves: 3 });
-      const asked = ['a', 'b', 'A'].map((reader) => ({ conversationId: conversation.id, reader }));
-      expect(await storage.read.readPositions.ofReaders(accountId, asked)).toEqual([at(6, 'a'), undefined, at(0, 'A')]);
     });
 
     test(`are ${maxReadPositions} in a conversation: the one that has not moved for longest gives way`, async () => {
@@ -88,8 +86,6 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
         { positions: [at(1, 'a'), at(2, 'b')], moves: 2 },
         none,
       ]);
-      const asked = [{ conversationId: other.conversation.id, reader: 'c' }];
-      expect(await readPositions.ofReaders(one.accountId, asked)).toEqual([undefined]);
       await storage.write(async (tx) => await tx.conversations.erase(one.accountId, one.conversation));
       expect(await readPositions.ofConversations(one.accountId, both)).toEqual([none, none, none]);
     });

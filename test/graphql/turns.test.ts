@@ -1,0 +1,53 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+
+// However much one query asks for, others are served in between: the event loop turns.
+
+let server: TestServer;
+let client: TestAccount;
+/** The statements of each turn of the event loop. */
+let turns: number[] = [];
+let isWatching = false;
+
+beforeAll(async () => {
+  server = await startTestServer({
+    onStatement: () => {
+      turns[turns.length - 1] = (turns.at(-1) ?? 0) + 1;
+    },
+  });
+  client = await server.account();
+  for (let made = 0; made < 100; made++) {
+    await client.rest('POST', '/conversations', { body: {} });
+  }
+  for (let made = 0; made < 20; made++) {
+    await client.rest('POST', '/webhooks', { body: { url: `https://example.com/${made}` } });
+  }
+});
+afterAll(() => server.close());
+
+const many = (count: number, made: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => made(index)).join(' ');
+
+function watch(): void {
+  turns.push(0);
+  if (isWatching) setImmediate(watch);
+}
+
+test.each([
+  ['of conversations', `{ ${many(100, (i) => `c${i}: conversations(first: 80) { nodes { id } }`)} }`],
+  [
+    'within each item of a list',
+    `{ webhooks(first: 20) { nodes { ${many(100, (i) => `d${i}: deliveries(first: 1) { nodes { id } }`)} } } }`,
+  ],
+])('a query for a hundred lists is answered in turns: %s', async (_, query) => {
+  await client.graphql(query); // its document is known from here on
+  turns = [0];
+  isWatching = true;
+  watch();
+  const { errors } = await client.graphql(query);
+  isWatching = false;
+  expect(errors).toBeUndefined();
+  const all = turns.reduce((sum, statements) => sum + statements, 0);
+  expect(all).toBeGreaterThanOrEqual(100);
+  expect(Math.max(...turns)).toBeLessThan(all / 3);
+});

@@ -834,9 +834,10 @@ export interface components {
                 content: string;
                 /**
                  * @description Role of the sender. Use `visitor` to pass on what a visitor wrote. It may be left out with a token that can send as no other.
+                 * @example agent
                  * @enum {string}
                  */
-                sender: "agent" | "visitor" | "bot";
+                sender?: "agent" | "visitor" | "bot";
                 /** @description The agent or bot that wrote it. */
                 author?: {
                     /** @description The author’s id in the client’s system. */
@@ -1117,9 +1118,10 @@ export interface components {
             content: string;
             /**
              * @description Role of the sender. Use `visitor` to pass on what a visitor wrote. It may be left out with a token that can send as no other.
+             * @example agent
              * @enum {string}
              */
-            sender: "agent" | "visitor" | "bot";
+            sender?: "agent" | "visitor" | "bot";
             /** @description The agent or bot that wrote it. */
             author?: {
                 /** @description The author’s id in the client’s system. */

@@ -54,7 +54,8 @@ export const messageInput = {
     .enum(senders)
     .describe(
       'Role of the sender. Use `visitor` to pass on what a visitor wrote. It may be left out with a token that can send as no other.',
-    ),
+    )
+    .meta({ examples: ['agent'], givenByToken: true }),
   author: z
     .strictObject({
       id: line(128).nullable().default(null).describe('The author’s id in the client’s system.'),

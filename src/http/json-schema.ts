@@ -45,8 +45,18 @@ export function jsonSchemaOf(
   return schema as JsonSchema;
 }
 
+/** Whether a field, which the operation requires, may be left out with a token that says it. */
+function isGivenByToken(field: z.core.$ZodType | undefined): boolean {
+  return field !== undefined && z.globalRegistry.get(field)?.['givenByToken'] === true;
+}
+
 /** Removes zod's keywords that do not concern clients. */
 function adapt({ zodSchema, jsonSchema }: Conversion, io: 'input' | 'output'): void {
+  delete jsonSchema['givenByToken'];
+  if (io === 'input' && zodSchema instanceof z.ZodObject && jsonSchema.required !== undefined) {
+    const { shape } = zodSchema;
+    jsonSchema.required = jsonSchema.required.filter((name) => !isGivenByToken(shape[name]));
+  }
   delete jsonSchema.readOnly; // zod's `readonly` concerns only TypeScript
   delete jsonSchema.propertyNames; // every key is a string
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;

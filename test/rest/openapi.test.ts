@@ -324,7 +324,7 @@ describe('what anybody may read', () => {
       .replace(/\|+/g, '|');
     expect(text).toContain('|subject|string or null |0 to 200 characters| |optional|Its topic.|');
     expect(text).toContain(
-      '|message.sender|&quot;agent&quot;| |&quot;visitor&quot;| |&quot;bot&quot; |optional|Role of the sender.',
+      '|message.sender|&quot;agent&quot;| |&quot;visitor&quot;| |&quot;bot&quot;| |optional|Role of the sender.',
     );
     expect(text).toContain('|message.author|object or null |optional|The agent or bot that wrote it');
     expect(text).toContain('|pagination.hasMore|boolean|Whether the log continues');

@@ -78,7 +78,7 @@ function refuse({ depth, slowFields }: Cost): void {
   if (depth > maxDepth) throw tooComplex(`The query is ${depth} levels deep; at most ${maxDepth} are allowed.`);
   if (slowFields > maxSlowFields) {
     throw tooComplex(
-      `The query asks for ${inThousands(slowFields)} reports, searches, lists of documents, lists that are searched through, totals of filtered lists and pages at offsets over 10,000; at most ${maxSlowFields} are allowed.`,
+      `The query asks for ${inThousands(slowFields)} reports, searches, lists of documents, totals of filtered lists, pages at offsets over 10,000 and lists that are searched through, four of which count as one; at most ${maxSlowFields} are allowed.`,
     );
   }
 }

@@ -28,7 +28,7 @@ export interface Cost {
   readonly objects: number;
   /** The fields of its objects. */
   readonly values: number;
-  /** Its fields that take long, however little they answer. */
+  /** Its fields that take long, however little they answer; a list that is searched through is a quarter of one. */
   readonly slowFields: number;
   /** About how many bytes of memory it can take: what is read for it, and its JSON. */
   readonly bytes: number;
@@ -50,8 +50,8 @@ export interface Measured {
 /** What is known of a page from the field that selects it. */
 interface Page {
   readonly size: number;
-  /** Whether a filter other than a status applies, so that a total has to be counted. */
-  readonly isFiltered: boolean;
+  /** What its total adds to the slow fields: it has to be counted if a filter other than a status applies. */
+  readonly slowTotal: number;
 }
 
 /** Where an object is selected. */
@@ -88,8 +88,9 @@ const slowQueries: readonly string[] = ['analytics', 'search', 'documents'];
 /** A page that skips more takes long. No conversation has so many messages, whose offsets cost nothing. */
 const maxQuickOffset = 10_000;
 
-/** Fields of the root that take long under filters that no index has. */
+/** Fields of the root that are searched through under filters that no index has. A board may show many beside each other. */
 const filteredQueries: readonly string[] = ['conversations', 'leads'];
+const searchedThrough = 0.25;
 
 /** The arguments of a list that are no filter, and the filters whose totals are kept. */
 const plainArguments: readonly string[] = ['first', 'last', 'after', 'before', 'offset', 'sort'];
@@ -149,8 +150,8 @@ class Measure {
     const definition = this.#schema.getField(parent, name);
     if (definition === undefined) throw new Error(`${parent.name} has no field ${name}`);
     const type = getNamedType(definition.type);
-    const isSlow = this.#isSlow(node, parent, page);
-    const slowFields = isSlow || this.#skipsMany(node) ? 1 : 0;
+    const slowness = this.#slownessOf(node, parent, page);
+    const slowFields = this.#skipsMany(node) ? 1 : slowness;
     const { maxItems } = definition.extensions as Partial<ReturnType<typeof listOfAtMost>>;
     if (!isCompositeType(type)) {
       // A rule of graphql-js limits the depth of introspection: the standard query is deeper than others may be.
@@ -167,7 +168,7 @@ class Measure {
     const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? []);
     // What may be null is an edge, but for the payloads themselves.
     const isShown = isPayload && (isNonNullType(definition.type) || parent === this.#schema.getMutationType());
-    const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, isSlow), isPayload: isShown });
+    const inner = this.#composite(type, sets, { page: this.#pageOf(node, type, slowness), isPayload: isShown });
     if (maxItems !== undefined) {
       const [values, bytes] = [1 + maxItems * inner.values, maxItems * inner.bytes];
       const payloadBytes = maxItems * inner.payloadBytes;
@@ -200,11 +201,12 @@ class Measure {
     };
   }
 
-  #isSlow(node: FieldNode, parent: GraphQLObjectType, page: Page | undefined): boolean {
+  /** How many of the slow fields it counts as. */
+  #slownessOf(node: FieldNode, parent: GraphQLObjectType, page: Page | undefined): number {
     const name = node.name.value;
-    if (parent !== this.#schema.getQueryType()) return name === 'totalCount' && page?.isFiltered === true;
-    if (!filteredQueries.includes(name)) return slowQueries.includes(name);
-    return isSearchedThrough(this.#filtersOf(node), this.#selections.argument(node, 'sort'));
+    if (parent !== this.#schema.getQueryType()) return name === 'totalCount' ? (page?.slowTotal ?? 0) : 0;
+    if (!filteredQueries.includes(name)) return slowQueries.includes(name) ? 1 : 0;
+    return isSearchedThrough(this.#filtersOf(node), this.#selections.argument(node, 'sort')) ? searchedThrough : 0;
   }
 
   /** The names of the filters of a list. */
@@ -224,14 +226,14 @@ class Measure {
     return this.#introspection.of(node, parent, { name });
   }
 
-  /** @param isSlow whether the field is slow as a whole, so that its total is counted already */
-  #pageOf(node: FieldNode, { name }: GraphQLCompositeType, isSlow: boolean): Page | undefined {
-    if (name === 'Analytics') return { size: maxPoints, isFiltered: false };
+  /** @param slowness what the field counts as already: with its total it is one slow field */
+  #pageOf(node: FieldNode, { name }: GraphQLCompositeType, slowness: number): Page | undefined {
+    if (name === 'Analytics') return { size: maxPoints, slowTotal: 0 };
     if (!name.endsWith('Connection')) return undefined;
     const asked = ['first', 'last'].map((size) => this.#selections.argument(node, size)).find(isNumber);
     return {
       size: Math.max(1, Math.min(maxPageSize, asked ?? defaultPageSize)),
-      isFiltered: !isSlow && this.#filtersOf(node).some((name) => !keptFilters.includes(name)),
+      slowTotal: this.#filtersOf(node).some((name) => !keptFilters.includes(name)) ? 1 - slowness : 0,
     };
   }
 

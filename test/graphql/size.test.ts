@@ -164,6 +164,11 @@ describe('reports, searches, lists of documents, lists that are searched through
     ],
     ['many pages at offsets of up to 10,000', `{ ${many(30, (i) => `t${i}: leads(offset: 10000) { nodes { id } }`)} }`],
     ['many filtered lists without totals', `{ ${many(30, (i) => `t${i}: conversations(${since}) { nodes { id } }`)} }`],
+    ['twenty lists by a tag', `{ ${many(20, (i) => `t${i}: conversations(tags: ["a"]) { nodes { id } }`)} }`],
+    [
+      'five totals of lists by a tag, and their pages',
+      `{ ${many(5, (i) => `t${i}: conversations(tags: ["a"]) { totalCount nodes { id } }`)} }`,
+    ],
     [
       'many lists of an agent with a status',
       `{ ${many(30, (i) => `t${i}: conversations(assigneeId: "a", status: ACTIVE, sort: LAST_ACTIVITY_AT_DESC) { nodes { id } }`)} }`,
@@ -186,18 +191,18 @@ describe('reports, searches, lists of documents, lists that are searched through
     ['six totals', `{ ${many(6, (i) => `t${i}: ${total}`)} }`],
     ['six totals of lists by a tag', `{ ${many(6, (i) => `t${i}: conversations(tags: ["a"]) { totalCount }`)} }`],
     ['six lists of documents', `{ ${many(6, (i) => `d${i}: documents(first: 1) { nodes { id } }`)} }`],
-    ['six lists by a tag', `{ ${many(6, (i) => `t${i}: conversations(tags: ["a"]) { nodes { id } }`)} }`],
+    ['twenty-four lists by a tag', `{ ${many(24, (i) => `t${i}: conversations(tags: ["a"]) { nodes { id } }`)} }`],
     [
-      'six lists by two filters',
-      `query ($email: String = "a") { ${many(6, (i) => `t${i}: conversations(visitorEmail: $email, visitorId: "a") { nodes { id } }`)} }`,
+      'twenty-four lists by two filters',
+      `query ($email: String = "a") { ${many(24, (i) => `t${i}: conversations(visitorEmail: $email, visitorId: "a") { nodes { id } }`)} }`,
     ],
     [
-      'six lists of some time in the order of activity',
-      `{ ${many(6, (i) => `t${i}: conversations(${since}, sort: LAST_ACTIVITY_AT_DESC) { nodes { id } }`)} }`,
+      'twenty-four lists of some time in the order of activity',
+      `{ ${many(24, (i) => `t${i}: conversations(${since}, sort: LAST_ACTIVITY_AT_DESC) { nodes { id } }`)} }`,
     ],
     [
-      'six lists of leads by two filters',
-      `{ ${many(6, (i) => `t${i}: leads(conversationId: "${'conv_01h455vb4pex5vsknk084sn02q'}", email: "a") { nodes { id } }`)} }`,
+      'twenty-four lists of leads by two filters',
+      `{ ${many(24, (i) => `t${i}: leads(conversationId: "${'conv_01h455vb4pex5vsknk084sn02q'}", email: "a") { nodes { id } }`)} }`,
     ],
     ['six totals of leads', `{ ${many(6, (i) => `t${i}: leads(email: "a") { totalCount }`)} }`],
     ['six pages far behind', `{ ${many(6, (i) => `t${i}: conversations(offset: 10001) { nodes { id } }`)} }`],
@@ -218,7 +223,7 @@ describe('reports, searches, lists of documents, lists that are searched through
     const { body } = await client.post({ query });
     expect(codesOf(body)).toEqual(['QUERY_TOO_COMPLEX']);
     expect(body.errors[0].message).toContain(
-      '6 reports, searches, lists of documents, lists that are searched through, totals of filtered lists and pages at offsets over 10,000; at most 5',
+      '6 reports, searches, lists of documents, totals of filtered lists, pages at offsets over 10,000 and lists that are searched through, four of which count as one; at most 5',
     );
   });
 

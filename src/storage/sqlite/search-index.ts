@@ -42,6 +42,11 @@ export function partitionOf(number: number): number {
   return Math.floor(number / partitionSize);
 }
 
+/** The numbers of a partition's texts, `to` excluded. */
+export function numbersOf(partition: number): { readonly from: number; readonly to: number } {
+  return { from: partition * partitionSize, to: (partition + 1) * partitionSize };
+}
+
 /** What the words of a partition begin with; always as long, so that none is the beginning of another. */
 export function partitionPrefix(accountKey: number, partition: number): string {
   return accountKey.toString(36).padStart(6, '0') + partition.toString(36).padStart(4, '0');

@@ -144,10 +144,10 @@ function indexWrites(db: Statements) {
       for (const partition of times.values()) extend.run(partition);
       return added;
     },
-    /** Removes terms of an indexed text, the last ones first. @returns how many; 0 if it has none there any more */
-    removeSome(row: TextRow, text: string, limit: number): number {
+    /** Removes some of all terms of an indexed text, the last ones first. @returns how many; 0 if it has none any more */
+    removeSome(row: TextRow, all: readonly string[], limit: number): number {
       const end = row.indexedTerms ?? 0;
-      const terms = [...termsOf(text)].slice(Math.max(0, end - limit), end);
+      const terms = all.slice(Math.max(0, end - limit), end);
       if (terms.length === 0) return 0;
       // FTS5 counts each removal as a whole row, and takes an index of less than no rows for damaged.
       insert.run({ rowid: 0n, words: '' });
@@ -183,11 +183,23 @@ export function indexUpkeep(db: Statements) {
   const forget = db.prepare('DELETE FROM search_texts WHERE account_key = :accountKey AND number = :number');
 
   function removeAll(row: TextRow, text: string): void {
+    const terms = [...termsOf(text)];
     for (let rest = row; ; ) {
-      const removed = index.removeSome(rest, text, removedAtOnce);
+      const removed = index.removeSome(rest, terms, removedAtOnce);
       if (removed === 0) return;
       rest = { ...rest, indexedTerms: (rest.indexedTerms ?? 0) - removed };
     }
+  }
+
+  /** The text of which some terms were removed last. A long one takes many transactions, and its terms milliseconds. */
+  let begun: { readonly text: string; readonly terms: readonly string[] } | undefined;
+
+  /** Removes some of what the index has of a text. @returns how many terms: fewer than allowed if it has none any more */
+  function removeSome(row: TextRow, text: string): number {
+    if (begun?.text !== text) begun = { text, terms: [...termsOf(text)] };
+    const removed = index.removeSome(row, begun.terms, removedAtOnce);
+    if (removed < removedAtOnce) begun = undefined;
+    return removed;
   }
 
   return {
@@ -210,7 +222,7 @@ export function indexUpkeep(db: Statements) {
     removeSome(conversationKey: number): number {
       const [row] = ofConversation.all({ conversationKey, limit: 1 });
       if (row === undefined) return 0;
-      const removed = row.indexedTerms === null ? 0 : index.removeSome(row, textOf(row), removedAtOnce);
+      const removed = row.indexedTerms === null ? 0 : removeSome(row, textOf(row));
       if (removed < removedAtOnce) forget.run(row);
       return removed + 1;
     },

@@ -71,3 +71,20 @@ test('a word is found by its beginning whether it is a word of another text or n
   expect((await find('text')).found).toHaveLength(56);
   expect((await find('texts')).found).toEqual([]);
 });
+
+test('of long texts that wait for being indexed, few more are read than one transaction indexes', async () => {
+  const own = await storedAccount(storage);
+  const conversation = sampleConversation({ messageCount: 12 });
+  await storage.write(async (tx) => {
+    await tx.conversations.insert(own.id, conversation);
+    for (let sequence = 1; sequence <= 12; sequence++) {
+      const content = Array.from({ length: 3_200 }, (_, index) => (sequence * 5_000 + index).toString(36)).join(' ');
+      await tx.messages.insert(own.id, sampleMessage(conversation.id, sequence, { content }));
+    }
+  });
+  statements = [];
+  await indexTexts(storage);
+  const limits = statements.flatMap((sql) => /search_texts_waiting .*LIMIT \(SELECT (\d+)/s.exec(sql)?.[1] ?? []);
+  expect(limits.length).toBeGreaterThanOrEqual(12);
+  expect(limits.reduce((sum, limit) => sum + Number(limit), 0)).toBeLessThan(200);
+});

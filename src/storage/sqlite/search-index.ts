@@ -286,16 +286,21 @@ export function searchWrites(db: Statements): SearchWrites {
     insertInto('search_texts', ['accountKey', 'number', 'conversationKey', 'sequence', 'createdAt']),
   );
 
+  /** How many that wait are read at once: of long texts, few are indexed by one transaction. */
+  let readAtOnce = textsAtOnce;
+
   /** Indexes what waits, as much as one transaction should. @returns whether nothing waits any more */
   function indexWaiting(): boolean {
-    const texts = waiting.all({ limit: textsAtOnce });
+    const texts = waiting.all({ limit: readAtOnce });
     const budget = new TimeBudget();
     let terms = 0;
     const added = index.add(texts, (count) => {
       terms += count;
       return terms >= termsAtOnce || budget.isSpentWith(1);
     });
-    return added === texts.length && texts.length < textsAtOnce;
+    const isAll = added === texts.length && texts.length < readAtOnce;
+    readAtOnce = isAll ? textsAtOnce : Math.min(2 * added, textsAtOnce);
+    return isAll;
   }
 
   /** Gives an old text the number before those that its account has. */

@@ -1,7 +1,7 @@
 import type { FoundText, SearchFilter, SearchQuery } from '../../domain/search.ts';
 import type { SearchReads } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { hasTags, valuesOfTags } from './conversation-lists.ts';
+import { hasTags, testedPerStep, valuesOfTags } from './conversation-lists.ts';
 import {
   numbersOf,
   partitionOf,
@@ -17,8 +17,6 @@ import { jsonList, type Statements } from './statements.ts';
 // are looked at one by one, then partition by partition of the index. Each step is bounded by the size of a partition,
 // or by a number and the length of texts, and is a turn of its own: whatever is searched for holds up nobody.
 
-/** How many of the numbers that the index gives are looked up in one step. */
-const numbersPerStep = 500;
 /** How many texts are read and looked at in one step, where the index alone does not settle it. */
 const textsPerStep = 32;
 /** How long they may be together, in UTF-16 code units, unless it is one: cutting it into words takes milliseconds. */
@@ -165,7 +163,7 @@ export function searchReads(db: Statements): SearchReads {
 
   /**
    * All texts that are found, the newest first, in parts of one step each.
-   * @param atFirst how many numbers to look up in the first step
+   * @param atFirst how many texts to look up in the first step, where the index settles which, at most
    */
   async function* textsFound(accountId: string, search: Search, atFirst: number): AsyncGenerator<readonly TextRow[]> {
     const { key: accountKey } = accountKeyOf.get({ accountId }) ?? {};
@@ -198,7 +196,8 @@ export function searchReads(db: Statements): SearchReads {
     const { from, to } = numbersOf(partition);
     await scheduler.step(ids.accountId);
     const { parts, isSettled } = lookupIn(prefix, rowidOf(ids.accountKey, first), search);
-    let limit = isSettled ? atFirst : numbersPerStep;
+    const perStep = testedPerStep(search.filter);
+    let limit = isSettled ? Math.min(atFirst, perStep) : perStep;
     for (let before = Math.min(first, to); ; await scheduler.step(ids.accountId)) {
       const numbers =
         parts.length === 0
@@ -211,7 +210,7 @@ export function searchReads(db: Statements): SearchReads {
       }
       if (numbers.length < limit) return;
       before = numbers.at(-1) ?? before;
-      limit = numbersPerStep;
+      limit = perStep;
     }
   }
 

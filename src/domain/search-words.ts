@@ -58,10 +58,16 @@ function* tokensOf(text: string): Generator<PlacedToken> {
   }
 }
 
+/**
+ * More marks on a character than any language writes: Unicode would sort them, which takes a quarter of a second for 16,384.
+ */
+const tooManyMarks = /([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+/gv;
+
 /** A text without regard to case, width and accents. */
 function fold(text: string): string {
   if (ascii.test(text)) return text.toLowerCase();
   return text
+    .replaceAll(tooManyMarks, '$1')
     .normalize('NFKD')
     .toLowerCase()
     .replaceAll(uncounted, '')
@@ -98,7 +104,7 @@ function cut(word: string): string {
     .replace(/\ufffd$/, '');
 }
 
-/** So many pairs of a run are looked up in an index, at most: the text decides anyway. */
+/** So many pairs of all runs are looked up in an index, or one more of each: the text decides anyway. */
 const maxPairs = 16;
 
 /** A term that an index is asked for. */
@@ -137,6 +143,7 @@ export class SearchWords {
 
   /** The terms that all have to be among those of a text, each of them once. */
   get terms(): readonly SearchTerm[] {
+    const pairsOfEach = Math.ceil(maxPairs / this.#tokens.filter(({ isRun }) => isRun).length);
     const terms = this.#tokens.flatMap(({ text, isRun }, index): SearchTerm[] => {
       if (!isRun) return [{ text: cut(text), isPrefix: this.#isBeginning(index) }];
       const pairs = pairsOf(text);
@@ -145,7 +152,7 @@ export class SearchWords {
         ? [{ text, isPrefix: true }]
         : pairs
             .slice(0, -1)
-            .slice(0, maxPairs)
+            .slice(0, pairsOfEach)
             .map((pair) => ({ text: pair, isPrefix: false }));
     });
     const byKey = new Map(terms.map((term) => [`${term.isPrefix} ${term.text}`, term]));

@@ -5,6 +5,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { EventStream, EventSubscription, LogEvent } from '../domain/events.ts';
 import { PullWatch } from '../http/pull-watch.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 
 /** How long an EventSource waits before it reconnects. */
 export const retryMs = 1_000;
@@ -45,7 +46,7 @@ export function openEventStream(subscription: EventSubscription, options: Stream
  */
 async function* eventStreamText(
   stream: EventStream,
-  { res, timings, onError }: StreamOptions,
+  { caller, res, timings, onError }: StreamOptions,
 ): AsyncGenerator<string, void> {
   const { heartbeatMs, slowReaderMs } = timings;
   const watch = new PullWatch(slowReaderMs, () => res.destroy());
@@ -53,18 +54,26 @@ async function* eventStreamText(
   try {
     watch.given();
     yield `retry: ${retryMs}\n${idBlock(stream.cursor)}`;
+    let hasTurn = false;
     for (let next = new Pending(batches.next()); ; ) {
       watch.taken();
       const batch = await next.within(heartbeatMs);
       if (batch === undefined) {
         watch.given();
         yield idBlock(stream.cursor);
-      } else {
-        if (batch.done === true) return;
+        continue;
+      }
+      if (batch.done === true) return;
+      if (hasTurn) {
         watch.given();
         yield batch.value.map(eventBlock).join('');
-        next = new Pending(batches.next());
+      } else {
+        // Its text is made in a turn of the account. Until then it waits in the log: it may be erased meanwhile.
+        stream.giveBack(batch.value[0] as LogEvent);
+        await scheduler.step(caller.account.id);
       }
+      hasTurn = !hasTurn;
+      next = new Pending(batches.next());
     }
   } catch (error) {
     // The client reconnects with its last cursor, and gets CURSOR_EXPIRED as a response then.

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Admission } from '../access/admission.ts';
 import type { Sessions } from '../access/sessions.ts';
-import { refuseTrustedOnly } from '../domain/caller.ts';
+import { type Caller, refuseTrustedOnly } from '../domain/caller.ts';
 import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { Operation } from '../domain/operation.ts';
@@ -15,9 +15,11 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
+import { Room } from '../runtime/room.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
 import { inputOfHeaders } from './headers.ts';
 import { type InputReader, inputReader, namingSources } from './input.ts';
+import { isPage, pageJson } from './page-json.ts';
 import { createPages } from './pages.ts';
 import { type Probes, probeRoutes } from './probe-routes.ts';
 import { problemReply } from './problem.ts';
@@ -45,6 +47,20 @@ interface RestOptions {
   readonly publicUrl?: string | undefined;
   /** Routes instead of the service's own, for tests. */
   readonly routes?: readonly Route[] | undefined;
+}
+
+const mebibyte = 1024 * 1024;
+/** What the pages that are being made may hold in memory. */
+const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 32 * mebibyte, waitingOfAccount: 256 });
+
+/** @throws UNAVAILABLE when too many of the account wait */
+async function enterRoom(caller: Caller, bytes: number): Promise<() => void> {
+  const leave = await room.enter(caller.account.id, bytes);
+  if (leave !== undefined) return leave;
+  throw new DomainError('UNAVAILABLE', 'Too many large pages of the account are waiting; send this request again.', {
+    retryAfterSeconds: 1,
+    isOverload: true,
+  });
 }
 
 /** Answers every request outside of GraphQL: `/v1`, pages and probes that need no credential, and 404 for the rest. */
@@ -93,8 +109,11 @@ export function useRest(
     const found = [...faults, ...inHeaders.faults];
     Object.assign(input, inHeaders.input);
     let replayed = false;
+    let leave = (): void => {};
     try {
       const parsed = operation.parse(input, found, caller);
+      const { limit = 0 } = parsed as { limit?: number };
+      if (route.itemBytes > 0) leave = await enterRoom(caller, limit * route.itemBytes);
       const output = await operation.run(ports, caller, parsed, () => {
         replayed = true;
       });
@@ -110,10 +129,12 @@ export function useRest(
         });
         return { status: 200, headers: { ...eventStreamHeaders, ...deprecationHeaders(operation) }, body: text };
       }
-      return await replyOf(route, output, () => route.answer(output, caller), http, replayed);
+      return await replyOf(route, output, () => route.answer(output, caller), { http, caller, replayed });
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
       throw namingSources(error, { route, inHeaders: inHeaders.input, found });
+    } finally {
+      leave();
     }
   }
 
@@ -181,8 +202,7 @@ async function replyOf(
   route: Route,
   output: unknown,
   makeAnswer: () => Answer | Promise<Answer>,
-  http: RequestContext,
-  replayed: boolean,
+  { http, caller, replayed }: { http: RequestContext; caller: Caller; replayed: boolean },
 ): Promise<Reply> {
   const { status, location, version } = route;
   const headers: Record<string, string> = { 'Cache-Control': 'no-store', ...deprecationHeaders(route.operation) };
@@ -198,7 +218,7 @@ async function replyOf(
   }
   const { next, body: value, json, pieces } = await makeAnswer();
   if (next != null) headers['Link'] = `<${nextPage(http, next)}>; rel="next"`;
-  const body = pieces ?? json ?? JSON.stringify(value);
+  const body = pieces ?? json ?? (isPage(value) ? await pageJson(value, caller) : JSON.stringify(value));
   if (body === undefined) return { status, headers };
   headers['Content-Type'] = 'application/json; charset=utf-8';
   return { status, headers, body };

@@ -48,6 +48,7 @@ import {
   updateWebhook,
 } from '../domain/webhooks.ts';
 import { piecesWithMessages } from './conversation-json.ts';
+import { pageJson } from './page-json.ts';
 import { eventPageShape, type ListOf, listOf, registeredDocumentsShape, searchResultsShape } from './shapes.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -73,6 +74,8 @@ export interface Route {
   readonly body: 'required' | 'optional' | 'none';
   /** Whether the response is an event stream. */
   readonly streams: boolean;
+  /** What each item of a page, as many as the input's `limit` says, can take of memory while the page is made, in bytes. */
+  readonly itemBytes: number;
   /** The status of a successful response. */
   readonly status: number;
   /** The schema of the response body, if it has one; of a stream, that of each event. */
@@ -87,6 +90,7 @@ export interface Route {
 interface Binding<Output, Body> {
   readonly body?: Route['body'];
   readonly streams?: boolean;
+  readonly itemBytes?: number;
   readonly status?: number;
   readonly answers?: z.ZodType<Body>;
   location?(output: NoInfer<Output>): string;
@@ -99,7 +103,7 @@ export function route<Output, Body>(
   method: Method,
   path: string,
   operation: Operation<never, Output> | Operation<unknown, Output>,
-  { body, streams, status, answers, location, version, answer }: Binding<Output, Body>,
+  { body, streams, itemBytes, status, answers, location, version, answer }: Binding<Output, Body>,
 ): Route {
   return {
     method,
@@ -107,6 +111,7 @@ export function route<Output, Body>(
     operation: operation as Operation,
     body: body ?? 'none',
     streams: streams ?? false,
+    itemBytes: itemBytes ?? 0,
     status: status ?? 200,
     answers,
     location: location as Route['location'],
@@ -151,12 +156,9 @@ async function conversationAnswer(
 }
 
 /** A page of the log. Even an empty page has a cursor, from which later events can be read. */
-function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage): Answer<never> {
-  const pagination = JSON.stringify({ limit, hasMore, nextCursor });
-  return {
-    next: hasMore ? nextCursor : null,
-    json: `{"data":[${items.map((event) => event.json).join(',')}],"pagination":${pagination}}`,
-  };
+async function eventsAnswer({ items, limit, hasMore, nextCursor }: EventPage, caller: Caller): Promise<Answer<never>> {
+  const page = { data: items, pagination: { limit, hasMore, nextCursor } };
+  return { next: hasMore ? nextCursor : null, json: await pageJson(page, caller, (event) => event.json) };
 }
 
 const asIs = <T>(body: T): Answer<T> => ({ body });
@@ -168,8 +170,14 @@ const deliveryPath = ({ delivery }: { delivery: Delivery }): string =>
 const versionOf = ({ conversation, moves }: { conversation: ListedConversation; moves: number }): string =>
   `${conversation.version}.${moves}`;
 
+/** A message of 16,384 characters, with its conversation, as it is read and as JSON. */
+const withText = 128 * 1024;
+/** 8 KiB of metadata, as they are read and as JSON. */
+const withMetadata = 16 * 1024;
+
 export const routes: readonly Route[] = [
   route('GET', '/conversations', listConversations, {
+    itemBytes: withMetadata,
     answers: listOf(listedConversationShape),
     answer: conversationsAnswer,
   }),
@@ -194,6 +202,7 @@ export const routes: readonly Route[] = [
   }),
   route('DELETE', '/conversations/:id', deleteConversation, { status: 204 }),
   route('GET', '/conversations/:conversationId/messages', listMessages, {
+    itemBytes: withText,
     answers: listOf(messageShape),
     answer: listAnswer,
   }),
@@ -210,7 +219,7 @@ export const routes: readonly Route[] = [
     answers: readPositionShape,
     answer: ({ readPosition }) => ({ body: readPosition }),
   }),
-  route('GET', '/search', search, { answers: searchResultsShape, answer: searchAnswer }),
+  route('GET', '/search', search, { itemBytes: withText, answers: searchResultsShape, answer: searchAnswer }),
   route('POST', '/leads', captureLead, {
     body: 'required',
     status: 201,
@@ -218,9 +227,9 @@ export const routes: readonly Route[] = [
     location: ({ lead }) => `/v1/leads/${lead.id}`,
     answer: ({ lead }) => ({ body: lead }),
   }),
-  route('GET', '/leads', listLeads, { answers: listOf(leadShape), answer: listAnswer }),
+  route('GET', '/leads', listLeads, { itemBytes: withMetadata, answers: listOf(leadShape), answer: listAnswer }),
   route('GET', '/leads/:id', getLead, { answers: leadShape, answer: asIs }),
-  route('GET', '/events', listEvents, { answers: eventPageShape, answer: eventsAnswer }),
+  route('GET', '/events', listEvents, { itemBytes: withText, answers: eventPageShape, answer: eventsAnswer }),
   // The response is written by event-stream.ts.
   route('GET', '/events/stream', streamEvents, { streams: true, answers: eventShape }),
   route('POST', '/webhooks', createWebhook, {

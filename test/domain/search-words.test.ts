@@ -129,3 +129,23 @@ test('16 KiB without a space are cut and searched within 100 ms', () => {
     expect(performance.now() - startedMs).toBeLessThan(100);
   }
 });
+
+test('a character with 16,383 marks is cut and searched within 100 ms', () => {
+  for (const [letter, marks] of [
+    ['e', '\u0315\u0300'],
+    ['ｶ', '\uff9e\u0327'],
+    ['ก', '\u0e38\u0e48'],
+  ] as const) {
+    const text = (letter + marks.repeat(8_192)).slice(0, 16_384);
+    const startedMs = performance.now();
+    expect(termsOf(text).size).toBeGreaterThan(0);
+    expect(marked(text, letter + marks.slice(0, 1)).length).toBeGreaterThan(0);
+    expect(performance.now() - startedMs, letter).toBeLessThan(100);
+  }
+});
+
+test('an index is asked for few terms, however many runs of characters a query has', () => {
+  const run = (at: number): string => String.fromCodePoint(...Array.from({ length: 24 }, (_, index) => at + index));
+  const query = Array.from({ length: 10 }, (_, index) => run(0x4e00 + 100 * index)).join(' ');
+  expect(new SearchWords(query).terms.length).toBeLessThan(30);
+});

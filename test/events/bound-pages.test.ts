@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { scopes } from '../../src/domain/caller.ts';
+import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { listEvents } from '../../src/domain/events.ts';
+import { scheduler } from '../../src/runtime/scheduler.ts';
 import type { Client, Json } from '../support/client.ts';
-import { sampleConversation, sampleEvent } from '../support/samples.ts';
+import { sampleConversation, sampleEvent, sampleMessage } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // Pages of the event log for those who are bound, of whose own events there are very many, nearly all of other types than
@@ -130,4 +132,34 @@ test('a query for many pages that find nothing lets others in between', async ()
   expect((await asked).errors).toBeUndefined();
   expect(answered).toBeGreaterThan(5);
   expect(turns, 'a turn takes a few milliseconds').toBeGreaterThan(tookMs / 20);
+});
+
+test('of a hundred long events, what somebody bound may see is made in steps, between which others have theirs', async () => {
+  const own = await server.account();
+  const { id } = (await own.rest('POST', '/conversations')).body;
+  const conversation = { ...sampleConversation(), id };
+  const content = '\u000b'.repeat(16_384); // which JSON writes with six characters each
+  const events = Array.from({ length: 100 }, (_, index) => {
+    const message = sampleMessage(id, index + 1, { content });
+    const type = 'message.received';
+    return { ...sampleEvent(conversation, { type, conversationId: id }), data: { conversation, message } };
+  });
+  await server.storage.write(async (tx) => tx.events.append(own.account.id, events));
+  const caller: Caller = {
+    account: own.account,
+    keyId: 'test',
+    credential: 'token',
+    scopes: new Set(scopes),
+    conversationId: id,
+  };
+  let isDone = false;
+  const listed = listEvents
+    .execute(server.app.ports, caller, { limit: 100, types: ['message.received'] })
+    .finally(() => {
+      isDone = true;
+    });
+  let steps = 0;
+  for (; !isDone; steps++) await scheduler.step('another account');
+  expect((await listed).items).toHaveLength(100);
+  expect(steps).toBeGreaterThan(8);
 });

@@ -4,6 +4,7 @@ import type { Caller } from '../../src/domain/caller.ts';
 import { type EventType, eventTypes } from '../../src/domain/event-types.ts';
 import { listEvents } from '../../src/domain/events.ts';
 import { timestamp } from '../../src/domain/time.ts';
+import { scheduler } from '../../src/runtime/scheduler.ts';
 import type { Json, RestResponse } from '../support/client.ts';
 import { dayMs, TestClock } from '../support/clock.ts';
 import { inFormOfRest } from '../support/event-data.ts';
@@ -800,4 +801,25 @@ test('a query for a hundred pages, each of which scans thousands of events, bloc
   clearImmediate(next);
   expect(errors).toBeUndefined();
   expect(turns, 'a turn takes a few milliseconds').toBeGreaterThan((performance.now() - startedMs) / 20);
+});
+
+test('a page of types that the log does not have is looked for in steps, between which others have theirs', async () => {
+  const client = await server.account();
+  const started = Array.from({ length: 10_000 }, () => sampleEvent(sampleConversation()));
+  await server.storage.write(async (tx) => tx.events.append(client.account.id, started));
+  let scans = 0;
+  onStatement = (sql) => void (/\bFROM events\b.*\btype IN\b/s.test(sql) && scans++);
+  const scansBefore = new Set<number>();
+  let isDone = false;
+  const asked = client.rest('GET', '/events?types=lead.captured').finally(() => {
+    isDone = true;
+  });
+  while (!isDone) {
+    await scheduler.step('another account');
+    scansBefore.add(scans);
+  }
+  onStatement = () => {};
+  const { data, pagination } = (await asked).body;
+  expect([data, pagination.hasMore]).toEqual([[], false]);
+  expect(scansBefore.size).toBeGreaterThan(5);
 });

@@ -1,8 +1,14 @@
 import { once } from 'node:events';
-import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpRequest, IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import Database from 'better-sqlite3';
 import { createClient } from 'graphql-sse';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type Caller, scopes } from '../../src/domain/caller.ts';
+import { streamEvents } from '../../src/domain/events.ts';
+import { defaultTimings } from '../../src/http/timings.ts';
+import { openEventStream } from '../../src/rest/event-stream.ts';
+import { scheduler } from '../../src/runtime/scheduler.ts';
 import type { Json } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { sampleConversation, sampleEvent } from '../support/samples.ts';
@@ -538,4 +544,40 @@ describe('a GraphQL subscription over SSE with a stock client', () => {
     await subscription.ended;
     expect(subscription.outcome()).toBe('error');
   });
+});
+
+test('of many streams that an event wakes, each makes its text in a step, between which others have theirs', async () => {
+  const client = await server.account();
+  const { ports, sessions } = server.app;
+  const [key] = (await client.rest('GET', '/api-keys')).body.data;
+  const caller: Caller = { account: client.account, keyId: key.id, credential: 'key', scopes: new Set(scopes) };
+  const onError = (error: unknown): void => expect.fail(String(error));
+  const streams = await Promise.all(
+    Array.from({ length: 20 }, async () => {
+      const res = new ServerResponse(new IncomingMessage(new Socket()));
+      const subscription = await streamEvents.execute(ports, caller, {});
+      const options = { caller, res, sessions, timings: defaultTimings, onError };
+      return { res, blocks: openEventStream(subscription, options)[Symbol.asyncIterator]() };
+    }),
+  );
+  for (const { blocks } of streams) await blocks.next(); // the one that has the start
+  let steps = 0;
+  /** How many steps the other has had when each text was made. */
+  const stepsBefore = new Set<number>();
+  const texts = streams.map(({ blocks }) =>
+    blocks.next().then(({ value }) => {
+      stepsBefore.add(steps);
+      return value;
+    }),
+  );
+  let isDone = false;
+  const all = Promise.all(texts).finally(() => {
+    isDone = true;
+  });
+  const started = startConversation(client);
+  for (; !isDone; steps++) await scheduler.step('another account');
+  await started;
+  for (const { res } of streams) res.emit('close');
+  for (const text of await all) expect(text).toContain('"type":"conversation.started"');
+  expect(stepsBefore.size).toBeGreaterThan(10);
 });

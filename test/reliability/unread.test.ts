@@ -106,7 +106,7 @@ test('requests of which many are sent at once are all answered, in their order',
     expect((await wire.response()).headers['x-request-id']).toBe(String(index));
 });
 
-test('when too much is unread in all, who has most of it loses the connection that is slow for longest', async () => {
+test('when too much is unread, who has most of it loses the connection that is slow for longest', async () => {
   const other = await server.account();
   const [id, others] = [await conversationWith(client, 100), await conversationWith(other, 100)];
   const patient = await askUnread(other, others, 1);

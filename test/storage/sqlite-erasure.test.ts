@@ -255,3 +255,32 @@ test('the write-ahead log is emptied of what other processes have erased, even i
   reader.exec('COMMIT');
   await until(() => readFileSync(`${path}-wal`).length === 0);
 });
+
+test('the words of one text leave the index as fast as those of many, however long it takes to cut it into words', async () => {
+  const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
+  onTestFinished(() => storage.close());
+  const { id: accountId } = await storedAccount(storage);
+  const words = Array.from({ length: 1_280 }, (_, index) => `word${index}`);
+  const hard = 'ﷺ'.repeat(7_000); // which Unicode takes apart into eighteen characters each
+  const many = Array.from({ length: 20 }, (_, index) => words.slice(64 * index, 64 * (index + 1)).join(' '));
+  /** The least of three times, in milliseconds. */
+  const erasing = async (contents: readonly string[]): Promise<number> => {
+    const times: number[] = [];
+    for (let run = 0; run < 3; run++) {
+      const conversation = sampleConversation({ messageCount: contents.length });
+      await storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, conversation);
+        for (const [index, content] of contents.entries())
+          await tx.messages.insert(accountId, sampleMessage(conversation.id, index + 1, { content }));
+      });
+      await indexTexts(storage);
+      const startedMs = performance.now();
+      await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+      await finishErasures(storage);
+      times.push(performance.now() - startedMs);
+    }
+    return Math.min(...times);
+  };
+  const ofMany = await erasing(many);
+  expect(await erasing([`${hard} ${words.join(' ')}`])).toBeLessThan(3 * ofMany);
+});

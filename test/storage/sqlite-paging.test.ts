@@ -375,3 +375,19 @@ test('long messages and attempts are read in steps, and no further than their re
   );
   expect(second.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 37 }, (_, at) => at + 3));
 });
+
+test('of conversations that are tested for twenty tags, a step tests fewer than for one', async () => {
+  const { id } = await storedAccount(storage);
+  const tags = Array.from({ length: 20 }, (_, index) => `${'é'.repeat(47)}${10 + index}`);
+  const count = 1_500;
+  await storage.write(async (tx) => {
+    for (let index = 0; index < count; index++) await tx.conversations.insert(id, sampleConversation({ tags }));
+  });
+  const counted = await turning(() => storage.read.conversations.count(id, { tags }));
+  expect(counted.result).toBe(count);
+  expect(counted.turns).toBeGreaterThanOrEqual(count / 250);
+  const query = { filter: { tags, unassigned: true }, sort: '-createdAt', limit: 10, offset: count - 5 } as const;
+  const page = await turning(() => storage.read.conversations.page(id, query));
+  expect(page.result.items.length).toBe(5);
+  expect(page.turns).toBeGreaterThanOrEqual(count / 250);
+});

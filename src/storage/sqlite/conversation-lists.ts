@@ -190,6 +190,11 @@ const unreadRows = (index: string): string => `(SELECT unread.account_id, unread
   FROM unread_conversations AS unread INDEXED BY ${index} CROSS JOIN conversations AS own
     ON own.account_id = unread.account_id AND own.id = unread.conversation_id) AS conversations`;
 
+/** How many rows are tested in one step: fewer for many tags, each of which is looked for in all tags of a row. */
+export function testedPerStep({ tags = [] }: Pick<ConversationFilter, 'tags'>): number {
+  return Math.floor(rowsPerStep / Math.max(1, tags.length / 4));
+}
+
 /** Tags as they are written in the JSON of a conversation's tags. */
 export function valuesOfTags(tags: readonly string[] = []) {
   const [firstTag = null, ...others] = tags.map((tag) => `,${JSON.stringify(tag)}`);
@@ -360,7 +365,7 @@ export function conversationLists<Row>(db: Statements, columns: string) {
       const statement = db.prepareOnce<{ count: number }>(
         `SELECT count(*) AS count FROM (${parts.map((part) => `SELECT 1 ${part}`).join(' UNION ALL ')} LIMIT :limit) AS some`,
       );
-      const limit = rowsPerStep + 1;
+      const limit = testedPerStep(stretch.filter) + 1;
       const { count: among = 0 } = statement.get({ ...parametersOf(accountId, { ...stretch, tag }), limit }) ?? {};
       if (among < limit) return few;
     }
@@ -388,7 +393,7 @@ export function conversationLists<Row>(db: Statements, columns: string) {
   function walkOf(accountId: string, plan: Plan, list: Pick<ConversationQuery, 'filter' | 'sort'>): Walk<Place, Row> {
     const { filter, sort } = list;
     return {
-      perStep: plan.testsRows ? rowsPerStep : entriesPerStep,
+      perStep: plan.testsRows ? testedPerStep(filter) : entriesPerStep,
       placeAfter: (after, entries) => placeAfter(accountId, plan, { filter, sort, after }, entries),
       rows: (stretch, window) => rowsOf(accountId, plan, { filter, sort, ...stretch }, window),
       count: (stretch) => count(found(plan), { filter, sort, ...stretch }, accountId),

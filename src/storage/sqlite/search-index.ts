@@ -42,6 +42,11 @@ export function partitionOf(number: number): number {
   return Math.floor(number / partitionSize);
 }
 
+/** The numbers of a partition's texts, `to` excluded. */
+export function numbersOf(partition: number): { readonly from: number; readonly to: number } {
+  return { from: partition * partitionSize, to: (partition + 1) * partitionSize };
+}
+
 /** What the words of a partition begin with; always as long, so that none is the beginning of another. */
 export function partitionPrefix(accountKey: number, partition: number): string {
   return accountKey.toString(36).padStart(6, '0') + partition.toString(36).padStart(4, '0');
@@ -139,10 +144,10 @@ function indexWrites(db: Statements) {
       for (const partition of times.values()) extend.run(partition);
       return added;
     },
-    /** Removes terms of an indexed text, the last ones first. @returns how many; 0 if it has none there any more */
-    removeSome(row: TextRow, text: string, limit: number): number {
+    /** Removes some of all terms of an indexed text, the last ones first. @returns how many; 0 if it has none any more */
+    removeSome(row: TextRow, all: readonly string[], limit: number): number {
       const end = row.indexedTerms ?? 0;
-      const terms = [...termsOf(text)].slice(Math.max(0, end - limit), end);
+      const terms = all.slice(Math.max(0, end - limit), end);
       if (terms.length === 0) return 0;
       // FTS5 counts each removal as a whole row, and takes an index of less than no rows for damaged.
       insert.run({ rowid: 0n, words: '' });
@@ -178,11 +183,23 @@ export function indexUpkeep(db: Statements) {
   const forget = db.prepare('DELETE FROM search_texts WHERE account_key = :accountKey AND number = :number');
 
   function removeAll(row: TextRow, text: string): void {
+    const terms = [...termsOf(text)];
     for (let rest = row; ; ) {
-      const removed = index.removeSome(rest, text, removedAtOnce);
+      const removed = index.removeSome(rest, terms, removedAtOnce);
       if (removed === 0) return;
       rest = { ...rest, indexedTerms: (rest.indexedTerms ?? 0) - removed };
     }
+  }
+
+  /** The text of which some terms were removed last. A long one takes many transactions, and its terms milliseconds. */
+  let begun: { readonly text: string; readonly terms: readonly string[] } | undefined;
+
+  /** Removes some of what the index has of a text. @returns how many terms: fewer than allowed if it has none any more */
+  function removeSome(row: TextRow, text: string): number {
+    if (begun?.text !== text) begun = { text, terms: [...termsOf(text)] };
+    const removed = index.removeSome(row, begun.terms, removedAtOnce);
+    if (removed < removedAtOnce) begun = undefined;
+    return removed;
   }
 
   return {
@@ -205,7 +222,7 @@ export function indexUpkeep(db: Statements) {
     removeSome(conversationKey: number): number {
       const [row] = ofConversation.all({ conversationKey, limit: 1 });
       if (row === undefined) return 0;
-      const removed = row.indexedTerms === null ? 0 : index.removeSome(row, textOf(row), removedAtOnce);
+      const removed = row.indexedTerms === null ? 0 : removeSome(row, textOf(row));
       if (removed < removedAtOnce) forget.run(row);
       return removed + 1;
     },
@@ -269,16 +286,21 @@ export function searchWrites(db: Statements): SearchWrites {
     insertInto('search_texts', ['accountKey', 'number', 'conversationKey', 'sequence', 'createdAt']),
   );
 
+  /** How many that wait are read at once: of long texts, few are indexed by one transaction. */
+  let readAtOnce = textsAtOnce;
+
   /** Indexes what waits, as much as one transaction should. @returns whether nothing waits any more */
   function indexWaiting(): boolean {
-    const texts = waiting.all({ limit: textsAtOnce });
+    const texts = waiting.all({ limit: readAtOnce });
     const budget = new TimeBudget();
     let terms = 0;
     const added = index.add(texts, (count) => {
       terms += count;
       return terms >= termsAtOnce || budget.isSpentWith(1);
     });
-    return added === texts.length && texts.length < textsAtOnce;
+    const isAll = added === texts.length && texts.length < readAtOnce;
+    readAtOnce = isAll ? textsAtOnce : Math.min(2 * added, textsAtOnce);
+    return isAll;
   }
 
   /** Gives an old text the number before those that its account has. */

@@ -1,25 +1,36 @@
 import type { FoundText, SearchFilter, SearchQuery } from '../../domain/search.ts';
-import type { SearchTerm } from '../../domain/search-words.ts';
 import type { SearchReads } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { hasTags, valuesOfTags } from './conversation-lists.ts';
-import { partitionOf, partitionPrefix, rowidOf, sourceColumns, sourceTables, textOf } from './search-index.ts';
+import { hasTags, testedPerStep, valuesOfTags } from './conversation-lists.ts';
+import {
+  numbersOf,
+  partitionOf,
+  partitionPrefix,
+  rowidOf,
+  sourceColumns,
+  sourceTables,
+  textOf,
+} from './search-index.ts';
 import { jsonList, type Statements } from './statements.ts';
 
 // Search goes through an account's texts from the newest to the oldest: first those that wait for being indexed, which
 // are looked at one by one, then partition by partition of the index. Each step is bounded by the size of a partition,
 // or by a number and the length of texts, and is a turn of its own: whatever is searched for holds up nobody.
 
-/** How many of the numbers that the index gives are looked up in one step. */
-const numbersPerStep = 500;
 /** How many texts are read and looked at in one step, where the index alone does not settle it. */
 const textsPerStep = 32;
 /** How long they may be together, in UTF-16 code units, unless it is one: cutting it into words takes milliseconds. */
 const lengthPerStep = 16_384;
 /** Up to so many words that begin with what was asked for are looked up one by one; of more, FTS5 makes one list. */
 const maxCompletions = 8;
-/** An upper bound of all that begins with a text. */
-const lastCharacter = '\u{10ffff}';
+/**
+ * How often they may be in the texts of a partition for that, each counted once a text: going through so many takes a few
+ * milliseconds. If there are more, many of the texts have some, so that looking at the texts soon finds one that does.
+ */
+const maxEntries = 10_000;
+/** Between these, after a text, is all that begins with it and is longer. */
+const lowest = '\u{1}';
+const highest = '\u{10ffff}';
 
 /** Conditions on a text and its conversation, by the filter that they stand for. */
 const conditions: Readonly<Record<keyof SearchFilter, string>> = {
@@ -43,9 +54,9 @@ interface TextRow {
 
 type TextWithSource = TextRow & Parameters<typeof textOf>[0];
 
-/** What to look up in a partition, and whether the texts that it gives have to be looked at. */
+/** What texts of a partition must have, all of its texts if nothing, and whether they have to be looked at. */
 interface Lookup {
-  readonly match: string;
+  readonly parts: readonly string[];
   readonly isSettled: boolean;
 }
 
@@ -59,12 +70,20 @@ export function searchReads(db: Statements): SearchReads {
         AND created_to > :createdAfter AND created_from < :createdBefore
       ORDER BY partition DESC`,
   );
-  const completions = db.prepare<{ term: string }>(
-    'SELECT term FROM search_vocabulary WHERE term >= :from AND term < :to LIMIT :limit',
+  const completions = db.prepare<{ term: string; texts: number }>(
+    'SELECT term, doc AS texts FROM search_vocabulary WHERE term >= :from AND term < :to',
   );
-  const numbersWith = db.prepare<{ number: number }>(
-    `SELECT rowid & 4294967295 AS number FROM search_words
-      WHERE search_words MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :limit`,
+  const numbersBy = (order: string) =>
+    db.prepare<{ number: number }>(
+      `SELECT rowid & 4294967295 AS number FROM search_words
+        WHERE search_words MATCH :match AND rowid < :before ORDER BY ${order} DESC LIMIT :limit`,
+    );
+  const numbersOfOne = numbersBy('rowid');
+  // FTS5 compares lists from their ends at half the speed of from their beginnings. What they share is then sorted.
+  const numbersOfAll = numbersBy('+rowid');
+  const numbersFrom = db.prepare<{ number: number }>(
+    `SELECT number FROM search_texts
+      WHERE account_key = :accountKey AND number >= :from AND number < :before ORDER BY number DESC LIMIT :limit`,
   );
 
   /** Texts by their numbers, in the same order, as far as they pass the filter. */
@@ -107,35 +126,46 @@ export function searchReads(db: Statements): SearchReads {
       WHERE account_key = :accountKey AND number < :before AND indexed_terms IS NULL ORDER BY number DESC LIMIT :limit`,
   );
 
-  /** Prepares the look-up of words in a partition; undefined if it cannot have them all. */
-  function lookupIn(prefix: string, before: bigint, { words }: Search): Lookup | undefined {
-    const isSettled = words.areSettledByTerms;
-    const parts = words.terms.filter(({ isPrefix }) => !isPrefix).map((term) => quoted(prefix, term));
-    const lists: string[] = [];
-    for (const term of words.terms.filter(({ isPrefix }) => isPrefix)) {
-      const from = prefix + term.text;
-      const found = completions.all({ from, to: from + lastCharacter, limit: maxCompletions + 1 });
-      if (found.length === 0) return undefined;
-      if (found.length > maxCompletions) lists.push(`${quoted(prefix, term)} *`);
-      else parts.push(`(${found.map((completion) => `"${completion.term}"`).join(' OR ')})`);
+  function numbersWith(parts: readonly string[], before: bigint, limit: number): number[] {
+    const statement = parts.length === 1 ? numbersOfOne : numbersOfAll;
+    return statement.all({ match: parts.join(' AND '), before, limit }).map(({ number }) => number);
+  }
+
+  /** The words in the index that are longer than a word and begin with it; undefined if there is too much of them. */
+  function completionsOf(word: string, share: number): readonly string[] | undefined {
+    const found: string[] = [];
+    let entries = 0;
+    for (const { term, texts } of completions.each({ from: word + lowest, to: word + highest })) {
+      found.push(term);
+      entries += texts;
+      if (entries > maxEntries * share) return undefined;
     }
-    const match = [...parts, ...lists].join(' AND ');
-    if (lists.length === 0 || parts.length === 0) return { match, isSettled };
+    return found;
+  }
+
+  /** Prepares the look-up of words in a partition. */
+  function lookupIn(prefix: string, before: bigint, { words }: Search): Lookup {
+    const parts = words.terms.filter(({ isPrefix }) => !isPrefix).map(({ text }) => quoted(prefix + text));
+    const lists: string[] = [];
+    const beginnings = words.terms.filter(({ isPrefix }) => isPrefix);
+    let isSettled = words.areSettledByTerms;
+    for (const word of beginnings.map(({ text }) => prefix + text)) {
+      const longer = completionsOf(word, 1 / beginnings.length);
+      if (longer === undefined) isSettled = false;
+      else if (longer.length > maxCompletions) lists.push(`${quoted(word)} *`);
+      else parts.push(`(${[word, ...longer].map(quoted).join(' OR ')})`);
+    }
     // Where few texts have the other words, looking at them takes less than making lists of all completions.
-    const others = parts.join(' AND ');
-    const few = numbersWith.all({ match: others, before, limit: textsPerStep + 1 });
-    return few.length > textsPerStep ? { match, isSettled } : { match: others, isSettled: false };
+    const isFew =
+      lists.length > 0 && parts.length > 0 && numbersWith(parts, before, textsPerStep + 1).length <= textsPerStep;
+    return isFew ? { parts, isSettled: false } : { parts: [...parts, ...lists], isSettled };
   }
 
   /**
    * All texts that are found, the newest first, in parts of one step each.
-   * @param atFirst how many numbers to look up in the first step
+   * @param atFirst how many texts to look up in the first step, where the index settles which, at most
    */
-  async function* textsFound(
-    accountId: string,
-    search: Search,
-    atFirst = numbersPerStep,
-  ): AsyncGenerator<readonly TextRow[]> {
+  async function* textsFound(accountId: string, search: Search, atFirst: number): AsyncGenerator<readonly TextRow[]> {
     const { key: accountKey } = accountKeyOf.get({ accountId }) ?? {};
     if (accountKey === undefined || search.words.count === 0) return;
     const ids = { accountId, accountKey };
@@ -163,18 +193,24 @@ export function searchReads(db: Statements): SearchReads {
     atFirst: number,
   ): AsyncGenerator<readonly TextRow[]> {
     const prefix = partitionPrefix(ids.accountKey, partition);
+    const { from, to } = numbersOf(partition);
     await scheduler.step(ids.accountId);
-    const lookup = lookupIn(prefix, rowidOf(ids.accountKey, first), search);
-    if (lookup === undefined) return;
-    let limit = lookup.isSettled ? atFirst : textsPerStep;
-    for (let before = first; ; await scheduler.step(ids.accountId)) {
-      const rows = numbersWith.all({ match: lookup.match, before: rowidOf(ids.accountKey, before), limit });
-      const numbers = rows.map(({ number }) => number);
-      if (numbers.length > 0 && lookup.isSettled) yield textsOf<TextRow>('', { ...ids, numbers }, search);
-      else if (numbers.length > 0) yield* textsWith(ids, numbers, search);
+    const { parts, isSettled } = lookupIn(prefix, rowidOf(ids.accountKey, first), search);
+    const perStep = testedPerStep(search.filter);
+    let limit = isSettled ? Math.min(atFirst, perStep) : perStep;
+    for (let before = Math.min(first, to); ; await scheduler.step(ids.accountId)) {
+      const numbers =
+        parts.length === 0
+          ? numbersFrom.all({ ...ids, from, before, limit }).map(({ number }) => number)
+          : numbersWith(parts, rowidOf(ids.accountKey, before), limit);
+      if (isSettled && numbers.length > 0) yield textsOf<TextRow>('', { ...ids, numbers }, search);
+      for (let at = 0; at < numbers.length && !isSettled; at += textsPerStep) {
+        if (at > 0) await scheduler.step(ids.accountId);
+        yield* textsWith(ids, numbers.slice(at, at + textsPerStep), search);
+      }
       if (numbers.length < limit) return;
       before = numbers.at(-1) ?? before;
-      limit = lookup.isSettled ? numbersPerStep : textsPerStep;
+      limit = perStep;
     }
   }
 
@@ -194,7 +230,7 @@ export function searchReads(db: Statements): SearchReads {
     },
     count: async (accountId, search, limit) => {
       let count = 0;
-      for await (const texts of textsFound(accountId, search)) {
+      for await (const texts of textsFound(accountId, search, limit)) {
         count += texts.length;
         if (count >= limit) return limit;
       }
@@ -209,6 +245,6 @@ interface Ids {
 }
 
 /** Terms are letters, digits and marks only, so that nothing in them ends the quotation. */
-function quoted(prefix: string, { text }: SearchTerm): string {
-  return `"${prefix}${text}"`;
+function quoted(term: string): string {
+  return `"${term}"`;
 }

@@ -191,6 +191,16 @@ export const dataAttacks: Attack[] = [
     attack: (target) => readWhole(target, { requests: 99 }),
   },
   {
+    name: 'pages of a hundred messages as long as allowed',
+    limits: 'raised',
+    prepare: async (customer) => ({ conversation: await customer.conversation(100, '€'.repeat(16_384)) }),
+    attack: (target) => {
+      const path = `/v1/conversations/${target.fixture['conversation']}/messages?limit=100`;
+      const page = requestBytes('GET', path, { secret: target.secret });
+      return send(target, { connections: 200, requests: target.isLong ? 600 : 200 }, () => page);
+    },
+  },
+  {
     name: 'requests whose clients have gone',
     limits: 'raised',
     async attack(target) {

@@ -4,8 +4,13 @@ import { dataAttacks } from './data-attacks.ts';
 import { edgeAttacks } from './edge-attacks.ts';
 import { graphqlAttacks } from './graphql-attacks.ts';
 import { loadingAttacks } from './loading-attacks.ts';
+import { mcpAttacks } from './mcp-attacks.ts';
 import type { Outcomes } from './outcomes.ts';
+import { readPositionAttacks } from './read-position-attacks.ts';
+import { searchAttacks } from './search-attacks.ts';
 import { socketAttacks } from './socket-attacks.ts';
+import { streamAttacks } from './stream-attacks.ts';
+import { tokenAttacks } from './token-attacks.ts';
 
 /** One thing that an account, or somebody without one, does to the service. */
 export interface Attack {
@@ -27,7 +32,12 @@ export interface Attack {
 
 const written: readonly Attack[] = [
   ...graphqlAttacks,
+  ...searchAttacks,
+  ...readPositionAttacks,
+  ...mcpAttacks,
   ...socketAttacks,
+  ...streamAttacks,
+  ...tokenAttacks,
   ...bodyAttacks,
   ...edgeAttacks,
   ...loadingAttacks,

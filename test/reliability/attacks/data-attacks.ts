@@ -151,6 +151,7 @@ export const dataAttacks: Attack[] = [
     name: 'a hundred messages a request, to twenty webhooks',
     limits: 'raised',
     probe: 'delivery',
+    databaseMiB: 22,
     prepare: async (customer) => {
       await noWebhooks(customer);
       return await emptyConversation(customer);
@@ -213,6 +214,7 @@ export const dataAttacks: Attack[] = [
   {
     name: 'conversations made and deleted',
     limits: 'raised',
+    databaseMiB: 32,
     async attack(target) {
       const outcomes = new Outcomes();
       const customer = new Customer(target);

@@ -124,8 +124,8 @@ export async function send(
 }
 
 /** Sends the same requests again and again, side by side, for some seconds or, in the short run, for a moment. */
-export function sendInTurn(target: Target, requests: readonly Buffer[]): Promise<Outcomes> {
-  const sending = target.isLong ? { connections: 16, forMs: 5_000 } : { connections: 6, forMs: momentMs };
+export function sendInTurn(target: Target, requests: readonly Buffer[], connections = 16): Promise<Outcomes> {
+  const sending = target.isLong ? { connections, forMs: 5_000 } : { connections: 6, forMs: momentMs };
   return send(target, sending, (index) => nth(requests, index));
 }
 

@@ -32,7 +32,7 @@ function search(target: Target, queries: readonly string[]): Promise<Outcomes> {
     requestBytes('GET', `/v1/search?limit=100&q=${encodeURIComponent(q)}`, target),
     graphqlBytes(target, `query ($q: String!) { ${five} }`, { q }),
   ]);
-  return sendInTurn(target, requests);
+  return sendInTurn(target, requests, 8); // who sends more of these has to wait for half a minute
 }
 
 /** Ten thousand conversations, of which each has one of two tags, and half as many leads; and their events. */

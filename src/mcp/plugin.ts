@@ -15,6 +15,9 @@ import { markInWords } from './visitor-texts.ts';
 
 const allow = ['POST', 'OPTIONS'];
 
+/** In a message. The library looks at each of them several times, at 12,000 for 50 ms; no tool needs a tenth of these. */
+const maxValues = 1_000;
+
 const description = {
   name: 'conversation-service',
   version: 'v1',
@@ -57,6 +60,9 @@ export function useMcp(
     if (typeof message !== 'object' || message === null || Array.isArray(message)) {
       throw new DomainError('BAD_REQUEST', 'Send one JSON-RPC message as a JSON object.');
     }
+    if (holdsMore(message, maxValues)) {
+      throw new DomainError('BAD_REQUEST', `A message may hold at most ${maxValues} values.`);
+    }
     const answer = await load();
     const exchange = new Exchange(options, http, caller, message);
     const response = await answer(requestOf(http), message, exchange);
@@ -81,6 +87,14 @@ export function useMcp(
         .then(() => endResponse(answered));
     },
   };
+}
+
+/** Whether something parsed holds more values than this; what is beyond is not looked at. */
+function holdsMore(parsed: object, values: number): boolean {
+  let left = values;
+  const isTooMuch = (value: unknown): boolean =>
+    --left < 0 || (typeof value === 'object' && value !== null && Object.values(value).some(isTooMuch));
+  return isTooMuch(parsed);
 }
 
 /** The headers that the protocol has. */

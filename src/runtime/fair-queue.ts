@@ -1,7 +1,12 @@
-/** A queue that is fair by account: one item of each account in turn, those of one account in the order they came. */
+/**
+ * A queue that is fair by account: one item of each account in turn, those of one account in the order they came. An
+ * item that turned out to take as long as many can be counted as so many.
+ */
 export class FairQueue<T> {
   /** The items by account; the account whose turn it is comes first. */
   readonly #byAccount = new Map<string, T[]>();
+  /** How many turns accounts have had in advance. */
+  readonly #owed = new Map<string, number>();
   #size = 0;
 
   get size(): number {
@@ -17,17 +22,39 @@ export class FairQueue<T> {
 
   /** Takes the next item. */
   take(): T | undefined {
+    this.#passOver();
     const [first] = this.#byAccount;
     if (first === undefined) return undefined;
     const [accountId, items] = first;
     const item = items.shift();
     this.#size--;
     if (items.length === 0) this.#byAccount.delete(accountId);
-    else if (this.#byAccount.size > 1) {
-      this.#byAccount.delete(accountId);
-      this.#byAccount.set(accountId, items);
-    }
+    else this.#putLast(accountId, items);
+    if (this.#size === 0) this.#owed.clear();
     return item;
+  }
+
+  /** Counts what was taken of an account as so many more turns, if others wait for theirs. */
+  charge(accountId: string, turns: number): void {
+    if (turns > 0 && this.#size > 0) this.#owed.set(accountId, (this.#owed.get(accountId) ?? 0) + turns);
+  }
+
+  /** Lets those wait who have had turns in advance, as long as there are others. */
+  #passOver(): void {
+    while (this.#owed.size > 0 && this.#byAccount.size > 1) {
+      const [[accountId, items] = ['', []]] = this.#byAccount;
+      const owed = this.#owed.get(accountId);
+      if (owed === undefined) return;
+      if (owed > 1) this.#owed.set(accountId, owed - 1);
+      else this.#owed.delete(accountId);
+      this.#putLast(accountId, items);
+    }
+  }
+
+  #putLast(accountId: string, items: T[]): void {
+    if (this.#byAccount.size === 1) return;
+    this.#byAccount.delete(accountId);
+    this.#byAccount.set(accountId, items);
   }
 
   /** About how many items would be taken before the next one of this account: it shares the queue with all others. */

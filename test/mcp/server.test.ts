@@ -286,6 +286,7 @@ describe('the door', () => {
     ['what is no JSON', '{', 'BAD_REQUEST'],
     ['no body', undefined, 'BAD_REQUEST'],
     ['another type', JSON.stringify(creating), 'UNSUPPORTED_MEDIA_TYPE', { 'content-type': 'text/plain' }],
+    ['more than 1,000 values', { ...creating, more: Array.from({ length: 1_000 }, () => 0) }, 'BAD_REQUEST'],
     ['too much', JSON.stringify({ ...creating, more: 'x'.repeat(1024 * 1024) }), 'PAYLOAD_TOO_LARGE'],
   ];
   test.each(unreadable)('%s is refused, and nothing is done', async (_, body, code, headers = {}) => {

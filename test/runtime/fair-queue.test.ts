@@ -27,6 +27,19 @@ test('an account that comes later waits for one item of each other account', () 
   expect(takeAll(queue)).toEqual(['a2', 'b1', 'a3']);
 });
 
+test('an account whose item took as long as three is passed over for two turns, unless nobody else waits', () => {
+  const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['b', 'b1'], ['b', 'b2'], ['b', 'b3'], ['b', 'b4']);
+  expect(queue.take()).toBe('a1');
+  queue.charge('a', 2);
+  expect(takeAll(queue)).toEqual(['b1', 'b2', 'b3', 'a2', 'b4', 'a3']);
+  queue.push('a', 'a4');
+  expect(queue.take()).toBe('a4');
+  queue.charge('a', 2);
+  queue.push('a', 'a5');
+  queue.push('b', 'b5');
+  expect(takeAll(queue)).toEqual(['a5', 'b5']);
+});
+
 test('the wait of an account counts what it has itself, and as many of each other account', () => {
   const queue = queueOf(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['a', 'a4'], ['b', 'b1']);
   expect(queue.before('a')).toBe(5);

@@ -29,6 +29,7 @@ export interface WriterOptions {
 }
 
 interface Job<Tx> {
+  readonly accountId: string;
   readonly work: (tx: Tx) => Promise<unknown>;
   readonly deadlineMs: number;
   readonly resolve: (value: unknown) => void;
@@ -38,10 +39,10 @@ interface Job<Tx> {
 type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
 /**
- * The single writer. Units of work queue, those of the accounts by turns, and those that wait are committed as a group by
- * one `BEGIN IMMEDIATE … COMMIT`, each in its own savepoint unless it is alone. No promise settles before the commit. So
- * one wait for the disk serves everything that arrived during the last one. Between units of work the event loop may turn: what is not
- * committed is visible on this connection only, which nothing else uses.
+ * The single writer. Units of work queue, those of the accounts by turns of a millisecond, and those that wait are
+ * committed as a group by one `BEGIN IMMEDIATE … COMMIT`, each in its own savepoint unless it is alone. No promise
+ * settles before the commit. So one wait for the disk serves everything that arrived during the last one. Between units
+ * of work the event loop may turn: what is not committed is visible on this connection only, which nothing else uses.
  *
  * A unit of work awaits nothing but its transaction, and therefore ends within microtasks. If it awaits anything else,
  * which is a bug, its scope ends before the event loop turns, and it is rolled back and fails.
@@ -104,6 +105,7 @@ export class Writer<Tx> {
     if (this.#closing) return Promise.reject(unavailable('The service is shutting down.'));
     return new Promise<T>((resolve, reject) => {
       this.#queue.push(accountId, {
+        accountId,
         work,
         deadlineMs: performance.now() + this.#busyTimeoutMs,
         resolve: resolve as (value: unknown) => void,
@@ -174,7 +176,9 @@ export class Writer<Tx> {
       await slices.yieldIfOver();
       const job = queue.take();
       if (job === undefined) break;
+      const startedMs = performance.now();
       const outcome = await (alone ? this.#run(job) : this.#runInSavepoint(job));
+      this.#queue.charge(job.accountId, Math.floor(performance.now() - startedMs));
       done.push([job, outcome]);
       if (!this.#connection.inTransaction) {
         // SQLite rolled everything back, as it does on SQLITE_FULL and other errors: nothing of the group was written.

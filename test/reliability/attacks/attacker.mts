@@ -10,8 +10,7 @@ async function obey(order: AttackerOrder): Promise<unknown> {
   const all = new Outcomes();
   await Promise.all(
     order.attacks.map(async ({ name, target }) => {
-      const outcomes = await attackNamed(name).attack(target);
-      for (const [outcome, count] of Object.entries(outcomes.counts)) all.add(outcome, count);
+      all.addAll(await attackNamed(name).attack(target));
     }),
   );
   return all.counts;

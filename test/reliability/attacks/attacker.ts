@@ -1,10 +1,12 @@
 import { type Answer, type Cut, HttpConnection, requestBytes } from './connection.ts';
 import { Outcomes, unfinished } from './outcomes.ts';
+import type { Attack } from './table.ts';
 
 /** Who attacks, and what was prepared for it. */
 export interface Target {
   readonly url: string;
   readonly secret: string;
+  readonly limits: Attack['limits'];
   /** The ids and cursors that the preparation has returned. */
   readonly fixture: Readonly<Record<string, string>>;
   /** Whether as much is sent as was seen, or just some of it. */
@@ -41,7 +43,7 @@ export class Customer {
   }
 
   /**
-   * Repeats a mutation's field, fifty to a request.
+   * Repeats a mutation's field, fifty to a request, and four requests at a time.
    * @param declared the variables that the field names, with their types
    */
   async repeat(
@@ -49,11 +51,16 @@ export class Customer {
     field: (index: number) => string,
     { declared = '', variables = {} }: { declared?: string; variables?: object } = {},
   ): Promise<void> {
-    for (let from = 0; from < count; from += 50) {
-      const indices = Array.from({ length: Math.min(50, count - from) }, (_, index) => from + index);
-      const fields = indices.map((index) => `m${index}: ${field(index)}`).join(' ');
-      await this.graphql(`mutation ${declared} { ${fields} }`, variables);
-    }
+    let sent = 0;
+    const sendNext = async (): Promise<void> => {
+      while (sent < count) {
+        const from = sent;
+        sent += 50;
+        const fields = times(Math.min(50, count - from), (index) => `m${from + index}: ${field(from + index)}`);
+        await this.graphql(`mutation ${declared} { ${fields.join(' ')} }`, variables);
+      }
+    };
+    await Promise.all(times(4, sendNext));
   }
 
   /** A conversation with so many messages. @returns its id */
@@ -82,11 +89,14 @@ interface Sending {
   readonly forMs?: number;
 }
 
-/** Sends requests on so many connections, on each one after the other; and opens another where one was closed. */
+/**
+ * Sends requests on so many connections, on each one after the other; and opens another where one was closed.
+ * @param requestOf is given what was answered before on the connection
+ */
 export async function send(
   { url }: Target,
   { connections, requests = Number.POSITIVE_INFINITY, forMs = 60_000 }: Sending,
-  requestOf: (index: number) => Buffer,
+  requestOf: (index: number, before: Answer | Cut | undefined) => Buffer,
 ): Promise<Outcomes> {
   const outcomes = new Outcomes();
   const endMs = performance.now() + forMs;
@@ -95,12 +105,14 @@ export async function send(
   const sendAll = Promise.all(
     times(connections, async () => {
       let connection: HttpConnection | undefined;
+      let before: Answer | Cut | undefined;
       while (next < requests && performance.now() < endMs) {
         if (connection?.isOpen !== true) {
           connection = new HttpConnection(url);
           all.push(connection);
         }
-        outcomes.addAnswer(await connection.ask(requestOf(next++)));
+        before = await connection.ask(requestOf(next++, before));
+        outcomes.addAnswer(before);
       }
     }),
   );
@@ -109,6 +121,19 @@ export async function send(
   if (!isAnswered) outcomes.add('no answer for 30 s');
   for (const connection of all) connection.close();
   return outcomes;
+}
+
+/** Sends the same requests again and again, side by side, for some seconds or, in the short run, for a moment. */
+export function sendInTurn(target: Target, requests: readonly Buffer[], connections = 16): Promise<Outcomes> {
+  const sending = target.isLong ? { connections, forMs: 5_000 } : { connections: 6, forMs: momentMs };
+  return send(target, sending, (index) => nth(requests, index));
+}
+
+export const momentMs = 600;
+
+/** One of these, in turn. */
+export function nth<T>(all: readonly T[], index: number): T {
+  return all[index % all.length] as T;
 }
 
 /** Opens connections, a few at a time, each of which does something and stays; they all leave together. */
@@ -142,6 +167,15 @@ export async function hold(
 
 export function graphqlBytes({ secret }: Target, query: string, variables?: object): Buffer {
   return requestBytes('POST', '/graphql', { secret, body: { query, variables } });
+}
+
+/** A mutation with a field for each input. These are variables, because a document may not have many tokens. */
+export function mutationBytes(target: Target, field: string, inputs: readonly object[]): Buffer {
+  const type = `${field.charAt(0).toUpperCase()}${field.slice(1)}Input!`;
+  const declared = inputs.map((_, index) => `$i${index}: ${type}`).join(' ');
+  const fields = inputs.map((_, index) => `m${index}: ${field}(input: $i${index}) { eventCursor }`).join(' ');
+  const variables = Object.fromEntries(inputs.map((input, index) => [`i${index}`, input]));
+  return graphqlBytes(target, `mutation (${declared}) { ${fields} }`, variables);
 }
 
 /** The field so often, each time under another name. */

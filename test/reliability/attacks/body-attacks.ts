@@ -1,4 +1,4 @@
-import { graphqlBytes, hold, send, type Target, times } from './attacker.ts';
+import { graphqlBytes, hold, nth, send, type Target, times } from './attacker.ts';
 import { requestBytes } from './connection.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { Attack } from './table.ts';
@@ -25,11 +25,7 @@ function bodies(target: Target, count: number, connections: number): Promise<Out
   const requests = texts.flatMap((body) =>
     ['/v1/conversations', '/graphql'].map((path) => requestBytes('POST', path, { secret: target.secret, body })),
   );
-  return send(
-    target,
-    { connections, requests: count },
-    (index) => requests[index % requests.length] ?? Buffer.alloc(0),
-  );
+  return send(target, { connections, requests: count }, (index) => nth(requests, index));
 }
 
 async function inByteChunks(target: Target, count: number, forMs: number): Promise<Outcomes> {
@@ -57,20 +53,19 @@ export const bodyAttacks: Attack[] = [
   {
     name: 'bodies of 1 MiB that lack their last byte',
     limits: 'raised',
+    withOtherLimits: true,
     isShort: true,
-    attack: (target) => almostWhole(target, target.isLong ? 1_000 : 200, target.isLong ? 10_000 : 1_500),
-  },
-  {
-    name: 'bodies of 1 MiB that lack their last byte, of a trial',
-    limits: 'trial',
-    attack: (target) => almostWhole(target, 1_000, 10_000),
+    attack: (target) => almostWhole(target, target.isLong ? 1_000 : 200, target.isLong ? 10_000 : 700),
   },
   {
     name: 'bodies of 1 MiB in chunks of one byte',
     limits: 'trial',
-    needsFairScheduling: true, // a write waits in line behind those of who has sent many
+    withOtherLimits: true,
     isShort: true,
-    attack: (target) => inByteChunks(target, target.isLong ? 40 : 4, target.isLong ? 45_000 : 3_000),
+    attack: (target) => {
+      const count = target.limits === 'raised' ? 200 : target.isLong ? 40 : 2;
+      return inByteChunks(target, count, target.isLong ? 45_000 : 3_000);
+    },
   },
   {
     name: 'bodies of 1 MiB that are deep or have very many parts',
@@ -81,7 +76,6 @@ export const bodyAttacks: Attack[] = [
   {
     name: 'bodies of 1 MiB that are deep or have very many parts, again and again',
     limits: 'raised',
-    needsFairScheduling: true, // a write waits in line behind those of who has sent many
     attack: (target) => bodies(target, 400, 32),
   },
   {

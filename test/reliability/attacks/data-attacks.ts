@@ -39,7 +39,7 @@ async function sendTo(
   outcomes: Outcomes,
   query: string,
   variables: object = {},
-): Promise<Record<string, Record<string, { id?: string }>>> {
+): Promise<Record<string, Record<string, { id: string }> | null>> {
   const response = await fetch(`${target.url}/graphql`, {
     method: 'POST',
     headers: { authorization: `Bearer ${target.secret}`, 'content-type': 'application/json' },
@@ -85,11 +85,11 @@ async function hangingWebhooks(target: Target): Promise<Outcomes> {
       );
     }
     const made = await sendTo(target, outcomes, webhooksAt(hanging.url));
-    ids = Object.values(made).flatMap(({ webhook }) => webhook?.id ?? []) as unknown as string[];
-    await sendMessages(target, outcomes, 40);
+    ids = Object.values(made).flatMap((payload) => payload?.['webhook']?.id ?? []);
+    await sendMessages(target, outcomes, target.limits === 'trial' ? 10 : 40);
     await sleep(200);
   }
-  await sleep(target.isLong ? 8_000 : 500);
+  await sleep(target.isLong ? 8_000 : 200);
   await noWebhooks(new Customer(target)); // those of the next repetition need their places
   hanging.close();
   return outcomes;
@@ -151,6 +151,7 @@ export const dataAttacks: Attack[] = [
     name: 'a hundred messages a request, to twenty webhooks',
     limits: 'raised',
     probe: 'delivery',
+    databaseMiB: 22,
     prepare: async (customer) => {
       await noWebhooks(customer);
       return await emptyConversation(customer);
@@ -160,6 +161,7 @@ export const dataAttacks: Attack[] = [
   {
     name: 'webhooks deleted and made anew at a receiver that hangs',
     limits: 'raised',
+    withOtherLimits: true,
     isShort: true,
     probe: 'delivery',
     prepare: emptyConversation,
@@ -168,6 +170,7 @@ export const dataAttacks: Attack[] = [
   {
     name: 'keys that expire in a moment',
     limits: 'raised',
+    withOtherLimits: true,
     databaseMiB: 20,
     attack: (target) => {
       const field = mutationOf(100, () => 'createApiKey(input: $i) { eventCursor }');
@@ -181,14 +184,9 @@ export const dataAttacks: Attack[] = [
   {
     name: 'reads of a conversation of ten thousand messages',
     limits: 'raised',
+    withOtherLimits: true,
     prepare: longConversation,
-    attack: (target) => readWhole(target, { forMs: target.isLong ? 8_000 : 1_500 }),
-  },
-  {
-    name: 'reads of a conversation of ten thousand messages, of a trial',
-    limits: 'trial',
-    prepare: longConversation,
-    attack: (target) => readWhole(target, { requests: 99 }),
+    attack: (target) => readWhole(target, target.limits === 'trial' ? { requests: 99 } : { forMs: 8_000 }),
   },
   {
     name: 'pages of a hundred messages as long as allowed',
@@ -203,6 +201,7 @@ export const dataAttacks: Attack[] = [
   {
     name: 'requests whose clients have gone',
     limits: 'raised',
+    withOtherLimits: true,
     async attack(target) {
       const outcomes = new Outcomes();
       const endMs = performance.now() + 5_000;
@@ -225,6 +224,7 @@ export const dataAttacks: Attack[] = [
   {
     name: 'conversations made and deleted',
     limits: 'raised',
+    databaseMiB: 32,
     async attack(target) {
       const outcomes = new Outcomes();
       const customer = new Customer(target);

@@ -1,4 +1,4 @@
-import { graphqlBytes, hold, send, type Target, times } from './attacker.ts';
+import { graphqlBytes, hold, momentMs, send, type Target, times } from './attacker.ts';
 import { HttpConnection, requestBytes } from './connection.ts';
 import { Outcomes, unfinished } from './outcomes.ts';
 import type { Attack } from './table.ts';
@@ -37,8 +37,7 @@ export const edgeAttacks: Attack[] = [
     name: 'paths of 15 KB without a credential',
     limits: 'none',
     isShort: true,
-    logMiB: 8,
-    attack: (target) => pipeline(target, 64, target.isLong ? 5_000 : 1_200, requestBytes('GET', longPath)),
+    attack: (target) => pipeline(target, 64, target.isLong ? 5_000 : momentMs, requestBytes('GET', longPath)),
   },
   {
     name: 'heads that are never finished, without a credential',
@@ -56,7 +55,6 @@ export const edgeAttacks: Attack[] = [
   {
     name: 'requests with keys that do not exist',
     limits: 'none',
-    logMiB: 8,
     attack: (target) =>
       send(target, { connections: 64, forMs: 5_000 }, (index) =>
         requestBytes('GET', '/v1/conversations', { secret: `cs_${String(index).padStart(43, 'a')}` }),
@@ -83,13 +81,11 @@ export const edgeAttacks: Attack[] = [
   {
     name: 'requests that are not HTTP, without a credential',
     limits: 'none',
-    logMiB: 8,
     attack: (target) => send(target, { connections: 64, forMs: 5_000 }, () => Buffer.from('nonsense\r\n\r\n')),
   },
   {
     name: 'requests when no requests are left',
     limits: 'trial',
-    logMiB: 8,
     attack: (target) =>
       send(target, { connections: 64, forMs: 5_000 }, () =>
         requestBytes('GET', '/v1/conversations', { secret: target.secret }),
@@ -114,7 +110,7 @@ export const edgeAttacks: Attack[] = [
           }
         }),
       );
-      for (const [outcome, count] of Object.entries((await answers).counts)) outcomes.add(outcome, count);
+      outcomes.addAll(await answers);
       return outcomes;
     },
   },

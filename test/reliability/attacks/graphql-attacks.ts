@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { WebSocket } from 'ws';
-import { aliases, type Customer, graphqlBytes, send, sleep, type Target, times } from './attacker.ts';
+import { aliases, type Customer, graphqlBytes, send, times } from './attacker.ts';
 import { requestBytes } from './connection.ts';
 import { Outcomes, unfinished } from './outcomes.ts';
+import { hundredEvents, manyConversations, oneConversation } from './preparations.ts';
+import { followAndWrite, replay, settled, subscribe } from './subscriptions.ts';
 import type { Attack } from './table.ts';
 
 const wide = { messages: 100, aliases: 90 };
@@ -13,125 +14,6 @@ function nested({ messages, aliases: count }: typeof wide, isTwice: boolean): st
   const inner = `messages(first: ${messages}) { nodes { ${aliases(count, 'id')} } }`;
   const twice = `messages(first: ${messages}) { nodes { conversation { ${inner} } } }`;
   return `messageReceived(AFTER) { conversation { current { ${isTwice ? twice : inner} } } }`;
-}
-
-/** Subscribes on a socket, in ways that differ, so that no answer serves two. */
-async function subscribe(
-  { url, secret }: Target,
-  count: number,
-  field: string,
-  { after, by, outcomes }: { after?: string | undefined; by: 'variable' | 'alias'; outcomes: Outcomes },
-): Promise<WebSocket> {
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/graphql`, 'graphql-transport-ws', {
-    maxPayload: 2 ** 31 - 1,
-  });
-  const closed = new Promise<void>((resolve) => {
-    socket.on('close', (code) => {
-      if (code !== 1005) outcomes.add(`closed with ${code}`);
-      resolve();
-    });
-  });
-  socket.on('error', () => {});
-  const arguments_ = after === undefined ? '' : `(after: ${JSON.stringify(after)})`;
-  await new Promise<void>((resolve) => {
-    socket.on('open', () =>
-      socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization: `Bearer ${secret}` } })),
-    );
-    socket.on('message', (data: Buffer) => {
-      // What is large is not parsed.
-      const start = data.toString('utf8', 0, 300);
-      const [, type = ''] = /"type":"(\w+)"/.exec(start) ?? [];
-      if (type === 'connection_ack') resolve();
-      const code =
-        /"code":"([A-Z_]+)"/.exec(start)?.[1] ??
-        /"code":"([A-Z_]+)"/.exec(data.toString('utf8', Math.max(0, data.length - 600)))?.[1];
-      if (type === 'next') outcomes.add(code === undefined ? 'event' : `event ${code}`);
-      if (type === 'error') outcomes.add(`error ${code}`);
-    });
-    void closed.then(resolve);
-  });
-  for (let index = 0; index < count; index++) {
-    const name = by === 'alias' ? `n${index}: ` : '';
-    const query = `subscription { ${name}${field.replace('(AFTER)', arguments_)} }`;
-    const payload = { query, ...(by === 'variable' && { variables: { n: index } }) };
-    if (socket.readyState === WebSocket.OPEN)
-      socket.send(JSON.stringify({ id: `s${index}`, type: 'subscribe', payload }));
-  }
-  return socket;
-}
-
-interface Subscriptions {
-  readonly sockets: number;
-  readonly each: number;
-  readonly field: string;
-  readonly by: 'variable' | 'alias';
-  readonly messages: number;
-}
-
-/** Subscribes, then has a visitor write, and takes what comes of it for a while. */
-async function followAndWrite(
-  target: Target,
-  { sockets, each, field, by, messages }: Subscriptions,
-): Promise<Outcomes> {
-  const outcomes = new Outcomes();
-  const all: WebSocket[] = [];
-  for (let index = 0; index < sockets; index++) all.push(await subscribe(target, each, field, { by, outcomes }));
-  await settled(outcomes, 300, 5_000);
-  const path = `/v1/conversations/${target.fixture['conversation']}/messages`;
-  const body = { content: 'Hello?', sender: 'visitor' };
-  const written = await send(target, { connections: 1, requests: messages }, () =>
-    requestBytes('POST', path, { secret: target.secret, body }),
-  );
-  for (const [outcome, count] of Object.entries(written.counts)) outcomes.add(outcome, count);
-  await settled(outcomes, target.isLong ? 5_000 : 1_000, target.isLong ? 40_000 : 10_000);
-  for (const socket of all) socket.close();
-  await sleep(100);
-  for (const socket of all) socket.terminate();
-  return outcomes;
-}
-
-/** Resolves when there was no new outcome for a while. */
-async function settled(outcomes: Outcomes, quietMs: number, patienceMs: number): Promise<void> {
-  const endMs = performance.now() + patienceMs;
-  let last = '';
-  for (let changedMs = performance.now(); performance.now() < Math.min(changedMs + quietMs, endMs); await sleep(20)) {
-    const now = JSON.stringify(outcomes.counts);
-    if (now !== last) changedMs = performance.now();
-    last = now;
-  }
-}
-
-async function oneConversation(customer: Customer): Promise<Record<string, string>> {
-  return { conversation: await customer.conversation(100) };
-}
-
-async function hundredEvents(customer: Customer): Promise<Record<string, string>> {
-  const { eventCursor } = await customer.graphql('{ eventCursor }');
-  return { after: eventCursor, ...(await oneConversation(customer)) };
-}
-
-async function replay(
-  target: Target,
-  { sockets, each, field }: { sockets: number; each: number; field: string },
-): Promise<Outcomes> {
-  const outcomes = new Outcomes();
-  const { after } = target.fixture;
-  const all = await Promise.all(times(sockets, () => subscribe(target, each, field, { after, by: 'alias', outcomes })));
-  await settled(outcomes, target.isLong ? 5_000 : 1_000, target.isLong ? 40_000 : 10_000);
-  for (const socket of all) socket.close();
-  await sleep(100);
-  for (const socket of all) socket.terminate();
-  return outcomes;
-}
-
-/** A hundred conversations with a hundred messages each, or a fifth of them. */
-async function manyConversations(customer: Customer, isLong: boolean): Promise<Record<string, string>> {
-  await Promise.all(
-    times(10, async () => {
-      for (let index = 0; index < (isLong ? 10 : 2); index++) await customer.conversation(100);
-    }),
-  );
-  return {};
 }
 
 /** As many objects and values as the limits allow, in a text that was not sent before. */
@@ -205,6 +87,23 @@ export const graphqlAttacks: Attack[] = [
       }),
   },
   {
+    name: 'subscriptions to every change, with the conversation as it is now',
+    limits: 'raised',
+    isShort: true,
+    prepare: oneConversation,
+    attack: (target) => {
+      const page = `messages(first: ${allowed.messages}) { nodes { ${aliases(allowed.aliases, 'id')} } }`;
+      const current = `... on MessageReceivedEvent { conversation { current { ${page} } } }`;
+      return followAndWrite(target, {
+        sockets: target.isLong ? 20 : 1,
+        each: 100,
+        field: `conversationChanged(AFTER) { ${current} }`,
+        by: 'alias',
+        messages: target.isLong ? 20 : 3,
+      });
+    },
+  },
+  {
     name: 'a subscription that replays a hundred events to large answers',
     limits: 'trial',
     prepare: hundredEvents,
@@ -219,6 +118,7 @@ export const graphqlAttacks: Attack[] = [
   {
     name: 'queries with very many errors',
     limits: 'trial',
+    withOtherLimits: true,
     async prepare(customer) {
       const { id } = await customer.rest('POST', '/v1/conversations', {});
       await customer.repeat(
@@ -232,7 +132,8 @@ export const graphqlAttacks: Attack[] = [
       const pages = times(5, (index) => `l${index}: leads(first: 100) { ...p }`).join(' ');
       const query = `{ ${pages} } fragment p on LeadConnection { nodes { ${aliases(195, 'conversation{id}')} } }`;
       const own = { ...target, secret: target.fixture['secret'] ?? '' };
-      return send(target, { connections: 4, requests: 8 }, () => graphqlBytes(own, query));
+      const requests = target.limits === 'trial' ? 8 : 400;
+      return send(target, { connections: 4, requests }, () => graphqlBytes(own, query));
     },
   },
   {
@@ -279,9 +180,10 @@ export const graphqlAttacks: Attack[] = [
   {
     name: 'batches of documents that take long to validate',
     limits: 'trial',
+    withOtherLimits: true,
     isShort: true,
     attack: (target) =>
-      send(target, { connections: 9, requests: target.isLong ? 9 : 4 }, (index) =>
+      send(target, { connections: 9, requests: target.limits === 'raised' ? 300 : target.isLong ? 9 : 4 }, (index) =>
         requestBytes('POST', '/graphql', {
           secret: target.secret,
           body: times(10, (each) => ({
@@ -310,7 +212,7 @@ export const graphqlAttacks: Attack[] = [
     limits: 'raised',
     isShort: true,
     attack: (target) =>
-      send(target, { connections: 8, requests: target.isLong ? 2_500 : 400 }, (index) =>
+      send(target, { connections: 8, requests: target.isLong ? 2_500 : 200 }, (index) =>
         graphqlBytes(target, `{ ${'x '.repeat(48)}z${index} }`),
       ),
   },
@@ -336,7 +238,7 @@ export const graphqlAttacks: Attack[] = [
     attack: (target) =>
       send(
         { ...target, secret: target.fixture['token'] ?? '' },
-        { connections: 8, requests: target.isLong ? 2_500 : 300 },
+        { connections: 8, requests: target.isLong ? 2_500 : 50 },
         (index) => {
           const query = `query p${index} { ${aliases(380, '__typename', `n${index}x`)} }`;
           const persistedQuery = { version: 1, sha256Hash: createHash('sha256').update(query).digest('hex') };

@@ -102,8 +102,13 @@ function isSuccess(answer: Answer | Cut): answer is Answer {
   return typeof answer !== 'string' && answer.status < 300;
 }
 
-const askings = new Map<keyof NeighbourReport, Asking>();
+const askings = new Map<'read' | 'write' | 'probe', Asking>();
+/** How late this process itself has been, because others had the processor. */
+let latestMs = 0;
 
+let probing: NodeJS.Timeout | undefined;
+
+/** Asks from now on for something simple, and for what the probe asks for besides. */
 async function begin({ url, secret, probe }: Extract<NeighbourOrder, { do: 'begin' }>): Promise<void> {
   const make = async (path: string, body: object): Promise<Record<string, string>> => {
     const connection = new HttpConnection(url);
@@ -112,61 +117,83 @@ async function begin({ url, secret, probe }: Extract<NeighbourOrder, { do: 'begi
     if (!isSuccess(answer)) throw new Error(`${path} was answered with ${JSON.stringify(answer)}`);
     return JSON.parse(answer.start);
   };
+  if (askings.size === 0) await beginAsking(url, secret, make);
+  clearInterval(probing);
+  askings.delete('probe');
+  const asking =
+    probe === 'report'
+      ? new Asking(url, () => requestBytes('GET', '/v1/analytics', { secret }))
+      : probe === 'delivery'
+        ? await deliveries(url, secret, make)
+        : undefined;
+  if (asking === undefined) return;
+  askings.set('probe', asking);
+  probing = setInterval(() => asking.ask(), probeEveryMs);
+}
+
+type Make = (path: string, body: object) => Promise<Record<string, string>>;
+
+async function beginAsking(url: string, secret: string, make: Make): Promise<void> {
   const nextConversation = async (): Promise<string> =>
     `/v1/conversations/${(await make('/v1/conversations', { subject: 'Parcel' }))['id']}`;
-  const read = requestBytes('GET', await nextConversation(), { secret });
-  askings.set('read', new Asking(url, () => read));
+  const readBytes = requestBytes('GET', await nextConversation(), { secret });
+  const read = new Asking(url, () => readBytes);
   const body = { content: 'It is on its way.', sender: 'agent' };
   let sent = 0;
   let writtenTo = await nextConversation();
-  askings.set(
-    'write',
-    new Asking(url, () => {
-      // A conversation has room for 10,000.
-      if (++sent % 5_000 === 0) {
-        void nextConversation().then((other) => {
-          writtenTo = other;
-        });
-      }
-      return requestBytes('POST', `${writtenTo}/messages`, { secret, body });
-    }),
-  );
-  if (probe === 'report') askings.set('probe', new Asking(url, () => requestBytes('GET', '/v1/analytics', { secret })));
-  if (probe === 'delivery') {
-    const arrivals = new Map<string, () => void>();
-    const early = new Set<string>();
-    const receiver = createServer((req, res) => {
-      const id = String(req.headers['webhook-id']);
-      req.resume().once('end', () => res.writeHead(204).end());
-      const arrived = arrivals.get(id);
-      if (arrived === undefined) early.add(id);
-      arrivals.delete(id);
-      arrived?.();
-    }).listen(0, '127.0.0.1');
-    await once(receiver, 'listening');
-    const { port } = receiver.address() as AddressInfo;
-    const webhook = await make('/v1/webhooks', { url: `http://127.0.0.1:${port}/`, events: ['conversation.closed'] });
-    const test = requestBytes('POST', `/v1/webhooks/${webhook['id']}/test`, { secret, body: {} });
-    const arrival = async ({ start }: Answer): Promise<void> => {
+  const write = new Asking(url, () => {
+    // A conversation has room for 10,000.
+    if (++sent % 5_000 === 0) {
+      void nextConversation().then((other) => {
+        writtenTo = other;
+      });
+    }
+    return requestBytes('POST', `${writtenTo}/messages`, { secret, body });
+  });
+  askings.set('read', read).set('write', write);
+  await Promise.all([read.warmUp(), write.warmUp()]);
+  setInterval(() => read.ask(), everyMs);
+  setInterval(() => write.ask(), everyMs);
+  let dueMs = performance.now() + everyMs;
+  setInterval(() => {
+    const nowMs = performance.now();
+    latestMs = Math.max(latestMs, nowMs - dueMs);
+    dueMs = nowMs + everyMs;
+  }, everyMs);
+}
+
+/** Asks for a test of a webhook, which is over when it arrives. */
+async function deliveries(url: string, secret: string, make: Make): Promise<Asking> {
+  const arrivals = new Map<string, () => void>();
+  const early = new Set<string>();
+  const receiver = createServer((req, res) => {
+    const id = String(req.headers['webhook-id']);
+    req.resume().once('end', () => res.writeHead(204).end());
+    const arrived = arrivals.get(id);
+    if (arrived === undefined) early.add(id);
+    arrivals.delete(id);
+    arrived?.();
+  }).listen(0, '127.0.0.1');
+  await once(receiver, 'listening');
+  const { port } = receiver.address() as AddressInfo;
+  const webhook = await make('/v1/webhooks', { url: `http://127.0.0.1:${port}/`, events: ['conversation.closed'] });
+  const test = requestBytes('POST', `/v1/webhooks/${webhook['id']}/test`, { secret, body: {} });
+  return new Asking(
+    url,
+    () => test,
+    async ({ start }) => {
       const { eventId } = JSON.parse(start) as { eventId: string };
       if (!early.delete(eventId)) await new Promise<void>((resolve) => arrivals.set(eventId, resolve));
-    };
-    askings.set('probe', new Asking(url, () => test, arrival));
-  }
-  const start = (asking: Asking | undefined, intervalMs: number): void => {
-    if (asking !== undefined) setInterval(() => asking.ask(), intervalMs);
-  };
-  await Promise.all([askings.get('read'), askings.get('write')].map((asking) => asking?.warmUp()));
-  start(askings.get('read'), everyMs);
-  start(askings.get('write'), everyMs);
-  start(askings.get('probe'), probeEveryMs);
+    },
+  );
 }
 
 async function report(patienceMs: number): Promise<NeighbourReport> {
   await Promise.all([...askings.values()].map((asking) => asking.settled(patienceMs)));
-  return Object.fromEntries(
-    [...askings].map(([name, asking]) => [name, asking.report()]),
-  ) as unknown as NeighbourReport;
+  const waits = Object.fromEntries([...askings].map(([name, asking]) => [name, asking.report()]));
+  const seen = { ...waits, latestMs } as unknown as NeighbourReport;
+  latestMs = 0;
+  return seen;
 }
 
 process.on('message', (order: NeighbourOrder) => {

@@ -9,6 +9,10 @@ export class Outcomes {
     this.counts[outcome] = (this.counts[outcome] ?? 0) + times;
   }
 
+  addAll({ counts }: Outcomes): void {
+    for (const [outcome, count] of Object.entries(counts)) this.add(outcome, count);
+  }
+
   addAnswer(answer: Answer | Cut): void {
     this.add(outcomeOf(answer));
   }

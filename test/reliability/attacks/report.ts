@@ -15,7 +15,7 @@ export function reportOf(results: readonly Result[]): string {
 
 function rowOf({ name, quiet, before, runs, after, logMiB, databaseMiB }: Result): Record<string, string> {
   const longest = (of: (run: NeighbourReport) => Waits | undefined): string =>
-    `${ms(of(quiet)?.longestMs)} / ${runs.map(({ neighbour }) => ms(of(neighbour)?.longestMs)).join(' ')} / ${ms(of(after)?.longestMs)}`;
+    `${ms(of(quiet)?.longestMs)} / ${runs.map(({ neighbour }) => ms(of(neighbour)?.longestMs)).join(' ')} / ${ms(after && of(after)?.longestMs)}`;
   const median = (of: (run: NeighbourReport) => Waits | undefined): string =>
     `${ms(of(quiet)?.medianMs)} / ${ms(Math.max(...runs.map(({ neighbour }) => of(neighbour)?.medianMs ?? 0)))}`;
   return {
@@ -28,6 +28,7 @@ function rowOf({ name, quiet, before, runs, after, logMiB, databaseMiB }: Result
     'memory MiB: before / peaks / after': `${whole(before.memoryMiB)} / ${runs.map(({ peakMiB }) => whole(peakMiB)).join(' ')} / ${whole(runs.at(-1)?.afterMiB)}`,
     'heap MiB': `${whole(before.heapMiB)} / ${runs.map(({ heapMiB }) => whole(heapMiB)).join(' ')}`,
     'log, database MiB': `${logMiB.toFixed(1)} ${databaseMiB.toFixed(1)}`,
+    'late ms': runs.map(({ neighbour }) => ms(neighbour.latestMs)).join(' '),
     slowness: runs.map(({ slowness }) => slowness.toFixed(1)).join(' '),
     took: `${((runs[0]?.tookMs ?? 0) / 1_000).toFixed(1)} s`,
     units: String(runs[0]?.unitsSpent ?? ''),

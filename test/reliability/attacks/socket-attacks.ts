@@ -1,4 +1,4 @@
-import { aliases, sleep, type Target, times } from './attacker.ts';
+import { aliases, momentMs, sleep, type Target, times } from './attacker.ts';
 import { Outcomes, unfinished } from './outcomes.ts';
 import { copiesOf, FloodSocket, frame } from './sockets.ts';
 import type { Attack } from './table.ts';
@@ -48,27 +48,27 @@ function subscribing(index: number, query: string, variables?: object): Buffer {
   return frame(JSON.stringify({ id: `s${index}`, type: 'subscribe', payload: { query, variables } }));
 }
 
-const shortMs = 1_200;
-
 export const socketAttacks: Attack[] = [
   {
     name: 'sockets that send ping messages without end',
     limits: 'trial',
+    withOtherLimits: true,
     isShort: true,
     attack: (target) =>
       flood(target, {
         sockets: 20,
-        forMs: target.isLong ? 15_000 : shortMs,
+        forMs: target.isLong ? 15_000 : momentMs,
         bytes: copiesOf(frame('{"type":"ping"}')),
       }),
   },
   {
     name: 'sockets that complete subscriptions that are not there',
     limits: 'trial',
+    withOtherLimits: true,
     attack: (target) =>
       flood(target, {
         sockets: 5,
-        forMs: target.isLong ? 12_000 : shortMs,
+        forMs: target.isLong ? 12_000 : momentMs,
         bytes: copiesOf(frame('{"id":"nothing","type":"complete"}')),
       }),
   },
@@ -80,11 +80,12 @@ export const socketAttacks: Attack[] = [
   {
     name: 'sockets with messages of very many fragments',
     limits: 'trial',
+    withOtherLimits: true,
     isShort: true,
     attack: (target) =>
       flood(target, {
         sockets: 50,
-        forMs: target.isLong ? 5_000 : shortMs,
+        forMs: target.isLong ? 5_000 : momentMs,
         bytes: Buffer.concat([frame('{', 0x01), ...times(16_000, () => frame(' ', 0x00))]),
         once: true,
         again: false,

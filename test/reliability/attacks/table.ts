@@ -4,8 +4,13 @@ import { dataAttacks } from './data-attacks.ts';
 import { edgeAttacks } from './edge-attacks.ts';
 import { graphqlAttacks } from './graphql-attacks.ts';
 import { loadingAttacks } from './loading-attacks.ts';
+import { mcpAttacks } from './mcp-attacks.ts';
 import type { Outcomes } from './outcomes.ts';
+import { readPositionAttacks } from './read-position-attacks.ts';
+import { searchAttacks } from './search-attacks.ts';
 import { socketAttacks } from './socket-attacks.ts';
+import { streamAttacks } from './stream-attacks.ts';
+import { tokenAttacks } from './token-attacks.ts';
 
 /** One thing that an account, or somebody without one, does to the service. */
 export interface Attack {
@@ -16,26 +21,39 @@ export interface Attack {
   readonly probe?: 'report' | 'delivery';
   /** Whether `npm test` tries it, with less of it. */
   readonly isShort?: true;
-  /** Whether bounds alone can't keep the neighbour's waits short: only fair scheduling will. */
-  readonly needsFairScheduling?: true;
-  /** Whether a connection may be reset, or closed without an answer, and why. */
-  readonly mayBeCutOff?: string;
-  /** How much the log and the database may grow by it. */
-  readonly logMiB?: number;
+  /** Whether it is tried with the other limits, too. */
+  readonly withOtherLimits?: true;
+  /** How much the database may grow by it, if that is more than usual. */
   readonly databaseMiB?: number;
   /** What has been there before, made by whoever attacks. @returns ids for the attack */
   readonly prepare?: (customer: Customer, isLong: boolean) => Promise<Record<string, string>>;
   readonly attack: (target: Target) => Promise<Outcomes>;
 }
 
-export const attacks: readonly Attack[] = [
+const written: readonly Attack[] = [
   ...graphqlAttacks,
+  ...searchAttacks,
+  ...readPositionAttacks,
+  ...mcpAttacks,
   ...socketAttacks,
+  ...streamAttacks,
+  ...tokenAttacks,
   ...bodyAttacks,
   ...edgeAttacks,
-  ...dataAttacks,
   ...loadingAttacks,
+  ...dataAttacks,
 ];
+
+/** The same by an account with the other limits. */
+function variantOf({ isShort: _, ...attack }: Attack): Attack {
+  return attack.limits === 'trial'
+    ? { ...attack, name: `${attack.name}, with raised limits`, limits: 'raised' }
+    : { ...attack, name: `${attack.name}, of a trial`, limits: 'trial' };
+}
+
+export const attacks: readonly Attack[] = written.flatMap((attack) =>
+  attack.withOtherLimits === true ? [attack, variantOf(attack)] : [attack],
+);
 
 export function attackNamed(name: string): Attack {
   const found = attacks.find((attack) => attack.name === name);

@@ -1,11 +1,15 @@
-import { type ChildProcess, execFile, fork, spawn } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { createAccount, type Plan, updateAccount } from '../../../src/domain/accounts.ts';
+import type { Ports } from '../../../src/domain/ports.ts';
+import { openSqliteStorage } from '../../../src/storage/sqlite/storage.ts';
+import { portsOn } from '../../bench/data.ts';
 import type { Target } from './attacker.ts';
+import { heapGrowthMiB } from './bounds.ts';
 import { heapAfterCollection } from './inspector.ts';
 import type { Attack } from './table.ts';
 
@@ -38,6 +42,8 @@ export interface NeighbourReport {
   readonly read: Waits;
   readonly write: Waits;
   readonly probe?: Waits;
+  /** How late the neighbour itself was. */
+  readonly latestMs: number;
 }
 
 /** One run of an attack. */
@@ -59,7 +65,8 @@ export interface Result {
   readonly quiet: NeighbourReport;
   readonly before: { readonly memoryMiB: number; readonly heapMiB: number };
   readonly runs: readonly Run[];
-  readonly after: NeighbourReport;
+  /** Only in the long run. */
+  readonly after: NeighbourReport | undefined;
   readonly logMiB: number;
   readonly databaseMiB: number;
 }
@@ -75,7 +82,6 @@ const lookingLimit = 2;
 
 /** The kernel has a connection's buffers, and collection takes its time: so long what was used may take to come back. */
 const returnMs = 10_000;
-const roomOfHeapMiB = 20;
 
 interface Account {
   readonly id: string;
@@ -120,11 +126,15 @@ export class Trial {
   readonly #databasePath = join(this.#folder, 'test.db');
   readonly #logPath = join(this.#folder, 'server.log');
   readonly #attacker = new Helper('attacker.mts');
-  readonly #neighbours = new Map<Attack['probe'], Helper>();
+  readonly #neighbour = new Helper('neighbour.mts');
+  /** What the neighbour asks for, and how long it waited without an attack, once it has begun. */
+  #begun: { readonly probe: Attack['probe']; readonly quiet: NeighbourReport } | undefined;
   #server: ChildProcess | undefined;
   #url = '';
   #inspectorUrl = '';
   #accounts = 0;
+  /** After the last attack. */
+  #heapAfterMiB: number | undefined;
   #neighbourSecret: string | undefined;
   /** The account of all attacks with raised limits. */
   #raised: Account | undefined;
@@ -148,7 +158,7 @@ export class Trial {
   stop(): void {
     this.#server?.kill('SIGKILL');
     this.#attacker.end();
-    for (const neighbour of this.#neighbours.values()) neighbour.end();
+    this.#neighbour.end();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
@@ -162,37 +172,29 @@ export class Trial {
   async run(name: string, attacks: readonly Attack[], repetitions: number): Promise<Result> {
     const attackers: Attacker[] = [];
     for (const attack of attacks) attackers.push(await this.#attackerFor(attack, attacks.length > 1));
-    const neighbour = await this.#neighbour(attacks.find(({ probe }) => probe !== undefined)?.probe);
-    const look = async (ms: number): Promise<NeighbourReport> => {
-      await neighbourReport(neighbour, 0);
-      await sleep(ms);
-      return await neighbourReport(neighbour, 10_000);
-    };
-    await sleep(this.#options.isLong ? 1_000 : 300);
-    const quiet = await look(this.#options.isLong ? 2_000 : 700);
-    await sleep(200);
-    const before = { heapMiB: await this.#heapMiB(), memoryMiB: this.#memory().nowMiB };
+    const quiet = await this.#beginNeighbour(attacks.find(({ probe }) => probe !== undefined)?.probe);
+    const before = { heapMiB: this.#heapAfterMiB ?? (await this.#heapMiB()), memoryMiB: this.#memory().nowMiB };
     const [logBytes, databaseBytes] = [this.#logBytes(), this.#databaseBytes()];
     const runs: Run[] = [];
     for (let count = 0; count < repetitions && this.isAlive; count++) {
       if (count > 0) for (const each of attackers) await this.#renew(each);
-      runs.push(await this.#runOnce(attackers, neighbour, before.heapMiB));
+      runs.push(await this.#runOnce(attackers, before.heapMiB));
     }
-    const result = {
+    this.#heapAfterMiB = runs.at(-1)?.heapMiB;
+    return {
       name,
       quiet,
       before,
       runs,
-      after: await look(this.#options.isLong ? 1_000 : 300),
+      after: this.#options.isLong ? await this.#lookOn(1_000) : undefined,
       logMiB: (this.#logBytes() - logBytes) / mebibyte,
       databaseMiB: (this.#databaseBytes() - databaseBytes) / mebibyte,
     };
-    return result;
   }
 
-  async #runOnce(attackers: readonly Attacker[], neighbour: Helper, heapBeforeMiB: number): Promise<Run> {
+  async #runOnce(attackers: readonly Attacker[], heapBeforeMiB: number): Promise<Run> {
     this.#forgetPeak();
-    await neighbourReport(neighbour, 0);
+    await this.#neighbourReport(0);
     const usedBefore = await Promise.all(attackers.map((each) => this.#used(each)));
     const startedMs = performance.now();
     const scheduled = this.#scheduled();
@@ -200,20 +202,26 @@ export class Trial {
       do: 'attack',
       attacks: attackers.map(({ attack, account, fixture }) => ({
         name: attack.name,
-        target: { url: this.#url, secret: account?.secret ?? '', fixture, isLong: this.#options.isLong },
+        target: {
+          url: this.#url,
+          secret: account?.secret ?? '',
+          limits: attack.limits,
+          fixture,
+          isLong: this.#options.isLong,
+        },
       })),
     });
     const tookMs = performance.now() - startedMs;
-    const seen = await neighbourReport(neighbour, 60_000);
+    const seen = await this.#neighbourReport(60_000);
     const { ranNs, waitedNs } = this.#scheduled();
     const slowness = 1 + (waitedNs - scheduled.waitedNs) / (ranNs - scheduled.ranNs);
     const { peakMiB } = this.#memory();
     const usedAfter = await Promise.all(attackers.map((each) => this.#used(each)));
     let heapMiB = await this.#heapMiB();
     for (const endMs = performance.now() + returnMs; performance.now() < endMs; ) {
-      if (heapMiB < heapBeforeMiB + roomOfHeapMiB / 2 || !this.isAlive) break;
-      await sleep(1_000);
-      heapMiB = Math.min(heapMiB, await this.#heapMiB());
+      if (heapMiB <= heapBeforeMiB + heapGrowthMiB || !this.isAlive) break;
+      await sleep(500);
+      heapMiB = await this.#heapMiB();
     }
     const spent = usedAfter.map((used, index) => (used ?? 0) - (usedBefore[index] ?? 0) - 1);
     return {
@@ -259,16 +267,19 @@ export class Trial {
     return { PATH: process.env['PATH'], PORT: '0', DATABASE_URL: `file:${this.#databasePath}` };
   }
 
-  async #commandLine(...args: string[]): Promise<string> {
-    const { stdout } = await promisify(execFile)(process.execPath, [built, ...args], { env: this.#environment() });
-    return stdout;
+  /** Does what the command line would, without the time that a process of its own takes. */
+  async #asOperator<T>(work: (ports: Ports) => Promise<T>): Promise<T> {
+    const storage = openSqliteStorage(this.#databasePath);
+    try {
+      return await work(portsOn(storage));
+    } finally {
+      await storage.close();
+    }
   }
 
-  async #account(plan: string, requestsPerHour = raisedLimit): Promise<Account> {
-    const limit = ['--requests-per-hour', `${requestsPerHour}`];
-    const name = `account-${this.#accounts++}`;
-    const made = await this.#commandLine('account', 'create', '--name', name, '--plan', plan, ...limit, '--json');
-    const { account, apiKey } = JSON.parse(made);
+  async #account(plan: Plan, requestsPerHour = raisedLimit): Promise<Account> {
+    const input = { name: `account-${this.#accounts++}`, plan, requestsPerHour };
+    const { account, apiKey } = await this.#asOperator((ports) => createAccount(ports, input));
     return { id: account.id, secret: apiKey.secret };
   }
 
@@ -293,9 +304,9 @@ export class Trial {
   /** What an hour would do: a trial has its hundred requests again. */
   async #renew(attacker: Attacker): Promise<void> {
     if (attacker.attack.limits !== 'trial' || attacker.account === undefined) return;
-    const used = (await this.#used(attacker)) ?? 0;
-    const limit = used + trialLimit + lookingLimit;
-    await this.#commandLine('account', 'update', attacker.account.id, '--requests-per-hour', `${limit}`);
+    const { id } = attacker.account;
+    const requestsPerHour = ((await this.#used(attacker)) ?? 0) + trialLimit + lookingLimit;
+    await this.#asOperator((ports) => updateAccount(ports, id, { requestsPerHour }));
     await sleep(150); // another process's change is seen within 100 ms
   }
 
@@ -311,20 +322,26 @@ export class Trial {
     return number('x-ratelimit-limit') - number('x-ratelimit-remaining');
   }
 
-  async #neighbour(probe: Attack['probe']): Promise<Helper> {
-    for (const [other, helper] of this.#neighbours) {
-      if (other !== probe) {
-        helper.end();
-        this.#neighbours.delete(other);
-      }
-    }
-    const known = this.#neighbours.get(probe);
-    if (known !== undefined) return known;
-    const neighbour = new Helper('neighbour.mts');
-    this.#neighbours.set(probe, neighbour);
+  /** Lets the neighbour ask for what it does not ask for yet. @returns how long it waits without an attack */
+  async #beginNeighbour(probe: Attack['probe']): Promise<NeighbourReport> {
+    if (this.#begun !== undefined && this.#begun.probe === probe) return this.#begun.quiet;
     this.#neighbourSecret ??= (await this.#account('business')).secret;
-    await neighbour.ask({ do: 'begin', url: this.#url, secret: this.#neighbourSecret, probe });
-    return neighbour;
+    await this.#neighbour.ask({ do: 'begin', url: this.#url, secret: this.#neighbourSecret, probe });
+    await sleep(this.#options.isLong ? 1_000 : 100);
+    const quiet = await this.#lookOn(this.#options.isLong ? 2_000 : 400);
+    this.#begun = { probe, quiet };
+    return quiet;
+  }
+
+  /** What the neighbour sees while nothing is done. */
+  async #lookOn(ms: number): Promise<NeighbourReport> {
+    await this.#neighbourReport(0);
+    await sleep(ms);
+    return await this.#neighbourReport(10_000);
+  }
+
+  async #neighbourReport(patienceMs: number): Promise<NeighbourReport> {
+    return (await this.#neighbour.ask({ do: 'report', patienceMs })) as NeighbourReport;
   }
 
   async #obeyed<T>(order: AttackerOrder): Promise<T> {
@@ -380,10 +397,6 @@ interface Attacker {
   readonly attack: Attack;
   readonly account: Account | undefined;
   readonly fixture: Record<string, string>;
-}
-
-async function neighbourReport(neighbour: Helper, patienceMs: number): Promise<NeighbourReport> {
-  return (await neighbour.ask({ do: 'report', patienceMs })) as NeighbourReport;
 }
 
 function sleep(ms: number): Promise<void> {

@@ -204,7 +204,7 @@ async function replyOf(
   makeAnswer: () => Answer | Promise<Answer>,
   { http, caller, replayed }: { http: RequestContext; caller: Caller; replayed: boolean },
 ): Promise<Reply> {
-  const { status, location, version } = route;
+  const { status, location, version, itemBytes } = route;
   const headers: Record<string, string> = { 'Cache-Control': 'no-store', ...deprecationHeaders(route.operation) };
   if (replayed) headers['Idempotent-Replayed'] = 'true';
   if (location !== undefined) headers['Location'] = location(output);
@@ -218,7 +218,8 @@ async function replyOf(
   }
   const { next, body: value, json, pieces } = await makeAnswer();
   if (next != null) headers['Link'] = `<${nextPage(http, next)}>; rel="next"`;
-  const body = pieces ?? json ?? (isPage(value) ? await pageJson(value, caller) : JSON.stringify(value));
+  const isLong = isPage(value) && value.data.length * itemBytes > mebibyte;
+  const body = pieces ?? json ?? (isLong ? await pageJson(value, caller) : JSON.stringify(value));
   if (body === undefined) return { status, headers };
   headers['Content-Type'] = 'application/json; charset=utf-8';
   return { status, headers, body };

@@ -37,7 +37,7 @@ export const readPositionAttacks: Attack[] = [
     name: 'read positions of ever new readers, a hundred a request',
     limits: 'raised',
     isShort: true,
-    databaseMiB: 16,
+    databaseMiB: 24,
     prepare: oneConversation,
     attack: (target) =>
       send(target, { connections: 8, forMs: target.isLong ? 5_000 : momentMs }, (index) => {

@@ -12,7 +12,7 @@ import type { Charge, RateLimiter } from './rate-limit.ts';
 import { Shares } from './shares.ts';
 import type { Tokens } from './tokens.ts';
 
-/** A revocation by another process may take as long to be seen: after a shorter wait a credential is not looked up again. */
+/** A revocation by another process may take as long to be seen: before, a credential is not looked up again. */
 const revocationMs = 100;
 
 /** What admission depends on, for REST requests, GraphQL requests and sockets alike. */
@@ -31,6 +31,8 @@ export interface AdmissionContext {
   /** Whether its client has disconnected. */
   readonly isGone: boolean;
   readonly traceparent: string | undefined;
+  /** When it arrived, by `performance.now()`. */
+  readonly startedMs: number;
   /** Set as soon as it is known, also if the request is refused then. */
   caller?: Caller;
   /** The budget that is left, also if the request is refused for it. */
@@ -109,6 +111,17 @@ export class Admission {
   }
 
   /**
+   * Refuses a request that has waited, if there is nobody to answer any more: its client has gone, or its credential has
+   * ended, which is looked up if that could be seen by now.
+   * @throws BAD_REQUEST, UNAUTHENTICATED
+   */
+  async refuseLate(context: AdmissionContext): Promise<void> {
+    refuseGone(context);
+    const { caller, startedMs } = context;
+    if (caller !== undefined && performance.now() - startedMs > revocationMs) await this.refuseEnded(caller);
+  }
+
+  /**
    * Admits a request for one unit of its account's budget.
    * @throws UNAUTHENTICATED; FORBIDDEN for a page that may not call, which costs no unit; RATE_LIMITED; UNAVAILABLE
    */
@@ -119,9 +132,7 @@ export class Admission {
     const caller = traceparent === undefined ? known : { ...known, traceparent };
     context.caller = caller;
     refuseGone(context);
-    const waitedMs = await this.#waited(context, caller);
-    if (waitedMs > 0) refuseGone(context);
-    if (waitedMs > revocationMs) await this.refuseEnded(caller);
+    if (await this.#waited(context, caller)) await this.refuseLate(context);
     const spend = (): Awaitable<Charge> => this.#spend(caller, 1);
     await this.#charge(context, caller, () =>
       arrival.origin === undefined ? spend() : this.refuseForeignPage(caller, arrival).then(spend),
@@ -133,12 +144,12 @@ export class Admission {
   /**
    * Charges an admitted request for so many operations instead of one, right before they run: all or none, so one that
    * is refused here has cost nothing more.
-   * @throws RATE_LIMITED, UNAVAILABLE; BAD_REQUEST for a client that has gone
+   * @throws RATE_LIMITED, UNAVAILABLE; BAD_REQUEST, UNAUTHENTICATED as `refuseLate`
    */
   async chargeFor(units: number, context: AdmissionContext): Promise<void> {
     const { caller, charged } = context;
     if (caller === undefined || charged === undefined) throw new Error('A request is charged before it was admitted');
-    refuseGone(context); // the request may have waited for its turn, and for room
+    await this.refuseLate(context); // it may have waited for its turn, and for room
     if (units === 1) return;
     await this.#charge(context, caller, () => this.chargeMore(caller, charged, units - 1));
     refuseGone(context);
@@ -146,16 +157,14 @@ export class Admission {
 
   /**
    * Waits for the turn of a request.
-   * @returns for how long; 0 if it need not wait
+   * @returns whether it had to wait
    * @throws UNAVAILABLE when overloaded; what is left of the budget is then in the context
    */
-  async #waited(context: AdmissionContext, caller: Caller): Promise<number> {
-    const sinceMs = performance.now();
+  async #waited(context: AdmissionContext, caller: Caller): Promise<boolean> {
     try {
       const turn = this.enter(caller.account.id, context.isRead, context.arrival.authorization);
-      if (turn === undefined) return 0;
       await turn;
-      return performance.now() - sinceMs;
+      return turn !== undefined;
     } catch (error) {
       const left = await this.#peeked(caller);
       if (left !== undefined) context.rateLimit = left;

@@ -53,16 +53,6 @@ const mebibyte = 1024 * 1024;
 /** What the pages that are being made may hold in memory. */
 const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 32 * mebibyte, waitingOfAccount: 256 });
 
-/** @throws UNAVAILABLE when too many of the account wait */
-async function enterRoom(caller: Caller, bytes: number): Promise<() => void> {
-  const leave = await room.enter(caller.account.id, bytes);
-  if (leave !== undefined) return leave;
-  throw new DomainError('UNAVAILABLE', 'Too many large pages of the account are waiting; send this request again.', {
-    retryAfterSeconds: 1,
-    isOverload: true,
-  });
-}
-
 /** Answers every request outside of GraphQL: `/v1`, pages and probes that need no credential, and 404 for the rest. */
 export function useRest(
   ports: Ports,
@@ -83,6 +73,34 @@ export function useRest(
     const target = { route, reader: inputReader(route) };
     methods.set(route.method, target);
     if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
+  }
+
+  /**
+   * Waits for room for a page.
+   * @returns what is to be called when it has been made
+   * @throws UNAVAILABLE when too many of the account wait; UNAUTHENTICATED if the credential has ended meanwhile
+   */
+  async function enterRoom(http: RequestContext, caller: Caller, bytes: number): Promise<() => void> {
+    const entering = room.enter(caller.account.id, bytes);
+    if (typeof entering === 'function') return entering;
+    const leave = await entering;
+    if (leave === undefined) {
+      throw new DomainError(
+        'UNAVAILABLE',
+        'Too many large pages of the account are waiting; send this request again.',
+        {
+          retryAfterSeconds: 1,
+          isOverload: true,
+        },
+      );
+    }
+    try {
+      await admission.refuseLate(http);
+      return leave;
+    } catch (error) {
+      leave();
+      throw error;
+    }
   }
 
   /** Checks in this order: credential, rate limit, path and method, scope, body, operation. */
@@ -113,7 +131,7 @@ export function useRest(
     try {
       const parsed = operation.parse(input, found, caller);
       const { limit = 0 } = parsed as { limit?: number };
-      if (route.itemBytes > 0) leave = await enterRoom(caller, limit * route.itemBytes);
+      if (route.itemBytes > 0) leave = await enterRoom(http, caller, limit * route.itemBytes);
       const output = await operation.run(ports, caller, parsed, () => {
         replayed = true;
       });

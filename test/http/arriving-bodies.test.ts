@@ -193,6 +193,7 @@ test('for a client that goes while it waits to be admitted, nothing is done', as
   const wire = openWire(server.url);
   const path = `/v1/conversations/${id}`;
   await wire.send(requestText('DELETE', path, { headers: { Authorization: `Bearer ${trial.secret}` } }));
+  await clientOf(server.url).rest('GET', '/account'); // by now the server has read what came before
   await until(() => server.storage.waitingWrites > 0);
   wire.cut();
   await wire.ended;

@@ -73,7 +73,7 @@ export interface Result {
 
 const built = process.env['ATTACKS_MAIN'] ?? fileURLToPath(new URL('../../../dist/main.js', import.meta.url));
 /** Those of `npm start`. */
-const flags = ['--max-semi-space-size=8', '--initial-old-space-size=48', '--heap-growing-percent=30'];
+const flags = ['--max-semi-space-size=16', '--heap-growing-percent=60'];
 const mebibyte = 1024 * 1024;
 const raisedLimit = 100_000_000;
 const trialLimit = 100;

@@ -263,7 +263,7 @@ test('the words of one text leave the index as fast as those of many, however lo
   const words = Array.from({ length: 1_280 }, (_, index) => `word${index}`);
   const hard = 'ﷺ'.repeat(7_000); // which Unicode takes apart into eighteen characters each
   const many = Array.from({ length: 20 }, (_, index) => words.slice(64 * index, 64 * (index + 1)).join(' '));
-  /** The least of three times, in milliseconds. */
+  /** The least processor time of three runs, in microseconds: others may keep the machine busy. */
   const erasing = async (contents: readonly string[]): Promise<number> => {
     const times: number[] = [];
     for (let run = 0; run < 3; run++) {
@@ -274,13 +274,14 @@ test('the words of one text leave the index as fast as those of many, however lo
           await tx.messages.insert(accountId, sampleMessage(conversation.id, index + 1, { content }));
       });
       await indexTexts(storage);
-      const startedMs = performance.now();
+      const before = process.cpuUsage();
       await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
       await finishErasures(storage);
-      times.push(performance.now() - startedMs);
+      const { user, system } = process.cpuUsage(before);
+      times.push(user + system);
     }
     return Math.min(...times);
   };
   const ofMany = await erasing(many);
-  expect(await erasing([`${hard} ${words.join(' ')}`])).toBeLessThan(3 * ofMany);
+  expect(await erasing([`${hard} ${words.join(' ')}`])).toBeLessThan(5 * ofMany); // it was twelve times as much
 });

@@ -1,4 +1,4 @@
-import { DomainError } from '../domain/errors.ts';
+import { type DomainError, overloaded } from '../domain/errors.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import type { Scheduler } from '../runtime/scheduler.ts';
 
@@ -49,10 +49,7 @@ export class LoadShedder {
   #latelySinceMs = 0;
   readonly #reported = { refused: 0, atMs: Number.NEGATIVE_INFINITY };
   /** One shared error: in a flood, a refusal has to cost next to nothing. */
-  readonly #refusal = new DomainError('UNAVAILABLE', 'The service is overloaded and cannot answer in time.', {
-    retryAfterSeconds: 1,
-    isOverload: true,
-  });
+  readonly #refusal = overloaded('The service is overloaded and cannot answer in time.');
 
   constructor(options: LoadShedderOptions) {
     this.#options = options;

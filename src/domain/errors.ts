@@ -185,6 +185,11 @@ export function isTrouble({ code, facts }: DomainError): boolean {
   return code === 'INTERNAL' || (code === 'UNAVAILABLE' && facts.isOverload !== true);
 }
 
+/** UNAVAILABLE for want of time or memory: the same request may succeed in a moment. */
+export function overloaded(detail: string): DomainError {
+  return new DomainError('UNAVAILABLE', detail, { retryAfterSeconds: 1, isOverload: true });
+}
+
 export function codeOf(error: unknown): ErrorCode {
   return error instanceof DomainError ? error.code : 'INTERNAL';
 }

@@ -1,7 +1,7 @@
 import { DomainError } from '../domain/errors.ts';
-import type { BodyMemory } from '../http/body-memory.ts';
 import { parseJson } from '../http/json.ts';
 import { parametersOf } from '../http/query.ts';
+import type { RequestMemory } from '../http/request-memory.ts';
 
 const known: readonly string[] = ['query', 'documentId', 'operationName', 'variables', 'extensions'];
 
@@ -9,7 +9,7 @@ const known: readonly string[] = ['query', 'documentId', 'operationName', 'varia
  * The parameters of a GET request. Others than those of GraphQL over HTTP are passed over.
  * @param memory counts what is held of them
  */
-export function paramsOfQuery(query: string, memory: BodyMemory): object {
+export function paramsOfQuery(query: string, memory: RequestMemory): object {
   const params = new Map<string, unknown>();
   let values = 0;
   const parse = (name: string, text: string): unknown =>

@@ -14,9 +14,9 @@ import {
 } from 'graphql';
 import type { Awaitable } from '../domain/awaitable.ts';
 import { DomainError, validationFailed } from '../domain/errors.ts';
-import { Room } from '../runtime/room.ts';
+import { enterAnswerRoom } from '../http/answer-room.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { type AnswerBudget, inThousands, mebibyte } from './answer-budget.ts';
+import { type AnswerBudget, inThousands } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
 import type { PreparedDocument } from './documents.ts';
 import type { Envelope } from './envelope.ts';
@@ -156,8 +156,6 @@ function keepOnly(names: readonly string[], values: object): void {
 /** An operation to run, with its variables as they were sent. */
 type Asked = Pick<ExecutionArgs, 'operationName' | 'variableValues' | 'contextValue' | 'rootValue'>;
 
-/** What operations that are under way may hold in memory, by the most that their answers could take. */
-const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 32 * mebibyte, waitingOfAccount: 256 });
 /** What takes less than this needs no room. */
 const smallBytes = 64 * 1024;
 
@@ -181,13 +179,7 @@ export async function inRoom<T>(accountId: string, budget: AnswerBudget, work: (
  * @throws UNAVAILABLE when too many of the account wait
  */
 export async function enterRoom(accountId: string, { size, needsTurn }: AnswerBudget): Promise<() => void> {
-  const leave = size <= smallBytes ? () => {} : await room.enter(accountId, size);
-  if (leave === undefined) {
-    throw new DomainError('UNAVAILABLE', 'Too many large operations of the account are waiting; send this one again.', {
-      retryAfterSeconds: 1,
-      isOverload: true,
-    });
-  }
+  const leave = size <= smallBytes ? () => {} : await enterAnswerRoom(accountId, size);
   if (needsTurn) await scheduler.step(accountId);
   return leave;
 }

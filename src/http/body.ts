@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { DomainError, errorCodes } from '../domain/errors.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { type BodyMemory, ordinaryBodyBytes } from './body-memory.ts';
 import { parseJson } from './json.ts';
+import { ordinaryBytes, type RequestMemory } from './request-memory.ts';
 
 const maxBodyBytes = 1024 * 1024;
 /** Each piece takes Node 3 µs and a buffer of its own, and a client can make it as small as a byte. */
@@ -26,7 +26,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
  */
 export async function readJson(
   req: IncomingMessage,
-  memory: BodyMemory,
+  memory: RequestMemory,
   onArrived: () => Promise<void>,
 ): Promise<unknown> {
   const declared = req.headers['content-length'];
@@ -39,7 +39,7 @@ export async function readJson(
   if (bytes.length === 0) return undefined;
   // Only now is it known that a chunked body is not empty, and so needs a type.
   if (chunked) requireJson(req);
-  if (bytes.length > ordinaryBodyBytes) await scheduler.step(memory.accountId);
+  if (bytes.length > ordinaryBytes) await scheduler.step(memory.accountId);
   return parseJson(textOf(bytes), (values) => memory.growToParsed(bytes.length, values));
 }
 
@@ -105,7 +105,7 @@ function requireJson({ headers }: IncomingMessage): void {
   }
 }
 
-function readBytes(req: IncomingMessage, memory: BodyMemory): Promise<Buffer> {
+function readBytes(req: IncomingMessage, memory: RequestMemory): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (req.destroyed) {
       // The client disconnected before admission: no further event will come.
@@ -131,7 +131,7 @@ function readBytes(req: IncomingMessage, memory: BodyMemory): Promise<Buffer> {
         throw new DomainError('PAYLOAD_TOO_LARGE', `A body may arrive in at most ${maxPieces} pieces.`);
       }
       if (length > body.length) {
-        const capacity = Math.min(maxLength, Math.max(length, 2 * body.length, ordinaryBodyBytes));
+        const capacity = Math.min(maxLength, Math.max(length, 2 * body.length, ordinaryBytes));
         memory.growTo(capacity);
         if (length === maxLength && size === 0) {
           body = piece;

@@ -9,8 +9,8 @@ import type { DomainError, ErrorCode } from '../domain/errors.ts';
 import type { CallCode, Face, RateLimit, Telemetry } from '../domain/ports.ts';
 import { parseTraceparent, traceIdOf } from '../domain/trace.ts';
 import { readJson } from './body.ts';
-import { BodyMemory } from './body-memory.ts';
 import { protocolFault } from './protocol.ts';
+import { RequestMemory } from './request-memory.ts';
 
 /** One HTTP request with what is learnt while it is processed; the source of its log line. */
 export class RequestContext implements AdmissionContext {
@@ -41,7 +41,7 @@ export class RequestContext implements AdmissionContext {
   /** A health or metrics probe: logged at debug level, not counted. */
   isProbe = false;
   #body: Promise<unknown> | undefined;
-  #memory: BodyMemory | undefined;
+  #memory: RequestMemory | undefined;
 
   constructor(req: IncomingMessage, res: ServerResponse) {
     this.req = req;
@@ -86,10 +86,10 @@ export class RequestContext implements AdmissionContext {
   }
 
   /** Counts what is held of the parameters of an admitted request. */
-  get memory(): BodyMemory {
+  get memory(): RequestMemory {
     if (this.caller === undefined) throw new Error('Parameters are read before their request was admitted');
     if (this.#memory === undefined) {
-      this.#memory = new BodyMemory(this.caller.account.id);
+      this.#memory = new RequestMemory(this.caller.account.id);
       this.res.once('close', () => this.forgetParameters()); // also if it cannot be answered
     }
     return this.#memory;

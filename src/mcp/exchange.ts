@@ -1,5 +1,5 @@
 import type { Caller } from '../domain/caller.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, overloaded } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import { Room } from '../runtime/room.ts';
@@ -53,10 +53,7 @@ export class Exchange implements Handler {
     const leave = await room.enter(this.#caller.account.id, 1);
     try {
       if (leave === undefined) {
-        throw new DomainError('UNAVAILABLE', 'Too many calls of the account are waiting; send this one again.', {
-          retryAfterSeconds: 1,
-          isOverload: true,
-        });
+        throw overloaded('Too many calls of the account are waiting; send this one again.');
       }
       // As it was sent: the library's copy lacks a key `__proto__`, which has to be refused.
       const text = await callTool(tool, ports, this.#caller, this.#message.params?.arguments ?? {});

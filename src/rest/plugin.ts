@@ -7,6 +7,7 @@ import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { Ports } from '../domain/ports.ts';
+import { enterAnswerRoom } from '../http/answer-room.ts';
 import { announcesBody } from '../http/body.ts';
 import { isKnown } from '../http/entity-tags.ts';
 import { pageReply } from '../http/page.ts';
@@ -15,7 +16,6 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
 import type { ConnectionTimings } from '../http/timings.ts';
-import { Room } from '../runtime/room.ts';
 import { eventStreamHeaders, openEventStream } from './event-stream.ts';
 import { inputOfHeaders } from './headers.ts';
 import { type InputReader, inputReader, namingSources } from './input.ts';
@@ -49,9 +49,8 @@ interface RestOptions {
   readonly routes?: readonly Route[] | undefined;
 }
 
-const mebibyte = 1024 * 1024;
-/** What the pages that are being made may hold in memory. */
-const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 32 * mebibyte, waitingOfAccount: 256 });
+/** A page that cannot be longer is serialised at once. */
+const shortPageBytes = 1024 * 1024;
 
 /** Answers every request outside of GraphQL: `/v1`, pages and probes that need no credential, and 404 for the rest. */
 export function useRest(
@@ -73,34 +72,6 @@ export function useRest(
     const target = { route, reader: inputReader(route) };
     methods.set(route.method, target);
     if (route.method === 'GET' && !route.streams) methods.set('HEAD', target);
-  }
-
-  /**
-   * Waits for room for a page.
-   * @returns what is to be called when it has been made
-   * @throws UNAVAILABLE when too many of the account wait; UNAUTHENTICATED if the credential has ended meanwhile
-   */
-  async function enterRoom(http: RequestContext, caller: Caller, bytes: number): Promise<() => void> {
-    const entering = room.enter(caller.account.id, bytes);
-    if (typeof entering === 'function') return entering;
-    const leave = await entering;
-    if (leave === undefined) {
-      throw new DomainError(
-        'UNAVAILABLE',
-        'Too many large pages of the account are waiting; send this request again.',
-        {
-          retryAfterSeconds: 1,
-          isOverload: true,
-        },
-      );
-    }
-    try {
-      await admission.refuseLate(http);
-      return leave;
-    } catch (error) {
-      leave();
-      throw error;
-    }
   }
 
   /** Checks in this order: credential, rate limit, path and method, scope, body, operation. */
@@ -130,8 +101,11 @@ export function useRest(
     let leave = (): void => {};
     try {
       const parsed = operation.parse(input, found, caller);
-      const { limit = 0 } = parsed as { limit?: number };
-      if (route.itemBytes > 0) leave = await enterRoom(http, caller, limit * route.itemBytes);
+      if (route.itemBytes > 0) {
+        const { limit = 0 } = parsed as { limit?: number };
+        leave = await enterAnswerRoom(caller.account.id, limit * route.itemBytes);
+        await admission.refuseLate(http); // it may have waited
+      }
       const output = await operation.run(ports, caller, parsed, () => {
         replayed = true;
       });
@@ -236,7 +210,7 @@ async function replyOf(
   }
   const { next, body: value, json, pieces } = await makeAnswer();
   if (next != null) headers['Link'] = `<${nextPage(http, next)}>; rel="next"`;
-  const isLong = isPage(value) && value.data.length * itemBytes > mebibyte;
+  const isLong = isPage(value) && value.data.length * itemBytes > shortPageBytes;
   const body = pieces ?? json ?? (isLong ? await pageJson(value, caller) : JSON.stringify(value));
   if (body === undefined) return { status, headers };
   headers['Content-Type'] = 'application/json; charset=utf-8';

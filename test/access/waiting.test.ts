@@ -72,11 +72,7 @@ describe.each(Object.entries(faces))('a request that waits for its turn, over %s
     const sentMs = performance.now();
     await wire.send(textOf(`Bearer ${key.secret}`));
     await until(() => scheduler.waitingRequests > some.workers);
-    await server.app.ports.storage.write(async (tx) => {
-      const found = await tx.apiKeys.find(client.account.id, key.id);
-      if (found !== undefined)
-        await tx.apiKeys.update({ ...found, revokedAt: new Date(server.clock.now()).toISOString() });
-    });
+    await revoke(client, key.id);
     await until(() => performance.now() - sentMs > 150);
     isWaiting = false;
     await busy;
@@ -106,6 +102,15 @@ describe.each(Object.entries(faces))('a request that waits for its turn, over %s
     expect(served.filter(({ status }) => status >= 300)).toEqual([]);
   });
 });
+
+/** Revokes a key of an account, as another process would. */
+async function revoke({ account }: TestAccount, id: string): Promise<void> {
+  await server.app.ports.storage.write(async (tx) => {
+    const found = await tx.apiKeys.find(account.id, id);
+    if (found !== undefined)
+      await tx.apiKeys.update({ ...found, revokedAt: new Date(server.clock.now()).toISOString() });
+  });
+}
 
 /** What a GraphQL request waits for once it has been admitted; resolves when it is to go on, and then has ended. */
 const waits: Record<string, (client: TestAccount, until: Promise<void>) => Promise<void>> = {
@@ -163,6 +168,34 @@ describe.each([
     },
   );
 });
+
+const large: Record<string, (authorization: string) => string> = {
+  'one GraphQL operation': (authorization) =>
+    requestText('POST', '/graphql', { headers: { authorization }, body: JSON.stringify(two) }),
+  'a GraphQL batch': (authorization) =>
+    requestText('POST', '/graphql', { headers: { authorization }, body: JSON.stringify([two]) }),
+  'a page over REST': (authorization) => requestText('GET', '/v1/events?limit=100', { headers: { authorization } }),
+};
+
+test.each(Object.entries(large))(
+  '%s is refused if its credential is revoked while it waits for room',
+  async (_, textOf) => {
+    const client = await server.account();
+    const { body: key } = await client.rest('POST', '/api-keys', { body: { name: 'short-lived' } });
+    const { opened, open } = gate();
+    const waited = waits['room for what it could answer']?.(client, opened);
+    const wire = openWire(server.url);
+    await wire.send(textOf(`Bearer ${key.secret}`));
+    const sentMs = performance.now();
+    await clientOf(server.url).rest('GET', '/account'); // by now the server has read what came before
+    await revoke(client, key.id);
+    await until(() => performance.now() - sentMs > 150);
+    open();
+    await waited;
+    expect(await wire.response()).toMatchObject({ status: 401, body: expect.stringContaining('UNAUTHENTICATED') });
+    expect((await client.rest('GET', '/conversations')).body.data).toEqual([]);
+  },
+);
 
 test('an operation on a socket does not run if its client goes while it waits for room', async () => {
   const client = await server.account();

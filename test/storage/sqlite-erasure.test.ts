@@ -22,6 +22,7 @@ import {
   sampleWebhook,
   startMs,
   storedAccount,
+  storedConversation,
 } from '../support/samples.ts';
 import { until } from '../support/wait.ts';
 import { wholeConversation } from '../support/whole-conversation.ts';
@@ -274,12 +275,7 @@ test('the words of one text leave the index as fast as those of many, however lo
   const erasing = async (contents: readonly string[]): Promise<number> => {
     const times: number[] = [];
     for (let run = 0; run < 3; run++) {
-      const conversation = sampleConversation({ messageCount: contents.length });
-      await storage.write(async (tx) => {
-        await tx.conversations.insert(accountId, conversation);
-        for (const [index, content] of contents.entries())
-          await tx.messages.insert(accountId, sampleMessage(conversation.id, index + 1, { content }));
-      });
+      const conversation = await storedConversation(storage, accountId, contents);
       await indexTexts(storage);
       const erase = () => storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
       times.push(await timeOf(() => erase().then(() => finishErasures(storage))));

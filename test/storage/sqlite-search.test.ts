@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { indexTexts } from '../../src/domain/search.ts';
 import { SearchWords } from '../../src/domain/search-words.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
-import { sampleConversation, sampleMessage, storedAccount } from '../support/samples.ts';
+import { sampleConversation, sampleMessage, storedAccount, storedConversation } from '../support/samples.ts';
 
 // Whoever writes many different words makes long lists in the index. Nobody waits while they are gone through.
 
@@ -27,12 +27,7 @@ beforeAll(async () => {
       ? Array.from({ length: perText }, (_, at) => word(index * 100 + at)).join(' ')
       : `text ${index} with some${index} words`,
   );
-  const conversation = sampleConversation({ messageCount: contents.length });
-  await storage.write(async (tx) => {
-    await tx.conversations.insert(accountId, conversation);
-    for (const [index, content] of contents.entries())
-      await tx.messages.insert(accountId, sampleMessage(conversation.id, index + 1, { content }));
-  });
+  await storedConversation(storage, accountId, contents);
   await indexTexts(storage);
 });
 afterAll(async () => {

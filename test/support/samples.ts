@@ -99,6 +99,21 @@ export function sampleMessage(conversationId: string, sequence: number, facts: P
   };
 }
 
+/** A conversation with a message of each of these contents, stored. */
+export async function storedConversation(
+  storage: Storage,
+  accountId: string,
+  contents: readonly string[],
+): Promise<StoredConversation> {
+  const conversation = sampleConversation({ messageCount: contents.length });
+  await storage.write(async (tx) => {
+    await tx.conversations.insert(accountId, conversation);
+    for (const [index, content] of contents.entries())
+      await tx.messages.insert(accountId, sampleMessage(conversation.id, index + 1, { content }));
+  });
+  return conversation;
+}
+
 export function sampleEvent(conversation: StoredConversation, facts: Partial<NewEvent> = {}): NewEvent {
   return {
     id: ids.next('event', startMs),

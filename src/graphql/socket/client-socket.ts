@@ -5,9 +5,9 @@ import type { EndReason } from '../../access/sessions.ts';
 import type { Caller } from '../../domain/caller.ts';
 import type { Clock } from '../../domain/ports.ts';
 import { codePoints } from '../../domain/text.ts';
-import { parsedBytes } from '../../http/body-memory.ts';
 import { parseJson } from '../../http/json.ts';
 import { PullWatch } from '../../http/pull-watch.ts';
+import { parsedBytes } from '../../http/request-memory.ts';
 import type { ConnectionTimings } from '../../http/timings.ts';
 import type { UnsentResponses } from '../../http/unsent-responses.ts';
 import {

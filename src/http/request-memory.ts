@@ -1,7 +1,7 @@
-import { DomainError } from '../domain/errors.ts';
+import { overloaded } from '../domain/errors.ts';
 
-/** Bytes of one body that are not counted: an ordinary request never waits for large ones, nor is refused for them. */
-export const ordinaryBodyBytes = 16 * 1024;
+/** Bytes of one request that are not counted: an ordinary one never waits for large ones, nor is refused for them. */
+export const ordinaryBytes = 16 * 1024;
 /** About what a parsed value takes beside its text. */
 const bytesPerValue = 64;
 
@@ -10,15 +10,15 @@ export function parsedBytes(textBytes: number, values: number): number {
   return textBytes + bytesPerValue * values;
 }
 
-/** Bytes that bodies may hold in all, and those of one account. */
+/** Bytes that requests may hold in all, and those of one account. */
 const maxBytes = 64 * 1024 * 1024;
 const maxBytesOfAccount = maxBytes / 2;
 
 /**
- * Bounds the memory of bodies until their requests are answered: a client can send many at once, and end none of them; and
+ * Bounds the memory of requests until they are answered: a client can send many at once, and end none of them; and
  * what was parsed of them waits for turns, and for locks.
  */
-class HeldBodies {
+class HeldRequests {
   readonly #byAccount = new Map<string, number>();
   #bytes = 0;
 
@@ -26,10 +26,7 @@ class HeldBodies {
   add(accountId: string, bytes: number): void {
     const ofAccount = (this.#byAccount.get(accountId) ?? 0) + bytes;
     if (ofAccount > maxBytesOfAccount || this.#bytes + bytes > maxBytes) {
-      throw new DomainError('UNAVAILABLE', 'Too many large requests are under way at once; send this one again.', {
-        retryAfterSeconds: 1,
-        isOverload: true,
-      });
+      throw overloaded('Too many large requests are under way at once; send this one again.');
     }
     this.#byAccount.set(accountId, ofAccount);
     this.#bytes += bytes;
@@ -43,10 +40,10 @@ class HeldBodies {
   }
 }
 
-const held = new HeldBodies();
+const held = new HeldRequests();
 
 /** The memory of the parameters of one request, counted for its account. */
-export class BodyMemory {
+export class RequestMemory {
   readonly accountId: string;
   #bytes = 0;
 
@@ -56,7 +53,7 @@ export class BodyMemory {
 
   /** @throws UNAVAILABLE */
   growTo(bytes: number): void {
-    if (bytes <= ordinaryBodyBytes) return;
+    if (bytes <= ordinaryBytes) return;
     held.add(this.accountId, bytes - this.#bytes);
     this.#bytes = bytes;
   }

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { BodyMemory } from '../../src/http/body-memory.ts';
+import { RequestMemory } from '../../src/http/request-memory.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -167,7 +167,7 @@ describe('what was parsed of a large request is bounded for an account until it 
   });
 
   test('in the URL', async () => {
-    const all = new BodyMemory(client.account.id);
+    const all = new RequestMemory(client.account.id);
     all.growTo(32 * mebibyte);
     onTestFinished(() => all.release());
     const ask = async (values: number) => {

@@ -56,6 +56,7 @@ export function endsConnection(status: number, req: IncomingMessage): boolean {
 
 const lingerBytes = 16 * maxBodyBytes;
 const lingerMs = 5_000;
+const lingerPauseMs = 20;
 
 /**
  * Makes a response that ends the connection use a lingering close (RFC 9112, section 9.6): what the client still sends
@@ -79,13 +80,18 @@ export function discard(socket: Socket): void {
   let left = lingerBytes;
   // Nothing of it is parsed: of a body in chunks of a byte, that would take a hundred times as long as to read it. Node's
   // parser has to be reading when it is taken off: nobody would begin again.
-  socket.once('resume', () => {
+  const take = (): void => {
+    if (socket.isPaused()) return; // others come first
+    socket.off('resume', take);
     socket.removeAllListeners('data');
     socket.on('data', (bytes: Buffer) => {
       left -= bytes.length;
       if (left < 0) hangUp();
+      socket.pause();
+      setTimeout(() => socket.resume(), lingerPauseMs); // what others send comes first
     });
-  });
+  };
+  socket.on('resume', take);
   socket.pause().resume();
   socket.once('end', hangUp);
 }

@@ -119,8 +119,9 @@ export class Connections {
       // Node resumes reading at the end of each request, and to fill its buffer of a body.
       socket.on('resume', () => {
         const isFull = connection.unanswered.length >= maxPipelined;
-        if (connection.isHeld || isFull || this.#turns.isWaiting(socket)) socket.pause();
+        if (connection.isHeld || isFull || this.#turns.isWaiting(socket)) keepPaused(socket);
       });
+      this.#turns.accepted(socket);
       socket.once('close', () => {
         this.#count--;
         this.#open.delete(socket);
@@ -182,7 +183,7 @@ export class Connections {
     const { socket } = req;
     const connection = this.#open.get(socket);
     if (connection === undefined) return; // the connection has ended
-    this.#turns.read();
+    this.#turns.read(socket);
     const { unanswered } = connection;
     if (this.#refused !== undefined) {
       const before = unanswered.at(-1)?.res;
@@ -210,7 +211,13 @@ export class Connections {
       connection.isHeld = true;
       req.once('resume', () => {
         connection.isHeld = false;
-        socket.resume();
+        this.#turns.wait(socket);
+        // Otherwise two megabytes would be read before anything else, as long as that much is there.
+        req.on('data', () => {
+          if (this.#turns.isWaiting(socket)) return;
+          this.#turns.read(socket);
+          this.#turns.wait(socket);
+        });
       });
       socket.pause();
     }
@@ -276,6 +283,15 @@ export class Connections {
     if (!hasHead(entry)) socket.destroy();
     else this.#server.emit('clientError', Object.assign(new Error('Too many heads'), { code: tooManyHeads }), socket);
   }
+}
+
+/**
+ * Pauses a connection that Node begins to read just now. Where it was paused after Node had asked to resume it, it counts
+ * as paused, although it is read: then the event stops that, and nothing else does.
+ */
+function keepPaused(socket: Socket): void {
+  if (socket.isPaused()) socket.emit('pause');
+  else socket.pause();
 }
 
 type Entry = readonly [Socket, Connection];

@@ -2,26 +2,33 @@ import type { Socket } from 'node:net';
 import { FairQueue } from '../runtime/fair-queue.ts';
 
 /** After this long of reading in one turn of the event loop, whatever has not been read waits. */
-const readingMs = 20;
-/** How many connections are read in the next turn of the event loop: twice as many after a short one, half after a long. */
-const firstAtOnce = 8;
+const readingMs = 10;
+/** How many that wait are read in the next turn of the event loop: twice as many after a short one, half after a long. */
+const firstAtOnce = 2;
 const maxAtOnce = 1_024;
+/** Bytes count half after so long, and not at all once they are so few. */
+const halfLifeMs = 250;
+const forgottenBytes = 1_024;
 
 /**
  * Lets clients take turns in being read. The event loop reads up to 64 KiB from each connection that has something, one
  * after the other, before it does anything else, and Node parses them at once: a thousand heads, or ten thousand chunks of
- * a byte, take 10 ms and more. When reading has taken long, all connections of who has sent the most in this turn are
- * paused, and resumed a few at a time, one of each owner in turn. The others go on.
+ * a byte, take 10 ms and more. When reading has taken long, all connections of who has sent the most of late are paused,
+ * and resumed a few at a time, one of each owner in turn. The others go on.
  */
 export class ReadingTurns {
   readonly #open: () => Iterable<Socket>;
   readonly #ownerOf: (socket: Socket) => string;
   readonly #queue = new FairQueue<Socket>();
   readonly #waiting = new WeakSet<Socket>();
-  /** How much had been read from connections when it was looked at last. */
-  readonly #bytesRead = new WeakMap<Socket, number>();
+  /** How much had been read from a connection when it was looked at last. */
+  readonly #seenBytes = new WeakMap<Socket, number>();
+  /** How much was read of late, by owner. Not how long that took: collections of garbage would count for anybody. */
+  readonly #bytes = new Map<string, number>();
+  #halvedAtMs = 0;
   /** When something was read first in this turn of the event loop. */
   #sinceMs: number | undefined;
+  #hasPaused = false;
   #atOnce = firstAtOnce;
 
   /**
@@ -38,32 +45,44 @@ export class ReadingTurns {
     return this.#waiting.has(socket);
   }
 
-  /** To be called with each head that was read. */
-  read(): void {
+  /** To be called with each new connection: where others wait, it is read after them. */
+  accepted(socket: Socket): void {
+    if (this.#queue.size > 0) this.#pause(socket, this.#ownerOf(socket));
+  }
+
+  /** To be called when a head or a part of a body has been read from a connection, and before what follows it is. */
+  read(socket: Socket): void {
+    const { bytesRead } = socket;
+    const bytes = bytesRead - (this.#seenBytes.get(socket) ?? 0);
+    const owner = this.#ownerOf(socket);
+    if (bytes > 0) {
+      this.#seenBytes.set(socket, bytesRead);
+      this.#bytes.set(owner, (this.#bytes.get(owner) ?? 0) + bytes);
+    }
     const nowMs = performance.now();
-    if (this.#sinceMs === undefined) {
-      this.#start(nowMs);
-    } else if (this.#queue.size === 0 && nowMs - this.#sinceMs > readingMs) {
-      this.#pauseMost();
+    if (this.#sinceMs === undefined) this.#start(nowMs);
+    else if (!this.#hasPaused && nowMs - this.#sinceMs > readingMs) this.#pauseMost();
+  }
+
+  /** Pauses a connection until its turn, which comes in the next turn of the event loop if few wait. */
+  wait(socket: Socket): void {
+    this.#pause(socket, this.#ownerOf(socket));
+    if (this.#sinceMs === undefined) this.#start(performance.now());
+  }
+
+  #pauseMost(): void {
+    this.#hasPaused = true;
+    const [most] = [...this.#bytes].reduce((one, other) => (other[1] > one[1] ? other : one), ['', 0]);
+    for (const socket of this.#open()) {
+      if (this.#ownerOf(socket) === most) this.#pause(socket, most);
     }
   }
 
-  /**
-   * Pauses the connections of who has sent the most bytes since this was done last. One that is new goes on until
-   * something was read: the event loop accepts one in each turn, so that these are few.
-   */
-  #pauseMost(): void {
-    const bytesOf = new Map<string, number>();
-    for (const socket of this.#open()) {
-      const owner = this.#ownerOf(socket);
-      const bytes = socket.bytesRead - (this.#bytesRead.get(socket) ?? 0);
-      if (bytes > 0) this.#bytesRead.set(socket, socket.bytesRead);
-      bytesOf.set(owner, (bytesOf.get(owner) ?? 0) + bytes);
-    }
-    const [most] = [...bytesOf].reduce((one, other) => (other[1] > one[1] ? other : one), ['', 0]);
-    for (const socket of this.#open()) {
-      if (socket.bytesRead > 0 && this.#ownerOf(socket) === most) this.#pause(socket, most);
-    }
+  #pause(socket: Socket, owner: string): void {
+    if (this.#waiting.has(socket)) return;
+    this.#waiting.add(socket);
+    this.#queue.push(owner, socket);
+    socket.pause();
   }
 
   #start(nowMs: number): void {
@@ -71,12 +90,23 @@ export class ReadingTurns {
     setImmediate(() => {
       const tookMs = performance.now() - nowMs;
       this.#sinceMs = undefined;
+      this.#hasPaused = false;
+      if (nowMs - this.#halvedAtMs > halfLifeMs) this.#halve(nowMs);
       if (this.#queue.size > 0) this.#resumeSome(tookMs);
     });
   }
 
+  #halve(nowMs: number): void {
+    this.#halvedAtMs = nowMs;
+    for (const [owner, bytes] of this.#bytes) {
+      if (bytes < forgottenBytes) this.#bytes.delete(owner);
+      else this.#bytes.set(owner, bytes / 2);
+    }
+  }
+
   #resumeSome(tookMs: number): void {
-    this.#atOnce = tookMs > readingMs ? Math.max(1, this.#atOnce >> 1) : Math.min(maxAtOnce, 2 * this.#atOnce);
+    if (tookMs > readingMs) this.#atOnce = Math.max(1, this.#atOnce >> 1);
+    else if (tookMs < readingMs / 2) this.#atOnce = Math.min(maxAtOnce, 2 * this.#atOnce);
     for (let count = 0; count < this.#atOnce; count++) {
       const socket = this.#queue.take();
       if (socket === undefined) {
@@ -87,12 +117,5 @@ export class ReadingTurns {
       socket.resume();
     }
     this.#start(performance.now()); // they are read in the next turn
-  }
-
-  #pause(socket: Socket, owner: string): void {
-    if (this.#waiting.has(socket)) return;
-    this.#waiting.add(socket);
-    this.#queue.push(owner, socket);
-    socket.pause();
   }
 }

@@ -28,11 +28,14 @@ function bodies(target: Target, count: number, connections: number): Promise<Out
   return send(target, { connections, requests: count }, (index) => nth(requests, index));
 }
 
-async function inByteChunks(target: Target, count: number, forMs: number): Promise<Outcomes> {
+/** @param afterMs how long after the heads the bodies begin, all at once */
+async function inByteChunks(target: Target, count: number, forMs: number, afterMs = 0): Promise<Outcomes> {
+  const beginAtMs = performance.now() + afterMs;
   return await hold(target, { connections: count, forMs }, async (connection) => {
     await connection.write(headBytes(target, '/v1/conversations', { 'Transfer-Encoding': 'chunked' }));
     // They go on side by side.
     void (async () => {
+      if (afterMs > 0) await new Promise((resolve) => setTimeout(resolve, beginAtMs - performance.now()));
       for (let sent = 0; sent < mebibyte - 16 * 1024; sent += 16 * 1024) {
         if (!(await connection.write(byteChunks))) return;
       }
@@ -66,6 +69,12 @@ export const bodyAttacks: Attack[] = [
       const count = target.limits === 'raised' ? 200 : target.isLong ? 40 : 2;
       return inByteChunks(target, count, target.isLong ? 45_000 : 3_000);
     },
+  },
+  {
+    name: 'bodies in chunks of one byte, all of which begin at once, long after their heads',
+    limits: 'raised',
+    isShort: true,
+    attack: (target) => inByteChunks(target, target.isLong ? 200 : 20, target.isLong ? 20_000 : 4_000, 1_000),
   },
   {
     name: 'bodies of 1 MiB that are deep or have very many parts',

@@ -302,6 +302,23 @@ describe('a message that breaks the protocol', () => {
       send: (socket) => socket.subscribe('é'.repeat(257), '{ eventCursor }'),
       code: 4400,
     },
+    {
+      message: 'with more than 1,000 values',
+      send: (socket) => {
+        const variables = { padding: Array.from({ length: 1_000 }, () => ({})) };
+        socket.send({ type: 'subscribe', id: '1', payload: { query: '{ account { id } }', variables } });
+      },
+      code: 4400,
+    },
+    {
+      message: 'that is nested more than 64 deep',
+      send: (socket) => {
+        const deep = JSON.parse(`${'['.repeat(70)}${']'.repeat(70)}`);
+        const variables = { deep };
+        socket.send({ type: 'subscribe', id: '1', payload: { query: '{ account { id } }', variables } });
+      },
+      code: 4400,
+    },
     { message: 'binary garbage', send: (socket) => socket.send(Uint8Array.of(0, 255, 128, 7)), code: 4400 },
     {
       message: 'text that is not UTF-8',

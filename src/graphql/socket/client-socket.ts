@@ -41,6 +41,9 @@ const maxReasonBytes = 123;
 const maxFree = 1_000;
 const freeMs = 10_000;
 
+/** No operation comes near: parsed, as many as fit into the largest message take twenty times as much as its text. */
+const maxValues = 1_000;
+
 /** The longest id of an operation, in characters: it is retained, and sent with each response. */
 const maxIdLength = 256;
 
@@ -269,6 +272,7 @@ function messageOf(text: string): Message {
   let size = text.length;
   try {
     const value = parseJson(text, (values) => {
+      if (values > maxValues) throw new Error('Too many values');
       size = parsedBytes(text.length, values);
     });
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return none;
@@ -276,7 +280,7 @@ function messageOf(text: string): Message {
     const content = { type, id, payload };
     return typeof type === 'string' && typeof id === 'string' ? { type, id, content, size } : { ...none, content };
   } catch {
-    return none; // graphql-ws rejects it
+    return { ...none, content: '' }; // graphql-ws rejects it, where it would parse what only holds too much
   }
 }
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { DomainError, errorCodes } from '../domain/errors.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { parseJson } from './json.ts';
@@ -73,7 +73,7 @@ export function linger(req: IncomingMessage): void {
 }
 
 /** Discards for a while what arrives on an ended connection, then destroys it. */
-export function discard(socket: Socket): void {
+export function discard(socket: Duplex): void {
   const hangUp = (): void => void socket.destroy();
   const timer = setTimeout(hangUp, lingerMs);
   socket.once('close', () => clearTimeout(timer));

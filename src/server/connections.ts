@@ -82,6 +82,7 @@ export class Connections {
   readonly #crowded = { closed: 0, toldAtMs: Number.NEGATIVE_INFINITY };
   /** All but the sockets. */
   readonly #open = new Map<Socket, Connection>();
+  readonly #upgraded = new Set<Socket>();
   readonly #turns: ReadingTurns;
   #accepted = 0;
   #refused: Promise<void> | undefined;
@@ -97,10 +98,11 @@ export class Connections {
     this.#handle = handle;
     this.#limits = limits;
     this.#onCrowded = onCrowded;
-    this.#turns = new ReadingTurns(
-      () => this.#open.keys(),
-      (socket) => ownerOf(socket) ?? this.#open.get(socket)?.address ?? '',
-    );
+    this.#turns = new ReadingTurns({
+      open: () => this.#open.keys(),
+      upgraded: () => this.#upgraded,
+      ownerOf: (socket) => ownerOf(socket) ?? this.#open.get(socket)?.address ?? network(socket.remoteAddress ?? ''),
+    });
     server.on('connection', (socket: Socket) => {
       this.#accepted++;
       scheduler.accepted();
@@ -125,9 +127,13 @@ export class Connections {
       socket.once('close', () => {
         this.#count--;
         this.#open.delete(socket);
+        this.#upgraded.delete(socket);
       });
     });
-    server.on('upgrade', (_, socket: Socket) => void this.#open.delete(socket));
+    server.on('upgrade', (_, socket: Socket) => {
+      this.#open.delete(socket);
+      this.#upgraded.add(socket);
+    });
     server.on('request', (req, res) => this.#take({ req, res, isBegun: false }));
   }
 

@@ -9,6 +9,17 @@ const maxAtOnce = 1_024;
 /** Bytes count half after so long, and not at all once they are so few. */
 const halfLifeMs = 250;
 const forgottenBytes = 1_024;
+/** How often it is looked at most how much was read from WebSockets. */
+const lookMs = 50;
+
+export interface Readable {
+  /** The connections that can be paused. */
+  open(): Iterable<Socket>;
+  /** Those that have become WebSockets, which pause by themselves. */
+  upgraded(): Iterable<Socket>;
+  /** Whose turn a connection's is: an account, or an address where that is not known. */
+  ownerOf(socket: Socket): string;
+}
 
 /**
  * Lets clients take turns in being read. The event loop reads up to 64 KiB from each connection that has something, one
@@ -17,8 +28,7 @@ const forgottenBytes = 1_024;
  * and resumed a few at a time, one of each owner in turn. The others go on.
  */
 export class ReadingTurns {
-  readonly #open: () => Iterable<Socket>;
-  readonly #ownerOf: (socket: Socket) => string;
+  readonly #connections: Readable;
   readonly #queue = new FairQueue<Socket>();
   readonly #waiting = new WeakSet<Socket>();
   /** How much had been read from a connection when it was looked at last. */
@@ -26,18 +36,14 @@ export class ReadingTurns {
   /** How much was read of late, by owner. Not how long that took: collections of garbage would count for anybody. */
   readonly #bytes = new Map<string, number>();
   #halvedAtMs = 0;
+  #lookedAtMs = 0;
   /** When something was read first in this turn of the event loop. */
   #sinceMs: number | undefined;
   #hasPaused = false;
   #atOnce = firstAtOnce;
 
-  /**
-   * @param open the connections that there are
-   * @param ownerOf whose turn a connection's is: an account, or an address where that is not known
-   */
-  constructor(open: () => Iterable<Socket>, ownerOf: (socket: Socket) => string) {
-    this.#open = open;
-    this.#ownerOf = ownerOf;
+  constructor(connections: Readable) {
+    this.#connections = connections;
   }
 
   /** Whether a connection waits to be read. It must stay paused. */
@@ -47,34 +53,43 @@ export class ReadingTurns {
 
   /** To be called with each new connection: where others wait, it is read after them. */
   accepted(socket: Socket): void {
-    if (this.#queue.size > 0) this.#pause(socket, this.#ownerOf(socket));
+    if (this.#queue.size > 0) this.#pause(socket, this.#connections.ownerOf(socket));
   }
 
   /** To be called when a head or a part of a body has been read from a connection, and before what follows it is. */
   read(socket: Socket): void {
-    const { bytesRead } = socket;
-    const bytes = bytesRead - (this.#seenBytes.get(socket) ?? 0);
-    const owner = this.#ownerOf(socket);
-    if (bytes > 0) {
-      this.#seenBytes.set(socket, bytesRead);
-      this.#bytes.set(owner, (this.#bytes.get(owner) ?? 0) + bytes);
-    }
+    this.#count(socket, 1);
     const nowMs = performance.now();
     if (this.#sinceMs === undefined) this.#start(nowMs);
-    else if (!this.#hasPaused && nowMs - this.#sinceMs > readingMs) this.#pauseMost();
+    else if (!this.#hasPaused && nowMs - this.#sinceMs > readingMs) this.#pauseMost(nowMs);
   }
 
   /** Pauses a connection until its turn, which comes in the next turn of the event loop if few wait. */
   wait(socket: Socket): void {
-    this.#pause(socket, this.#ownerOf(socket));
+    this.#pause(socket, this.#connections.ownerOf(socket));
     if (this.#sinceMs === undefined) this.#start(performance.now());
   }
 
-  #pauseMost(): void {
+  /** @param weight how much of what was read since it was looked at last was read of late */
+  #count(socket: Socket, weight: number): void {
+    const { bytesRead } = socket;
+    const bytes = bytesRead - (this.#seenBytes.get(socket) ?? 0);
+    if (bytes === 0) return;
+    this.#seenBytes.set(socket, bytesRead);
+    const owner = this.#connections.ownerOf(socket);
+    this.#bytes.set(owner, (this.#bytes.get(owner) ?? 0) + weight * bytes);
+  }
+
+  #pauseMost(nowMs: number): void {
     this.#hasPaused = true;
+    const sinceMs = nowMs - this.#lookedAtMs;
+    if (sinceMs > lookMs) {
+      this.#lookedAtMs = nowMs;
+      for (const socket of this.#connections.upgraded()) this.#count(socket, Math.min(1, halfLifeMs / sinceMs));
+    }
     const [most] = [...this.#bytes].reduce((one, other) => (other[1] > one[1] ? other : one), ['', 0]);
-    for (const socket of this.#open()) {
-      if (this.#ownerOf(socket) === most) this.#pause(socket, most);
+    for (const socket of this.#connections.open()) {
+      if (this.#connections.ownerOf(socket) === most) this.#pause(socket, most);
     }
   }
 

@@ -5,6 +5,7 @@ import type { EndReason } from '../../access/sessions.ts';
 import type { Caller } from '../../domain/caller.ts';
 import type { Clock } from '../../domain/ports.ts';
 import { codePoints } from '../../domain/text.ts';
+import { discard } from '../../http/body.ts';
 import { parseJson } from '../../http/json.ts';
 import { PullWatch } from '../../http/pull-watch.ts';
 import { parsedBytes } from '../../http/request-memory.ts';
@@ -191,7 +192,9 @@ export class ClientSocket implements InboxSocket {
   close(code: number, reason: string): void {
     this.#webSocket.close(code, withinBytes(reason, maxReasonBytes));
     this.#end();
-    this.#webSocket.resume(); // to read the client's close frame
+    // The client's close frame would come after all that it has sent, and each message would be unmasked.
+    this.#connection.end();
+    discard(this.#connection);
   }
 
   /** Closes a socket whose credential or server has come to its end. */

@@ -138,7 +138,7 @@ export const socketAttacks: Attack[] = [
   {
     name: 'sockets with many operations that have as many variables as allowed',
     limits: 'raised',
-    attack: (target) => floodWithObjects(target, 990),
+    attack: (target) => floodWithObjects(target, 450),
   },
   {
     name: 'subscriptions that keep variables of 15 KB',

@@ -27,7 +27,7 @@ import { useRest } from './rest/plugin.ts';
 import { problemReply } from './rest/problem.ts';
 import { type Route, routes } from './rest/routes.ts';
 import { scheduler } from './runtime/scheduler.ts';
-import { Metrics } from './telemetry/metrics.ts';
+import { Metrics, type MetricsSnapshot } from './telemetry/metrics.ts';
 import { StatusProbes } from './telemetry/status-probes.ts';
 import type { AddressPolicy } from './webhooks/address-guard.ts';
 import { WebhookSender } from './webhooks/sender.ts';
@@ -50,6 +50,8 @@ export interface AppOptions {
   readonly metrics?: Metrics;
   /** How many writes wait in a queue of the storage's own; by default it has none. */
   readonly waitingWrites?: () => number;
+  /** Gets the metrics of all processes that serve together, if there are others. */
+  readonly scrapeAll?: (() => Promise<string>) | undefined;
   /** Overrides of the contract's timings, for tests. */
   readonly timings?: Partial<ConnectionTimings & DeliveryTimings> | undefined;
   /** Name servers that resolve webhook hosts instead of the system's, for tests. */
@@ -75,7 +77,7 @@ export interface App {
   readonly listener: RequestListener;
   readonly sessions: Sessions;
   readonly liveLog: LiveLog;
-  /** Sends webhooks once it is started. */
+  /** Sends webhooks once this process leads. */
   readonly webhooks: WebhookSender;
   /** Loads modules that the first request to need them would wait for. To be called once requests are served. */
   preload(): Promise<void>;
@@ -83,10 +85,15 @@ export interface App {
   attachSocket(server: Server): { close(graceMs: number): void };
   /** Makes readiness probes fail from now on, so that no new requests are routed here. */
   drain(): void;
+  /** The metrics of this process. */
+  metrics(): Promise<MetricsSnapshot>;
   /** Does the periodic work of `Maintenance`. To be called about every minute. */
   tick(): Promise<void>;
-  /** Finishes what was interrupted when a process was killed. To be called at the start, once requests are served. */
-  finishInterrupted(): Promise<void>;
+  /**
+   * Does from now on what one process should do for all that serve the same storage: it sends webhooks, removes what has
+   * expired, and finishes what was interrupted when a process was killed. To be called once requests are served.
+   */
+  lead(): Promise<void>;
   /** Gives up webhooks in flight, and returns all rate-limit reservations. The caller closes the storage. */
   close(): Promise<void>;
 }
@@ -132,7 +139,16 @@ export function buildApp(options: AppOptions): App {
     trustedProxies,
     onError: (error) => log.warn({ err: error }, 'could not record the use of an API key'),
   });
-  const probes = new StatusProbes({ storage, clock, log, metrics, sessions, liveLog, loadShedder });
+  const probes = new StatusProbes({
+    storage,
+    clock,
+    log,
+    metrics,
+    sessions,
+    liveLog,
+    loadShedder,
+    scrapeAll: options.scrapeAll,
+  });
   const unsent = new UnsentResponses(log);
   const requestLog = new RequestLog(log);
   const responder = new Responder({ log, requestLog, telemetry: metrics, unsent });
@@ -190,7 +206,11 @@ export function buildApp(options: AppOptions): App {
     },
     drain: () => probes.drain(),
     tick: () => maintenance.tick(),
-    finishInterrupted: () => maintenance.finishInterrupted(),
+    metrics: () => probes.snapshot(),
+    async lead() {
+      webhooks.start();
+      await maintenance.lead();
+    },
     async close() {
       maintenance.stop();
       await webhooks.stop(0);

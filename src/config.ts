@@ -1,9 +1,12 @@
+import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { originFault } from './domain/origins.ts';
 
 export interface Config {
   readonly host: string;
   readonly port: number;
+  /** How many processes serve. */
+  readonly workers: number;
   /** The path of the SQLite file. */
   readonly databasePath: string;
   /** The URL at which clients reach the service, if it differs from the one it listens on. */
@@ -25,6 +28,9 @@ export interface Config {
   readonly underNpm: boolean;
 }
 
+/** Beyond so many, processes that write to one file have little to gain. */
+const maxWorkers = 64;
+
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
 function integer(low: number, high: number) {
@@ -34,6 +40,13 @@ function integer(low: number, high: number) {
     .transform(Number)
     .refine((value) => value >= low && value <= high, { error: `must be a whole number from ${low} to ${high}` });
 }
+
+const workers = z
+  .string()
+  .refine((text) => text === 'auto' || (/^\d{1,2}$/.test(text) && Number(text) >= 1 && Number(text) <= maxWorkers), {
+    error: `must be auto or a whole number from 1 to ${maxWorkers}`,
+  })
+  .transform((text) => (text === 'auto' ? Math.min(availableParallelism(), maxWorkers) : Number(text)));
 
 const flag = z
   .enum(['true', 'false', '1', '0'], { error: 'must be true or false' })
@@ -83,6 +96,7 @@ function urlFault(url: string): string | undefined {
 export const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
   PORT: integer(0, 65_535).default(4000),
+  WORKERS: workers.default(1),
   DATABASE_URL: databaseUrl.default('file:data/conversations.db'),
   PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).optional(),
   CORS_ORIGINS: originList.optional(),
@@ -115,6 +129,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return Object.freeze({
     host: data.HOST,
     port: data.PORT,
+    workers: data.WORKERS,
     databasePath: pathOf(data.DATABASE_URL) ?? '',
     publicUrl: data.PUBLIC_URL,
     corsOrigins: data.CORS_ORIGINS ?? [],

@@ -19,11 +19,12 @@ interface MaintenanceOptions {
   readonly eventRetentionMs: number;
 }
 
-/** The periodic work of a server. */
+/** The periodic work of a server: what each does for itself, and what one that leads does for all on the same storage. */
 export class Maintenance {
   readonly #options: MaintenanceOptions;
   #removal: Promise<void> | undefined;
   #indexing: Promise<void> | undefined;
+  #leads = false;
   #isStopping = false;
 
   constructor(options: MaintenanceOptions) {
@@ -31,11 +32,12 @@ export class Maintenance {
   }
 
   /**
-   * Returns rate-limit reservations of past minutes, removes expired data in small steps, finishes interrupted
-   * erasures, and indexes texts for search. To be called about every minute.
+   * Returns rate-limit reservations of past minutes. Who leads also removes expired data in small steps, finishes
+   * interrupted erasures, and indexes texts for search. To be called about every minute.
    */
   async tick(): Promise<void> {
     const { limiter, log } = this.#options;
+    if (!this.#leads) return await limiter.handBack();
     // A failure of one must not prevent another. A removal can outlast several ticks; two would only compete.
     this.#removal ??= this.#removeExpired()
       .catch((error: unknown) => log.warn({ err: error }, 'could not remove expired data'))
@@ -46,8 +48,9 @@ export class Maintenance {
     await Promise.all([limiter.handBack(), this.#removal, indexing]);
   }
 
-  /** Finishes what a process was killed in the midst of: erasures, and indexing texts for search. */
-  async finishInterrupted(): Promise<void> {
+  /** Leads from now on. Finishes what a process was killed in the midst of: erasures, and indexing texts for search. */
+  async lead(): Promise<void> {
+    this.#leads = true;
     await this.#finishErasures();
     await this.#indexTexts();
   }

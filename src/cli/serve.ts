@@ -1,11 +1,15 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { readConfig } from '../config.ts';
+import type { Logger } from 'pino';
+import { type Config, readConfig } from '../config.ts';
 import { createAccount } from '../domain/accounts.ts';
 import type { Ports } from '../domain/ports.ts';
 import { systemClock } from '../server/clock.ts';
 import { createLog } from '../server/log.ts';
+import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
+import { Supervisor } from '../server/worker.ts';
+import { superviseWorkers } from '../server/workers.ts';
 import { scheduleMs } from '../webhooks/attempt-outcome.ts';
 import { keyNotice } from './output.ts';
 
@@ -16,32 +20,52 @@ export function addServe(program: Command): void {
     .action(async () => {
       const config = readConfig();
       const log = createLog({ level: config.logLevel, clock: systemClock });
-      const { startServer } = await import('../server/server.ts'); // loaded only here: no other command needs it
-      const server = await startServer({ config, log, clock: systemClock });
-      const stopping = untilAskedToStop(config);
-      try {
-        if (!config.production) await createDemoAccount(server.app.ports, server.url);
-      } catch (error) {
-        await server.close();
-        throw error;
-      }
-      if (config.eventRetentionMs < scheduleMs) {
-        log.warn(
-          'EVENT_RETENTION_DAYS is less than 4: events may be removed while their webhooks are still being retried',
-        );
-      }
-      log.info({ url: server.url, migrations: server.storage.migrations.applied }, 'listening');
-      await stopping;
-      if (config.shutdownDelayMs > 0) {
-        server.app.drain();
-        log.info({ seconds: config.shutdownDelayMs / 1_000 }, 'draining');
-        await setTimeout(config.shutdownDelayMs);
-      }
-      await server.refuse();
-      log.info('stopping');
-      await server.close();
-      log.info('stopped');
+      warnOf(config, log);
+      if (config.workers === 1) await serve(config, log);
+      else process.exitCode = await superviseWorkers(config, log);
     });
+  program.command('worker', { hidden: true }).action(async () => {
+    if (process.send === undefined) throw new OperatorError('Workers are started by `serve`, as many as WORKERS says.');
+    const supervisor = new Supervisor();
+    try {
+      const config = readConfig();
+      const { worker } = await supervisor.order;
+      await serve(config, createLog({ level: config.logLevel, clock: systemClock }).child({ worker }), supervisor);
+    } finally {
+      supervisor.leave();
+    }
+  });
+}
+
+function warnOf({ eventRetentionMs }: Config, log: Logger): void {
+  if (eventRetentionMs >= scheduleMs) return;
+  log.warn('EVENT_RETENTION_DAYS is less than 4: events may be removed while their webhooks are still being retried');
+}
+
+/** Serves until the process is asked to stop. */
+async function serve(config: Config, log: Logger, supervisor?: Supervisor): Promise<void> {
+  const stopping = untilAskedToStop(config);
+  const { startServer } = await import('../server/server.ts'); // loaded only here: no other command needs it
+  const server = await startServer({ config, log, clock: systemClock, supervisor });
+  try {
+    const { leads } = (await supervisor?.order) ?? { leads: true };
+    if (!config.production && leads) await createDemoAccount(server.app.ports, server.url);
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+  const { url, storage } = server;
+  log.info({ url, migrations: storage.migrations.applied, ...(supervisor && { pid: process.pid }) }, 'listening');
+  await stopping;
+  if (config.shutdownDelayMs > 0) {
+    server.app.drain();
+    log.info({ seconds: config.shutdownDelayMs / 1_000 }, 'draining');
+    await setTimeout(config.shutdownDelayMs);
+  }
+  await server.refuse();
+  log.info('stopping');
+  await server.close();
+  log.info('stopped');
 }
 
 /** In an empty database, creates a first account to try things with, and prints its key. */

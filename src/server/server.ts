@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from 'pino';
 import { type App, type AppOptions, buildApp } from '../app.ts';
@@ -11,9 +11,10 @@ import { defaultTimings } from '../http/timings.ts';
 import type { SqliteStorage } from '../storage/sqlite/storage.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { type ConnectionLimits, Connections } from './connections.ts';
-import { OperatorError } from './operator-error.ts';
+import { listen } from './listen.ts';
 import { openStorage } from './storage.ts';
 import { refuseUnreadable } from './unreadable.ts';
+import type { Supervisor } from './worker.ts';
 
 export interface RunningServer {
   readonly url: string;
@@ -29,6 +30,8 @@ export interface ServerOptions {
   readonly config: Config;
   readonly log: Logger;
   readonly clock: Clock;
+  /** Of a worker, see `workers.ts`. */
+  readonly supervisor?: Supervisor | undefined;
   /** Called with every SQL statement. For tests: it costs time. */
   readonly onStatement?: (sql: string) => void;
   /** Timeouts and intervals that differ from the contract's. For tests. */
@@ -47,17 +50,31 @@ const tickMs = 60_000;
  * Opens the storage and serves REST and GraphQL over HTTP.
  * @throws OperatorError if the database cannot be opened, or the address not be listened on
  */
-export async function startServer({ config, onStatement, ...options }: ServerOptions): Promise<RunningServer> {
+export async function startServer({
+  config,
+  supervisor,
+  onStatement,
+  ...options
+}: ServerOptions): Promise<RunningServer> {
+  const order = await supervisor?.order;
   const metrics = new Metrics();
   const { log } = options;
   const storage = await openStorage(config.databasePath, {
     onStatement,
+    turn: supervisor?.turn,
     onGroup: metrics.wrote,
     onThreadFailure: (error) =>
       log.warn({ err: error }, 'the checkpoint thread has failed; commits checkpoint the write-ahead log instead'),
   });
   if (storage.wasPublic) log.warn('every user of this machine could read the database; now only its owner can');
-  const app = buildApp({ ...config, ...options, storage, metrics, waitingWrites: () => storage.waitingWrites });
+  const app = buildApp({
+    ...config,
+    ...options,
+    storage,
+    metrics,
+    waitingWrites: () => storage.waitingWrites,
+    scrapeAll: supervisor && (() => supervisor.scrape()),
+  });
   const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };
   const server = createServer({
     // How long a client that sends slowly can hold a connection.
@@ -88,21 +105,24 @@ export async function startServer({ config, onStatement, ...options }: ServerOpt
   });
   const sockets = app.attachSocket(server);
   try {
-    await listen(server, config);
+    await listen(server, { ...config, ...order }, order !== undefined);
   } catch (error) {
     await storage.close();
     throw error;
   }
   // Without descriptors or memory for new connections, the existing ones can still be served.
   server.on('error', (error) => log.warn({ err: error }, 'could not accept a connection'));
-  app.webhooks.start();
+  const lead = (): void => {
+    app.lead().catch((error: unknown) => log.warn({ err: error }, 'could not finish interrupted work'));
+  };
+  if (order?.leads ?? true) lead();
   setImmediate(() => app.preload().catch((error: unknown) => log.error({ err: error }, 'preloading failed')));
-  app.finishInterrupted().catch((error: unknown) => log.warn({ err: error }, 'could not finish interrupted work'));
   metrics.start();
   const ticking = setInterval(() => {
     app.tick().catch((error: unknown) => log.warn({ err: error }, 'periodic maintenance failed'));
   }, tickMs).unref();
   const { port } = server.address() as AddressInfo;
+  supervisor?.listening(port, { lead, report: () => app.metrics() });
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
   return {
     url: `http://${host}:${port}`,
@@ -134,36 +154,5 @@ function maxOpenFiles(): number {
     return Number(limit ?? Number.POSITIVE_INFINITY);
   } catch {
     return Number.POSITIVE_INFINITY;
-  }
-}
-
-function listen(server: Server, { host, port }: Config): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onError = (error: Error): void => reject(listenError(error, { host, port }));
-    server.once('error', onError);
-    server.listen(port, host, () => {
-      server.off('error', onError);
-      resolve();
-    });
-  });
-}
-
-/**
- * Explains why the server could not listen.
- * @returns the error itself if the operator cannot fix it
- */
-function listenError(error: Error, { host, port }: { host: string; port: number }): Error {
-  const code = 'code' in error ? error.code : undefined;
-  switch (code) {
-    case 'EADDRINUSE':
-      return new OperatorError(`Port ${port} is already in use; set PORT to another one.`, error);
-    case 'EACCES':
-      return new OperatorError(`This user may not listen on port ${port}; set PORT to another one.`, error);
-    case 'EADDRNOTAVAIL':
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return new OperatorError(`HOST is ${host}, which is not an address of this machine.`, error);
-    default:
-      return error;
   }
 }

@@ -24,6 +24,7 @@ export function untilAskedToStop({ underNpm }: { readonly underNpm: boolean }): 
     };
     for (const signal of endingSignals) process.on(signal, onSignal);
     if (underNpm) whenParentEnds(resolve);
+    process.once('disconnect', resolve); // a worker whose supervisor has ended
   });
 }
 

@@ -1,5 +1,13 @@
 import { getHeapStatistics } from 'node:v8';
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import {
+  AggregatorRegistry,
+  Counter,
+  Gauge,
+  Histogram,
+  type MetricObjectWithValues,
+  type MetricValue,
+  Registry,
+} from 'prom-client';
 import type { CallCode, Face, Telemetry } from '../domain/ports.ts';
 import type { DeliveryBacklog } from '../domain/storage-port.ts';
 
@@ -32,7 +40,12 @@ export interface State {
 }
 
 type Reading = (state: State) => number | undefined;
-type Rows = readonly (readonly [name: string, help: string, value: Reading])[];
+/** How the values of several processes become one: by default they are added. */
+type Joined = 'sum' | 'first' | 'max' | 'min';
+type Rows = readonly (readonly [name: string, help: string, value: Reading, joined?: Joined])[];
+
+/** All metrics of a process, as data. */
+export type MetricsSnapshot = readonly MetricObjectWithValues<MetricValue<string>>[];
 
 const counters: Rows = [
   ['conversation_service_overload_refusals_total', 'Requests refused because of overload.', ({ refused }) => refused],
@@ -45,6 +58,7 @@ const gauges: Rows = [
     'conversation_service_backlog_seconds',
     'Estimated time to process the waiting requests and writes.',
     ({ backlogMs }) => backlogMs / 1_000,
+    'max',
   ],
   ['conversation_service_writer_queue', 'Writes waiting for their transaction.', ({ waitingWrites }) => waitingWrites],
   ['conversation_service_sessions', 'Open sockets and event streams.', ({ sessions }) => sessions],
@@ -57,22 +71,27 @@ const gauges: Rows = [
     'conversation_service_deliveries_pending',
     `Uncompleted deliveries to enabled webhooks, counted up to ${countedTo}.`,
     ({ backlog }) => backlog?.pending,
+    'first',
   ],
   [
     'conversation_service_deliveries_due',
     `Uncompleted deliveries whose next attempt is due and has not begun, counted up to ${countedTo}.`,
     ({ backlog }) => backlog?.due,
+    'first',
   ],
   [
     'conversation_service_deliveries_oldest_due_age_seconds',
     'For how long the oldest due delivery has been due; 0 if there is none.',
     oldestDueAgeSeconds,
+    'first',
   ],
+  ['conversation_service_processes', 'Processes that serve.', () => 1],
   ['process_resident_memory_bytes', 'Resident memory.', residentBytes],
   [
     'process_start_time_seconds',
     'When the process started, in seconds since the epoch.',
     () => performance.timeOrigin / 1_000,
+    'min',
   ],
   ['nodejs_heap_size_used_bytes', 'Heap in use.', () => getHeapStatistics().used_heap_size],
   ['nodejs_heap_size_total_bytes', 'Total heap.', () => getHeapStatistics().total_heap_size],
@@ -197,13 +216,13 @@ export class Metrics implements Telemetry {
       };
       new Counter({ name, help, registers, collect });
     }
-    for (const [name, help, value] of gauges) {
+    for (const [name, help, value, aggregator = 'sum'] of gauges) {
       const collect = function (this: Gauge): void {
         const number = current(value);
         if (number === undefined) this.remove();
         else this.set(number);
       };
-      new Gauge({ name, help, registers, collect });
+      new Gauge({ name, help, registers, collect, aggregator });
     }
   }
 
@@ -244,11 +263,27 @@ export class Metrics implements Telemetry {
     this.#groupSeconds.observe(durationMs / 1_000);
   };
 
-  /** All metrics in the text format of Prometheus, and its media type. */
-  async scrape(state: State): Promise<{ type: string; text: string }> {
+  async snapshot(state: State): Promise<MetricsSnapshot> {
     this.#state = state;
-    return { type: this.#registry.contentType, text: await this.#registry.metrics() };
+    return await this.#registry.getMetricsAsJSON();
   }
+}
+
+/** The media type of `metricsText`. */
+export const metricsType = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** The metrics of processes in the text format of Prometheus, each joined into one. */
+export async function metricsText(snapshots: readonly MetricsSnapshot[]): Promise<string> {
+  return await joined(snapshots).metrics();
+}
+
+/** The metrics of processes as those of one. */
+export async function mergedMetrics(snapshots: readonly MetricsSnapshot[]): Promise<MetricsSnapshot> {
+  return await joined(snapshots).getMetricsAsJSON();
+}
+
+function joined(snapshots: readonly MetricsSnapshot[]): Registry {
+  return AggregatorRegistry.aggregate(snapshots as MetricObjectWithValues<MetricValue<string>>[][]);
 }
 
 function cpuSeconds(): number {

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../domain/ports.ts';
 import type { DeliveryBacklog, Storage } from '../domain/storage-port.ts';
-import { countedTo, type Metrics } from './metrics.ts';
+import { countedTo, type Metrics, type MetricsSnapshot, metricsText, metricsType } from './metrics.ts';
 
 /** The service is not ready if the storage takes longer than this to answer. */
 const patienceMs = 1_000;
@@ -15,6 +15,8 @@ export interface StatusProbesOptions {
   readonly metrics: Metrics;
   readonly sessions: { readonly size: number };
   readonly liveLog: { readonly followers: number };
+  /** Gets the metrics of all processes that serve together, if there are others. */
+  readonly scrapeAll?: (() => Promise<string>) | undefined;
   readonly loadShedder: { readonly refused: number; readonly backlogMs: number; readonly waitingWrites: number };
 }
 
@@ -49,11 +51,18 @@ export class StatusProbes {
     }
   }
 
+  /** All metrics in the text format of Prometheus, and its media type: of all processes that serve together. */
   async metrics(): Promise<{ type: string; text: string }> {
+    const text = await (this.#options.scrapeAll?.() ?? this.snapshot().then((own) => metricsText([own])));
+    return { type: metricsType, text };
+  }
+
+  /** The metrics of this process. */
+  async snapshot(): Promise<MetricsSnapshot> {
     const { clock, metrics, sessions, liveLog, loadShedder } = this.#options;
     const nowMs = clock.now();
     const backlog = await this.#currentBacklog(nowMs);
-    return await metrics.scrape({
+    return await metrics.snapshot({
       nowMs,
       backlogMs: loadShedder.backlogMs,
       waitingWrites: loadShedder.waitingWrites,

@@ -13,11 +13,15 @@ export interface Contestant {
   readonly name: string;
   /** Arguments to Node, from the root of the repository. */
   readonly args: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 const [, program = ''] = manifest.scripts.start.split(' && node ');
 /** As `npm start` runs it. */
 export const ours: Contestant = { name: 'ours', args: program.split(' ') };
+/** With a process for each core, beside which there is a load generator. */
+export const ours2: Contestant = { ...ours, environment: { WORKERS: '2' } };
+export const alone: Contestant = { ...ours, name: 'one process' };
 export const peer = (name: string): Contestant => ({ name, args: [`test/bench/peers/${name}.mjs`] });
 
 export interface Served {
@@ -40,6 +44,7 @@ export async function serve(contestant: Contestant, data: Pick<BenchData, 'path'
       PORT: String(port),
       DATABASE_URL: `file:${data.path}`,
       BENCH_DATABASE: data.path,
+      ...contestant.environment,
       ...environment,
     },
     stdio: ['ignore', 'ignore', 'inherit'], // everybody's log lines go to /dev/null

@@ -2,7 +2,7 @@ import { cpSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { encodeCursor } from '../../src/domain/paging.ts';
 import type { BenchData, Tenant } from './data.ts';
-import { type Contestant, measure, ours, peer, remove, serve } from './processes.ts';
+import { alone, type Contestant, measure, ours, ours2, peer, remove, serve } from './processes.ts';
 
 interface Request {
   readonly method: string;
@@ -15,6 +15,8 @@ interface Request {
 interface Work {
   readonly name: string;
   readonly peers: readonly string[];
+  /** Who is compared, if not ours and the peers. */
+  readonly contestants?: readonly Contestant[];
   /** The least that ours is to be of each peer. */
   readonly aims: Readonly<Record<string, number>>;
   /** Each request that is sent is one of these, by chance. */
@@ -59,6 +61,7 @@ function ofEach(
 
 const rest = { peers: ['fastify', 'bare'], aims: { fastify: 0.95 } };
 const graphql = { peers: ['mercurius', 'apollo', 'bare'], aims: { mercurius: 1, apollo: 2.5 } };
+const workers = { peers: [alone.name], contestants: [ours2, alone] };
 const keyOf = ({ secret }: Tenant) => ({ authorization: `Bearer ${secret}` });
 
 export const works: readonly Work[] = [
@@ -105,6 +108,18 @@ export const works: readonly Work[] = [
     name: 'GraphQL any conversation with 10 messages',
     requests: (data) =>
       ofEach(data, (headers, id) => post(headers, '/graphql', { query: oneQuery, variables: { id } })),
+  },
+  {
+    ...workers,
+    aims: { [alone.name]: 1.5 },
+    name: 'Two workers: any conversation with 10 messages',
+    requests: (data) => ofEach(data, one),
+  },
+  {
+    ...workers,
+    aims: { [alone.name]: 1 },
+    name: 'Two workers: send to any conversation',
+    requests: (data) => ofEach(data, send),
   },
 ];
 
@@ -153,7 +168,7 @@ export async function compare(
   data: BenchData,
   { rounds, seconds, connections }: Plan,
 ): Promise<WorkResult> {
-  const contestants = [ours, ...work.peers.map(peer)];
+  const contestants = work.contestants ?? [ours, ...work.peers.map(peer)];
   const raw: Record<string, number[]> = Object.fromEntries(contestants.map(({ name }) => [name, []]));
   const p99Ms: Record<string, number[]> = Object.fromEntries(contestants.map(({ name }) => [name, []]));
   const bytesPerRequest: Record<string, number> = {};

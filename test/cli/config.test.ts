@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { ConfigError, readConfig } from '../../src/config.ts';
 
@@ -5,6 +6,7 @@ test('nothing has to be set', () => {
   expect(readConfig({})).toEqual({
     host: '127.0.0.1',
     port: 4000,
+    workers: 1,
     databasePath: 'data/conversations.db',
     publicUrl: undefined,
     corsOrigins: [],
@@ -26,6 +28,8 @@ describe('what is set', () => {
     [{ PORT: '0' }, { port: 0 }],
     [{ PORT: '65535' }, { port: 65_535 }],
     [{ PORT: '' }, { port: 4000 }],
+    [{ WORKERS: '3' }, { workers: 3 }],
+    [{ WORKERS: 'auto' }, { workers: availableParallelism() }],
     [{ DATABASE_URL: 'file:a.db' }, { databasePath: 'a.db' }],
     [{ DATABASE_URL: 'file:/var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
     [{ DATABASE_URL: 'file:///var/lib/a.db' }, { databasePath: '/var/lib/a.db' }],
@@ -66,6 +70,8 @@ describe('what is refused', () => {
   test.each([
     [{ PORT: 'abc' }, 'PORT must be a whole number from 0 to 65535'],
     [{ PORT: '65536' }, 'PORT must be a whole number from 0 to 65535'],
+    [{ WORKERS: '0' }, 'WORKERS must be auto or a whole number from 1 to 64'],
+    [{ WORKERS: 'all' }, 'WORKERS must be auto or a whole number from 1 to 64'],
     [{ PORT: '-1' }, 'PORT must be a whole number from 0 to 65535'],
     [{ PORT: '1e3' }, 'PORT must be a whole number from 0 to 65535'],
     [{ PORT: ' 80' }, 'PORT must be a whole number from 0 to 65535'],

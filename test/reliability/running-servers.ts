@@ -1,6 +1,8 @@
 /** The servers that are running, for clients that go on while servers are killed and started. */
 export class RunningServers {
   readonly #urls: string[] = [];
+  /** Whether a part of one is being killed, so that it may break connections and still is there for others. */
+  mayBreak = false;
   #waiting: ((url: string) => void)[] = [];
   #turn = 0;
 
@@ -10,8 +12,9 @@ export class RunningServers {
     return url ?? (await new Promise((resolve) => this.#waiting.push(resolve)));
   }
 
+  /** Whether it has no reason to break a connection. */
   isUp(url: string): boolean {
-    return this.#urls.includes(url);
+    return !this.mayBreak && this.#urls.includes(url);
   }
 
   up(url: string): void {

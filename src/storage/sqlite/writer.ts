@@ -11,6 +11,8 @@ const maxGroupSize = 128;
 const smallGroup = 8;
 
 export interface WriterOptions {
+  /** Is waited for before each transaction, and ended after it, where processes take turns in writing. */
+  readonly turn?: { take(): Promise<void>; end(): void } | undefined;
   /** How long a unit of work waits for a lock that another process holds. */
   readonly busyTimeoutMs?: number;
   /**
@@ -51,6 +53,7 @@ export class Writer<Tx> {
   readonly #connection: Connection;
   readonly #steps: ReturnType<typeof prepareSteps>;
   readonly #transactionFor: (scope: WorkScope) => Tx;
+  readonly #turn: WriterOptions['turn'];
   readonly #busyTimeoutMs: number;
   readonly #maxGroupMs: number;
   readonly #slices: Slices;
@@ -71,6 +74,7 @@ export class Writer<Tx> {
     connection: Connection,
     transactionFor: (scope: WorkScope) => Tx,
     {
+      turn,
       busyTimeoutMs = 5_000,
       maxGroupMs = 20,
       minSliceMs = 0.5,
@@ -82,6 +86,7 @@ export class Writer<Tx> {
     this.#connection = connection;
     this.#steps = prepareSteps(connection);
     this.#transactionFor = transactionFor;
+    this.#turn = turn;
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#maxGroupMs = maxGroupMs;
     this.#slices = new Slices(minSliceMs);
@@ -131,14 +136,17 @@ export class Writer<Tx> {
   /** Commits group after group, with a turn of the event loop in between, until the queue is empty. Never rejects. */
   async #drain(): Promise<void> {
     for (let attempt = 0; this.#queue.size > 0; ) {
+      if (this.#turn !== undefined) await this.#turn.take();
       const busy = this.#begin();
       if (busy === undefined) {
         attempt = 0;
         const startedMs = performance.now();
         const done = await this.#commitGroup(this.#queue);
+        this.#turn?.end();
         await nextTurn();
         this.#cost.add(done, performance.now() - startedMs);
       } else {
+        this.#turn?.end();
         this.#expire(busy);
         await pause(retryDelayMs(attempt++));
       }

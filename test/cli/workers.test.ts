@@ -1,0 +1,154 @@
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { clientOf } from '../support/client.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { type Scrape, scrape } from '../support/metrics.ts';
+import { spend, spendAll } from '../support/spending.ts';
+import { eventually } from '../support/wait.ts';
+import { commandLine, run, type Serving, secretPattern, serve } from './program.ts';
+
+// WORKERS: several processes behind one port, as their operator and their clients see them.
+
+interface Started {
+  readonly worker: number;
+  readonly pid: number;
+}
+
+async function workersOf({ printed }: Serving, starts: number): Promise<Started[]> {
+  return await eventually(
+    async () => {
+      const lines = (await printed('')).split('\n').filter((line) => line.includes('"msg":"listening"'));
+      return lines.map((line) => JSON.parse(line) as Started);
+    },
+    (all) => all.length >= starts,
+  );
+}
+
+/** Starts two workers on a new database. */
+async function startTwo(environment: Record<string, string> = {}) {
+  const databasePath = join(temporaryFolder(), 'test.db');
+  const serving = await serve(databasePath, { WORKERS: '2', ...environment });
+  const workers = await workersOf(serving, 2);
+  const secret = serving.greeting.match(secretPattern)?.[0] ?? '';
+  return { databasePath, serving, workers, secret, client: clientOf(serving.url, secret) };
+}
+
+const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}`);
+
+test('each worker answers on the one port, and says in its log which it is', async () => {
+  const { serving, client } = await startTwo();
+  // The kernel shares out connections by their ports: of so many, each gets some.
+  await Promise.all(Array.from({ length: 60 }, () => client.rest('GET', '/account')));
+  const lines = await eventually(
+    async () => (await serving.printed('')).split('\n').filter((line) => line.includes('"msg":"request"')),
+    (all) => all.length >= 60,
+  );
+  expect(new Set(lines.map((line) => JSON.parse(line).worker))).toEqual(new Set([1, 2]));
+});
+
+test('a worker that is killed is replaced, and the others go on', async () => {
+  const { serving, workers, client } = await startTwo();
+  const [{ pid } = { pid: 0 }] = workers;
+  process.kill(pid, 'SIGKILL');
+  await serving.printed('"a worker has ended and is replaced"');
+  for (let count = 0; count < 20; count++) expect((await client.rest('POST', '/conversations')).status).toBe(201);
+  const [, , replacement] = await workersOf(serving, 3);
+  expect(replacement).toMatchObject({ worker: 1 });
+  const line = (await serving.printed('')).split('\n').find((each) => each.includes('is replaced')) ?? '{}';
+  expect(JSON.parse(line)).toMatchObject({ level: 'error', worker: 1, signal: 'SIGKILL' });
+});
+
+test('a trial gets exactly its hundred requests of all workers together', async () => {
+  const { databasePath, serving } = await startTwo();
+  const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+    ...['account', 'create', '--name', 'Trial', '--plan', 'trial'],
+  );
+  const client = clientOf(serving.url, apiKey.secret);
+  const admitted = await spend(client, 150);
+  expect(admitted + (await spendAll(client))).toBe(100);
+});
+
+test('webhooks are sent by another worker when the one that sends them is killed', async () => {
+  const received: string[] = [];
+  const receiver = createServer((req, res) => {
+    received.push(String(req.headers['webhook-id']));
+    res.end();
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void receiver.close());
+  const { serving, workers, client } = await startTwo({
+    WEBHOOK_ALLOW_HTTP: 'true',
+    WEBHOOK_ALLOW_PRIVATE_NETWORKS: 'true',
+  });
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+  await client.rest('POST', '/webhooks', { body: { url } });
+  const sendOne = async (count: number): Promise<void> => {
+    expect((await client.rest('POST', '/conversations')).status).toBe(201);
+    await eventually(
+      async () => received.length,
+      (length) => length === count,
+    );
+  };
+  await sendOne(1);
+  process.kill(workers.find(({ worker }) => worker === 1)?.pid ?? 0, 'SIGKILL');
+  await serving.printed('"a worker has ended and is replaced"');
+  await sendOne(2);
+  await workersOf(serving, 3);
+  await sendOne(3);
+  expect(new Set(received).size).toBe(3);
+});
+
+test('/metrics is of all workers, whichever is asked, and counts nothing less when one has ended', async () => {
+  const { serving, workers, client } = await startTwo();
+  const series = 'conversation_service_operations_total{face="rest",operation="getAccount",code="OK"}';
+  await Promise.all(Array.from({ length: 40 }, () => client.rest('GET', '/account')));
+  const both = await scrape(serving.url);
+  expect(both.get(series)).toBe(40);
+  expect(both.get('conversation_service_processes')).toBe(2);
+  expect(both.get('conversation_service_deliveries_pending')).toBe(0);
+  process.kill(workers[0]?.pid ?? 0, 'SIGKILL');
+  await workersOf(serving, 3);
+  await Promise.all(Array.from({ length: 10 }, () => client.rest('GET', '/account')));
+  const all: Scrape[] = await Promise.all(Array.from({ length: 10 }, () => scrape(serving.url)));
+  expect(all.map((each) => each.get(series))).toEqual(Array(10).fill(50));
+  expect(all[0]?.get('conversation_service_processes')).toBe(2);
+});
+
+test('SIGTERM ends all of them with 0, and none outlives a supervisor that was killed', async () => {
+  const { serving, workers } = await startTwo();
+  serving.signal('SIGTERM');
+  const { code, stdout, stderr } = await serving.ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout.split('"msg":"stopped"')).toHaveLength(3);
+  expect(workers.some(({ pid }) => isAlive(pid))).toBe(false);
+
+  const other = await startTwo();
+  other.serving.signal('SIGKILL');
+  await eventually(
+    async () => other.workers.some(({ pid }) => isAlive(pid)),
+    (alive) => !alive,
+  );
+});
+
+test('what keeps the first worker from starting is said once, and ends the program with 1', async () => {
+  const { serving, databasePath } = await startTwo();
+  const port = new URL(serving.url).port;
+  const environment = { DATABASE_URL: `file:${databasePath}`, PORT: port, WORKERS: '2' };
+  expect(await run(['serve'], { environment })).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `Port ${port} is already in use; set PORT to another one.\n`,
+  });
+  const nowhere = { DATABASE_URL: 'file:/dev/null/nowhere.db', PORT: '0', WORKERS: '2' };
+  const { code, stdout, stderr } = await run(['serve'], { environment: nowhere });
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('/dev/null/nowhere.db')]);
+});
+
+test('a worker cannot be started by hand', async () => {
+  const { code, stderr } = await run(['worker']);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: 'Workers are started by `serve`, as many as WORKERS says.\n' });
+});

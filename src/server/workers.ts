@@ -115,13 +115,17 @@ class Supervisor {
       });
     });
     const ended = new Promise<number>((resolve) => {
-      child.once('error', (error) => this.#log.error({ err: error, worker }, 'a worker cannot be started or told'));
-      child.once('close', (code) => {
+      const left = (code: number | null): void => {
         this.#workers.delete(worker);
         this.#turns.left(tell);
         this.#scrapes.left(tell);
         if (this.#leader === worker) this.#appoint();
-        resolve(code ?? 1);
+        resolve(code ?? (this.#isStopping ? 0 : 1));
+      };
+      child.once('close', left);
+      child.on('error', (error) => {
+        this.#log.error({ err: error, worker }, 'a worker cannot be started or told');
+        if (child.pid === undefined) left(1);
       });
     });
     return { listening, ended, signal: () => child.signalCode };
@@ -137,7 +141,7 @@ class Supervisor {
 
 interface Started {
   readonly listening: Promise<undefined>;
-  /** Resolves with the exit code, which is 1 if a signal has ended it. */
+  /** Resolves with the exit code, which is 1 if a signal has ended it before it was asked to stop. */
   readonly ended: Promise<number>;
   readonly signal: () => NodeJS.Signals | null;
 }

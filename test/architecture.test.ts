@@ -134,7 +134,7 @@ const measuring: Readonly<Record<string, readonly string[]>> = {
     'access/load-shedder.ts',
     'http/unsent-responses.ts',
     'server/connections.ts',
-    'server/reading-turns.ts',
+    'server/workers.ts',
     'server/log-output.ts',
     'server/stop.ts',
     'storage/sqlite/compact.ts',

@@ -82,7 +82,6 @@ export class Connections {
   readonly #crowded = { closed: 0, toldAtMs: Number.NEGATIVE_INFINITY };
   /** All but the sockets. */
   readonly #open = new Map<Socket, Connection>();
-  readonly #upgraded = new Set<Socket>();
   readonly #turns: ReadingTurns;
   #accepted = 0;
   #refused: Promise<void> | undefined;
@@ -98,11 +97,10 @@ export class Connections {
     this.#handle = handle;
     this.#limits = limits;
     this.#onCrowded = onCrowded;
-    this.#turns = new ReadingTurns({
-      open: () => this.#open.keys(),
-      upgraded: () => this.#upgraded,
-      ownerOf: (socket) => ownerOf(socket) ?? this.#open.get(socket)?.address ?? network(socket.remoteAddress ?? ''),
-    });
+    this.#turns = new ReadingTurns(
+      () => this.#open.keys(),
+      (socket) => ownerOf(socket) ?? this.#open.get(socket)?.address ?? '',
+    );
     server.on('connection', (socket: Socket) => {
       this.#accepted++;
       scheduler.accepted();
@@ -127,13 +125,9 @@ export class Connections {
       socket.once('close', () => {
         this.#count--;
         this.#open.delete(socket);
-        this.#upgraded.delete(socket);
       });
     });
-    server.on('upgrade', (_, socket: Socket) => {
-      this.#open.delete(socket);
-      this.#upgraded.add(socket);
-    });
+    server.on('upgrade', (_, socket: Socket) => void this.#open.delete(socket));
     server.on('request', (req, res) => this.#take({ req, res, isBegun: false }));
   }
 
@@ -189,7 +183,7 @@ export class Connections {
     const { socket } = req;
     const connection = this.#open.get(socket);
     if (connection === undefined) return; // the connection has ended
-    this.#turns.read(socket);
+    this.#turns.readHead(socket);
     const { unanswered } = connection;
     if (this.#refused !== undefined) {
       const before = unanswered.at(-1)?.res;
@@ -215,15 +209,12 @@ export class Connections {
     // Node keeps a buffer for each chunk of a body that nobody reads yet, and a chunk can be a single byte.
     if (req.headers['transfer-encoding'] !== undefined && !req.complete) {
       connection.isHeld = true;
+      this.#turns.readChunks(socket);
       req.once('resume', () => {
         connection.isHeld = false;
-        this.#turns.wait(socket);
+        if (!this.#turns.isWaiting(socket)) socket.resume();
         // Otherwise two megabytes would be read before anything else, as long as that much is there.
-        req.on('data', () => {
-          if (this.#turns.isWaiting(socket)) return;
-          this.#turns.read(socket);
-          this.#turns.wait(socket);
-        });
+        req.on('data', () => this.#turns.readChunks(socket));
       });
       socket.pause();
     }

@@ -1,4 +1,6 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { Client } from '../../src/client/index.ts';
 import { commandLine, serve } from '../cli/program.ts';
 import { clientOf } from '../support/client.ts';
@@ -88,4 +90,32 @@ test('a follower of some types gets those, and one that is too late is told from
     const events = over === undefined ? client.follow({ after: start }) : client.follow({ after: start, over });
     await expect(events.next()).rejects.toMatchObject({ code: 'CURSOR_EXPIRED', oldestCursor: expect.any(String) });
   }
+});
+
+describe.each([['stream'], ['socket']] as const)('a follower over a %s that is stopped', (over) => {
+  const begin = async (answer: (socket: Socket) => void) => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      connections++;
+      socket.on('error', () => {});
+      answer(socket);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const client = new Client({
+      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      credential: 'a token',
+    });
+    const stop = new AbortController();
+    const options = { after: 'a cursor', signal: stop.signal };
+    const events = over === 'stream' ? client.follow(options) : client.follow({ ...options, over });
+    const next = expect(events.next()).rejects.toThrow('It is enough.');
+    await until(() => connections > 0);
+    stop.abort(new Error('It is enough.'));
+    await next;
+  };
+
+  test('while it waits to connect again ends at once', () => begin((socket) => socket.destroy()));
+
+  test('while nobody answers it ends at once', () => begin(() => {}));
 });

@@ -46,12 +46,13 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   events: ['events', 'domain', 'runtime'],
   webhooks: ['webhooks', 'domain', 'layout.ts'],
   telemetry: ['telemetry', 'domain'],
-  mcp: ['mcp', 'http', 'access', 'domain', 'runtime'],
-  rest: ['rest', 'http', 'access', 'domain', 'runtime'],
+  mcp: ['mcp', 'http', 'access', 'domain', 'runtime', 'version.ts'],
+  rest: ['rest', 'http', 'access', 'domain', 'runtime', 'version.ts'],
   graphql: ['graphql', 'http', 'access', 'domain', 'runtime', 'layout.ts'],
   server: ['server', 'app.ts', 'config.ts', 'access', 'domain', 'http', 'rest', 'runtime', 'storage', 'telemetry'],
   'config.ts': ['config.ts', 'domain'],
   'layout.ts': ['layout.ts'],
+  'version.ts': ['version.ts'],
 };
 const mayImportAll = ['app.ts', 'cli', 'maintenance.ts', 'ports.ts'];
 

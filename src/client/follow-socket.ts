@@ -22,14 +22,16 @@ export async function* followSocket(
   { url, credential }: Transport,
   { after, types, conversationId, select = '', signal }: SocketFollowOptions,
 ): AsyncGenerator<EventOfSocket, void> {
-  const { createClient } = await import('graphql-ws');
+  const { createClient } = await import('graphql-ws/client'); // its server would bring graphql into the page
+  signal?.throwIfAborted();
   let failures = 0;
   const socket = createClient({
     url: `${url.replace(/^http/, 'ws')}/graphql`,
     connectionParams: async () => ({ authorization: await credential.authorization() }),
     retryAttempts: Number.POSITIVE_INFINITY,
     shouldRetry: () => true,
-    retryWait: () => wait(backOffMs(failures++), signal),
+    // It must not reject: graphql-ws would neither go on nor end.
+    retryWait: () => wait(backOffMs(failures++), signal).catch(() => {}),
     on: {
       connected: () => {
         failures = 0;
@@ -40,11 +42,26 @@ export async function* followSocket(
       },
     },
   });
-  const stop = (): void => void socket.dispose();
+  let results: AsyncIterableIterator<unknown> | undefined;
+  // It rejects when there is no connection.
+  const close = async (): Promise<void> => await Promise.resolve(socket.dispose()).catch(() => {});
+  const stop = (): void => {
+    void results?.return?.();
+    void close();
+    setTimeout(() => socket.terminate()); // if it is still connecting, which can take long
+  };
   signal?.addEventListener('abort', stop);
   try {
     // Without a cursor, what happens during a break before the first event would be lost.
-    let cursor = after ?? (await startOf(socket.iterate<{ eventCursor: string }>({ query: '{ eventCursor }' })));
+    let cursor = after;
+    if (cursor === undefined) {
+      const start = socket.iterate<{ eventCursor: string }>({ query: '{ eventCursor }' });
+      results = start;
+      const { value } = await start.next();
+      signal?.throwIfAborted();
+      if (value?.data == null) throw errorOfGraphQL(value?.errors ?? []);
+      cursor = value.data.eventCursor;
+    }
     const variables = {
       types: types?.map((type) => type.replace('.', '_').toUpperCase()),
       conversationId,
@@ -56,7 +73,9 @@ export async function* followSocket(
     const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
       events(after: $after, types: $types, conversationId: $conversationId) { __typename id type timestamp cursor ${select} }
     }`;
-    for await (const { data, errors } of socket.iterate<{ events: EventOfSocket }>({ query, variables })) {
+    const events = socket.iterate<{ events: EventOfSocket }>({ query, variables });
+    results = events;
+    for await (const { data, errors } of events) {
       if (errors !== undefined || data == null) throw errorOfGraphQL(errors ?? []);
       yield data.events;
       cursor = data.events.cursor;
@@ -65,17 +84,6 @@ export async function* followSocket(
     throw new ServiceError('The service has ended the subscription.', { code: 'UNAVAILABLE' });
   } finally {
     signal?.removeEventListener('abort', stop);
-    stop();
+    void close();
   }
-}
-
-async function startOf(
-  results: AsyncIterableIterator<{
-    data?: { eventCursor: string } | null | undefined;
-    errors?: readonly { message: string }[] | undefined;
-  }>,
-): Promise<string> {
-  const { value } = await results.next();
-  if (value?.data == null) throw errorOfGraphQL(value?.errors ?? []);
-  return value.data.eventCursor;
 }

@@ -8,6 +8,7 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import type { Reply, Responder } from '../http/respond.ts';
 import { lazily } from '../runtime/lazily.ts';
+import { version } from '../version.ts';
 import { Exchange, type ExchangeOptions } from './exchange.ts';
 import { loadProtocol } from './protocol.ts';
 import { type Binding, toolsOf } from './tools.ts';
@@ -20,7 +21,7 @@ const maxValues = 1_000;
 
 const description = {
   name: 'conversation-service',
-  version: 'v1',
+  version,
   instructions: `Conversations between the visitors of a site and its agents, with messages, leads, events and statistics. ${markInWords} An error is a problem (RFC 9457) with a \`code\`; the same operations are described at /docs.`,
 };
 

@@ -1,14 +1,19 @@
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { Client, newestOnly, ServiceError } from '../../src/client/index.ts';
+import * as own from '../../src/client/index.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
+import { startSite } from '../support/site.ts';
+import { tokenFrom } from './kills.ts';
+import { seen, tour } from './tour.ts';
 
 // The client for front-ends and programs, against a real server.
 
+const { Client, newestOnly } = own;
+
 let server: TestServer;
 let account: TestAccount;
-let client: Client;
+let client: own.Client;
 
 beforeAll(async () => {
   server = await startTestServer();
@@ -33,46 +38,13 @@ const refusal = (status: number, code: string, headers: Record<string, string> =
     headers: { 'X-Request-Id': 'r-1', 'Content-Type': 'application/problem+json', ...headers },
   });
 
+test('a program calls operations by name, meets errors with their codes, and reads lists to their end', async () => {
+  const owner = await server.account();
+  const { origin } = await startSite({ '/agent-token': () => tokenFrom(server.url, owner.secret) });
+  expect(await tour(own, { url: server.url, tokenUrl: `${origin}/agent-token` })).toEqual(seen);
+});
+
 describe('a call', () => {
-  test('takes what belongs into path, query and body together, and answers what REST does', async () => {
-    const created = await client.call('createConversation', {
-      subject: 'Parcel',
-      tags: ['a b', 'urgent'],
-      message: { sender: 'visitor', content: 'Where is it?' },
-    });
-    const sent = await client.call('sendMessage', { conversationId: created.id, sender: 'agent', content: 'Here.' });
-    expect(sent).toMatchObject({ conversationId: created.id, sequence: 2 });
-    const changed = await client.call('updateConversation', { id: created.id, addTags: ['late'] });
-    expect(changed.tags).toEqual(['a b', 'late', 'urgent']);
-    const listed = await client.call('listConversations', { tags: ['a b', 'late'], status: ['active'], limit: 5 });
-    expect(listed.data.map(({ id }) => id)).toEqual([created.id]);
-    const read = await client.call('markRead', { conversationId: created.id, reader: 'agent-1', sequence: 2 });
-    expect(read.sequence).toBe(2);
-    expect(await client.call('deleteConversation', { id: created.id })).toBeUndefined();
-    expect((await client.call('getAccount')).id).toBe(account.account.id);
-  });
-
-  test('that is refused throws what the service has said', async () => {
-    const failed = await client.call('captureLead', { phone: '' }).catch((error: unknown) => error);
-    expect(failed).toBeInstanceOf(ServiceError);
-    expect(failed).toMatchObject({
-      code: 'VALIDATION_FAILED',
-      status: 400,
-      requestId: expect.any(String),
-      errors: [{ pointer: '/phone', detail: expect.any(String) }],
-    });
-    await expect(client.call('getConversation', { id: 'conv_1' })).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    await expect(client.graphql('{ conversation(id: "conv_1") { id } }')).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    await expect(client.graphql('{ nothing }')).rejects.toMatchObject({ code: 'VALIDATION_FAILED', status: 400 });
-  });
-
-  test('whose version has changed meanwhile changes nothing', async () => {
-    const { id, version } = await client.call('createConversation', {});
-    await client.call('updateConversation', { id, subject: 'first' }, { ifVersion: version });
-    const second = client.call('updateConversation', { id, subject: 'second' }, { ifVersion: version });
-    await expect(second).rejects.toMatchObject({ code: 'VERSION_CONFLICT' });
-  });
-
   test('whose answer was lost is sent again under its key, and done once', async () => {
     const { id } = await client.call('createConversation', {});
     const { through, sent } = network(async (count, url) => {
@@ -141,19 +113,6 @@ describe('a call', () => {
   });
 });
 
-test('a list is all its items, whatever the size of its pages', async () => {
-  const owner = await server.account();
-  const own = new Client({ url: server.url, credential: owner.secret });
-  const made: string[] = [];
-  for (let count = 0; count < 7; count++) made.push((await own.call('createConversation', {})).id);
-  const found: string[] = [];
-  for await (const { id } of own.list('listConversations', { limit: 3, sort: 'createdAt' })) found.push(id);
-  expect(found).toEqual(made);
-  const events: number[] = [];
-  for await (const { sequence } of own.list('listEvents', { limit: 2 })) events.push(sequence ?? 0);
-  expect(events).toEqual([1, 2, 3, 4, 5, 6, 7]);
-});
-
 describe('the guard before a cache', () => {
   const of = (version: number, fields: object = {}) => ({ __typename: 'Conversation', id: 'c1', version, ...fields });
 
@@ -180,16 +139,24 @@ describe('the guard before a cache', () => {
   });
 });
 
-test('the client is small: a page can afford it', async () => {
+test('the client is small: a page can afford it, and what it loads for sockets', async () => {
   const { outputFiles } = await build({
     entryPoints: ['src/client/index.ts'],
     bundle: true,
+    splitting: true,
     minify: true,
     format: 'esm',
-    external: ['graphql-ws'],
+    outdir: 'dist',
     write: false,
   });
-  const bytes = gzipSync(outputFiles[0]?.contents ?? '').length;
-  onTestFinished(() => console.log(`The client for front-ends: ${bytes} bytes, compressed.`));
-  expect(bytes).toBeLessThanOrEqual(5_000);
+  const sizeOf = (isEntry: boolean): number => {
+    const files = outputFiles.filter(({ path }) => path.endsWith('/index.js') === isEntry);
+    return files.reduce((sum, { contents }) => sum + gzipSync(contents).length, 0);
+  };
+  onTestFinished(() =>
+    console.log(`The client: ${sizeOf(true)} bytes, compressed; for sockets: ${sizeOf(false)} more.`),
+  );
+  expect(sizeOf(true)).toBeLessThanOrEqual(5_000);
+  expect(sizeOf(false)).toBeGreaterThan(1_000);
+  expect(sizeOf(false)).toBeLessThanOrEqual(5_000);
 });

@@ -1,64 +1,24 @@
-import { expect, onTestFinished, test } from 'vitest';
-import { Client } from '../../src/client/index.ts';
-import { commandLine, serve } from '../cli/program.ts';
-import { clientOf } from '../support/client.ts';
-import { temporaryFolder } from '../support/files.ts';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import * as own from '../../src/client/index.ts';
 import { startTestServer } from '../support/server.ts';
-import { eventually, until } from '../support/wait.ts';
+import { until } from '../support/wait.ts';
+import { followThroughKills } from './kills.ts';
+import { follow } from './tour.ts';
+
+const { Client } = own;
 
 // Whoever follows the events with the client gets each of them once, in order, whatever happens to the connection.
 
 test.each([['stream'], ['socket']] as const)(
-  'over a %s, a follower misses nothing and gets nothing twice when the server is killed',
-  async (over) => {
-    const databasePath = `${temporaryFolder()}/test.db`;
-    const cli = commandLine(databasePath);
-    const { apiKey } = await cli.json<{ apiKey: { secret: string } }>(
-      ...['account', 'create', '--name', 'A', '--plan', 'business'],
-    );
-    let running = await serve(databasePath);
-    const { url } = running;
-    const program = clientOf(url, apiKey.secret);
-    const write = async () => (await program.rest('POST', '/conversations', { body: {} })).status === 201;
-    const stop = new AbortController();
-    onTestFinished(() => stop.abort());
-    const got: string[] = [];
-    let tokens = 0;
-    const page = new Client({
-      url,
-      // Tokens of a minute: each connection needs a new one.
-      credential: async () => {
-        tokens++;
-        const { body } = await eventually(
-          () => program.rest('POST', '/tokens', { body: { scopes: ['events:read'], expiresInSeconds: 60 } }),
-          ({ status }) => status === 201,
-        );
-        return { token: body.token };
-      },
-    });
-    const start = (await program.graphql('{ eventCursor }')).data.eventCursor;
-    const events =
-      over === 'stream'
-        ? page.follow({ after: start, signal: stop.signal })
-        : page.follow({ after: start, signal: stop.signal, over });
-    const following = (async () => {
-      for await (const { id } of events) got.push(id);
-    })().catch(() => {});
-    for (let round = 0; round < 3; round++) {
-      for (let count = 0; count < 5; count++) expect(await write()).toBe(true);
-      await until(() => got.length >= 5 * round + 1);
-      running.signal('SIGKILL');
-      await running.ended;
-      running = await serve(databasePath, { PORT: new URL(url).port });
-    }
-    expect(await write()).toBe(true);
-    await until(() => got.length >= 16);
-    const log = (await program.rest('GET', '/events?limit=100')).body.data.map(({ id }: { id: string }) => id);
-    expect(got).toEqual(log);
-    expect(tokens).toBeGreaterThan(0);
-    stop.abort();
-    await following;
-  },
+  'over a %s, a follower misses nothing and gets nothing twice when the server is killed and its token revoked',
+  { timeout: 60_000 }, // it starts four servers
+  (over) =>
+    followThroughKills({
+      over,
+      begin: async (following, _, heard) => onTestFinished(follow(own, following, heard)),
+    }),
 );
 
 test('a follower of some types gets those, and one that is too late is told from where it can follow', async () => {
@@ -88,4 +48,32 @@ test('a follower of some types gets those, and one that is too late is told from
     const events = over === undefined ? client.follow({ after: start }) : client.follow({ after: start, over });
     await expect(events.next()).rejects.toMatchObject({ code: 'CURSOR_EXPIRED', oldestCursor: expect.any(String) });
   }
+});
+
+describe.each([['stream'], ['socket']] as const)('a follower over a %s that is stopped', (over) => {
+  const begin = async (answer: (socket: Socket) => void) => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      connections++;
+      socket.on('error', () => {});
+      answer(socket);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const client = new Client({
+      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      credential: 'a token',
+    });
+    const stop = new AbortController();
+    const options = { after: 'a cursor', signal: stop.signal };
+    const events = over === 'stream' ? client.follow(options) : client.follow({ ...options, over });
+    const next = expect(events.next()).rejects.toThrow('It is enough.');
+    await until(() => connections > 0);
+    stop.abort(new Error('It is enough.'));
+    await next;
+  };
+
+  test('while it waits to connect again ends at once', () => begin((socket) => socket.destroy()));
+
+  test('while nobody answers it ends at once', () => begin(() => {}));
 });

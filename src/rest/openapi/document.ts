@@ -2,6 +2,7 @@ import { exampleEventCursor, exampleStartCursor } from '../../domain/event-curso
 import { idempotencyKeyDescription, idempotencyKeyPattern } from '../../domain/idempotency.ts';
 import { deprecationReason, type OpenTo } from '../../domain/operation.ts';
 import type { JsonSchema } from '../../http/json-schema.ts';
+import { version } from '../../version.ts';
 import { retryMs } from '../event-stream.ts';
 import { fieldsInHeaders } from '../headers.ts';
 import type { Route } from '../routes.ts';
@@ -123,7 +124,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
     openapi: '3.1.1',
     info: {
       title: 'Conversation service',
-      version: 'v1',
+      version,
       description,
       license: { name: 'MIT', identifier: 'MIT' },
     },

@@ -1,0 +1,81 @@
+import { build } from 'esbuild';
+import { expect } from 'vitest';
+import { openPage } from '../support/browser.ts';
+import { longTest as test } from '../support/effort.ts';
+import { startTestServer } from '../support/server.ts';
+import { type Answers, startSite } from '../support/site.ts';
+import { followThroughKills, tokenFrom } from './kills.ts';
+import { seen } from './tour.ts';
+
+// The client as it is published, in a page of another origin than the service.
+
+/** A page with the client in modules, as a bundler makes them of the package. */
+async function pages(): Promise<Answers> {
+  const { outputFiles } = await build({
+    stdin: {
+      contents: `
+        import * as own from 'conversation-service/client';
+        import { follow, tour } from './tour.ts';
+        globalThis.tour = (access) => tour(own, access);
+        globalThis.follow = (following) => void follow(own, following, (id) => globalThis.heard(id));`,
+      resolveDir: import.meta.dirname,
+    },
+    bundle: true,
+    splitting: true,
+    minify: true,
+    format: 'esm',
+    outdir: '/',
+    entryNames: 'page',
+    write: false,
+  });
+  const html = '<!doctype html><link rel="icon" href="data:,"><script type="module" src="/page.js"></script>';
+  return {
+    '/': { type: 'text/html', body: html },
+    ...Object.fromEntries(outputFiles.map(({ path, contents }) => [path, { type: 'text/javascript', body: contents }])),
+  };
+}
+
+/** A call in a page, of what is global there. */
+const calling = (name: string, argument: unknown): string => `${name}(${JSON.stringify(argument)})`;
+
+test('a page does the same as a program', async (context) => {
+  let url = '';
+  let secret = '';
+  const { origin } = await startSite({ ...(await pages()), '/agent-token': () => tokenFrom(url, secret) });
+  const server = await startTestServer({ config: { corsOrigins: [origin] } });
+  context.onTestFinished(() => server.close());
+  url = server.url;
+  secret = (await server.account()).secret;
+  const { page, errors, foreign } = await openPage(context, [origin, url]);
+  await page.goto(origin);
+  expect(await page.evaluate(calling('tour', { url, tokenUrl: '/agent-token' }))).toEqual(seen);
+  // Its console shows what is refused, and nothing else.
+  const statuses = errors.map((error) => /status of (\d+)/.exec(error)?.[1] ?? error);
+  expect(statuses).toEqual(['400', '404', '412', '400']);
+  expect(foreign).toEqual([]);
+});
+
+/** What Chromium says of a server that does not answer or stops to. */
+const unreachable = /net::ERR_(CONNECTION_(REFUSED|RESET|CLOSED)|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)/;
+
+test.for([['stream'], ['socket']] as const)(
+  'over a %s, a page misses no event and gets none twice when the server is killed and its token revoked',
+  async ([over], context) => {
+    let opened: Awaited<ReturnType<typeof openPage>> | undefined;
+    await followThroughKills({
+      over,
+      pages: await pages(),
+      begin: async (following, site, heard) => {
+        opened = await openPage(context, [site, following.url]);
+        const { page } = opened;
+        await page.exposeFunction('heard', heard);
+        await page.goto(site);
+        await page.evaluate(calling('follow', following));
+      },
+    });
+    expect(opened?.foreign).toEqual([]);
+    // A stream learns from 401 that its token was revoked, a socket from how it is closed.
+    const others = opened?.errors.filter((error) => !unreachable.test(error));
+    expect(others).toEqual(over === 'stream' ? [expect.stringMatching(/status of 401 .*\/v1\/events\/stream/)] : []);
+  },
+);

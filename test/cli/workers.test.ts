@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { clientOf } from '../support/client.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { type Scrape, scrape } from '../support/metrics.ts';
 import { spend, spendAll } from '../support/spending.ts';
@@ -38,8 +39,8 @@ async function startTwo(environment: Record<string, string> = {}) {
 
 const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}`);
 
-test('each worker answers on the one port, and says in its log which it is', async () => {
-  const { serving, client } = await startTwo();
+test('each worker answers on the one port, says in its log which it is, and ends with 0 when all are to stop', async () => {
+  const { serving, workers, client } = await startTwo();
   // The kernel shares out connections by their ports: of so many, each gets some.
   await Promise.all(Array.from({ length: 60 }, () => client.rest('GET', '/account')));
   const lines = await eventually(
@@ -47,6 +48,12 @@ test('each worker answers on the one port, and says in its log which it is', asy
     (all) => all.length >= 60,
   );
   expect(new Set(lines.map((line) => JSON.parse(line).worker))).toEqual(new Set([1, 2]));
+
+  serving.signal('SIGTERM');
+  const { code, stdout, stderr } = await serving.ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout.split('"msg":"stopped"')).toHaveLength(3);
+  expect(workers.some(({ pid }) => isAlive(pid))).toBe(false);
 });
 
 test('a worker that is killed is replaced, and the others go on', async () => {
@@ -61,7 +68,7 @@ test('a worker that is killed is replaced, and the others go on', async () => {
   expect(JSON.parse(line)).toMatchObject({ level: 'error', worker: 1, signal: 'SIGKILL' });
 });
 
-test('a trial gets exactly its hundred requests of all workers together', async () => {
+longTest('a trial gets exactly its hundred requests of all workers together', async () => {
   const { databasePath, serving } = await startTwo();
   const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
     ...['account', 'create', '--name', 'Trial', '--plan', 'trial'],
@@ -71,7 +78,7 @@ test('a trial gets exactly its hundred requests of all workers together', async 
   expect(admitted + (await spendAll(client))).toBe(100);
 });
 
-test('webhooks are sent by another worker when the one that sends them is killed', async () => {
+longTest('webhooks are sent by another worker when the one that sends them is killed', async () => {
   const received: string[] = [];
   const receiver = createServer((req, res) => {
     received.push(String(req.headers['webhook-id']));
@@ -101,7 +108,7 @@ test('webhooks are sent by another worker when the one that sends them is killed
   expect(new Set(received).size).toBe(3);
 });
 
-test('/metrics is of all workers, whichever is asked, and counts nothing less when one has ended', async () => {
+longTest('/metrics is of all workers, whichever is asked, and counts nothing less when one has ended', async () => {
   const { serving, workers, client } = await startTwo();
   const series = 'conversation_service_operations_total{face="rest",operation="getAccount",code="OK"}';
   await Promise.all(Array.from({ length: 40 }, () => client.rest('GET', '/account')));
@@ -117,18 +124,11 @@ test('/metrics is of all workers, whichever is asked, and counts nothing less wh
   expect(all[0]?.get('conversation_service_processes')).toBe(2);
 });
 
-test('SIGTERM ends all of them with 0, and none outlives a supervisor that was killed', async () => {
+longTest('none outlives a supervisor that was killed', async () => {
   const { serving, workers } = await startTwo();
-  serving.signal('SIGTERM');
-  const { code, stdout, stderr } = await serving.ended;
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(stdout.split('"msg":"stopped"')).toHaveLength(3);
-  expect(workers.some(({ pid }) => isAlive(pid))).toBe(false);
-
-  const other = await startTwo();
-  other.serving.signal('SIGKILL');
+  serving.signal('SIGKILL');
   await eventually(
-    async () => other.workers.some(({ pid }) => isAlive(pid)),
+    async () => workers.some(({ pid }) => isAlive(pid)),
     (alive) => !alive,
   );
 });

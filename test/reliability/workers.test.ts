@@ -23,7 +23,7 @@ import { RunningServers } from './running-servers.ts';
 
 // Several workers behind one port, one of which is killed again and again while clients write, read and follow.
 
-const kills = effort(2, 20);
+const kills = effort(1, 8);
 const workers = 3;
 const environment = {
   WORKERS: `${workers}`,

@@ -236,7 +236,7 @@ export class Connections {
   /** Ends the connections on which there is no request, not even the start of one. */
   #endIdle(): void {
     for (const entry of this.#open) {
-      if (isIdle(entry) && !hasHead(entry) && !this.#turns.isWaiting(entry[0])) entry[0].destroy();
+      if (isIdle(entry) && !hasHead(entry) && !this.#turns.mayHaveMore(entry[0])) entry[0].destroy();
     }
   }
 

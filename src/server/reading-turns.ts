@@ -20,6 +20,8 @@ export class ReadingTurns {
   readonly #ownerOf: (socket: Socket) => string;
   readonly #queue = new FairQueue<Socket>();
   readonly #waiting = new WeakSet<Socket>();
+  /** Those that were resumed in the last turn, and are read in this one. */
+  readonly #resumed = new Set<Socket>();
   /** How much had been read from a connection when it was counted last. */
   readonly #counted = new WeakMap<Socket, number>();
   /** What was read in this turn, by owner and in all. */
@@ -40,6 +42,11 @@ export class ReadingTurns {
   /** Whether a connection waits to be read. It must stay paused. */
   isWaiting(socket: Socket): boolean {
     return this.#waiting.has(socket);
+  }
+
+  /** Whether there may be something on a connection that was not read because others came first. */
+  mayHaveMore(socket: Socket): boolean {
+    return this.#waiting.has(socket) || this.#resumed.has(socket);
   }
 
   /** To be called with each new connection: where others wait, it is read after them. */
@@ -92,15 +99,17 @@ export class ReadingTurns {
     this.#hasTurn = false;
     this.#readOfAll = 0;
     this.#read.clear();
+    this.#resumed.clear();
     for (let count = 0; count < this.#atOnce; count++) {
       const socket = this.#queue.take();
       if (socket === undefined) {
         this.#atOnce = firstAtOnce;
-        return;
+        break;
       }
       this.#waiting.delete(socket);
+      this.#resumed.add(socket);
       socket.resume();
     }
-    this.#startTurn(); // in which they are read
+    if (this.#resumed.size > 0) this.#startTurn(); // in which they are read
   }
 }

@@ -8,7 +8,7 @@ import { systemClock } from '../server/clock.ts';
 import { createLog } from '../server/log.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
-import { Supervisor } from '../server/worker.ts';
+import { Worker } from '../server/worker.ts';
 import { superviseWorkers } from '../server/workers.ts';
 import { scheduleMs } from '../webhooks/attempt-outcome.ts';
 import { keyNotice } from './output.ts';
@@ -26,13 +26,13 @@ export function addServe(program: Command): void {
     });
   program.command('worker', { hidden: true }).action(async () => {
     if (process.send === undefined) throw new OperatorError('Workers are started by `serve`, as many as WORKERS says.');
-    const supervisor = new Supervisor();
+    const worker = new Worker();
     try {
       const config = readConfig();
-      const { worker } = await supervisor.order;
-      await serve(config, createLog({ level: config.logLevel, clock: systemClock }).child({ worker }), supervisor);
+      const { number } = await worker.order;
+      await serve(config, createLog({ level: config.logLevel, clock: systemClock }).child({ worker: number }), worker);
     } finally {
-      supervisor.leave();
+      worker.leave();
     }
   });
 }
@@ -43,19 +43,19 @@ function warnOf({ eventRetentionMs }: Config, log: Logger): void {
 }
 
 /** Serves until the process is asked to stop. */
-async function serve(config: Config, log: Logger, supervisor?: Supervisor): Promise<void> {
+async function serve(config: Config, log: Logger, worker?: Worker): Promise<void> {
   const stopping = untilAskedToStop(config);
   const { startServer } = await import('../server/server.ts'); // loaded only here: no other command needs it
-  const server = await startServer({ config, log, clock: systemClock, supervisor });
+  const server = await startServer({ config, log, clock: systemClock, worker });
   try {
-    const { leads } = (await supervisor?.order) ?? { leads: true };
+    const { leads } = (await worker?.order) ?? { leads: true };
     if (!config.production && leads) await createDemoAccount(server.app.ports, server.url);
   } catch (error) {
     await server.close();
     throw error;
   }
   const { url, storage } = server;
-  log.info({ url, migrations: storage.migrations.applied, ...(supervisor && { pid: process.pid }) }, 'listening');
+  log.info({ url, migrations: storage.migrations.applied, ...(worker && { pid: process.pid }) }, 'listening');
   await stopping;
   if (config.shutdownDelayMs > 0) {
     server.app.drain();

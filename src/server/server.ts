@@ -14,7 +14,7 @@ import { type ConnectionLimits, Connections } from './connections.ts';
 import { listen } from './listen.ts';
 import { openStorage } from './storage.ts';
 import { refuseUnreadable } from './unreadable.ts';
-import type { Supervisor } from './worker.ts';
+import type { Worker } from './worker.ts';
 
 export interface RunningServer {
   readonly url: string;
@@ -30,8 +30,8 @@ export interface ServerOptions {
   readonly config: Config;
   readonly log: Logger;
   readonly clock: Clock;
-  /** Of a worker, see `workers.ts`. */
-  readonly supervisor?: Supervisor | undefined;
+  /** If this process is one of several that serve together. */
+  readonly worker?: Worker | undefined;
   /** Called with every SQL statement. For tests: it costs time. */
   readonly onStatement?: (sql: string) => void;
   /** Timeouts and intervals that differ from the contract's. For tests. */
@@ -50,18 +50,13 @@ const tickMs = 60_000;
  * Opens the storage and serves REST and GraphQL over HTTP.
  * @throws OperatorError if the database cannot be opened, or the address not be listened on
  */
-export async function startServer({
-  config,
-  supervisor,
-  onStatement,
-  ...options
-}: ServerOptions): Promise<RunningServer> {
-  const order = await supervisor?.order;
+export async function startServer({ config, worker, onStatement, ...options }: ServerOptions): Promise<RunningServer> {
+  const order = await worker?.order;
   const metrics = new Metrics();
   const { log } = options;
   const storage = await openStorage(config.databasePath, {
     onStatement,
-    turn: supervisor?.turn,
+    turn: worker?.turn,
     onGroup: metrics.wrote,
     onThreadFailure: (error) =>
       log.warn({ err: error }, 'the checkpoint thread has failed; commits checkpoint the write-ahead log instead'),
@@ -73,7 +68,7 @@ export async function startServer({
     storage,
     metrics,
     waitingWrites: () => storage.waitingWrites,
-    scrapeAll: supervisor && (() => supervisor.scrape()),
+    scrapeAll: worker && (() => worker.scrape()),
   });
   const { headMs, requestMs, slowReaderMs } = { ...defaultTimings, ...options.timings };
   const server = createServer({
@@ -122,7 +117,7 @@ export async function startServer({
     app.tick().catch((error: unknown) => log.warn({ err: error }, 'periodic maintenance failed'));
   }, tickMs).unref();
   const { port } = server.address() as AddressInfo;
-  supervisor?.listening(port, { lead, report: () => app.metrics() });
+  worker?.listening(port, { lead, report: () => app.metrics() });
   const host = config.host.includes(':') ? `[${config.host}]` : config.host;
   return {
     url: `http://${host}:${port}`,

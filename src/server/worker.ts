@@ -11,8 +11,8 @@ export interface Duties {
   report(): Promise<MetricsSnapshot>;
 }
 
-/** A worker's side of its supervisor, see `workers.ts`. */
-export class Supervisor {
+/** What a worker and its supervisor have to do with each other, see `workers.ts`. */
+export class Worker {
   readonly #turn = new WriteTurn((is) => this.#tell({ of: 'write', is }));
   /** Resolves with what to serve. */
   readonly order: Promise<Extract<Order, { to: 'serve' }>>;

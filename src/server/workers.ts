@@ -11,7 +11,7 @@ import { untilAskedToStop } from './stop.ts';
 
 /** What a worker is told. */
 export type Order =
-  | { readonly to: 'serve'; readonly worker: number; readonly port: number; readonly leads: boolean }
+  | { readonly to: 'serve'; readonly number: number; readonly port: number; readonly leads: boolean }
   | { readonly to: 'lead' }
   /** It is its turn to write. */
   | { readonly to: 'write' }
@@ -103,7 +103,7 @@ class Supervisor {
     if (leads) this.#leader = worker;
     const listening = new Promise<undefined>((resolve) => {
       child.on('message', (notice: Notice) => {
-        if (notice.of === 'start') tell({ to: 'serve', worker, port: this.#port, leads });
+        if (notice.of === 'start') tell({ to: 'serve', number: worker, port: this.#port, leads });
         else if (notice.of === 'write') this.#turns[notice.is](tell);
         else if (notice.of === 'report') this.#scrapes.reported(tell, notice.metrics);
         else if (notice.of === 'scrape') this.#scrapes.scrape(tell);

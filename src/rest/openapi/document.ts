@@ -125,6 +125,7 @@ export function openApiDocument(routes: readonly Route[], publicUrl?: string): O
       title: 'Conversation service',
       version: 'v1',
       description,
+      contact: { name: 'The operator of this installation', ...(publicUrl !== undefined && { url: publicUrl }) },
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: publicUrl?.replace(/\/$/, '') ?? '/' }],

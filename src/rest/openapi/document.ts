@@ -212,7 +212,7 @@ function parametersOf(
         name,
         in: inPath.includes(name) ? 'path' : 'query',
         ...(description !== undefined && { description: takesList ? `${description} ${listsInWords}` : description }),
-        required: inPath.includes(name),
+        required: inPath.includes(name) || input.required?.includes(name) === true,
         ...(takesList && { style: 'form', explode: false }),
         schema,
         ...(example !== undefined && { example }),

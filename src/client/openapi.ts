@@ -3284,12 +3284,12 @@ export interface operations {
     };
     search: {
         parameters: {
-            query?: {
+            query: {
                 /**
                  * @description The words: 1 to 256 characters and at most 10 words, the last one as a beginning. Case, width and accents do not count; quotes and operators mean nothing. In scripts without spaces between words, any run of characters is found.
                  * @example where parcel
                  */
-                q?: string;
+                q: string;
                 /**
                  * @description Only in conversations with one of these statuses. Several are separated by commas, or the parameter is repeated.
                  * @example [

@@ -115,6 +115,15 @@ describe('openapi.json', () => {
     expect(types).toMatchObject({ style: 'form', explode: false, schema: { type: 'array', minItems: 1, maxItems: 9 } });
   });
 
+  test('says which parameters of a query are required: only the words of a search are', () => {
+    const required = documented.flatMap(({ operation: { operationId, parameters } }) =>
+      parameters.flatMap((each) =>
+        'in' in each && each.in === 'query' && each.required ? [`${operationId} ${each.name}`] : [],
+      ),
+    );
+    expect(required).toEqual(['search q']);
+  });
+
   test.each(documented)('shows what the parameters of $method $path can look like', ({ operation }) => {
     const bare = (operation.parameters as Json[]).filter(
       ({ in: place, schema, example }) =>
@@ -362,7 +371,21 @@ describe('the check that all tests make of answers', () => {
     body: described('getLead').responses[200].content['application/json'].example,
   };
 
+  const pagination = { limit: 20, offset: 0, hasMore: false, nextCursor: null };
+  const problem = (status: number): Pick<Seen, 'headers' | 'body'> => ({
+    headers: { ...right.headers, 'content-type': 'application/problem+json' },
+    body: {
+      ...{
+        type: 'urn:conversation-service:problem:NOT_FOUND',
+        title: 'Not found',
+        detail: 'This path does not exist.',
+      },
+      ...{ status, instance: '/v1/unknown', code: 'NOT_FOUND', requestId: 'a' },
+    },
+  });
+
   test('passes what is documented', () => {
+    expect(conformance.faultsOf({ ...right, path: '/v1/unknown', status: 404, ...problem(404) })).toEqual([]);
     expect(conformance.faultsOf(right)).toEqual([]);
   });
 
@@ -378,12 +401,36 @@ describe('the check that all tests make of answers', () => {
     ['a header that is not documented', { headers: { ...right.headers, 'x-powered-by': 'us' } }],
     ['a parameter that was taken and is not documented', { path: `${right.path}?expand=conversation` }],
     ['an answer where no operation is documented', { path: '/v1/unknown' }],
+    ['a problem that names another status', { path: '/v1/unknown', status: 404, ...problem(400) }],
     [
       'another error’s code',
       { status: 404, headers: { ...right.headers, 'content-type': 'application/problem+json' } },
     ],
   ])('refuses %s', (_, wrong) => {
     expect(conformance.faultsOf({ ...right, ...wrong })).not.toEqual([]);
+  });
+
+  test.each<[string, string, boolean]>([
+    ['a list with commas and repeated', 'status=active,closed&status=pending', true],
+    ['a list of other values', 'status=active,open', false],
+    ['a number', 'limit=100', true],
+    ['a number beyond its bounds', 'limit=101', false],
+    ['no number', 'limit=many', false],
+    ['a truth value', 'unassigned=true', true],
+    ['another truth value', 'unassigned=yes', false],
+    ['a parameter twice', 'externalId=a&externalId=b', false],
+  ])('knows whether a query may be taken: %s', (_, query, isRight) => {
+    const list = { ...right, path: `/v1/conversations?${query}`, body: { data: [], pagination } };
+    expect(conformance.faultsOf(list)).toEqual(isRight ? [] : [expect.stringContaining('taken: ')]);
+  });
+
+  test('refuses that a request was taken without a parameter that is required', () => {
+    const found = {
+      ...right,
+      path: '/v1/search',
+      body: { data: [], pagination: { limit: 20, hasMore: false, nextCursor: null } },
+    };
+    expect(conformance.faultsOf(found)).toEqual(['it was taken without the parameter q']);
   });
 
   test.each<[string, number, Record<string, string>, string]>([

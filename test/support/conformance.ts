@@ -1,5 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
+import type { JsonSchema } from '../../src/http/json-schema.ts';
 import { openApiDocument } from '../../src/rest/openapi/document.ts';
 import type {
   OpenApiDocument,
@@ -118,6 +119,7 @@ export class Conformance {
       ...(headers['x-request-id'] === undefined ? ['no X-Request-Id'] : []),
       ...(headers['content-type'] === 'application/problem+json' ? [] : [`${headers['content-type']} is no problem`]),
       ...(method === 'HEAD' ? [] : this.#faults(['components', 'schemas', 'Problem'], body)),
+      ...(method === 'HEAD' || (body as { status?: unknown }).status === status ? [] : ['it names another status']),
     ];
   }
 
@@ -156,10 +158,16 @@ export class Conformance {
     query: string,
     sent: unknown,
   ): string[] {
-    const names = parameters.flatMap((parameter) => ('name' in parameter ? [parameter.name] : []));
-    const unknown = [...new URLSearchParams(query).keys()].filter((name) => !names.includes(name));
+    const known = parameters.flatMap((parameter) => ('in' in parameter && parameter.in === 'query' ? [parameter] : []));
+    const given = Map.groupBy(new URLSearchParams(query), ([name]) => name);
+    const unknown = [...given.keys()].filter((name) => !known.some((parameter) => parameter.name === name));
     return [
       ...unknown.map((name) => `the parameter ${name} was taken and is not documented`),
+      ...known.flatMap(({ name, required, schema }) => {
+        const values = given.get(name)?.map(([, value]) => value);
+        if (values === undefined) return required ? [`it was taken without the parameter ${name}`] : [];
+        return this.#ajv.validate(schema, typed(values, schema)) ? [] : [`taken: ${name} ${this.#ajv.errorsText()}`];
+      }),
       ...(requestBody === undefined || sent === undefined
         ? []
         : this.#faults([...at, 'requestBody', 'content', 'application/json', 'schema'], sent).map(
@@ -187,6 +195,15 @@ export class Conformance {
       ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
     );
   }
+}
+
+/** What a parameter stands for: one value, or the items of a list. */
+function typed(values: readonly string[], { type }: JsonSchema): unknown {
+  if (type === 'array') return values.flatMap((value) => value.split(','));
+  const [value = '', ...others] = values;
+  if (others.length > 0) return values; // it is none
+  if (type === 'integer' && value.trim() !== '') return Number(value);
+  return type === 'boolean' && (value === 'true' || value === 'false') ? value === 'true' : value;
 }
 
 function isStream({ responses }: OpenApiOperation): boolean {

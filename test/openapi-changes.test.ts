@@ -55,7 +55,13 @@ const sending: OpenApiOperation = {
 function documentOf({ operation, schemas = components, paths, webhooks = {}, more }: Given): OpenApiDocument {
   return {
     openapi: '3.1.1',
-    info: { title: 'A service', version: '1', description: '', license: { name: 'MIT', identifier: 'MIT' } },
+    info: {
+      title: 'A service',
+      version: '1',
+      description: '',
+      contact: { name: 'Somebody' },
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
     servers: [],
     tags: [],
     paths: paths ?? { '/things': { post: { ...sending, ...operation } } },

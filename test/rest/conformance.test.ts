@@ -62,14 +62,16 @@ test.each(operations)(
       await exchange(spoilt ?? wire);
     });
     // So that there is one answer of each kind at least, however few are asked for.
-    const bare = fc.sample(drafts.bare(), { seed, numRuns: 1 });
-    const examples = bare.map((draft): [Draft, string, number] => [draft, 'an unknown parameter', 0]);
+    const bare = fc.sample(drafts.bare(), { seed, numRuns: 50 });
+    const examples = bare.slice(0, 1).map((draft): [Draft, string, number] => [draft, 'an unknown parameter', 0]);
     try {
       await fc.assert(pair, { seed, numRuns: pairs, examples });
     } catch (error) {
       throw withHint(error, `TEST_SEED=${seed}`);
     }
-    expect(statuses.filter((status) => status < 300)).not.toEqual([]);
+    const isTaken = (): boolean => statuses.some((status) => status < 300);
+    for (const draft of bare) if (!isTaken()) await exchange(await wireOf(documented, draft)); // what it met was closed, say
+    expect(isTaken()).toBe(true);
     expect(statuses.filter((status) => status >= 400)).not.toEqual([]);
   },
 );

@@ -178,7 +178,7 @@ test('schema.graphql is the schema', async () => {
 });
 
 /** openapi-typescript has an older TypeScript beside it, in the workspace of the typed client. */
-const typed = createRequire(fileURLToPath(new URL('typed-client/package.json', import.meta.url)));
+const typed = createRequire(fileURLToPath(new URL('clients/typescript-5/package.json', import.meta.url)));
 
 /** What a caller gives and is given: the client has one type for all errors, and sets the headers. */
 function withoutRefusals({ paths, components, ...document }: OpenApiDocument): object {

@@ -12,7 +12,7 @@ import { startTestServer } from './support/server.ts';
 // What a user of TypeScript does with openapi.json: make types of it, write a program against them, and run it.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const workspace = createRequire(join(root, 'test/typed-client/package.json'));
+const workspace = createRequire(join(root, 'test/clients/typescript-5/package.json'));
 const run = promisify(execFile);
 
 /** A file of a package that the workspace has. */
@@ -89,7 +89,7 @@ test('a client with types made from openapi.json type-checks and works, and mist
   const generator = fileOf('openapi-typescript', 'bin/cli.js');
   await run(process.execPath, [generator, `${server.url}/openapi.json`, '-o', join(folder, 'schema.ts')]);
 
-  const tour = fileURLToPath(new URL('typed-client/tour.mts', import.meta.url));
+  const tour = fileURLToPath(new URL('clients/typescript-5/openapi-fetch.mts', import.meta.url));
   copyFileSync(tour, join(folder, 'tour.mts'));
   expect(await typeCheck(folder, 'tour.mts')).toBe('');
 

@@ -107,7 +107,9 @@ export async function startServer({ config, worker, onStatement, ...options }: S
   }
   // Without descriptors or memory for new connections, the existing ones can still be served.
   server.on('error', (error) => log.warn({ err: error }, 'could not accept a connection'));
+  let isClosing = false;
   const lead = (): void => {
+    if (isClosing) return; // the next worker will, once this one has ended
     app.lead().catch((error: unknown) => log.warn({ err: error }, 'could not finish interrupted work'));
   };
   if (order?.leads ?? true) lead();
@@ -125,6 +127,7 @@ export async function startServer({ config, worker, onStatement, ...options }: S
     storage,
     refuse: () => connections.refuse(),
     async close() {
+      isClosing = true;
       app.drain();
       clearInterval(ticking);
       metrics.stop();

@@ -119,7 +119,7 @@ class Supervisor {
         this.#workers.delete(worker);
         this.#turns.left(tell);
         this.#scrapes.left(tell);
-        if (this.#leader === worker) this.#appoint();
+        if (this.#leader === worker && !this.#isStopping) this.#appoint();
         resolve(code ?? (this.#isStopping ? 0 : 1));
       };
       child.once('close', left);

@@ -6,7 +6,7 @@ import { maxShownPath, withoutSecrets } from '../access/secrets.ts';
 import type { Account } from '../domain/accounts.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { RateLimit, Telemetry } from '../domain/ports.ts';
-import { endsConnection, linger } from './body.ts';
+import { endsConnection, linger } from './linger.ts';
 import type { RequestContext } from './request-context.ts';
 import type { RequestLog } from './request-log.ts';
 import type { UnsentResponses } from './unsent-responses.ts';

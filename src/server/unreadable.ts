@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { DomainError } from '../domain/errors.ts';
-import { discard } from '../http/body.ts';
+import { discard } from '../http/linger.ts';
 import { writeRawReply } from '../http/raw-reply.ts';
 import { requestIdOf } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';

@@ -13,7 +13,7 @@ export interface Duties {
 
 /** What a worker and its supervisor have to do with each other, see `workers.ts`. */
 export class Worker {
-  readonly #turn = new WriteTurn((is) => this.#tell({ of: 'write', is }));
+  readonly turn = new WriteTurn((is) => this.#tell({ of: 'write', is }));
   /** Resolves with what to serve. */
   readonly order: Promise<Extract<Order, { to: 'serve' }>>;
   #duties: Duties | undefined;
@@ -24,8 +24,8 @@ export class Worker {
     this.order = new Promise((resolve) => {
       process.on('message', (order: Order) => {
         if (order.to === 'serve') resolve(order);
-        else if (order.to === 'write') this.#turn.given();
-        else if (order.to === 'yield') this.#turn.asked();
+        else if (order.to === 'write') this.turn.given();
+        else if (order.to === 'yield') this.turn.asked();
         else if (order.to === 'show') this.#scraping?.show(order.text);
         else if (order.to === 'report') void this.#report();
         else {
@@ -35,10 +35,6 @@ export class Worker {
       });
     });
     this.#tell({ of: 'start' });
-  }
-
-  get turn(): WriteTurn {
-    return this.#turn;
   }
 
   /** To be called once the worker serves. */

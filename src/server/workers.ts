@@ -68,6 +68,7 @@ class Supervisor {
     const first = this.#start(1);
     const failed = await Promise.race([first.listening, first.ended]);
     if (failed !== undefined) return failed;
+    if (this.#isStopping) return await first.ended;
     const others = Array.from({ length: count - 1 }, (_, index) => this.#keep(index + 2));
     return Math.max(...(await Promise.all([this.#keep(1, first), ...others])));
   }
@@ -189,7 +190,7 @@ class WriteTurns {
 class Scrapes {
   /** The workers, with what each has reported last. */
   readonly #reports = new Map<Tell, MetricsSnapshot>();
-  #ended: MetricsSnapshot = [];
+  #ended: Promise<MetricsSnapshot> = Promise.resolve([]);
   readonly #asking = new Set<Tell>();
   readonly #missing = new Set<Tell>();
   #timer: NodeJS.Timeout | undefined;
@@ -202,10 +203,8 @@ class Scrapes {
     const counts = (this.#reports.get(worker) ?? []).filter(({ type }) => String(type) !== 'gauge');
     this.#reports.delete(worker);
     this.#asking.delete(worker);
-    void mergedMetrics([this.#ended, counts]).then((merged) => {
-      this.#ended = merged;
-      this.#heardOf(worker);
-    });
+    this.#ended = this.#ended.then((ended) => mergedMetrics([ended, counts]));
+    this.#heardOf(worker);
   }
 
   scrape(worker: Tell): void {
@@ -233,8 +232,11 @@ class Scrapes {
     this.#missing.clear();
     const asking = [...this.#asking];
     this.#asking.clear();
-    void metricsText([this.#ended, ...this.#reports.values()]).then((text) => {
-      for (const worker of asking) worker({ to: 'show', text });
-    });
+    const reports = [...this.#reports.values()];
+    void this.#ended
+      .then((ended) => metricsText([ended, ...reports]))
+      .then((text) => {
+        for (const worker of asking) worker({ to: 'show', text });
+      });
   }
 }

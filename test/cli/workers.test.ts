@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { clientOf } from '../support/client.ts';
 import { longTest } from '../support/effort.ts';
@@ -9,7 +10,7 @@ import { temporaryFolder } from '../support/files.ts';
 import { type Scrape, scrape } from '../support/metrics.ts';
 import { spend, spendAll } from '../support/spending.ts';
 import { eventually } from '../support/wait.ts';
-import { commandLine, run, type Serving, secretPattern, serve } from './program.ts';
+import { commandLine, run, type Serving, secretPattern, serve, start } from './program.ts';
 
 // WORKERS: several processes behind one port, as their operator and their clients see them.
 
@@ -123,6 +124,21 @@ longTest('/metrics is of all workers, whichever is asked, and counts nothing les
   expect(all.map((each) => each.get(series))).toEqual(Array(10).fill(50));
   expect(all[0]?.get('conversation_service_processes')).toBe(2);
 });
+
+longTest.each([200, 300, 400, 500, 700])(
+  'asked to stop %s ms after its start, it ends, and so do all workers',
+  async (ms) => {
+    const databasePath = join(temporaryFolder(), 'test.db');
+    const running = start(['serve'], {
+      environment: { DATABASE_URL: `file:${databasePath}`, PORT: '0', WORKERS: '3' },
+    });
+    await setTimeout(ms); // it says nothing at the moments that matter
+    running.signal('SIGTERM');
+    const { stdout } = await running.ended;
+    const pids = [...stdout.matchAll(/"pid":(\d+)/g)].map(([, pid]) => Number(pid));
+    expect(pids.some(isAlive)).toBe(false);
+  },
+);
 
 longTest('none outlives a supervisor that was killed', async () => {
   const { serving, workers } = await startTwo();

@@ -169,7 +169,10 @@ export class MixedLoad {
           const { errors } = await client.graphql(
             '{ conversations(first: 5) { totalCount nodes { id messages(last: 1) { nodes { content } } } } }',
           );
-          expect(errors).toBeUndefined();
+          // Another process can erase one between the page and its messages: that it is not there is then true.
+          const isGone = ({ extensions, path }: Json): boolean =>
+            extensions.code === 'NOT_FOUND' && path.at(-1) === 'messages';
+          expect((errors ?? []).filter((error: Json) => !isGone(error))).toEqual([]);
         } else {
           const { status, body } = await client.rest('GET', `/conversations/${conversation.id}`);
           expect({

@@ -127,6 +127,7 @@ export class Ledger {
         this.foundDone++;
         this.#apply(write, effect);
         this.#found.set(write, effect);
+        this.#hold(write, effect, 1);
       }
       if (write.isGivenUp) this.#close(write);
     }
@@ -145,8 +146,16 @@ export class Ledger {
 
   #close(write: Write): void {
     this.open.delete(write);
+    const found = this.#found.get(write);
+    if (found !== undefined) this.#hold(write, found, -1);
     this.#found.delete(write);
     if (write.conversation !== undefined) write.conversation.busy--;
+  }
+
+  /** Leaves a conversation alone whose start a client repeats still: erased meanwhile, it would rightly be NOT_FOUND. */
+  #hold({ kind }: Write, { id }: Effect, by: 1 | -1): void {
+    const started = kind === 'create' ? this.conversations.get(id) : undefined;
+    if (started !== undefined) started.busy += by;
   }
 
   #apply(write: Write, effect: Effect): void {

@@ -39,7 +39,19 @@ export async function readJson(
   // Only now is it known that a chunked body is not empty, and so needs a type.
   if (chunked) requireJson(req);
   if (bytes.length > ordinaryBytes) await scheduler.step(memory.accountId);
-  return parseJson(textOf(bytes), (values) => memory.growToParsed(bytes.length, values));
+  const { length } = bytes;
+  const text = textOf(bytes);
+  giveBack(bytes);
+  return parseJson(text, (values) => memory.growToParsed(length, values));
+}
+
+/**
+ * Gives back the memory of bytes that nobody reads any more. It lies outside of the heap, where a hundred megabytes of
+ * it would wait for the collector, which begins late because the heap is small.
+ */
+export function giveBack({ buffer, byteLength }: Buffer): void {
+  const isWhole = buffer.byteLength === byteLength; // otherwise others may have parts of it
+  if (isWhole && byteLength > 0) (buffer as ArrayBuffer).transfer(0);
 }
 
 function requireJson({ headers }: IncomingMessage): void {
@@ -90,14 +102,19 @@ function readBytes(req: IncomingMessage, memory: RequestMemory): Promise<Buffer>
         } else {
           const grown = Buffer.allocUnsafeSlow(capacity);
           body.copy(grown, 0, 0, size);
+          giveBack(body);
           body = grown;
         }
       }
-      if (body !== piece) piece.copy(body, size);
+      if (body !== piece) {
+        piece.copy(body, size);
+        giveBack(piece);
+      }
       size = length;
     };
     req.on('data', (piece: Buffer) => {
-      if (isOver) return; // a client reads no response while sending, so the rest is read and discarded
+      // A client reads no response while sending, so the rest is read and discarded.
+      if (isOver) return giveBack(piece);
       try {
         append(piece);
       } catch (error) {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorCodes } from '../domain/errors.ts';
-import { maxBodyBytes } from './body.ts';
+import { giveBack, maxBodyBytes } from './body.ts';
 
 /**
  * Whether a response has to end the connection because too much of the body may still be in transit. Otherwise Node
@@ -46,6 +46,7 @@ export function discard(socket: Duplex): void {
     socket.removeAllListeners('data');
     socket.on('data', (bytes: Buffer) => {
       left -= bytes.length;
+      giveBack(bytes);
       if (left < 0) hangUp();
       socket.pause();
       setTimeout(() => socket.resume(), lingerPauseMs); // what others send comes first

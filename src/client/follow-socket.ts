@@ -1,6 +1,6 @@
 import type { Transport } from './client.ts';
 import { errorOfGraphQL, ServiceError } from './errors.ts';
-import type { FollowOptions } from './follow-stream.ts';
+import { type FollowOptions, passing } from './follow-stream.ts';
 import { backOffMs, wait } from './waiting.ts';
 
 export interface SocketFollowOptions extends FollowOptions {
@@ -17,6 +17,9 @@ export interface EventOfSocket {
   readonly cursor: string;
 }
 
+/** So often the service is asked whether it is there. After as long without an answer, the connection is taken for dead. */
+const askingMs = 20_000;
+
 /** Follows the log over a WebSocket, and goes on after the last event whatever happens to the connection. */
 export async function* followSocket(
   { url, credential }: Transport,
@@ -25,9 +28,11 @@ export async function* followSocket(
   const { createClient } = await import('graphql-ws/client'); // its server would bring graphql into the page
   signal?.throwIfAborted();
   let failures = 0;
+  let silence: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
     url: `${url.replace(/^http/, 'ws')}/graphql`,
     connectionParams: async () => ({ authorization: await credential.authorization() }),
+    keepAlive: askingMs,
     retryAttempts: Number.POSITIVE_INFINITY,
     shouldRetry: () => true,
     // It must not reject: graphql-ws would neither go on nor end.
@@ -36,8 +41,15 @@ export async function* followSocket(
       connected: () => {
         failures = 0;
       },
+      ping: (received) => {
+        if (received) return;
+        clearTimeout(silence);
+        silence = setTimeout(() => socket.terminate(), askingMs);
+      },
+      pong: () => clearTimeout(silence),
       // 4403: the token has expired, or was refused.
       closed: (event) => {
+        clearTimeout(silence);
         if ((event as { code?: number }).code === 4403) credential.renew();
       },
     },
@@ -52,38 +64,59 @@ export async function* followSocket(
   };
   signal?.addEventListener('abort', stop);
   try {
-    // Without a cursor, what happens during a break before the first event would be lost.
     let cursor = after;
-    if (cursor === undefined) {
-      const start = socket.iterate<{ eventCursor: string }>({ query: '{ eventCursor }' });
-      results = start;
-      const { value } = await start.next();
-      signal?.throwIfAborted();
-      if (value?.data == null) throw errorOfGraphQL(value?.errors ?? []);
-      cursor = value.data.eventCursor;
+    for (let refused = 0; ; ) {
+      try {
+        // Without a cursor, what happens during a break before the first event would be lost.
+        if (cursor === undefined) {
+          const start = socket.iterate<{ eventCursor: string }>({ query: '{ eventCursor }' });
+          results = start;
+          const { value } = await start.next();
+          signal?.throwIfAborted();
+          if (value?.data == null) throw value?.errors ?? [];
+          cursor = value.data.eventCursor;
+        }
+        const variables = {
+          types: types?.map((type) => type.replace('.', '_').toUpperCase()),
+          conversationId,
+          // Read anew whenever the socket is connected again.
+          get after() {
+            return cursor;
+          },
+        };
+        const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
+          events(after: $after, types: $types, conversationId: $conversationId) { __typename id type timestamp cursor ${select} }
+        }`;
+        const events = socket.iterate<{ events: EventOfSocket }>({ query, variables });
+        results = events;
+        for await (const { data, errors } of events) {
+          if (errors !== undefined || data == null) throw errors ?? [];
+          refused = 0;
+          yield data.events;
+          cursor = data.events.cursor;
+        }
+        throw new ServiceError('The service has ended the subscription.', { code: 'UNAVAILABLE' });
+      } catch (thrown) {
+        signal?.throwIfAborted();
+        const error = errorOf(thrown);
+        if (!passing.includes(error.code)) throw error;
+        await wait(Math.max((error.retryAfterSeconds ?? 0) * 1_000, backOffMs(refused++)), signal);
+      }
     }
-    const variables = {
-      types: types?.map((type) => type.replace('.', '_').toUpperCase()),
-      conversationId,
-      // Read anew whenever the socket is connected again.
-      get after() {
-        return cursor;
-      },
-    };
-    const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
-      events(after: $after, types: $types, conversationId: $conversationId) { __typename id type timestamp cursor ${select} }
-    }`;
-    const events = socket.iterate<{ events: EventOfSocket }>({ query, variables });
-    results = events;
-    for await (const { data, errors } of events) {
-      if (errors !== undefined || data == null) throw errorOfGraphQL(errors ?? []);
-      yield data.events;
-      cursor = data.events.cursor;
-    }
-    signal?.throwIfAborted();
-    throw new ServiceError('The service has ended the subscription.', { code: 'UNAVAILABLE' });
   } finally {
     signal?.removeEventListener('abort', stop);
+    clearTimeout(silence);
     void close();
   }
+}
+
+/** What graphql-ws throws is the list of errors that refuses an operation, or how the socket was closed for good. */
+function errorOf(thrown: unknown): ServiceError {
+  if (Array.isArray(thrown)) return errorOfGraphQL(thrown);
+  if (thrown instanceof ServiceError) return thrown;
+  const { code, reason } = thrown as { code?: number; reason?: string };
+  if (code === undefined) throw thrown; // a mistake in the code of whoever follows
+  return new ServiceError(reason || `The socket was closed with ${code}.`, {
+    code: code === 4429 ? 'RATE_LIMITED' : 'INTERNAL',
+  });
 }

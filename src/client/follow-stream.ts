@@ -1,5 +1,5 @@
 import { queryOf, type Transport } from './client.ts';
-import { errorOfResponse } from './errors.ts';
+import { errorOfResponse, ServiceError } from './errors.ts';
 import type { Event, EventType } from './types.ts';
 import { backOffMs, wait } from './waiting.ts';
 
@@ -14,7 +14,7 @@ export interface FollowOptions {
 /** The service writes something every 15 s. After this long without, the connection is taken for dead. */
 const silentMs = 40_000;
 /** These may pass: the service stops or is busy, or the budget of requests is spent. All others are thrown. */
-const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
+export const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
 
 /** Follows the log over Server-Sent Events, and goes on after the last event whatever happens to the connection. */
 export async function* followStream(
@@ -47,8 +47,8 @@ export async function* followStream(
         waitMs = (error.retryAfterSeconds ?? 0) * 1_000;
       }
     } catch (error) {
-      // What `fetch` and the connection throw has no code of the service.
-      if (signal?.aborted || (error as { code?: unknown }).code !== undefined) throw error;
+      // What `fetch` and the connection throw may pass.
+      if (signal?.aborted || error instanceof ServiceError) throw error;
     } finally {
       signal?.removeEventListener('abort', abort);
       silence.abort();

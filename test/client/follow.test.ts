@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { type WebSocket, WebSocketServer } from 'ws';
 import * as own from '../../src/client/index.ts';
 import { startTestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
@@ -49,6 +50,56 @@ test('a follower of some types gets those, and one that is too late is told from
     await expect(events.next()).rejects.toMatchObject({ code: 'CURSOR_EXPIRED', oldestCursor: expect.any(String) });
   }
 });
+
+test('what a follower asks wrongly is thrown as an error of the service, whatever it follows over', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const { secret } = await server.account();
+  const client = new Client({ url: server.url, credential: secret });
+  for (const over of [undefined, 'socket'] as const) {
+    const options = { after: 'no cursor' };
+    const events = over === undefined ? client.follow(options) : client.follow({ ...options, over });
+    const error: unknown = await events.next().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(own.ServiceError);
+    expect(error).toMatchObject({ code: 'VALIDATION_FAILED' });
+  }
+});
+
+test('a follower over a socket waits as long as it is told to when it is refused for now, and goes on', async () => {
+  const answers = [
+    (socket: WebSocket, id: string) =>
+      say(socket, id, 'error', [{ message: 'Too many.', extensions: { code: 'RATE_LIMITED', retryAfterSeconds: 1 } }]),
+    (socket: WebSocket, id: string) => say(socket, id, 'next', { data: { events: { cursor: 'the next cursor' } } }),
+  ];
+  const asked: number[] = [];
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1', handleProtocols: () => 'graphql-transport-ws' });
+  onTestFinished(() => void server.close());
+  server.on('connection', (socket) => {
+    socket.on('message', (text) => {
+      const { type, id } = JSON.parse(String(text));
+      if (type === 'connection_init') socket.send('{"type":"connection_ack"}');
+      if (type !== 'subscribe') return;
+      asked.push(performance.now());
+      answers.shift()?.(socket, id);
+    });
+  });
+  await once(server, 'listening');
+  const client = new Client({
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    credential: 'a token',
+  });
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  const events = client.follow({ after: 'a cursor', over: 'socket', signal: stop.signal });
+  expect(await events.next()).toMatchObject({ done: false, value: { cursor: 'the next cursor' } });
+  expect(asked).toHaveLength(2);
+  expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(990);
+  await events.return();
+});
+
+function say(socket: WebSocket, id: string, type: 'next' | 'error', payload: unknown): void {
+  socket.send(JSON.stringify({ id, type, payload }));
+}
 
 describe.each([['stream'], ['socket']] as const)('a follower over a %s that is stopped', (over) => {
   const begin = async (answer: (socket: Socket) => void) => {

@@ -57,6 +57,8 @@ const outputs = [...Object.keys(metafile.outputs), ...Object.keys(client.metafil
 // Files of earlier builds are removed last, because a server may be running from them.
 for (const entry of readdirSync(join(import.meta.dirname, outdir), { recursive: true, withFileTypes: true })) {
   const path = join(entry.parentPath, entry.name);
-  const isBuilt = outputs.some((output) => join(import.meta.dirname, output) === path);
+  // The client's types, which `npm run build` adds.
+  const isType = entry.name.endsWith('.d.ts');
+  const isBuilt = isType || outputs.some((output) => join(import.meta.dirname, output) === path);
   if (entry.isFile() && !isBuilt) rmSync(path);
 }

@@ -27,7 +27,8 @@ export interface Ids {
 }
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
-const pattern = /^([a-z]+)_[0-7][0-9a-hjkmnp-tv-z]{25}$/;
+/** The prefix is bounded, so that a long text is not walked. */
+const pattern = /^([a-z]{1,16})_[0-7][0-9a-hjkmnp-tv-z]{25}$/;
 
 function timePart(epochMs: number): string {
   let part = '';

@@ -114,8 +114,12 @@ interface ListCursor {
   readonly parts: readonly unknown[];
 }
 
+/** More than any cursor has. One request can give thousands of them, and each is decoded. */
+const maxCursorLength = 512;
+
 /** Decodes the form of a cursor; whether its parts fit a list is for `cursorFault` to check. */
 function parseListCursor(cursor: string): ListCursor | undefined {
+  if (cursor.length > maxCursorLength) return undefined;
   const bytes = Buffer.from(cursor, 'base64url');
   if (bytes.toString('base64url') !== cursor) return undefined; // decoding passes over what is not base64url
   try {

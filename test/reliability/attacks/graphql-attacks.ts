@@ -137,6 +137,22 @@ export const graphqlAttacks: Attack[] = [
     },
   },
   {
+    name: 'queries with a cursor of a megabyte, given to very many fields',
+    limits: 'trial',
+    isShort: true,
+    withOtherLimits: true,
+    async prepare(customer) {
+      for (let index = 0; index < 10; index++) await customer.conversation(1);
+      return {};
+    },
+    attack(target) {
+      const pages = times(110, (index) => `m${index}: messages(first: 1, after: $c) { __typename }`).join(' ');
+      const query = `query($c: String) { conversations(first: 10) { nodes { ${pages} } } }`;
+      const request = graphqlBytes(target, query, { c: 'a'.repeat(1_000_000) });
+      return send(target, { connections: 4, requests: target.isLong ? 40 : 4 }, () => request);
+    },
+  },
+  {
     name: 'a query for long texts that count as short',
     limits: 'trial',
     prepare: longEmails,

@@ -1,6 +1,7 @@
 import { ApolloClient, ApolloLink, gql, InMemoryCache, Observable } from '@apollo/client';
 import { createClient, fetchExchange, mapExchange } from '@urql/core';
 import { cacheExchange } from '@urql/exchange-graphcache';
+import { createClient as createSocketClient, type Client as SocketClient } from 'graphql-ws';
 import { map } from 'rxjs';
 import { expect, onTestFinished, test } from 'vitest';
 import * as own from '../../src/client/index.ts';
@@ -30,6 +31,41 @@ test('what the GUIDE shows of the client works', async () => {
     [expect.stringMatching(/^conv_/), 'Waiting'],
     [expect.any(String), 'It is on its way.'],
   ]);
+});
+
+test('what the GUIDE shows of live events over a socket works', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const account = await server.account();
+  let client: SocketClient | undefined;
+  const create: typeof createSocketClient = (options) => {
+    client = createSocketClient(options);
+    return client;
+  };
+  const shown: unknown[] = [];
+  const running = runGuide(
+    'Live events',
+    'undefined',
+    { 'graphql-ws': { createClient: create } },
+    {
+      fetch: fetchOfPage(server.url, account.secret, '/chat-token', { scopes: ['conversations:read', 'events:read'] }),
+      show: (event: unknown) => {
+        shown.push(event);
+        void client?.dispose();
+      },
+    },
+    (code) => code.replace('ws://127.0.0.1:4000', server.url.replace('http', 'ws')),
+  );
+  const message = { sender: 'visitor', content: 'Hello' };
+  const { id } = (await account.rest('POST', '/conversations', { body: { subject: 'Parcel 1042' } })).body;
+  // Until the page listens; it begins at whatever was the last event then.
+  while (shown.length === 0) await account.rest('POST', `/conversations/${id}/messages`, { body: message });
+  await running;
+  expect(shown[0]).toEqual({
+    cursor: expect.any(String),
+    message: { content: 'Hello' },
+    conversation: { conversationId: id, subject: 'Parcel 1042' },
+  });
 });
 
 const query = 'query Q($late: Boolean) { conversation(id: "c1") { __typename id version status } }';

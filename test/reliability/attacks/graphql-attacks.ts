@@ -153,6 +153,19 @@ export const graphqlAttacks: Attack[] = [
     },
   },
   {
+    name: 'a mutation of a hundred messages, each of a megabyte that is refused',
+    limits: 'trial',
+    withOtherLimits: true,
+    prepare: oneConversation,
+    attack(target) {
+      const fields = times(100, (index) => `m${index}: sendMessage(input: $i) { eventCursor }`).join(' ');
+      const input = { conversationId: target.fixture['conversation'], sender: 'VISITOR', content: '\n'.repeat(500_000) };
+      const request = graphqlBytes(target, `mutation($i: SendMessageInput!) { ${fields} }`, { i: input });
+      const requests = target.limits === 'trial' ? 1 : 20;
+      return send(target, { connections: 2, requests }, () => request);
+    },
+  },
+  {
     name: 'a query for long texts that count as short',
     limits: 'trial',
     prepare: longEmails,

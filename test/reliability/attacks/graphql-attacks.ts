@@ -159,7 +159,11 @@ export const graphqlAttacks: Attack[] = [
     prepare: oneConversation,
     attack(target) {
       const fields = times(100, (index) => `m${index}: sendMessage(input: $i) { eventCursor }`).join(' ');
-      const input = { conversationId: target.fixture['conversation'], sender: 'VISITOR', content: '\n'.repeat(500_000) };
+      const input = {
+        conversationId: target.fixture['conversation'],
+        sender: 'VISITOR',
+        content: '\n'.repeat(500_000),
+      };
       const request = graphqlBytes(target, `mutation($i: SendMessageInput!) { ${fields} }`, { i: input });
       const requests = target.limits === 'trial' ? 1 : 20;
       return send(target, { connections: 2, requests }, () => request);

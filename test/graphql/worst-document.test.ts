@@ -267,9 +267,11 @@ test('no answer holds more than was counted before it was made, that is within t
     { numRuns: effort(40, 3_000), endOnFailure: effort(false, true) },
   );
   expect(answered).toBeGreaterThan(effort(5, 500));
-  // Once may have been a collection of garbage.
+  // Once may have been a collection of garbage; beside other work it may take longer, but never less than it needs.
   let least = slowest.cpuMs;
-  for (let again = 0; again < 5; again++) least = Math.min(least, await longestTurnMs(() => ask(slowest.query)));
+  for (let again = 0; again < 5 || (least >= maxStepMs && again < 50); again++) {
+    least = Math.min(least, await longestTurnMs(() => ask(slowest.query)));
+  }
   effort(() => {}, console.log)(`The longest step of an answer took ${least} ms: ${slowest.query}`);
   expect(least, slowest.query).toBeLessThan(maxStepMs);
 });

@@ -1,3 +1,4 @@
+import type { Client as SocketClient } from 'graphql-ws/client';
 import type { Transport } from './client.ts';
 import { errorOfGraphQL, ServiceError } from './errors.ts';
 import { type FollowOptions, passing } from './follow-stream.ts';
@@ -22,13 +23,75 @@ const askingMs = 20_000;
 
 /** Follows the log over a WebSocket, and goes on after the last event whatever happens to the connection. */
 export async function* followSocket(
-  { url, credential }: Transport,
+  transport: Transport,
   { after, types, conversationId, select = '', signal }: SocketFollowOptions,
 ): AsyncGenerator<EventOfSocket, void> {
+  const socket = await connect(transport, signal);
+  let results: AsyncIterableIterator<unknown> | undefined;
+  // It rejects when there is no connection.
+  const close = async (): Promise<void> => await Promise.resolve(socket.dispose()).catch(() => {});
+  const stop = (): void => {
+    void results?.return?.();
+    void close();
+    setTimeout(() => socket.terminate()); // if it is still connecting, which can take long
+  };
+  signal?.addEventListener('abort', stop);
+  let cursor = after;
+  let refusals = 0;
+  async function* subscribe(): AsyncGenerator<EventOfSocket, never> {
+    // Without a cursor, what happens during a break before the first event would be lost.
+    if (cursor === undefined) {
+      const start = socket.iterate<{ eventCursor: string }>({ query: '{ eventCursor }' });
+      results = start;
+      const { value } = await start.next();
+      signal?.throwIfAborted();
+      if (value?.data == null) throw errorOfGraphQL(value?.errors ?? []);
+      cursor = value.data.eventCursor;
+    }
+    const variables = {
+      types: types?.map((type) => type.replace('.', '_').toUpperCase()),
+      conversationId,
+      // Read anew whenever the socket is connected again.
+      get after() {
+        return cursor;
+      },
+    };
+    const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
+      events(after: $after, types: $types, conversationId: $conversationId) { __typename id type timestamp cursor ${select} }
+    }`;
+    const events = socket.iterate<{ events: EventOfSocket }>({ query, variables });
+    results = events;
+    for await (const { data, errors } of events) {
+      if (errors !== undefined || data == null) throw errorOfGraphQL(errors ?? []);
+      refusals = 0;
+      yield data.events;
+      cursor = data.events.cursor;
+    }
+    throw new ServiceError('The service has ended the subscription.', { code: 'UNAVAILABLE' });
+  }
+  try {
+    for (;;) {
+      try {
+        yield* subscribe();
+      } catch (thrown) {
+        signal?.throwIfAborted();
+        const error = refusalOf(thrown);
+        if (error === undefined || !passing.includes(error.code)) throw error ?? thrown;
+        await wait(Math.max((error.retryAfterSeconds ?? 0) * 1_000, backOffMs(refusals++)), signal);
+      }
+    }
+  } finally {
+    signal?.removeEventListener('abort', stop);
+    void close();
+  }
+}
+
+/** A client of graphql-ws that connects again whenever its connection is lost, or does not answer any more. */
+async function connect({ url, credential }: Transport, signal: AbortSignal | undefined): Promise<SocketClient> {
   const { createClient } = await import('graphql-ws/client'); // its server would bring graphql into the page
   signal?.throwIfAborted();
   let failures = 0;
-  let silence: ReturnType<typeof setTimeout> | undefined;
+  let unanswered: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
     url: `${url.replace(/^http/, 'ws')}/graphql`,
     connectionParams: async () => ({ authorization: await credential.authorization() }),
@@ -43,79 +106,25 @@ export async function* followSocket(
       },
       ping: (received) => {
         if (received) return;
-        clearTimeout(silence);
-        silence = setTimeout(() => socket.terminate(), askingMs);
+        unanswered = setTimeout(() => socket.terminate(), askingMs);
       },
-      pong: () => clearTimeout(silence),
-      // 4403: the token has expired, or was refused.
+      pong: () => clearTimeout(unanswered),
       closed: (event) => {
-        clearTimeout(silence);
+        clearTimeout(unanswered);
+        // 4403: the token has expired, or was refused.
         if ((event as { code?: number }).code === 4403) credential.renew();
       },
     },
   });
-  let results: AsyncIterableIterator<unknown> | undefined;
-  // It rejects when there is no connection.
-  const close = async (): Promise<void> => await Promise.resolve(socket.dispose()).catch(() => {});
-  const stop = (): void => {
-    void results?.return?.();
-    void close();
-    setTimeout(() => socket.terminate()); // if it is still connecting, which can take long
-  };
-  signal?.addEventListener('abort', stop);
-  try {
-    let cursor = after;
-    for (let refused = 0; ; ) {
-      try {
-        // Without a cursor, what happens during a break before the first event would be lost.
-        if (cursor === undefined) {
-          const start = socket.iterate<{ eventCursor: string }>({ query: '{ eventCursor }' });
-          results = start;
-          const { value } = await start.next();
-          signal?.throwIfAborted();
-          if (value?.data == null) throw value?.errors ?? [];
-          cursor = value.data.eventCursor;
-        }
-        const variables = {
-          types: types?.map((type) => type.replace('.', '_').toUpperCase()),
-          conversationId,
-          // Read anew whenever the socket is connected again.
-          get after() {
-            return cursor;
-          },
-        };
-        const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
-          events(after: $after, types: $types, conversationId: $conversationId) { __typename id type timestamp cursor ${select} }
-        }`;
-        const events = socket.iterate<{ events: EventOfSocket }>({ query, variables });
-        results = events;
-        for await (const { data, errors } of events) {
-          if (errors !== undefined || data == null) throw errors ?? [];
-          refused = 0;
-          yield data.events;
-          cursor = data.events.cursor;
-        }
-        throw new ServiceError('The service has ended the subscription.', { code: 'UNAVAILABLE' });
-      } catch (thrown) {
-        signal?.throwIfAborted();
-        const error = errorOf(thrown);
-        if (!passing.includes(error.code)) throw error;
-        await wait(Math.max((error.retryAfterSeconds ?? 0) * 1_000, backOffMs(refused++)), signal);
-      }
-    }
-  } finally {
-    signal?.removeEventListener('abort', stop);
-    clearTimeout(silence);
-    void close();
-  }
+  return socket;
 }
 
-/** What graphql-ws throws is the list of errors that refuses an operation, or how the socket was closed for good. */
-function errorOf(thrown: unknown): ServiceError {
-  if (Array.isArray(thrown)) return errorOfGraphQL(thrown);
+/** What the service says when it refuses an operation, or closes the socket for good; undefined for anything else. */
+function refusalOf(thrown: unknown): ServiceError | undefined {
   if (thrown instanceof ServiceError) return thrown;
-  const { code, reason } = thrown as { code?: number; reason?: string };
-  if (code === undefined) throw thrown; // a mistake in the code of whoever follows
+  if (Array.isArray(thrown)) return errorOfGraphQL(thrown); // of an `error` message
+  const { code, reason } = thrown as { code?: unknown; reason?: unknown };
+  if (typeof code !== 'number' || typeof reason !== 'string') return undefined;
   return new ServiceError(reason || `The socket was closed with ${code}.`, {
     code: code === 4429 ? 'RATE_LIMITED' : 'INTERNAL',
   });

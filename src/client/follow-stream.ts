@@ -31,7 +31,10 @@ export async function* followStream(
     try {
       const query = queryOf({ after: cursor, types, conversationId });
       const headers = { Accept: 'text/event-stream', Authorization: await credential.authorization() };
-      const response = await send(`${url}/v1/events/stream${query}`, { headers, signal: silence.signal });
+      const timer = setTimeout(abort, silentMs);
+      const response = await send(`${url}/v1/events/stream${query}`, { headers, signal: silence.signal }).finally(() =>
+        clearTimeout(timer),
+      );
       if (response.ok && response.body !== null) {
         refused = 0;
         for await (const { id, data } of blocksOf(response.body, silence)) {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import * as own from '../../src/client/index.ts';
 import { startTestServer } from '../support/server.ts';
@@ -72,30 +72,81 @@ test('a follower over a socket waits as long as it is told to when it is refused
     (socket: WebSocket, id: string) => say(socket, id, 'next', { data: { events: { cursor: 'the next cursor' } } }),
   ];
   const asked: number[] = [];
+  const client = await clientOfSockets((socket, id) => {
+    asked.push(performance.now());
+    answers.shift()?.(socket, id);
+  });
+  const events = client.follow({ after: 'a cursor', over: 'socket' });
+  expect(await events.next()).toMatchObject({ done: false, value: { cursor: 'the next cursor' } });
+  expect(asked).toHaveLength(2);
+  expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(990);
+  await events.return();
+});
+
+describe('a follower connects again when the service does not say anything any more', () => {
+  /** Lets time pass for the client, until it has connected so often. */
+  const passTime = async (connections: () => number, count: number): Promise<void> => {
+    for (let seconds = 0; connections() < count; seconds++) {
+      if (seconds > 300) throw new Error('It has not connected again.');
+      await vi.advanceTimersByTimeAsync(1_000);
+      for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  const followsOn = async (client: own.Client, over: 'socket' | undefined, connections: () => number) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const stop = new AbortController();
+    const options = { after: 'a cursor', signal: stop.signal };
+    const events = over === undefined ? client.follow(options) : client.follow({ ...options, over });
+    const next = expect(events.next()).rejects.toThrow('It is enough.');
+    await passTime(connections, 1);
+    await passTime(connections, 2);
+    vi.useRealTimers();
+    stop.abort(new Error('It is enough.'));
+    await next;
+  };
+  const head = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n';
+
+  test.each([
+    ['on a stream', head],
+    ['before it answers', ''],
+  ])('%s', async (_, answer) => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      connections++;
+      socket.on('error', () => {});
+      socket.once('data', () => socket.write(answer));
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    await followsOn(new Client({ url: urlOf(server), credential: 'a token' }), undefined, () => connections);
+  });
+
+  test('on a socket, not even an answer to a ping', async () => {
+    let connections = 0;
+    const client = await clientOfSockets(() => connections++);
+    await followsOn(client, 'socket', () => connections);
+  });
+});
+
+/** A client of a server that acknowledges each connection, and answers what is subscribed to as it is told. */
+async function clientOfSockets(answer: (socket: WebSocket, id: string) => void): Promise<own.Client> {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1', handleProtocols: () => 'graphql-transport-ws' });
   onTestFinished(() => void server.close());
   server.on('connection', (socket) => {
     socket.on('message', (text) => {
       const { type, id } = JSON.parse(String(text));
       if (type === 'connection_init') socket.send('{"type":"connection_ack"}');
-      if (type !== 'subscribe') return;
-      asked.push(performance.now());
-      answers.shift()?.(socket, id);
+      if (type === 'subscribe') answer(socket, id);
     });
   });
   await once(server, 'listening');
-  const client = new Client({
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    credential: 'a token',
-  });
-  const stop = new AbortController();
-  onTestFinished(() => stop.abort());
-  const events = client.follow({ after: 'a cursor', over: 'socket', signal: stop.signal });
-  expect(await events.next()).toMatchObject({ done: false, value: { cursor: 'the next cursor' } });
-  expect(asked).toHaveLength(2);
-  expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(990);
-  await events.return();
-});
+  return new Client({ url: urlOf(server), credential: 'a token' });
+}
+
+function urlOf(server: { address(): unknown }): string {
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
 
 function say(socket: WebSocket, id: string, type: 'next' | 'error', payload: unknown): void {
   socket.send(JSON.stringify({ id, type, payload }));
@@ -111,10 +162,7 @@ describe.each([['stream'], ['socket']] as const)('a follower over a %s that is s
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     onTestFinished(() => void server.close());
-    const client = new Client({
-      url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      credential: 'a token',
-    });
+    const client = new Client({ url: urlOf(server), credential: 'a token' });
     const stop = new AbortController();
     const options = { after: 'a cursor', signal: stop.signal };
     const events = over === 'stream' ? client.follow(options) : client.follow({ ...options, over });

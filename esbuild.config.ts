@@ -1,4 +1,4 @@
-import { readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { build } from 'esbuild';
@@ -57,8 +57,11 @@ const outputs = [...Object.keys(metafile.outputs), ...Object.keys(client.metafil
 // Files of earlier builds are removed last, because a server may be running from them.
 for (const entry of readdirSync(join(import.meta.dirname, outdir), { recursive: true, withFileTypes: true })) {
   const path = join(entry.parentPath, entry.name);
-  // The client's types, which `npm run build` adds.
-  const isType = entry.name.endsWith('.d.ts');
-  const isBuilt = isType || outputs.some((output) => join(import.meta.dirname, output) === path);
+  const isBuilt = outputs.some((output) => join(import.meta.dirname, output) === path) || isClientType(entry);
   if (entry.isFile() && !isBuilt) rmSync(path);
+}
+
+/** Whether a file has types of the client, which `npm run build` adds. */
+function isClientType({ name }: { name: string }): boolean {
+  return name.endsWith('.d.ts') && existsSync(join(import.meta.dirname, 'src/client', name.replace('.d.ts', '.ts')));
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { DomainError } from '../domain/errors.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { parseJson } from './json.ts';
-import { ordinaryBytes, type RequestMemory } from './request-memory.ts';
+import { giveBack, ordinaryBytes, type RequestMemory } from './request-memory.ts';
 
 export const maxBodyBytes = 1024 * 1024;
 /** Each piece takes Node 3 µs and a buffer of its own, and a client can make it as small as a byte. */
@@ -45,15 +45,6 @@ export async function readJson(
   return parseJson(text, (values) => memory.growToParsed(length, values));
 }
 
-/**
- * Gives back the memory of bytes that nobody reads any more. It lies outside of the heap, where a hundred megabytes of
- * it would wait for the collector, which begins late because the heap is small.
- */
-export function giveBack({ buffer, byteLength }: Buffer): void {
-  const isWhole = buffer.byteLength === byteLength; // otherwise others may have parts of it
-  if (isWhole && byteLength > 0) (buffer as ArrayBuffer).transfer(0);
-}
-
 function requireJson({ headers }: IncomingMessage): void {
   const type = headers['content-type'];
   if (type === undefined || !/^application\/json[ \t]*(;.*)?$/i.test(type)) {
@@ -85,9 +76,14 @@ function readBytes(req: IncomingMessage, memory: RequestMemory): Promise<Buffer>
     const end = (settle: () => void): void => {
       if (isOver) return; // each request closes, also after all of its body has arrived
       isOver = true;
-      body = Buffer.alloc(0); // the request keeps its listeners, perhaps for as long as a stream lasts
       settle();
+      body = Buffer.alloc(0); // the request keeps its listeners, perhaps for as long as a stream lasts
     };
+    const fail = (error: Error): void =>
+      end(() => {
+        giveBack(body);
+        reject(error);
+      });
     const append = (piece: Buffer): void => {
       const length = size + piece.length;
       if (length > maxBodyBytes) throw tooLarge();
@@ -119,15 +115,12 @@ function readBytes(req: IncomingMessage, memory: RequestMemory): Promise<Buffer>
         append(piece);
       } catch (error) {
         memory.release();
-        end(() => reject(error as Error));
+        fail(error as Error);
       }
     });
-    req.on('end', () => {
-      const whole = body.subarray(0, size);
-      end(() => resolve(whole));
-    });
-    req.on('error', (cause) => end(() => reject(cutOff(cause))));
-    req.on('close', () => end(() => reject(cutOff(undefined))));
+    req.on('end', () => end(() => resolve(body.subarray(0, size))));
+    req.on('error', (cause) => fail(cutOff(cause)));
+    req.on('close', () => fail(cutOff(undefined)));
   });
 }
 

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorCodes } from '../domain/errors.ts';
-import { giveBack, maxBodyBytes } from './body.ts';
+import { maxBodyBytes } from './body.ts';
+import { giveBack } from './request-memory.ts';
 
 /**
  * Whether a response has to end the connection because too much of the body may still be in transit. Otherwise Node

@@ -71,3 +71,12 @@ export class RequestMemory {
     this.#bytes = 0;
   }
 }
+
+/**
+ * Gives back the memory of bytes that nobody reads any more. It lies outside of the heap, where a hundred megabytes of
+ * it would wait for the collector, which begins late because the heap is small.
+ */
+export function giveBack({ buffer, byteLength }: Buffer): void {
+  const isWhole = buffer.byteLength === byteLength; // otherwise others may have parts of it
+  if (isWhole && byteLength > 0) (buffer as ArrayBuffer).transfer(0);
+}

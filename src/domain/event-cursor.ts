@@ -24,8 +24,12 @@ export interface LogPosition {
 /** A position in no log, in place of one that cannot be parsed: no log has an empty epoch. */
 const nowhere: LogPosition = { epoch: '', sequence: 0 };
 
+/** More than any cursor has, in either form. One request can give a hundred of them, and each is decoded. */
+const maxLength = 200;
+
 /** @returns undefined for anything but a cursor made by `eventCursor` */
 export function parseEventCursor(cursor: string): LogPosition | undefined {
+  if (cursor.length > maxLength) return undefined;
   const match = /^([0-9a-f]+)\.(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString());
   if (match?.[1] === undefined) return undefined;
   const position = { epoch: match[1], sequence: Number(match[2]) };

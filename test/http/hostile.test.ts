@@ -813,6 +813,7 @@ describe('bad parameters of a list are refused alike on both faces', () => {
     ['offset=-1', 'offset: -1', '/offset'],
     ['offset=2147483648', 'offset: 2147483648', '/offset'],
     ['after=garbage', 'after: "garbage"', '/after'],
+    [`after=${'a'.repeat(9_000)}`, `after: "${'a'.repeat(9_000)}"`, '/after'],
     [`after=${encode(['sequence', 1.5])}`, `after: "${encode(['sequence', 1.5])}"`, '/after'],
     [`after=${encode(['sequence', -5])}`, `after: "${encode(['sequence', -5])}"`, '/after'],
     [`after=${encode(['sequence', 1e308])}`, `after: "${encode(['sequence', 1e308])}"`, '/after'],

@@ -24,22 +24,20 @@ import {
 import type { Awaitable } from '../domain/awaitable.ts';
 import { DomainError } from '../domain/errors.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import {
-  Execution,
-  type ExecutionInput,
-  nullLength,
-  type Path,
-  type Position,
-  type VariableValues,
-} from './execution.ts';
+import { Execution, type ExecutionInput, nullLength, type Path, type Position } from './execution.ts';
 import { Selections } from './selections.ts';
 
 // graphql-js consults the document and the schema again for every object of a response. Here both are consulted once,
 // which leaves one function for each field. The response is the same, errors included; of errors that come about at the
 // same time in several places, the order may differ.
 
-/** Runs an operation: a query, a mutation, or a subscription for one event. It never throws or rejects. */
-export type CompiledOperation = (input: ExecutionInput) => Awaitable<ExecutionResult>;
+/** An operation that has been compiled for the conditions of its `@skip` and `@include`. */
+export interface CompiledOperation {
+  /** Runs it: a query, a mutation, or a subscription for one event. It never throws or rejects. */
+  readonly run: (input: ExecutionInput) => Awaitable<ExecutionResult>;
+  /** How many fields were compiled, those of an abstract type once for each of its types. */
+  readonly fieldCount: number;
+}
 
 /** Completes a value that is not null: turns it, or a promise of it, into its part of the response. */
 type Completion = (value: unknown, run: Execution, at: Path) => unknown;
@@ -59,61 +57,42 @@ type Fields = (source: unknown, run: Execution, at: Path | undefined) => unknown
 
 /** More than any useful document selects, counted for each combination of type and selection once. */
 const maxFields = 10_000;
-/** The combinations of conditions of a document whose compiled forms are kept. */
-const maxVariants = 16;
-
 /**
  * @param document valid against the schema
- * @param onCompiled called with the number of fields of each form that is kept from now on
+ * @param conditions the values of the variables that `conditionsIn` names
+ * @throws QUERY_TOO_COMPLEX for too many fields
  */
 export function compileOperation(
   schema: GraphQLSchema,
   document: DocumentNode,
   operation: OperationDefinitionNode,
-  onCompiled: (fields: number) => void = () => {},
+  conditions: Readonly<Record<string, boolean>>,
 ): CompiledOperation {
-  const conditions = conditionsIn(document);
-  const variants = new Map<string, Fields>();
   const isMutation = operation.operation === 'mutation';
+  const root = schema.getRootType(operation.operation);
+  if (root == null) throw new Error(`The schema has no ${operation.operation}`);
+  const compiler = new Compiler(schema, new Selections(schema, document, conditions), isMutation);
+  const fields = compiler.root(root, operation.selectionSet);
 
-  function fieldsFor(variables: VariableValues): Fields {
-    const values = conditions.map((name) => variables.coerced[name] === true);
-    const key = values.join(' ');
-    const known = variants.get(key);
-    if (known !== undefined) return known;
-    const root = schema.getRootType(operation.operation);
-    if (root == null) throw new Error(`The schema has no ${operation.operation}`);
-    const selections = new Selections(
-      schema,
-      document,
-      Object.fromEntries(conditions.map((name, at) => [name, values[at]])),
-    );
-    const compiler = new Compiler(schema, selections, isMutation);
-    const fields = compiler.root(root, operation.selectionSet);
-    onCompiled(compiler.fieldCount);
-    const [oldest] = variants.keys();
-    if (variants.size >= maxVariants && oldest !== undefined) variants.delete(oldest);
-    variants.set(key, fields);
-    return fields;
-  }
-
-  return (input) => {
-    const run = new Execution(input, isMutation);
+  function run(input: ExecutionInput): Awaitable<ExecutionResult> {
+    const execution = new Execution(input, isMutation);
     try {
-      const data = fieldsFor(input.variables)(input.rootValue, run, undefined);
-      if (!(data instanceof Promise)) return run.result(data as Record<string, unknown>);
+      const data = fields(input.rootValue, execution, undefined);
+      if (!(data instanceof Promise)) return execution.result(data as Record<string, unknown>);
       return data.then(
-        (settled) => run.result(settled),
-        (error: unknown) => run.failure(error),
+        (settled) => execution.result(settled),
+        (error: unknown) => execution.failure(error),
       );
     } catch (error) {
-      return run.failure(error);
+      return execution.failure(error);
     }
-  };
+  }
+
+  return { run, fieldCount: compiler.fieldCount };
 }
 
 /** The variables that `@skip` and `@include` depend on. */
-function conditionsIn(document: DocumentNode): readonly string[] {
+export function conditionsIn(document: DocumentNode): readonly string[] {
   const names = new Set<string>();
   visit(document, {
     Directive({ name, arguments: given }) {

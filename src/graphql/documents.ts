@@ -10,8 +10,9 @@ import type { Account } from '../domain/accounts.ts';
 import type { Awaitable } from '../domain/awaitable.ts';
 import { type Caller, isBound } from '../domain/caller.ts';
 import { scheduler } from '../runtime/scheduler.ts';
-import { type CompiledOperation, compileOperation } from './compile.ts';
-import { HeldDocuments } from './held-documents.ts';
+import { type CompiledOperation, compileOperation, conditionsIn } from './compile.ts';
+import type { VariableValues } from './execution.ts';
+import { HeldDocuments, type Holdable } from './held-documents.ts';
 import { type Complexity, complexityOf, maxTokens } from './limits.ts';
 import { refuseRepeats } from './repeats.ts';
 import { parseWithinLimits, validateDocument } from './requests.ts';
@@ -19,9 +20,12 @@ import { parseWithinLimits, validateDocument } from './requests.ts';
 /** An operation of a document. */
 export interface PreparedOperation {
   readonly node: OperationDefinitionNode;
-  /** Runs it; compiled when it is first needed. */
-  readonly run: CompiledOperation;
   readonly complexity: Complexity;
+  /**
+   * Its compiled form for these variables.
+   * @throws QUERY_TOO_COMPLEX for too many fields
+   */
+  compiled(variables: VariableValues): CompiledOperation;
 }
 
 /** A document that has been parsed and validated. */
@@ -31,8 +35,13 @@ export class PreparedDocument {
   readonly schema: GraphQLSchema;
   /** Its validation errors. */
   readonly errors: readonly GraphQLError[];
-  #weight: number;
+  readonly #conditions: readonly string[];
   readonly #operations = new Map<string | null, PreparedOperation | undefined>();
+  /** By operation and conditions, the oldest first. */
+  readonly #compiled = new Map<string, CompiledOperation>();
+  #parsedWeight: number;
+  #compiledWeight = 0;
+  #onGrown: (() => void) | undefined;
 
   /** @throws GraphQLError for a syntax error, or for what is too long or repeats too much to be validated */
   constructor(schema: GraphQLSchema, source: string) {
@@ -41,12 +50,32 @@ export class PreparedDocument {
     this.document = parseWithinLimits(source);
     refuseRepeats(schema, this.document);
     this.errors = validateDocument(schema, this.document);
-    this.#weight = 2 * source.length + bytesPerToken * (this.document.tokenCount ?? maxTokens);
+    this.#conditions = conditionsIn(this.document);
+    this.#parsedWeight = 2 * source.length + bytesPerToken * (this.document.tokenCount ?? maxTokens);
   }
 
-  /** About how much memory it takes, in bytes. It grows with each operation that is prepared. */
+  /** About how much memory it takes, in bytes, without what is compiled from it. It grows with each operation. */
+  get parsedWeight(): number {
+    return this.#parsedWeight;
+  }
+
+  /** About how much memory it takes, in bytes. */
   get weight(): number {
-    return this.#weight;
+    return this.#parsedWeight + this.#compiledWeight;
+  }
+
+  /**
+   * Keeps what is compiled from now on.
+   * @param onGrown called when it has become heavier
+   */
+  keepCompiled(onGrown: () => void): void {
+    this.#onGrown = onGrown;
+  }
+
+  forgetCompiled(): void {
+    this.#onGrown = undefined;
+    this.#compiled.clear();
+    this.#compiledWeight = 0;
   }
 
   /** The operation with this name, or the only one; undefined if there is none. */
@@ -54,16 +83,35 @@ export class PreparedDocument {
     if (this.#operations.has(name)) return this.#operations.get(name);
     const node = getOperationAST(this.document, name);
     if (node == null) return undefined;
-    const prepared = {
+    const number = this.#operations.size;
+    const prepared: PreparedOperation = {
       node,
-      run: compileOperation(this.schema, this.document, node, (fields) => {
-        this.#weight += bytesPerField * fields;
-      }),
       complexity: complexityOf(this.schema, this.document, node),
+      compiled: ({ coerced }) => this.#compile(node, number, coerced),
     };
     this.#operations.set(name, prepared);
-    this.#weight += bytesPerOperation;
+    this.#parsedWeight += bytesPerOperation;
+    this.#onGrown?.();
     return prepared;
+  }
+
+  #compile(node: OperationDefinitionNode, number: number, variables: VariableValues['coerced']): CompiledOperation {
+    const values = this.#conditions.map((name) => variables[name] === true);
+    const key = `${number} ${values.join(' ')}`;
+    const known = this.#compiled.get(key);
+    if (known !== undefined) return known;
+    const conditions = Object.fromEntries(this.#conditions.map((name, index) => [name, values[index] === true]));
+    const compiled = compileOperation(this.schema, this.document, node, conditions);
+    if (this.#onGrown === undefined) return compiled;
+    this.#compiled.set(key, compiled);
+    this.#compiledWeight += weightOf(compiled);
+    for (const [key, oldest] of this.#compiled) {
+      if (this.#compiledWeight <= maxCompiledWeight) break;
+      this.#compiled.delete(key);
+      this.#compiledWeight -= weightOf(oldest);
+    }
+    this.#onGrown();
+    return compiled;
   }
 }
 
@@ -71,6 +119,14 @@ export class PreparedDocument {
 const bytesPerToken = 400;
 const bytesPerField = 1_000;
 const bytesPerOperation = 2_000;
+
+/** About how much memory the compiled form of an operation takes, in bytes. */
+export function weightOf({ fieldCount }: CompiledOperation): number {
+  return bytesPerField * fieldCount;
+}
+
+/** Of what is kept compiled of a document, in bytes. The largest operations are compiled for each use. */
+const maxCompiledWeight = 2 * 1024 * 1024;
 
 /** Memory of the cached documents in bytes: of one owner, and of all. */
 const maxWeightOfOwner = 8 * 1024 * 1024;
@@ -160,12 +216,12 @@ export class Documents {
   }
 
   /**
-   * Holds the document of a subscription for as long as it is open, and counts its variables.
+   * Holds what a subscription needs for as long as it is open.
    * @returns releases it
    * @throws QUOTA_EXCEEDED when what the owner holds takes too much memory
    */
-  hold(owner: DocumentOwner, prepared: PreparedDocument, variables: object): () => void {
-    return this.#held.hold(keyOf(owner), prepared, variables);
+  hold(owner: DocumentOwner, subscription: Holdable): () => void {
+    return this.#held.hold(keyOf(owner), subscription);
   }
 
   async #prepare(owner: DocumentOwner, source: string, request?: Asking): Promise<PreparedDocument> {
@@ -195,14 +251,15 @@ export class Documents {
     const kept = this.#kept.get(key) ?? { bySource: new Map(), byHash: new Map(), weight: 0 };
     this.#kept.delete(key);
     this.#kept.set(key, kept);
-    const hash = persistedAs ?? kept.bySource.get(source)?.hash;
-    this.#forget(kept, source);
-    if (weight <= maxWeightOfOwner / 2) {
-      kept.bySource.set(source, { prepared, weight, hash });
-      if (hash !== undefined) kept.byHash.set(hash, source);
-      kept.weight += weight;
-      this.#weight += weight;
-    }
+    const before = kept.bySource.get(source);
+    const hash = persistedAs ?? before?.hash;
+    this.#remove(kept, source);
+    if (before?.prepared !== prepared) before?.prepared.forgetCompiled();
+    kept.bySource.set(source, { prepared, weight, hash });
+    if (hash !== undefined) kept.byHash.set(hash, source);
+    kept.weight += weight;
+    this.#weight += weight;
+    prepared.keepCompiled(() => this.#keep(key, prepared));
     while (kept.weight > maxWeightOfOwner) this.#forgetOldest(kept);
     while (this.#weight > maxWeight) {
       for (const [oldest, documents] of this.#kept) {
@@ -214,11 +271,14 @@ export class Documents {
   }
 
   #forgetOldest(kept: Kept): void {
-    const [oldest] = kept.bySource.keys();
-    if (oldest !== undefined) this.#forget(kept, oldest);
+    for (const [oldest, { prepared }] of kept.bySource) {
+      this.#remove(kept, oldest);
+      prepared.forgetCompiled();
+      break;
+    }
   }
 
-  #forget(kept: Kept, source: string): void {
+  #remove(kept: Kept, source: string): void {
     const { weight = 0, hash } = kept.bySource.get(source) ?? {};
     kept.bySource.delete(source);
     if (hash !== undefined) kept.byHash.delete(hash);

@@ -1,18 +1,23 @@
 import { DomainError } from '../domain/errors.ts';
-import type { PreparedDocument } from './documents.ts';
+import type { CompiledOperation } from './compile.ts';
+import { type PreparedDocument, weightOf } from './documents.ts';
 
 const mebibyte = 1024 * 1024;
-/** Memory of the documents of an owner’s subscriptions, and of their variables. */
+/** Memory of what an owner’s subscriptions hold: documents, their compiled forms, and variables. */
 const maxWeight = 32 * mebibyte;
-/** What is compiled from a document takes about as much memory as the document itself. */
-const compiledAndParsed = 2;
 /** Variables up to this length in JSON are not counted: a subscription takes more than that itself. */
 const shortVariables = 512;
 /** What the values of longer ones take at most, for each character. */
 const bytesPerCharacter = 8;
 
+/** What a subscription needs for as long as it is open. */
+export interface Holdable {
+  readonly prepared: PreparedDocument;
+  readonly compiled: CompiledOperation;
+  readonly variables: object;
+}
+
 interface Held {
-  readonly document: PreparedDocument;
   readonly weight: number;
   holders: number;
 }
@@ -20,33 +25,36 @@ interface Held {
 /** What an owner holds. */
 interface Holdings {
   /** By text. */
-  readonly documents: Map<string, Held>;
+  readonly documents: Map<string, PreparedDocument>;
+  readonly held: Map<PreparedDocument | CompiledOperation, Held>;
   weight: number;
 }
 
 /**
- * The documents of the subscriptions that are open. Each is held for as long as a subscription lasts, whether it is still
- * in the cache or not. Subscriptions of the same text share one. Their variables are counted with them.
+ * The documents of the subscriptions that are open, and what is compiled from them. Each is held for as long as a
+ * subscription lasts, whether it is still in the cache or not. Subscriptions of the same text share one, and its compiled
+ * form if their `@skip` and `@include` agree. Their variables are counted with them.
  */
 export class HeldDocuments {
   readonly #byOwner = new Map<string, Holdings>();
 
   find(owner: string, source: string): PreparedDocument | undefined {
-    return this.#byOwner.get(owner)?.documents.get(source)?.document;
+    return this.#byOwner.get(owner)?.documents.get(source);
   }
 
   /**
-   * Counts a document, and the variables of a subscription, until it is released.
+   * Counts what a subscription holds, until it is released.
    * @returns releases it
    * @throws QUOTA_EXCEEDED when what the owner holds takes too much memory
    */
-  hold(owner: string, document: PreparedDocument, variables: object): () => void {
-    const { source, weight } = document;
-    const holdings = this.#byOwner.get(owner) ?? { documents: new Map<string, Held>(), weight: 0 };
-    const { documents } = holdings;
-    const held = documents.get(source) ?? { document, weight: compiledAndParsed * weight, holders: 0 };
-    const ofVariables = weightOf(variables);
-    const more = ofVariables + (held.holders === 0 ? held.weight : 0);
+  hold(owner: string, { prepared, compiled, variables }: Holdable): () => void {
+    const holdings: Holdings = this.#byOwner.get(owner) ?? { documents: new Map(), held: new Map(), weight: 0 };
+    const parts: [PreparedDocument | CompiledOperation, Held][] = [
+      [prepared, holdings.held.get(prepared) ?? { weight: prepared.parsedWeight, holders: 0 }],
+      [compiled, holdings.held.get(compiled) ?? { weight: weightOf(compiled), holders: 0 }],
+    ];
+    const ofVariables = weightOfVariables(variables);
+    const more = parts.reduce((sum, [, { weight, holders }]) => sum + (holders === 0 ? weight : 0), ofVariables);
     if (holdings.weight + more > maxWeight) {
       throw new DomainError(
         'QUOTA_EXCEEDED',
@@ -54,20 +62,26 @@ export class HeldDocuments {
       );
     }
     holdings.weight += more;
-    held.holders++;
-    documents.set(source, held);
+    for (const [part, held] of parts) {
+      held.holders++;
+      holdings.held.set(part, held);
+    }
+    holdings.documents.set(prepared.source, prepared);
     this.#byOwner.set(owner, holdings);
     return () => {
       holdings.weight -= ofVariables;
-      if (--held.holders > 0) return;
-      holdings.weight -= held.weight;
-      documents.delete(source);
-      if (documents.size === 0) this.#byOwner.delete(owner);
+      for (const [part, held] of parts) {
+        if (--held.holders > 0) continue;
+        holdings.weight -= held.weight;
+        holdings.held.delete(part);
+        if (holdings.documents.get(prepared.source) === part) holdings.documents.delete(prepared.source);
+      }
+      if (holdings.held.size === 0) this.#byOwner.delete(owner);
     };
   }
 }
 
-function weightOf(variables: object): number {
+function weightOfVariables(variables: object): number {
   const { length } = JSON.stringify(variables);
   return length > shortVariables ? bytesPerCharacter * length : 0;
 }

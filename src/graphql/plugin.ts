@@ -31,7 +31,7 @@ import { maxAnsweredBatch, maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
 import type { NamedDocuments } from './named-documents.ts';
 import { presentResult } from './present.ts';
-import { asGraphQLError, dropExtraParams, enterRoom, judge, run, type Verdict } from './requests.ts';
+import { asGraphQLError, dropExtraParams, enterRoom, judge, ready, run, type Verdict } from './requests.ts';
 import { answerSingleOperations } from './single-operation.ts';
 import { PresentedResults } from './subscriptions.ts';
 
@@ -240,9 +240,11 @@ export function useGraphQL(
           return;
         }
         refuseUnstreamed(request);
+        const prepared = documents.of(args.document);
+        const { compiled, run: answer } = ready(prepared, args);
         const closed = sessions.openDuring(res, caller);
         if (!closed.aborted) {
-          const release = documents.hold(caller, documents.of(args.document), args.variableValues ?? {});
+          const release = documents.hold(caller, { prepared, compiled, variables: args.variableValues ?? {} });
           closed.addEventListener('abort', release);
         }
         // Ends without a `complete` message, after which clients would not reconnect.
@@ -253,14 +255,13 @@ export function useGraphQL(
           if (!('operation' in validated)) return { errors: validated };
           const events = await createSourceEventStream(validated);
           if (!(Symbol.asyncIterator in events)) return events;
-          const prepared = documents.of(args.document);
           return new PresentedResults(
             events[Symbol.asyncIterator](),
-            async (rootValue) => {
+            async (event) => {
               const budget = new AnswerBudget(maxEventBytes);
               const loaders = new Loaders(ports, caller, budget);
               const contextValue = { ...(args.contextValue as GraphQLContext), budget, loaders };
-              return await run(prepared, { ...args, contextValue, rootValue });
+              return await answer(contextValue, event);
             },
             (result) => {
               responder.noteSoon(http);

@@ -18,6 +18,7 @@ import { enterAnswerRoom } from '../http/answer-room.ts';
 import { scheduler } from '../runtime/scheduler.ts';
 import { type AnswerBudget, inThousands } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
+import type { CompiledOperation } from './compile.ts';
 import type { PreparedDocument } from './documents.ts';
 import type { Envelope } from './envelope.ts';
 import { pointingErrors, variableFaults } from './input-faults.ts';
@@ -153,9 +154,6 @@ function keepOnly(names: readonly string[], values: object): void {
   for (const name of Object.keys(values)) if (!kept.has(name)) Reflect.deleteProperty(values, name);
 }
 
-/** An operation to run, with its variables as they were sent. */
-type Asked = Pick<ExecutionArgs, 'operationName' | 'variableValues' | 'contextValue' | 'rootValue'>;
-
 /** What takes less than this needs no room. */
 const smallBytes = 64 * 1024;
 
@@ -184,14 +182,44 @@ export async function enterRoom(accountId: string, { size, needsTurn }: AnswerBu
   return leave;
 }
 
-/** Runs a query or a mutation that was not refused, or answers an event of a subscription, with a `GraphQLContext`. */
-export function run(prepared: PreparedDocument, asked: Asked): Awaitable<ExecutionResult> {
-  const { operationName = null, variableValues, contextValue, rootValue } = asked;
+/** An operation with its variables, compiled. */
+export interface ReadyOperation {
+  readonly compiled: CompiledOperation;
+  /**
+   * Runs the query or the mutation, or answers an event of the subscription. It never throws or rejects.
+   * @param rootValue of a subscription, the event
+   */
+  run(context: GraphQLContext, rootValue?: unknown): Awaitable<ExecutionResult>;
+}
+
+/**
+ * Makes an operation ready that was not refused.
+ * @throws GraphQLError for variables that do not fit
+ * @throws QUERY_TOO_COMPLEX for too many fields
+ */
+export function ready(
+  prepared: PreparedDocument,
+  { operationName = null, variableValues }: Pick<ExecutionArgs, 'operationName' | 'variableValues'>,
+): ReadyOperation {
   const operation = prepared.operation(operationName);
   if (operation === undefined) throw new Error('The document does not hold the operation to run');
   const definitions = operation.node.variableDefinitions ?? [];
   const { variableValues: variables, errors } = getVariableValues(prepared.schema, definitions, variableValues ?? {});
-  if (variables === undefined) return { errors };
-  const context = contextValue as GraphQLContext;
-  return operation.run({ context, variables, rootValue });
+  if (variables === undefined) throw errors[0] as GraphQLError;
+  const compiled = operation.compiled(variables);
+  return { compiled, run: (context, rootValue) => compiled.run({ context, variables, rootValue }) };
+}
+
+/** Runs a query or a mutation that was not refused, with a `GraphQLContext`. It never rejects. */
+export function run(
+  prepared: PreparedDocument,
+  { contextValue, ...asked }: Pick<ExecutionArgs, 'operationName' | 'variableValues' | 'contextValue'>,
+): Awaitable<ExecutionResult> {
+  let operation: ReadyOperation;
+  try {
+    operation = ready(prepared, asked);
+  } catch (error) {
+    return { errors: [asGraphQLError(error)] };
+  }
+  return operation.run(contextValue as GraphQLContext);
 }

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { AnswerBudget } from '../../src/graphql/answer-budget.ts';
-import { Documents, PreparedDocument } from '../../src/graphql/documents.ts';
+import type { CompiledOperation } from '../../src/graphql/compile.ts';
+import { type DocumentOwner, Documents, type PreparedDocument } from '../../src/graphql/documents.ts';
+import { ready } from '../../src/graphql/requests.ts';
 import { schema } from '../../src/graphql/schema.ts';
 import { startTestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -11,6 +12,16 @@ const many = (count: number, made: (index: number) => string): string =>
 
 const one = { account: { id: 'one' } };
 const other = { account: { id: 'other' } };
+
+/** Holds a document as its subscription would. */
+async function hold(documents: Documents, owner: DocumentOwner, source: string, variables = {}): Promise<() => void> {
+  const prepared = await documents.prepare(owner, source);
+  return documents.hold(owner, {
+    prepared,
+    variables,
+    compiled: ready(prepared, { variableValues: variables }).compiled,
+  });
+}
 
 const small = '{ account { id } }';
 /** A document of nearly 2,000 tokens, 0.8 MB parsed. */
@@ -60,47 +71,90 @@ test('the subscriptions of bound tokens leave those of their account the memory 
   const documents = new Documents(schema);
   const bound = { ...one, conversationId: 'conv_1' };
   const holdMany = async () => {
-    for (let index = 0; index < 40; index++)
-      documents.hold(bound, await documents.prepare(bound, large(`Q${index}`)), {});
+    for (let index = 0; index < 40; index++) await hold(documents, bound, large(`Q${index}`));
   };
   await expect(holdMany()).rejects.toMatchObject({ code: 'QUOTA_EXCEEDED' });
-  expect(() => documents.hold(bound, new PreparedDocument(schema, large('Another')), {})).toThrow('32 MiB');
-  documents.hold(one, await documents.prepare(one, large('Theirs')), {})();
+  await expect(hold(documents, bound, large('Another'))).rejects.toThrow('32 MiB');
+  await hold(documents, one, large('Theirs'));
 });
 
 test('the long variables of open subscriptions count with their documents, and short ones do not', async () => {
   const documents = new Documents(schema);
-  const prepared = await documents.prepare(one, 'subscription ($id: ID) { events(conversationId: $id) { id } }');
-  const hold = (length: number) => documents.hold(one, prepared, { id: 'x'.repeat(length) });
+  const source = 'subscription ($id: ID) { events(conversationId: $id) { id } }';
+  const holdLong = (length: number) => hold(documents, one, source, { id: 'x'.repeat(length) });
   const held: (() => void)[] = [];
-  const holdAll = (): void => {
-    for (;;) held.push(hold(15_000));
+  const holdAll = async (): Promise<void> => {
+    for (;;) held.push(await holdLong(15_000));
   };
-  expect(holdAll).toThrow('32 MiB');
+  await expect(holdAll()).rejects.toThrow('32 MiB');
   expect(held.length).toBeGreaterThan(200);
   expect(held.length).toBeLessThan(400);
-  for (let count = 0; count < 1_000; count++) held.push(hold(400));
+  for (let count = 0; count < 1_000; count++) held.push(await holdLong(400));
   held[0]?.();
-  held[0] = hold(15_000);
+  held[0] = await holdLong(15_000);
   for (const release of held) release();
   held.length = 0;
-  expect(holdAll).toThrow('32 MiB');
+  await expect(holdAll()).rejects.toThrow('32 MiB');
   expect(held.length).toBeGreaterThan(200);
 });
 
-test('a document grows heavier with each of its operations that runs', async () => {
+const conditions = ['a', 'b', 'c', 'd', 'e'];
+/** One of the 32 combinations of their values. */
+const combination = (bits: number): Record<string, boolean> =>
+  Object.fromEntries(conditions.map((name, index) => [name, (bits & (1 << index)) !== 0]));
+
+const compile = (prepared: PreparedDocument, operationName: string | null, variableValues = {}): CompiledOperation =>
+  ready(prepared, { operationName, variableValues }).compiled;
+
+test('a document grows heavier with each of its operations that runs, and what is compiled of it by 2 MiB at most', async () => {
   const documents = new Documents(schema);
   const source = `${many(150, (i) => `query Q${i} { ...F }`)} fragment F on Query { ${many(40, (i) => `k${i}: __typename`)} }`;
   const first = await documents.prepare(one, source);
-  const parsed = first.weight;
-  for (let index = 0; index < 150; index++) {
-    const operation = first.operation(`Q${index}`);
-    const context = { budget: new AnswerBudget() };
-    operation?.run({ context: context as never, variables: { sources: {}, coerced: {} } as never });
+  const { parsedWeight } = first;
+  for (let index = 0; index < 40; index++) compile(first, `Q${index}`);
+  expect(first.weight - parsedWeight).toBeGreaterThan(40 * 40 * 500);
+  const last = compile(first, 'Q39');
+  expect(compile(first, 'Q39') === last).toBe(true);
+  for (let index = 40; index < 150; index++) compile(first, `Q${index}`);
+  expect(first.weight - first.parsedWeight).toBeLessThanOrEqual(2 * 1024 * 1024);
+  expect(compile(first, 'Q39') === last, 'others have taken its place').toBe(false);
+  expect((await documents.prepare(one, source)) === first).toBe(true);
+});
+
+test('what is compiled of a document displaces others at once, and is forgotten with it', async () => {
+  const documents = new Documents(schema);
+  const source = (name: string): string =>
+    `query ${name}(${conditions.map((each) => `$${each}: Boolean!`).join(' ')}) {
+      ${conditions.map((each) => `${each}: __typename @skip(if: $${each})`).join(' ')} ${many(100, (i) => `k${i}: __typename`)}
+    }`;
+  const names = ['One', 'Two', 'Three', 'Four', 'Five'];
+  const prepared = await Promise.all(names.map((name) => documents.prepare(one, source(name))));
+  for (const document of prepared) {
+    for (let bits = 0; bits < 32; bits++) compile(document, null, combination(bits));
   }
-  expect(first.weight - parsed).toBeGreaterThan(150 * 40 * 500);
-  expect((await documents.prepare(one, source)) === first, 'it is too heavy to be kept').toBe(true);
-  expect((await documents.prepare(one, source)) === first).toBe(false);
+  const weights = prepared.map(({ weight }) => weight);
+  expect(weights.reduce((sum, weight) => sum + weight)).toBeLessThan(9 * 1024 * 1024);
+  const [oldest] = prepared as [PreparedDocument];
+  expect(oldest.weight, 'it is out of the cache').toBe(oldest.parsedWeight);
+  expect((await documents.prepare(one, source('One'))) === oldest).toBe(false);
+});
+
+test('what is compiled of a subscription’s document counts once for the same conditions, and again for others', async () => {
+  const documents = new Documents(schema);
+  const source = `subscription (${conditions.map((each) => `$${each}: Boolean!`).join(' ')}) {
+    events { ${conditions.map((each) => `${each}: id @skip(if: $${each})`).join(' ')} ${many(200, (i) => `k${i}: id`)} }
+  }`;
+  const held: (() => void)[] = [];
+  const openAll = async (): Promise<void> => {
+    for (let bits = 0; bits < 32; bits++) held.push(await hold(documents, one, source, combination(bits)));
+  };
+  for (let count = 0; count < 100; count++) held.push(await hold(documents, one, source, combination(0)));
+  await expect(openAll()).rejects.toThrow('32 MiB');
+  expect(held.length).toBeGreaterThan(110);
+  for (const release of held) release();
+  held.length = 0;
+  await expect(openAll()).rejects.toThrow('32 MiB');
+  expect(held.length).toBeGreaterThan(10);
 });
 
 test('the documents of an account’s open subscriptions are bounded, and the same text counts once', async () => {
@@ -111,7 +165,7 @@ test('the documents of an account’s open subscriptions are bounded, and the sa
   onTestFinished(() => socket.socket.terminate());
   const after = (await client.rest('GET', '/account')).body.eventCursor;
   const subscription = (name: string) =>
-    `subscription ${name}($after: String) { events(after: $after) { ${many(600, (i) => `k${i}: sequence`)} } }`;
+    `subscription ${name}($after: String) { conversationStarted(after: $after) { ${many(600, (i) => `k${i}: sequence`)} } }`;
   const refusals = () => ids.filter((id) => socket.of(id).some(({ payload }) => payload?.errors !== undefined));
   const ids = Array.from({ length: 40 }, (_, index) => `S${index}`);
   for (const id of ids) socket.subscribe(id, subscription(id), { after });

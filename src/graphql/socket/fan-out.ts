@@ -11,7 +11,7 @@ import type { LogEvent } from '../../domain/events.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import type { OperationContext } from '../context.ts';
 import type { Documents, PreparedDocument } from '../documents.ts';
-import { asGraphQLError, run } from '../requests.ts';
+import { asGraphQLError, type ReadyOperation, ready } from '../requests.ts';
 import { EventIterator } from '../subscriptions.ts';
 
 // A thousand dashboards of an account may run the same subscription on the same log. Their response to an event is
@@ -68,14 +68,15 @@ export class FanOut {
   #join(args: SubscriptionArgs): { answers: SharedAnswers; leave: () => void } {
     const { document, prepared, operationName, variableValues, contextValue } = args;
     const { caller } = contextValue as OperationContext;
-    const release = this.#documents.hold(caller, prepared, variableValues ?? {});
     let byKey = this.#byDocument.get(document);
     if (byKey === undefined) {
       byKey = new Map();
       this.#byDocument.set(document, byKey);
     }
-    const key = JSON.stringify([viewOf(caller), operationName ?? null, variableValues ?? {}]);
-    const answers = byKey.get(key) ?? new SharedAnswers(args);
+    const variables = variableValues ?? {};
+    const key = JSON.stringify([viewOf(caller), operationName ?? null, variables]);
+    const answers = byKey.get(key) ?? new SharedAnswers(contextValue as OperationContext, ready(prepared, args));
+    const release = this.#documents.hold(caller, { prepared, compiled: answers.operation.compiled, variables });
     byKey.set(key, answers);
     answers.subscribers++;
     const leave = (): void => {
@@ -101,7 +102,8 @@ const turnMs = 1;
 /** The responses to all subscribers of identical subscriptions. */
 class SharedAnswers {
   subscribers = 0;
-  readonly #args: SubscriptionArgs;
+  readonly operation: ReadyOperation;
+  readonly #context: OperationContext;
   readonly #accountId: string;
   #answers = new WeakMap<LogEvent, Answer | Promise<Answer>>();
   /** The turn that all who need further responses wait for. */
@@ -112,9 +114,10 @@ class SharedAnswers {
   /** The length of the cached responses. */
   #text = 0;
 
-  constructor(args: SubscriptionArgs) {
-    this.#args = args;
-    this.#accountId = (args.contextValue as OperationContext).caller.account.id;
+  constructor(context: OperationContext, operation: ReadyOperation) {
+    this.#context = context;
+    this.operation = operation;
+    this.#accountId = context.caller.account.id;
   }
 
   /** Resolves when the account has its next turn to compute responses: one for all who wait for it. */
@@ -150,9 +153,7 @@ class SharedAnswers {
     const known = this.#answers.get(event);
     if (known !== undefined) return known;
     if (!this.#useTurn()) return undefined;
-    const { prepared, operationName, variableValues } = this.#args;
-    const contextValue = (this.#args.contextValue as OperationContext).forEvent();
-    const result = run(prepared, { operationName, variableValues, contextValue, rootValue: event });
+    const result = this.operation.run(this.#context.forEvent(), event);
     const answer = result instanceof Promise ? result.then(answerOf) : answerOf(result);
     if (answer instanceof Promise) {
       this.#answers.set(event, answer);

@@ -25,7 +25,12 @@ export interface ConnectionLimits {
   readonly connections: number;
   /** Heads of requests that have not arrived completely. Each takes up to 50 KiB. */
   readonly heads: number;
+  /** Requests that have been read, and wait for others on their connection. Each takes 3 KiB. */
+  readonly waiting: number;
 }
+
+/** So many may wait on every connection, however many do in all: more is pipelining, which nothing depends on. */
+const neverCutOff = 2;
 
 /** The share of the connections that is closed at a time, if they are idle, to make room for new ones. */
 const closedAtOnce = 0.01;
@@ -44,7 +49,8 @@ interface Unanswered {
 
 interface Connection {
   readonly address: string;
-  idleSinceMs: number;
+  /** When a request began or ended on it last. */
+  usedAtMs: number;
   /** In the order of their arrival. Only the first is being handled. */
   readonly unanswered: Unanswered[];
   /** Whether a body in chunks waits to be read. */
@@ -62,7 +68,8 @@ export interface ConnectionsOptions {
 /**
  * The connections of a server. There is a limit to them, and one to the unfinished heads on them: beyond, those are
  * closed that have been idle for longest or began first, of the address that has the most of them. So a client that opens
- * many closes its own, and behind a proxy, which all come from, those go first that nobody has used for long.
+ * many closes its own, and behind a proxy, which all come from, those go first that nobody has used for long. Where none
+ * is idle, those are closed whose request has not arrived completely.
  *
  * It handles the requests of a connection one at a time. A client may send many at once (pipelining, RFC 9112, section
  * 9.3.2); Node would read and dispatch all of them, and buffer each response until those before it have been sent.
@@ -77,6 +84,7 @@ export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #onCrowded: (closed: number) => void;
   #count = 0;
+  #waiting = 0;
   #acceptedSinceCheck = 0;
   #headsCheck: NodeJS.Timeout | undefined;
   readonly #crowded = { closed: 0, toldAtMs: Number.NEGATIVE_INFINITY };
@@ -109,7 +117,7 @@ export class Connections {
       const address = network(socket.remoteAddress ?? '');
       const connection: Connection = {
         address,
-        idleSinceMs: performance.now(),
+        usedAtMs: performance.now(),
         unanswered: [],
         isHeld: false,
         doneBytes: 0,
@@ -124,10 +132,10 @@ export class Connections {
       this.#turns.accepted(socket);
       socket.once('close', () => {
         this.#count--;
-        this.#open.delete(socket);
+        this.#leave(socket);
       });
     });
-    server.on('upgrade', (_, socket: Socket) => void this.#open.delete(socket));
+    server.on('upgrade', (_, socket: Socket) => this.#leave(socket));
     server.on('request', (req, res) => this.#take({ req, res, isBegun: false }));
   }
 
@@ -191,11 +199,13 @@ export class Connections {
       res.setHeader('Connection', 'close');
     }
     const end = (): void => {
+      if (!this.#open.has(socket)) return;
       unanswered.splice(unanswered.indexOf(request), 1);
+      if (unanswered.length > 0) this.#waiting--;
       connection.doneBytes = socket.bytesRead;
       const [next] = unanswered;
       if (next === undefined) {
-        connection.idleSinceMs = performance.now();
+        connection.usedAtMs = performance.now();
         return;
       }
       if (unanswered.length < maxPipelined) socket.resume();
@@ -219,8 +229,25 @@ export class Connections {
       socket.pause();
     }
     unanswered.push(request);
-    if (unanswered.length === 1) this.#begin(request);
-    else if (unanswered.length >= maxPipelined) socket.pause();
+    connection.usedAtMs = performance.now();
+    if (unanswered.length === 1) {
+      this.#begin(request);
+      return;
+    }
+    this.#waiting++;
+    if (this.#waiting > this.#limits.waiting && unanswered.length - 1 > neverCutOff) {
+      this.#leave(socket); // what else Node has read is still parsed, and not taken
+      socket.destroy();
+    } else if (unanswered.length >= maxPipelined) {
+      socket.pause();
+    }
+  }
+
+  /** From here on, nothing is taken from the connection. */
+  #leave(socket: Socket): void {
+    const { unanswered = [] } = this.#open.get(socket) ?? {};
+    this.#waiting -= Math.max(0, unanswered.length - 1);
+    this.#open.delete(socket);
   }
 
   #begin(request: Unanswered): void {
@@ -242,10 +269,9 @@ export class Connections {
 
   /** @returns whether any connection could be closed for another */
   #makeRoom(): boolean {
-    const entries = mostCrowded(
-      this.#open.entries().filter(isIdle),
-      Math.ceil(closedAtOnce * this.#limits.connections),
-    );
+    const count = Math.ceil(closedAtOnce * this.#limits.connections);
+    const idle = mostCrowded(this.#open.entries().filter(isIdle), count);
+    const entries = idle.length > 0 ? idle : mostCrowded(this.#open.entries().filter(isArriving), count);
     for (const entry of entries) this.#close(entry);
     this.#crowded.closed += Math.max(entries.length, 1);
     const nowMs = performance.now();
@@ -275,9 +301,10 @@ export class Connections {
 
   /** Whoever has begun a request is told why it is not answered. */
   #close(entry: Entry): void {
-    const [socket] = entry;
-    this.#open.delete(socket);
-    if (!hasHead(entry)) socket.destroy();
+    const [socket, { unanswered }] = entry;
+    const isAnswered = unanswered.some(({ res }) => res.headersSent);
+    this.#leave(socket);
+    if (!hasHead(entry) || isAnswered) socket.destroy();
     else this.#server.emit('clientError', Object.assign(new Error('Too many heads'), { code: tooManyHeads }), socket);
   }
 }
@@ -298,11 +325,16 @@ function isIdle([, { unanswered }]: Entry): boolean {
   return unanswered.length === 0;
 }
 
+/** Whether the last request on a connection has not arrived completely. */
+function isArriving([, { unanswered }]: Entry): boolean {
+  return unanswered.at(-1)?.req.complete === false;
+}
+
 function hasHead([socket, { doneBytes }]: Entry): boolean {
   return socket.bytesRead > doneBytes;
 }
 
-/** Some of the connections: those of the address that has the most first, and of these those that are idle for longest. */
+/** Some of the connections: those of the address that has the most first, and of these those that were not used for longest. */
 function mostCrowded(entries: Iterable<Entry>, count: number): Entry[] {
   if (count <= 0) return [];
   const byAddress = Map.groupBy(entries, ([, { address }]) => address);
@@ -310,7 +342,7 @@ function mostCrowded(entries: Iterable<Entry>, count: number): Entry[] {
   const chosen: Entry[] = [];
   for (const group of groups) {
     if (chosen.length >= count) break;
-    const oldest = group.sort(([, one], [, other]) => one.idleSinceMs - other.idleSinceMs);
+    const oldest = group.sort(([, one], [, other]) => one.usedAtMs - other.usedAtMs);
     chosen.push(...oldest.slice(0, count - chosen.length));
   }
   return chosen;

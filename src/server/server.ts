@@ -142,7 +142,7 @@ export async function startServer({ config, worker, onStatement, ...options }: S
 
 /** Of the descriptors, a quarter at least is left for the database, webhooks and others. */
 function defaultLimits(): ConnectionLimits {
-  return { connections: Math.min(12_000, Math.floor(maxOpenFiles() * 0.75)), heads: 1_000 };
+  return { connections: Math.min(12_000, Math.floor(maxOpenFiles() * 0.75)), heads: 1_000, waiting: 10_000 };
 }
 
 /** How many descriptors a process may have, as far as the system says so. */

@@ -61,6 +61,46 @@ test('those who are in use are not closed for others, and when all are, a new on
   expect(await Promise.race([...streams.map(({ ended }) => ended), 'open'])).toBe('open');
 });
 
+test('when none is idle, one whose body has not arrived makes room, the first first, and is told why', async () => {
+  const server = await start({ connections: 3 });
+  const { secret } = await server.account();
+  const headers = {
+    Authorization: `Bearer ${secret}`,
+    'Content-Type': 'application/json',
+    'Content-Length': '1000',
+    Expect: '100-continue',
+  };
+  const openUnfinished = async (): Promise<Wire> => {
+    const wire = openWire(server.url);
+    await wire.send(requestText('POST', '/v1/conversations', { headers }));
+    expect((await wire.response()).status).toBe(100);
+    return wire;
+  };
+  const wires: Wire[] = [];
+  for (let count = 0; count < 3; count++) wires.push(await openUnfinished());
+  await openUsed(server);
+  const { status, body } = await (wires[0] as Wire).response();
+  expect({ status, code: JSON.parse(body).code }).toEqual({ status: 503, code: 'UNAVAILABLE' });
+  for (const wire of wires.slice(1)) {
+    await wire.send(`{"subject":"late"${' '.repeat(1_000 - 18)}}`);
+    expect((await wire.response()).status).toBe(201);
+  }
+});
+
+test('of those that send many requests at once, one is cut off when too many of them wait, and others never', async () => {
+  const server = await start({ waiting: 500 });
+  const [few, many, more] = [openWire(server.url), openWire(server.url), openWire(server.url)];
+  await many.send(asked.repeat(400));
+  await more.send(asked.repeat(400));
+  await few.send(asked.repeat(3));
+  for (let count = 0; count < 3; count++) expect((await few.response()).status).toBe(200);
+  for (let count = 0; count < 400; count++) expect((await many.response()).status).toBe(200);
+  await more.ended;
+  const after = openWire(server.url);
+  await after.send(asked.repeat(400));
+  for (let count = 0; count < 400; count++) expect((await after.response()).status).toBe(200);
+});
+
 test.runIf(process.platform === 'linux')('of the address that has the most, whoever opens a crowd', async () => {
   const server = await start({ connections: 8 });
   const alone = await openUsed(server);

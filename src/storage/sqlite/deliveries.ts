@@ -392,15 +392,14 @@ function pruning(db: Statements): Pick<DeliveryWrites, 'prune'> {
     'DELETE FROM deliveries WHERE key IN (SELECT key FROM deliveries WHERE webhook_key = :webhookKey LIMIT :limit)',
   );
   const removeWebhook = db.prepare('DELETE FROM webhooks WHERE key = :key');
-  /** Deletes deliveries of removed webhooks, and each of those webhooks after its last delivery. */
+  /** Deletes deliveries of removed webhooks, and each of those webhooks after its last delivery: so many of both. */
   const removeOrphans = (limit: number): number => {
     let removed = 0;
     while (removed < limit) {
       const webhook = removedWebhook.get();
       if (webhook === undefined) break;
-      const changes = removeOfWebhook.run({ webhookKey: webhook.key, limit: limit - removed });
-      if (removed + changes < limit) removeWebhook.run({ key: webhook.key });
-      removed += changes;
+      removed += removeOfWebhook.run({ webhookKey: webhook.key, limit: limit - removed });
+      if (removed < limit) removed += removeWebhook.run({ key: webhook.key });
     }
     return removed;
   };

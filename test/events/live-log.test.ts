@@ -702,6 +702,21 @@ describe('many followers', () => {
     for (const reader of crowd) expect(reader.sequences).toEqual(range(1, 60));
   });
 
+  test('are woken in turns of the event loop, between which others are served', async () => {
+    const { storage, accountId, read } = await openLog();
+    const crowd = Array.from({ length: 2_000 }, () => read(0));
+    for (const reader of crowd) reader.pull();
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    await append(storage, accountId, events(1));
+    const woken = [0];
+    while (woken.at(-1) !== crowd.length) {
+      await nextTurn();
+      woken.push(crowd.filter(({ got }) => got.length > 0).length);
+    }
+    const inATurn = woken.slice(1).map((count, index) => count - (woken[index] ?? 0));
+    expect(Math.max(...inATurn)).toBeLessThan(crowd.length);
+  });
+
   test('of many accounts do not wake each other', async () => {
     const { storage, liveLog, statements } = await openLog();
     const accounts = await Promise.all(Array.from({ length: 20 }, () => storedAccount(storage)));

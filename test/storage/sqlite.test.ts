@@ -157,7 +157,22 @@ test('a removed webhook is deleted after the last of its deliveries is pruned, a
   expect(seen).toEqual([
     [3, 12, 12],
     [3, 9, 9],
-    [2, 6, 6],
+    [2, 7, 7],
+    [2, 4, 4],
     [1, 4, 4],
   ]);
+});
+
+test('removed webhooks without deliveries are deleted a few at a time, too', async () => {
+  const storage = openSqliteStorage(join(temporaryFolder(), 'test.db'));
+  onTestFinished(() => storage.close());
+  const { id: accountId } = await storedAccount(storage);
+  await storage.write(async (tx) => {
+    for (const webhook of [sampleWebhook(), sampleWebhook(), sampleWebhook()]) {
+      await tx.webhooks.insert(accountId, webhook);
+      await tx.webhooks.remove(accountId, webhook.id);
+    }
+  });
+  const prune = () => storage.write(async (tx) => tx.deliveries.prune(startMs, 2));
+  expect([await prune(), await prune(), await prune()]).toEqual([2, 1, 0]);
 });

@@ -29,8 +29,8 @@ export interface ConnectionLimits {
   readonly waiting: number;
 }
 
-/** So many may wait on every connection, however many do in all: more is pipelining, which nothing depends on. */
-const neverCutOff = 2;
+/** So many may wait on every connection, however many do in all. Only a client that sends many at once has more. */
+const alwaysTaken = 2;
 
 /** The share of the connections that is closed at a time, if they are idle, to make room for new ones. */
 const closedAtOnce = 0.01;
@@ -57,6 +57,8 @@ interface Connection {
   isHeld: boolean;
   /** How many bytes had been read from it when its last request was finished. */
   doneBytes: number;
+  /** Whether nothing more is taken from it, because too many requests wait in all: its last response closes it. */
+  isEnding: boolean;
 }
 
 export interface ConnectionsOptions {
@@ -121,13 +123,14 @@ export class Connections {
         unanswered: [],
         isHeld: false,
         doneBytes: 0,
+        isEnding: false,
       };
       this.#open.set(socket, connection);
       if (this.#open.size > this.#limits.heads) this.#watchHeads();
       // Node resumes reading at the end of each request, and to fill its buffer of a body.
       socket.on('resume', () => {
         const isFull = connection.unanswered.length >= maxPipelined;
-        if (connection.isHeld || isFull || this.#turns.isWaiting(socket)) keepPaused(socket);
+        if (connection.isHeld || connection.isEnding || isFull || this.#turns.isWaiting(socket)) keepPaused(socket);
       });
       this.#turns.accepted(socket);
       socket.once('close', () => {
@@ -190,7 +193,7 @@ export class Connections {
     const { req, res } = request;
     const { socket } = req;
     const connection = this.#open.get(socket);
-    if (connection === undefined) return; // the connection has ended
+    if (connection === undefined || connection.isEnding) return; // the client sees that it was not taken
     this.#turns.readHead(socket);
     const { unanswered } = connection;
     if (this.#refused !== undefined) {
@@ -235,12 +238,11 @@ export class Connections {
       return;
     }
     this.#waiting++;
-    if (this.#waiting > this.#limits.waiting && unanswered.length - 1 > neverCutOff) {
-      this.#leave(socket); // what else Node has read is still parsed, and not taken
-      socket.destroy();
-    } else if (unanswered.length >= maxPipelined) {
-      socket.pause();
+    if (this.#waiting > this.#limits.waiting && unanswered.length - 1 > alwaysTaken) {
+      connection.isEnding = true;
+      res.setHeader('Connection', 'close');
     }
+    if (unanswered.length >= maxPipelined || connection.isEnding) socket.pause();
   }
 
   /** From here on, nothing is taken from the connection. */

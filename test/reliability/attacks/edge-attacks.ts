@@ -1,6 +1,7 @@
 import { graphqlBytes, hold, momentMs, send, type Target, times } from './attacker.ts';
 import { HttpConnection, requestBytes } from './connection.ts';
 import { Outcomes, unfinished } from './outcomes.ts';
+import { copiesOf } from './sockets.ts';
 import type { Attack } from './table.ts';
 
 const longPath = `/v1/${'x'.repeat(15_000)}`;
@@ -46,6 +47,28 @@ export const edgeAttacks: Attack[] = [
       hold(target, { connections: 3_000, forMs: 8_000 }, async (connection) => {
         await connection.write(Buffer.from(`GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ${'x'.repeat(15_000)}`));
       }),
+  },
+  {
+    name: 'thousands of small requests at once on each of a thousand connections, without a credential',
+    limits: 'none',
+    attack: (target) => {
+      const burst = copiesOf(Buffer.from('GET /v1/account HTTP/1.1\r\nHost: a\r\n\r\n'));
+      return hold(target, { connections: 1_000, forMs: 8_000 }, async (connection) => {
+        await connection.write(burst);
+        connection.socket.pause();
+      });
+    },
+  },
+  {
+    name: 'connections on which bodies are announced that never come',
+    limits: 'raised',
+    attack: (target) => {
+      const headers = { 'Content-Type': 'application/json', 'Content-Length': '10000' };
+      const head = requestBytes('POST', '/v1/conversations', { secret: target.secret, headers });
+      return hold(target, { connections: 14_000, forMs: 12_000 }, async (connection) => {
+        await connection.write(head);
+      });
+    },
   },
   {
     name: 'connections without anything on them',

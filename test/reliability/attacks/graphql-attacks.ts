@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { aliases, type Customer, graphqlBytes, send, times } from './attacker.ts';
 import { requestBytes } from './connection.ts';
 import { Outcomes, unfinished } from './outcomes.ts';
-import { hundredEvents, manyConversations, oneConversation } from './preparations.ts';
+import { conditions, hundredEvents, manyConversations, oneConversation } from './preparations.ts';
 import { followAndWrite, replay, settled, subscribe } from './subscriptions.ts';
 import type { Attack } from './table.ts';
 
@@ -55,6 +55,15 @@ async function largeDocuments(customer: Customer): Promise<Record<string, string
     await customer.rest('POST', '/v1/documents', { documents });
   }
   return {};
+}
+
+/** A hundred leads, and a key that may read these, and not their conversations. */
+async function hundredLeads(customer: Customer): Promise<Record<string, string>> {
+  const { id } = await customer.rest('POST', '/v1/conversations', {});
+  const lead = `captureLead(input: {conversationId: "${id}", email: "ada@example.com"}) { eventCursor }`;
+  await customer.repeat(100, () => lead);
+  const { secret } = await customer.rest('POST', '/v1/api-keys', { name: 'leads only', scopes: ['leads:read'] });
+  return { secret };
 }
 
 export const graphqlAttacks: Attack[] = [
@@ -119,21 +128,25 @@ export const graphqlAttacks: Attack[] = [
     name: 'queries with very many errors',
     limits: 'trial',
     withOtherLimits: true,
-    async prepare(customer) {
-      const { id } = await customer.rest('POST', '/v1/conversations', {});
-      await customer.repeat(
-        100,
-        () => `captureLead(input: {conversationId: "${id}", email: "ada@example.com"}) { eventCursor }`,
-      );
-      const { secret } = await customer.rest('POST', '/v1/api-keys', { name: 'leads only', scopes: ['leads:read'] });
-      return { secret };
-    },
+    prepare: hundredLeads,
     attack: (target) => {
       const pages = times(5, (index) => `l${index}: leads(first: 100) { ...p }`).join(' ');
       const query = `{ ${pages} } fragment p on LeadConnection { nodes { ${aliases(195, 'conversation{id}')} } }`;
       const own = { ...target, secret: target.fixture['secret'] ?? '' };
       const requests = target.limits === 'trial' ? 8 : 400;
       return send(target, { connections: 4, requests }, () => graphqlBytes(own, query));
+    },
+  },
+  {
+    name: 'queries that may run, and have ten thousand errors',
+    limits: 'trial',
+    withOtherLimits: true,
+    prepare: hundredLeads,
+    attack: (target) => {
+      const query = `{ leads(first: 100) { nodes { ${aliases(100, 'conversation { id }')} } } }`;
+      const own = { ...target, secret: target.fixture['secret'] ?? '' };
+      const requests = target.limits === 'trial' ? 90 : 400;
+      return send(target, { connections: 8, requests }, () => graphqlBytes(own, query));
     },
   },
   {
@@ -259,6 +272,26 @@ export const graphqlAttacks: Attack[] = [
         requestBytes('POST', '/graphql', {
           secret: target.secret,
           body: { query: documentOf(Math.floor(index / 200)), operationName: `o${index % 200}` },
+        }),
+      );
+    },
+  },
+  {
+    name: 'batches of large queries in all forms that their conditions give them',
+    limits: 'trial',
+    withOtherLimits: true,
+    attack: (target) => {
+      const { declared, fields, variables } = conditions;
+      const operations = times(4, (at) => `query q${at}(${declared}) { ${fields} ...f }`).join(' ');
+      const query = `${operations} fragment f on Query { ${aliases(350, '__typename')} }`;
+      return send(target, { connections: 4, requests: target.limits === 'trial' ? 9 : 400 }, (index) =>
+        requestBytes('POST', '/graphql', {
+          secret: target.secret,
+          body: times(10, (each) => ({
+            query: `${query} #${index % 4}`,
+            operationName: `q${each % 4}`,
+            variables: variables(index * 10 + each),
+          })),
         }),
       );
     },

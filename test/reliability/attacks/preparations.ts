@@ -20,3 +20,13 @@ export async function manyConversations(customer: Customer, isLong: boolean): Pr
   );
   return {};
 }
+
+const conditionNames = ['a', 'b', 'c', 'd', 'e'];
+
+/** Fields with conditions, whose variables have 32 combinations: each may be compiled apart. */
+export const conditions = {
+  declared: conditionNames.map((name) => `$${name}: Boolean!`).join(' '),
+  fields: conditionNames.map((name) => `${name}: __typename @skip(if: $${name})`).join(' '),
+  variables: (index: number): Record<string, boolean> =>
+    Object.fromEntries(conditionNames.map((name, bit) => [name, (index & (1 << bit)) !== 0])),
+};

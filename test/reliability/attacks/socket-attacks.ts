@@ -1,5 +1,7 @@
-import { aliases, momentMs, sleep, type Target, times } from './attacker.ts';
+import { aliases, momentMs, send, sleep, type Target, times } from './attacker.ts';
+import { requestBytes } from './connection.ts';
 import { Outcomes, unfinished } from './outcomes.ts';
+import { conditions } from './preparations.ts';
 import { copiesOf, FloodSocket, frame } from './sockets.ts';
 import type { Attack } from './table.ts';
 
@@ -150,6 +152,37 @@ export const socketAttacks: Attack[] = [
         times(100, (index) => subscribing(index, query, { r: [`${index} ${'x'.repeat(15_000)}`] })),
       );
       return flood(target, { sockets: 200, forMs: 8_000, bytes, once: true, again: false });
+    },
+  },
+  {
+    name: 'subscriptions in all forms that their conditions give them',
+    limits: 'trial',
+    withOtherLimits: true,
+    attack: (target) => {
+      const { declared, fields, variables } = conditions;
+      const query = `subscription (${declared}) { events { ${fields} ${aliases(300, 'id')} } }`;
+      const bytes = Buffer.concat(times(90, (index) => subscribing(index, query, variables(index))));
+      const sockets = target.limits === 'trial' ? 1 : 20;
+      return flood(target, { sockets, forMs: 8_000, bytes, once: true, again: false });
+    },
+  },
+  {
+    name: 'events for thirty thousand subscriptions',
+    limits: 'raised',
+    async attack(target) {
+      const subscribe = times(100, (index) => subscribing(index, 'subscription { conversationStarted { id } }'));
+      const listening = flood(target, {
+        sockets: target.isLong ? 300 : 10,
+        forMs: 20_000,
+        bytes: Buffer.concat(subscribe),
+        once: true,
+        again: false,
+      });
+      await sleep(10_000);
+      const create = requestBytes('POST', '/v1/conversations', { secret: target.secret, body: {} });
+      const outcomes = await send(target, { connections: 1, requests: 10 }, () => create);
+      outcomes.addAll(await listening);
+      return outcomes;
     },
   },
   {

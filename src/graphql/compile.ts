@@ -35,8 +35,8 @@ import { Selections } from './selections.ts';
 export interface CompiledOperation {
   /** Runs it: a query, a mutation, or a subscription for one event. It never throws or rejects. */
   readonly run: (input: ExecutionInput) => Awaitable<ExecutionResult>;
-  /** How many fields were compiled, those of an abstract type once for each of its types. */
-  readonly fieldCount: number;
+  /** About how much memory it takes, in bytes. */
+  readonly weight: number;
 }
 
 /** Completes a value that is not null: turns it, or a promise of it, into its part of the response. */
@@ -57,6 +57,8 @@ type Fields = (source: unknown, run: Execution, at: Path | undefined) => unknown
 
 /** More than any useful document selects, counted for each combination of type and selection once. */
 const maxFields = 10_000;
+/** Of memory, measured and rounded up. A field of an abstract type is one for each of its types. */
+const bytesPerField = 1_000;
 /**
  * @param document valid against the schema
  * @param conditions the values of the variables that `conditionsIn` names
@@ -88,7 +90,7 @@ export function compileOperation(
     }
   }
 
-  return { run, fieldCount: compiler.fieldCount };
+  return { run, weight: bytesPerField * compiler.fieldCount };
 }
 
 /** The variables that `@skip` and `@include` depend on. */

@@ -104,11 +104,11 @@ export class PreparedDocument {
     const compiled = compileOperation(this.schema, this.document, node, conditions);
     if (this.#onGrown === undefined) return compiled;
     this.#compiled.set(key, compiled);
-    this.#compiledWeight += weightOf(compiled);
+    this.#compiledWeight += compiled.weight;
     for (const [key, oldest] of this.#compiled) {
       if (this.#compiledWeight <= maxCompiledWeight) break;
       this.#compiled.delete(key);
-      this.#compiledWeight -= weightOf(oldest);
+      this.#compiledWeight -= oldest.weight;
     }
     this.#onGrown();
     return compiled;
@@ -117,13 +117,7 @@ export class PreparedDocument {
 
 // Measured, and rounded up.
 const bytesPerToken = 400;
-const bytesPerField = 1_000;
 const bytesPerOperation = 2_000;
-
-/** About how much memory the compiled form of an operation takes, in bytes. */
-export function weightOf({ fieldCount }: CompiledOperation): number {
-  return bytesPerField * fieldCount;
-}
 
 /** Of what is kept compiled of a document, in bytes. The largest operations are compiled for each use. */
 const maxCompiledWeight = 2 * 1024 * 1024;

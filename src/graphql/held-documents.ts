@@ -1,10 +1,12 @@
 import { DomainError } from '../domain/errors.ts';
+import { inThousands, mebibyte } from './answer-budget.ts';
 import type { CompiledOperation } from './compile.ts';
-import { type PreparedDocument, weightOf } from './documents.ts';
+import type { PreparedDocument } from './documents.ts';
 
-const mebibyte = 1024 * 1024;
 /** Memory of what an owner’s subscriptions hold: documents, their compiled forms, and variables. */
 const maxWeight = 32 * mebibyte;
+/** Open subscriptions of an owner. Each takes 6 KiB itself, and twice as much while it begins. */
+const maxSubscriptions = 10_000;
 /** Variables up to this length in JSON are not counted: a subscription takes more than that itself. */
 const shortVariables = 512;
 /** What the values of longer ones take at most, for each character. */
@@ -28,6 +30,7 @@ interface Holdings {
   readonly documents: Map<string, PreparedDocument>;
   readonly held: Map<PreparedDocument | CompiledOperation, Held>;
   weight: number;
+  subscriptions: number;
 }
 
 /**
@@ -43,15 +46,26 @@ export class HeldDocuments {
   }
 
   /**
-   * Counts what a subscription holds, until it is released.
+   * Counts a subscription and what it holds, until it is released.
    * @returns releases it
-   * @throws QUOTA_EXCEEDED when what the owner holds takes too much memory
+   * @throws QUOTA_EXCEEDED for one too many, and when what the owner holds takes too much memory
    */
   hold(owner: string, { prepared, compiled, variables }: Holdable): () => void {
-    const holdings: Holdings = this.#byOwner.get(owner) ?? { documents: new Map(), held: new Map(), weight: 0 };
+    const holdings: Holdings = this.#byOwner.get(owner) ?? {
+      documents: new Map(),
+      held: new Map(),
+      weight: 0,
+      subscriptions: 0,
+    };
+    if (holdings.subscriptions >= maxSubscriptions) {
+      throw new DomainError(
+        'QUOTA_EXCEEDED',
+        `An account may have ${inThousands(maxSubscriptions)} subscriptions open.`,
+      );
+    }
     const parts: [PreparedDocument | CompiledOperation, Held][] = [
       [prepared, holdings.held.get(prepared) ?? { weight: prepared.parsedWeight, holders: 0 }],
-      [compiled, holdings.held.get(compiled) ?? { weight: weightOf(compiled), holders: 0 }],
+      [compiled, holdings.held.get(compiled) ?? { weight: compiled.weight, holders: 0 }],
     ];
     const ofVariables = weightOfVariables(variables);
     const more = parts.reduce((sum, [, { weight, holders }]) => sum + (holders === 0 ? weight : 0), ofVariables);
@@ -62,6 +76,7 @@ export class HeldDocuments {
       );
     }
     holdings.weight += more;
+    holdings.subscriptions++;
     for (const [part, held] of parts) {
       held.holders++;
       holdings.held.set(part, held);
@@ -69,6 +84,7 @@ export class HeldDocuments {
     holdings.documents.set(prepared.source, prepared);
     this.#byOwner.set(owner, holdings);
     return () => {
+      holdings.subscriptions--;
       holdings.weight -= ofVariables;
       for (const [part, held] of parts) {
         if (--held.holders > 0) continue;

@@ -87,13 +87,14 @@ export class Scheduler {
 
   /**
    * Lets a request that has just been read begin, at once or after a wait.
+   * @param owner the account whose connection it is, or the network of its client
    * @returns undefined if it may begin at once
    */
-  arrival(network: string): Promise<void> | undefined {
+  arrival(owner: string): Promise<void> | undefined {
     const nowMs = performance.now();
     const startedMs = this.#start(nowMs);
     if (this.#arrivals.size === 0 && nowMs - startedMs < arrivalsAtOnceMs) return undefined;
-    return this.#wait(this.#arrivals, network);
+    return this.#wait(this.#arrivals, owner);
   }
 
   /**

@@ -6,7 +6,7 @@ import { scheduler } from '../runtime/scheduler.ts';
 import { ReadingTurns } from './reading-turns.ts';
 
 /** The code of the error of a client whose request was cut off because too many arrived at once. */
-export const tooManyHeads = 'TOO_MANY_HEADS';
+export const tooManyRequests = 'TOO_MANY_REQUESTS';
 
 /** The listen backlog: connections the kernel may have accepted for us. Node's default. */
 const backlog = 511;
@@ -23,8 +23,8 @@ const maxPipelined = 16;
 export interface ConnectionLimits {
   /** Connections, sockets among them. One that is idle takes 11 KiB. */
   readonly connections: number;
-  /** Heads of requests that have not arrived completely. Each takes up to 50 KiB. */
-  readonly heads: number;
+  /** Requests that have not arrived completely. Each takes up to 50 KiB. */
+  readonly unfinished: number;
   /** Requests that have been read, and wait for others on their connection. Each takes 3 KiB. */
   readonly waiting: number;
 }
@@ -32,11 +32,11 @@ export interface ConnectionLimits {
 /** So many may wait on every connection, however many do in all. Only a client that sends many at once has more. */
 const alwaysTaken = 2;
 
-/** The share of the connections that is closed at a time, if they are idle, to make room for new ones. */
+/** The share of the connections that is closed at a time, if they wait for their clients, to make room for new ones. */
 const closedAtOnce = 0.01;
-/** How often, and after how many new connections, the unfinished heads are counted. */
-const headsCheckMs = 250;
-const headsCheckConnections = 250;
+/** How often, and after how many new connections, the unfinished requests are counted. */
+const checkMs = 250;
+const checkConnections = 250;
 /** How often it is told at most that there are too many connections. */
 const crowdedEveryMs = 10_000;
 
@@ -68,10 +68,9 @@ export interface ConnectionsOptions {
 }
 
 /**
- * The connections of a server. There is a limit to them, and one to the unfinished heads on them: beyond, those are
+ * The connections of a server. There is a limit to them, and one to the unfinished requests on them: beyond, those are
  * closed that have been idle for longest or began first, of the address that has the most of them. So a client that opens
- * many closes its own, and behind a proxy, which all come from, those go first that nobody has used for long. Where none
- * is idle, those are closed whose request has not arrived completely.
+ * many closes its own, and behind a proxy, which all come from, those go first that nobody has used for long.
  *
  * It handles the requests of a connection one at a time. A client may send many at once (pipelining, RFC 9112, section
  * 9.3.2); Node would read and dispatch all of them, and buffer each response until those before it have been sent.
@@ -88,7 +87,7 @@ export class Connections {
   #count = 0;
   #waiting = 0;
   #acceptedSinceCheck = 0;
-  #headsCheck: NodeJS.Timeout | undefined;
+  #check: NodeJS.Timeout | undefined;
   readonly #crowded = { closed: 0, toldAtMs: Number.NEGATIVE_INFINITY };
   /** All but the sockets. */
   readonly #open = new Map<Socket, Connection>();
@@ -126,7 +125,7 @@ export class Connections {
         isEnding: false,
       };
       this.#open.set(socket, connection);
-      if (this.#open.size > this.#limits.heads) this.#watchHeads();
+      if (this.#open.size > this.#limits.unfinished) this.#watchUnfinished();
       // Node resumes reading at the end of each request, and to fill its buffer of a body.
       socket.on('resume', () => {
         const isFull = connection.unanswered.length >= maxPipelined;
@@ -193,7 +192,7 @@ export class Connections {
     const { req, res } = request;
     const { socket } = req;
     const connection = this.#open.get(socket);
-    if (connection === undefined || connection.isEnding) return; // the client sees that it was not taken
+    if (connection === undefined || connection.isEnding) return;
     this.#turns.readHead(socket);
     const { unanswered } = connection;
     if (this.#refused !== undefined) {
@@ -241,8 +240,9 @@ export class Connections {
     if (this.#waiting > this.#limits.waiting && unanswered.length - 1 > alwaysTaken) {
       connection.isEnding = true;
       res.setHeader('Connection', 'close');
+      stopParsing(socket);
     }
-    if (unanswered.length >= maxPipelined || connection.isEnding) socket.pause();
+    if (connection.isEnding || unanswered.length >= maxPipelined) socket.pause();
   }
 
   /** From here on, nothing is taken from the connection. */
@@ -257,7 +257,7 @@ export class Connections {
     // The previous response may have ended the connection.
     if (isBegun || req.socket.destroyed || req.socket.writableEnded) return;
     request.isBegun = true;
-    const turn = scheduler.arrival(this.#open.get(req.socket)?.address ?? '');
+    const turn = scheduler.arrival(ownerOf(req.socket) ?? this.#open.get(req.socket)?.address ?? '');
     if (turn === undefined) this.#handle(req, res);
     else void turn.then(() => this.#handle(req, res));
   }
@@ -271,9 +271,10 @@ export class Connections {
 
   /** @returns whether any connection could be closed for another */
   #makeRoom(): boolean {
-    const count = Math.ceil(closedAtOnce * this.#limits.connections);
-    const idle = mostCrowded(this.#open.entries().filter(isIdle), count);
-    const entries = idle.length > 0 ? idle : mostCrowded(this.#open.entries().filter(isArriving), count);
+    const entries = mostCrowded(
+      this.#open.entries().filter((entry) => isIdle(entry) || isArriving(entry)),
+      Math.ceil(closedAtOnce * this.#limits.connections),
+    );
     for (const entry of entries) this.#close(entry);
     this.#crowded.closed += Math.max(entries.length, 1);
     const nowMs = performance.now();
@@ -286,19 +287,19 @@ export class Connections {
   }
 
   /** Node does not say when a head begins to arrive, so they are looked for while there are enough connections for it. */
-  #watchHeads(): void {
-    this.#headsCheck ??= setTimeout(() => {
-      this.#headsCheck = undefined;
-      this.#limitHeads();
-      if (this.#open.size > this.#limits.heads) this.#watchHeads();
-    }, headsCheckMs).unref();
-    if (++this.#acceptedSinceCheck >= headsCheckConnections) this.#limitHeads();
+  #watchUnfinished(): void {
+    this.#check ??= setTimeout(() => {
+      this.#check = undefined;
+      this.#limitUnfinished();
+      if (this.#open.size > this.#limits.unfinished) this.#watchUnfinished();
+    }, checkMs).unref();
+    if (++this.#acceptedSinceCheck >= checkConnections) this.#limitUnfinished();
   }
 
-  #limitHeads(): void {
+  #limitUnfinished(): void {
     this.#acceptedSinceCheck = 0;
-    const heads = [...this.#open].filter((entry) => isIdle(entry) && hasHead(entry));
-    for (const entry of mostCrowded(heads, heads.length - this.#limits.heads)) this.#close(entry);
+    const unfinished = [...this.#open].filter((entry) => (isIdle(entry) ? hasHead(entry) : isArriving(entry)));
+    for (const entry of mostCrowded(unfinished, unfinished.length - this.#limits.unfinished)) this.#close(entry);
   }
 
   /** Whoever has begun a request is told why it is not answered. */
@@ -307,8 +308,22 @@ export class Connections {
     const isAnswered = unanswered.some(({ res }) => res.headersSent);
     this.#leave(socket);
     if (!hasHead(entry) || isAnswered) socket.destroy();
-    else this.#server.emit('clientError', Object.assign(new Error('Too many heads'), { code: tooManyHeads }), socket);
+    else
+      this.#server.emit(
+        'clientError',
+        Object.assign(new Error('Too many requests'), { code: tooManyRequests }),
+        socket,
+      );
   }
+}
+
+/**
+ * Skips the rest of what Node has read from a connection and parses just now, and whatever comes. There can be thousands
+ * of requests in it: each would be kept until the connection ends, and then be given an error. Node has no function for
+ * this: its parser stops where the head of an upgrade ends, for which it takes this number.
+ */
+function stopParsing(socket: Socket & { parser?: { onIncoming?: () => number } | null }): void {
+  if (socket.parser != null) socket.parser.onIncoming = () => 2;
 }
 
 /**

@@ -91,7 +91,7 @@ export async function startServer({ config, worker, onStatement, ...options }: S
       toOriginForm(req);
       app.listener(req, res);
     },
-    onCrowded: (count) => log.warn({ count }, 'too many connections: idle ones were closed'),
+    onCrowded: (count) => log.warn({ count }, 'too many connections: some that waited for their clients were closed'),
   });
   refuseUnreadable(server, connections, { log, requestLog: app.requestLog });
   // Called when nothing has been sent or received for this long, and when an idle connection's keep-alive ends.
@@ -142,7 +142,7 @@ export async function startServer({ config, worker, onStatement, ...options }: S
 
 /** Of the descriptors, a quarter at least is left for the database, webhooks and others. */
 function defaultLimits(): ConnectionLimits {
-  return { connections: Math.min(12_000, Math.floor(maxOpenFiles() * 0.75)), heads: 1_000, waiting: 10_000 };
+  return { connections: Math.min(12_000, Math.floor(maxOpenFiles() * 0.75)), unfinished: 2_000, waiting: 10_000 };
 }
 
 /** How many descriptors a process may have, as far as the system says so. */

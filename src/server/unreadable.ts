@@ -7,13 +7,13 @@ import { writeRawReply } from '../http/raw-reply.ts';
 import { requestIdOf } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import { problemReply } from '../rest/problem.ts';
-import { type Connections, tooManyHeads } from './connections.ts';
+import { type Connections, tooManyRequests } from './connections.ts';
 
 /** Node's parser error codes and the errors we answer; any other HPE_ code is one generic error. */
 const parserErrors: Readonly<Record<string, () => DomainError>> = {
   HPE_HEADER_OVERFLOW: () => new DomainError('BAD_REQUEST', 'The request headers are too large.', { status: 431 }),
   HPE_CHUNK_EXTENSIONS_OVERFLOW: () => new DomainError('PAYLOAD_TOO_LARGE', 'The extensions of a chunk are too large.'),
-  [tooManyHeads]: () =>
+  [tooManyRequests]: () =>
     new DomainError('UNAVAILABLE', 'Too many requests are arriving at once.', { retryAfterSeconds: 1 }),
   ERR_HTTP_REQUEST_TIMEOUT: () =>
     new DomainError('BAD_REQUEST', 'The request did not arrive in time.', { status: 408 }),
@@ -57,7 +57,7 @@ export function refuseUnreadable(server: Server, connections: Connections, { log
     const requestId = requestIdOf(due[0]?.req.headers['x-request-id']);
     writeRawReply(socket, requestId, problemReply(fault, { requestId }));
     socket.removeAllListeners('data'); // otherwise Node would go on parsing and run the refused request
-    if (reason === tooManyHeads)
+    if (reason === tooManyRequests)
       socket.destroySoon(); // what it takes is wanted for others
     else if (!socket.readableEnded) discard(socket);
     if (!requestLog.hasRoom(fault.status)) return;

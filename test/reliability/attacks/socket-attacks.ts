@@ -167,7 +167,7 @@ export const socketAttacks: Attack[] = [
     },
   },
   {
-    name: 'events for thirty thousand subscriptions',
+    name: 'events for as many subscriptions as there may be',
     limits: 'raised',
     async attack(target) {
       const subscribe = times(100, (index) => subscribing(index, 'subscription { conversationStarted { id } }'));

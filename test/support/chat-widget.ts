@@ -1,7 +1,7 @@
 import { createClient } from 'graphql-ws';
 import type { Json } from './client.ts';
 import { runGuide } from './guide.ts';
-import { fetchOfPage, impatient } from './inbox.ts';
+import { fetchOfPage, impatient, type Received } from './inbox.ts';
 
 /** A visitor's page, as the GUIDE builds it. */
 export interface Widget {
@@ -18,8 +18,8 @@ export interface Widget {
   /** Starts a conversation with a message, and opens it. */
   start(content: string, clientId?: string): Promise<void>;
   send(content: string, clientId?: string): Promise<void>;
-  /** The events that it has been given. */
-  readonly received: Json[];
+  /** The events that it has been given, and when. */
+  readonly received: Received[];
   dispose(): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ export async function openWidget(url: string, secret: string, visitor: object): 
       impatient(code)
         .replace(/^const service = .*$/m, `const service = '${url}';`)
         .replace(/^( +)cursor$/m, '$1id cursor')
-        .replace('fold(data.event);', '$& received.push(data.event);'),
+        .replace('fold(data.event);', '$& received.push({ ...data.event, receivedMs: performance.now() });'),
   );
   const followed = follow();
   return {

@@ -34,6 +34,13 @@ export function fetchOfPage(url: string, secret: string, endpoint: string, token
       : fetch(input, init);
 }
 
+/** An event that a page was given. */
+export interface Received {
+  readonly id: string;
+  readonly message?: { readonly content: string };
+  readonly receivedMs: number;
+}
+
 /** An agent's page, as the GUIDE builds it with Apollo Client. */
 export interface Inbox {
   /** The rows that it shows. */
@@ -48,8 +55,8 @@ export interface Inbox {
   take(id: string): Promise<unknown>;
   tag(id: string, ...tags: string[]): Promise<unknown>;
   close(id: string): Promise<unknown>;
-  /** The events that it has been given. */
-  readonly received: Json[];
+  /** The events that it has been given, and when. */
+  readonly received: Received[];
   dispose(): Promise<void>;
 }
 
@@ -73,7 +80,7 @@ export async function openInbox(url: string, secret: string, agent = { id: 'agen
       impatient(code)
         .replace(/^const service = .*$/m, `const service = '${url}';`)
         .replace(/^const me = .*$/m, `const me = ${JSON.stringify(agent)};`)
-        .replace('function fold(event) {', '$&\n  received.push(event);'),
+        .replace('function fold(event) {', '$&\n  received.push({ ...event, receivedMs: performance.now() });'),
   );
 }
 

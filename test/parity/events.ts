@@ -13,6 +13,10 @@ async function eventful(client: TestAccount): Promise<Json> {
   await change(client, id, { status: 'closed' });
   await change(client, id, { status: 'active' });
   await change(client, id, { subject: 'Parcel', assignee: { id: 'a' }, tags: ['b'], metadata: { vip: null, age: 4 } });
+  await client.rest('PUT', `/conversations/${id}/read-positions/a`, { body: { sequence: 1 } });
+  await client.graphql('mutation ($input: MarkReadInput!) { markRead(input: $input) { eventCursor } }', {
+    input: { conversationId: id, reader: 'agent-3', sequence: 1 },
+  });
   const { id: deleted } = await create(client);
   await client.rest('DELETE', `/conversations/${deleted}`);
   const { data } = await client.graphql('{ eventCursor }');
@@ -60,7 +64,8 @@ export const eventsCases: readonly Case[] = [
   listingEvents('from the oldest on', () => ({}), {
     expected: 200,
     check: (page) => {
-      expect(sequencesOf(page)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+      expect(sequencesOf(page)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+      expect(new Set(page.data.map(({ type }: Json) => type))).toEqual(new Set(eventTypes));
       expect(page.data.map(({ data }: Json) => Object.keys(data).sort())).toEqual([
         ['conversation'],
         ['conversation', 'message'],
@@ -70,6 +75,8 @@ export const eventsCases: readonly Case[] = [
         ['conversation'],
         ['conversation'],
         ['changes', 'conversation'],
+        ['conversationId', 'readPosition'],
+        ['conversationId', 'readPosition'],
         ['erased'],
         ['conversationId'],
       ]);
@@ -87,17 +94,27 @@ export const eventsCases: readonly Case[] = [
     expected: 200,
     check: (page) => expect(sequencesOf(page)).toEqual([2, 5]),
   }),
+  listingEvents('of what was read', () => ({ types: ['conversation.read'] }), {
+    expected: 200,
+    check: ({ data }) => {
+      const moves = data.map(({ data: { readPosition } }: Json) => [readPosition.reader, readPosition.sequence]);
+      expect(moves).toEqual([
+        ['a', 1],
+        ['agent-3', 1],
+      ]);
+    },
+  }),
   listingEvents('of one conversation', ({ id }) => ({ conversationId: id }), {
     expected: 200,
-    check: (page) => expect(sequencesOf(page)).toEqual([1, 2, 5, 6, 7, 8]),
+    check: (page) => expect(sequencesOf(page)).toEqual([1, 2, 5, 6, 7, 8, 9, 10]),
   }),
   listingEvents('of one that was deleted', ({ deleted }) => ({ conversationId: deleted }), {
     expected: 200,
-    check: (page) => expect(sequencesOf(page)).toEqual([9, 10]),
+    check: (page) => expect(sequencesOf(page)).toEqual([11, 12]),
   }),
   listingEvents('that were added to those of the beginning', () => ({ types: eventTypes.slice(4) }), {
     expected: 200,
-    check: (page) => expect(sequencesOf(page)).toEqual([4, 7, 8, 10]),
+    check: (page) => expect(sequencesOf(page)).toEqual([4, 7, 8, 9, 10, 12]),
   }),
   listingEvents('of a conversation that is unknown', () => ({ conversationId: unknownConversation }), {
     expected: 200,

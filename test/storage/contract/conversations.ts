@@ -174,11 +174,11 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           population(),
           fc.array(queryOf(), { minLength: 10, maxLength: 30 }),
           async (seeds, queries) => {
-            const { accountId, conversations } = await populate(storage, seeds);
+            const { accountId, conversations, unread } = await populate(storage, seeds);
             for (const { filter, sort, limit, offset, cursor } of queries) {
               const after = cursor === undefined ? undefined : conversations[cursor % conversations.length];
               const rest = conversations
-                .filter((conversation) => matches(conversation, filter))
+                .filter((conversation) => matches(conversation, filter, unread))
                 .sort(byPlace(sort))
                 .filter((conversation) => after === undefined || byPlace(sort)(conversation, after) > 0);
               const query: ConversationQuery = {
@@ -208,7 +208,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           fc.constantFrom(...conversationSorts),
           fc.integer({ min: 1, max: 9 }),
           async (seeds, filter, sort, limit) => {
-            const { accountId, conversations } = await populate(storage, seeds);
+            const { accountId, conversations, unread } = await populate(storage, seeds);
             const seen: StoredConversation[] = [];
             // A cursor that does not move on would go round for ever, and no timer would end it.
             for (let hasMore = true; hasMore && seen.length <= conversations.length; ) {
@@ -225,7 +225,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
               expect(page.items.length, 'only the last page is short').toBe(page.hasMore ? limit : page.items.length);
               hasMore = page.hasMore;
             }
-            expect(seen).toEqual(conversations.filter((one) => matches(one, filter)).sort(byPlace(sort)));
+            expect(seen).toEqual(conversations.filter((one) => matches(one, filter, unread)).sort(byPlace(sort)));
           },
         ),
         { numRuns: 40 },
@@ -246,7 +246,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           fc.array(change, { maxLength: 40 }),
           fc.array(filterOf(), { minLength: 5, maxLength: 10 }),
           async (seeds, changes, filters) => {
-            const { accountId, conversations } = await populate(storage, seeds);
+            const { accountId, conversations, unread } = await populate(storage, seeds);
             await Promise.allSettled(
               changes.map(({ index, status, tags, fails }) => {
                 const place = index % Math.max(1, conversations.length);
@@ -261,7 +261,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
               }),
             );
             for (const filter of [{}, ...statuses.map((status) => ({ statuses: [status] })), ...filters]) {
-              const count = conversations.filter((conversation) => matches(conversation, filter)).length;
+              const count = conversations.filter((conversation) => matches(conversation, filter, unread)).length;
               expect(await storage.read.conversations.count(accountId, filter), JSON.stringify(filter)).toBe(count);
             }
             const countOf = (status: string) => conversations.filter((one) => one.status === status).length;
@@ -548,11 +548,16 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
   });
 }
 
-interface Seed extends Pick<StoredConversation, 'status' | 'visitor' | 'assignee' | 'tags'> {
+/** Of each conversation, the readers that have a position before its last message. */
+type Unread = ReadonlyMap<string, readonly string[]>;
+
+interface Seed extends Pick<StoredConversation, 'status' | 'visitor' | 'assignee' | 'tags' | 'messageCount'> {
   readonly createdMs: number;
   readonly activityMs: number;
   readonly updatedMs: number;
   readonly named: boolean;
+  /** How many of its messages each reader has read; more than there are stands for all. */
+  readonly read: Readonly<Record<string, number>>;
 }
 
 // A few milliseconds for many conversations: most of them tie, in creation as in activity.
@@ -560,6 +565,7 @@ const spreadMs = 6;
 
 const few = fc.constantFrom('a', 'b', '', '"');
 const email = fc.constantFrom('ada@example.com', 'Ada@Example.com', 'zoë@example.com', 'ZOË@example.com');
+const reader = fc.constantFrom('a', 'A', 'b');
 /** Such that one could be taken for another, or for two of them, in any encoding of a list. */
 const tag = fc.constantFrom('a', 'b', 'ab', '"', 'a"', '"b', '\\', '\\"a', '] [', 'A', '\u{1f4e6}');
 
@@ -574,6 +580,8 @@ function population(): fc.Arbitrary<Seed[]> {
       visitor: fc.option(fc.record({ id: fc.option(few), name: fc.constant(null), email: fc.option(email) })),
       assignee: fc.option(fc.record({ id: few, name: fc.constant(null) })),
       tags: fc.uniqueArray(tag, { maxLength: 4 }).map((tags) => tags.toSorted()),
+      messageCount: fc.nat(2),
+      read: fc.dictionary(reader, fc.nat(2)),
     }),
     { maxLength: 40 },
   );
@@ -589,6 +597,7 @@ function filterOf(): fc.Arbitrary<ConversationFilter> {
       assigneeId: few,
       unassigned: fc.boolean(),
       tags: fc.uniqueArray(tag, { minLength: 1, maxLength: 2 }),
+      unreadBy: reader,
       createdAfter: time,
       createdBefore: time,
       updatedAfter: time,
@@ -613,9 +622,9 @@ function queryOf() {
 async function populate(
   storage: Storage,
   seeds: readonly Seed[],
-): Promise<{ accountId: string; conversations: StoredConversation[] }> {
+): Promise<{ accountId: string; conversations: StoredConversation[]; unread: Unread }> {
   const account = sampleAccount();
-  const conversations = seeds.map(({ createdMs, activityMs, updatedMs, named, ...facts }, index) =>
+  const conversations = seeds.map(({ createdMs, activityMs, updatedMs, named, read: _, ...facts }, index) =>
     sampleConversation(
       {
         ...facts,
@@ -628,9 +637,19 @@ async function populate(
   );
   await storage.write(async (tx) => {
     await tx.accounts.insert(account);
-    for (const conversation of conversations) await tx.conversations.insert(account.id, conversation);
+    for (const [index, conversation] of conversations.entries()) {
+      await tx.conversations.insert(account.id, conversation);
+      for (const [reader, read] of Object.entries(seeds[index]?.read ?? {})) {
+        const sequence = Math.min(read, conversation.messageCount);
+        await tx.readPositions.move(account.id, conversation, { reader, sequence, readAt: timestamp(startMs) });
+      }
+    }
   });
-  return { accountId: account.id, conversations };
+  const unread = conversations.map(({ id, messageCount }, index): [string, string[]] => {
+    const positions = Object.entries(seeds[index]?.read ?? {});
+    return [id, positions.flatMap(([reader, read]) => (read < messageCount ? [reader] : []))];
+  });
+  return { accountId: account.id, conversations, unread: new Map(unread) };
 }
 
 function matchesLead(lead: Lead, filter: LeadFilter): boolean {
@@ -643,7 +662,7 @@ function matchesLead(lead: Lead, filter: LeadFilter): boolean {
   );
 }
 
-function matches(conversation: StoredConversation, filter: ConversationFilter): boolean {
+function matches(conversation: StoredConversation, filter: ConversationFilter, unread: Unread): boolean {
   const createdMs = Date.parse(conversation.createdAt);
   return (
     (filter.statuses?.includes(conversation.status) ?? true) &&
@@ -653,6 +672,7 @@ function matches(conversation: StoredConversation, filter: ConversationFilter): 
       comparableEmail(conversation.visitor?.email ?? 'nobody') === filter.visitorEmail) &&
     (filter.assigneeId === undefined || conversation.assignee?.id === filter.assigneeId) &&
     (filter.unassigned === undefined || (conversation.assignee === null) === filter.unassigned) &&
+    (filter.unreadBy === undefined || (unread.get(conversation.id)?.includes(filter.unreadBy) ?? false)) &&
     (filter.tags ?? []).every((tag) => conversation.tags.includes(tag)) &&
     (filter.updatedAfter === undefined || Date.parse(conversation.updatedAt) > filter.updatedAfter) &&
     (filter.createdAfter === undefined || createdMs > filter.createdAfter) &&

@@ -1,4 +1,3 @@
-import { request } from 'undici';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { scopes } from '../../src/domain/caller.ts';
 import { type OperationName, operations } from '../../src/domain/operations.ts';
@@ -454,15 +453,7 @@ describe('a conversation that a visitor starts', () => {
   });
 
   test('needs nothing to be said, not even the sender, on either face', async () => {
-    // Not through the client that compares with openapi.json, where a sender is required.
-    const post = async (path: string, body: object) => {
-      const { statusCode, body: answer } = await request(`${server.url}/v1${path}`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${await tokenOf('ada')}`, 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      });
-      return { status: statusCode, body: (await answer.json()) as Json };
-    };
+    const post = (path: string, body: object) => ada.rest('POST', path, { body });
     expect(await post('/conversations', {})).toMatchObject({
       status: 201,
       body: { visitor: { id: 'ada' }, messages: [] },
@@ -605,6 +596,66 @@ async function listen(id: string, query = ''): Promise<{ heard: () => string[][]
   };
 }
 
+/** What follows one conversation of a page, in every way there is, and what each of them has heard. */
+interface Following {
+  /** The types by each of them. */
+  heard(): string[][];
+  /** Waits until all that was committed before has been told to whoever may hear it. */
+  caughtUp(): Promise<void>;
+  texts(): string;
+}
+
+async function followOne(id: string, conversationId: string): Promise<Following> {
+  const token = await tokenOf(id);
+  const argument = `conversationId: "${conversationId}"`;
+  const fields = `type ... on MessageSentEvent { message { content } conversation { current { id subject } } }
+    ... on ConversationUpdatedEvent { changes { field from to } conversation { subject } }`;
+  const inSocket: Record<string, string> = {
+    events: `events(${argument})`,
+    chosen: `events(${argument}, types: [MESSAGE_SENT, CONVERSATION_UPDATED, CONVERSATION_DELETED, CONVERSATION_READ])`,
+    changes: `conversationChanged(${argument})`,
+  };
+  const subscription = `subscription { told: conversationChanged(${argument}) { ${fields} } }`;
+  const headers = { authorization: `Bearer ${token}` };
+  const [rest, graphql] = await Promise.all([
+    SseReader.open(`${server.url}/v1/events/stream?conversationId=${conversationId}`, headers),
+    SseReader.open(`${server.url}/graphql?query=${encodeURIComponent(subscription)}`, headers),
+  ]);
+  const socket = await new RawSocket(server.url).init(token);
+  onTestFinished(() => {
+    rest.close();
+    graphql.close();
+    socket.socket.terminate();
+  });
+  for (const [name, field] of Object.entries(inSocket)) {
+    socket.subscribe(name, `subscription { told: ${field} { ${fields} } }`);
+  }
+  let rounds = 0;
+  const roundTrip = async (): Promise<void> => {
+    const round = `round ${rounds++}`;
+    socket.subscribe(round, '{ eventCursor }');
+    await socket.first(round, 'complete');
+  };
+  await roundTrip();
+  const typesOf = (answers: Json[]) =>
+    answers.map(({ data, errors }) => errors ?? data.told.type.toLowerCase().replace('_', '.'));
+  return {
+    heard: () => [
+      rest.events.map(({ type }) => type),
+      typesOf(graphql.events),
+      ...Object.keys(inSocket).map((name) => typesOf(socket.of(name).map(({ payload }) => payload))),
+    ],
+    async caughtUp() {
+      // A heartbeat tells how far the stream has come.
+      const heartbeats = () => rest.blocks.filter(({ data }) => data === undefined).length;
+      const before = heartbeats();
+      await until(() => heartbeats() >= before + 2);
+      await roundTrip();
+    },
+    texts: () => `${rest.body} ${graphql.body} ${JSON.stringify(socket.messages)}`,
+  };
+}
+
 const change = (id: string, body: object) => account.rest('PATCH', `/conversations/${id}`, { body });
 const say = (id: string, content: string) =>
   account.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'agent' } });
@@ -655,6 +706,56 @@ describe('events', () => {
     // Who followed it alone still finds that it is gone; the one before finds no such conversation.
     expect(typesIn(await bob.rest('GET', `/events?conversationId=${adas.id}`))).toContain('conversation.deleted');
     expect((await ada.rest('GET', `/events?conversationId=${adas.id}`)).body.code).toBe('NOT_FOUND');
+  });
+
+  test('of a conversation that a page follows alone are heard by it no more once another visitor’s it is, until it comes back', async () => {
+    const page = await followOne('ada', adas.id);
+    const hears = async (types: string[]) => {
+      await until(() => page.heard().every((each) => each.length >= types.length));
+      expect(page.heard()).toEqual(page.heard().map(() => types));
+    };
+    const whatBobSees = async (text: string) => {
+      await change(adas.id, { subject: `The subject of ${text}` });
+      await say(adas.id, `To Bob, ${text}`);
+      await bob.rest('POST', `/conversations/${adas.id}/messages`, { body: { content: text } });
+      await bob.rest('PUT', `/conversations/${adas.id}/read-positions/visitor`, { body: { sequence: 2 } });
+      for (const status of ['closed', 'active']) await change(adas.id, { status });
+    };
+    await say(adas.id, 'To Ada');
+    await hears(['message.sent']);
+
+    await change(adas.id, { visitor: visitorOf('bob'), subject: 'Another’s' });
+    await whatBobSees('while it is Bob’s');
+    await page.caughtUp();
+    await hears(['message.sent']);
+    expect(page.texts()).not.toMatch(/To Bob|while it is Bob’s|Another’s|named bob/);
+    // It cannot be followed anew either, from where it was or at all.
+    const { eventCursor } = (await ada.graphql('{ eventCursor }')).data;
+    for (const after of ['', `, after: "${eventCursor}"`]) {
+      const attempt: Attempt = {
+        rest: ['GET', `/events/stream?conversationId=${adas.id}${after && `&after=${eventCursor}`}`],
+        graphql: `subscription { conversationChanged(conversationId: "${adas.id}"${after}) { id } }`,
+        streams: true,
+      };
+      expect(await codesOf(ada, attempt)).toEqual(['NOT_FOUND', 'NOT_FOUND']);
+    }
+    // What she was told before leads to nothing that it has become.
+    const { data } = await ada.graphql(
+      '{ events { nodes { ... on MessageSentEvent { conversation { conversationId current { subject } } } } } }',
+    );
+    expect(data.events.nodes.at(-1)).toEqual({ conversation: { conversationId: adas.id, current: null } });
+
+    await change(adas.id, { visitor: visitorOf('ada'), subject: null });
+    await say(adas.id, 'To Ada again');
+    const whileHers = ['message.sent', 'conversation.updated', 'message.sent'];
+    await hears(whileHers);
+
+    await change(adas.id, { visitor: visitorOf('bob') });
+    await whatBobSees('before it was erased');
+    await account.rest('DELETE', `/conversations/${adas.id}`);
+    await page.caughtUp();
+    await hears(whileHers);
+    expect(page.texts()).not.toMatch(/before it was erased/);
   });
 
   test('tell the visitor of changes that are its business, and of no others', async () => {

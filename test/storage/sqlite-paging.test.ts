@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
 import { type ConversationFilter, type ConversationSort, conversationSorts } from '../../src/domain/conversations.ts';
+import type { Lead, LeadFilter } from '../../src/domain/leads.ts';
 import { statuses } from '../../src/domain/lifecycle.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { entriesPerStep, rowsPerStep } from '../../src/storage/sqlite/paging.ts';
@@ -47,6 +48,10 @@ let storage: SqliteStorage;
 let accountId: string;
 /** All of an account's conversations in each order. */
 const inOrder = {} as Record<ConversationSort, readonly StoredConversation[]>;
+/** All of its leads, as they are listed: newest first. */
+let leads: readonly Lead[];
+/** Of two conversations nearly all leads, but few in the second; nearly all by one of two addresses. */
+const [talkative, quiet] = [ids.next('conversation', startMs), ids.next('conversation', startMs)];
 
 beforeAll(async () => {
   const path = join(folder, 'test.db');
@@ -71,14 +76,24 @@ beforeAll(async () => {
     const conversation = sampleConversation(facts, createdMs);
     all.push({ conversation, activeMs });
   }
+  const captured = all.map(({ conversation: { createdAt } }, index) =>
+    sampleLead({
+      id: ids.next('lead', Date.parse(createdAt)),
+      createdAt,
+      conversationId: index % 10 === 0 ? null : index % 100 === 1 ? quiet : talkative,
+      email: index % 11 === 0 ? null : index % 500 === 2 ? 'Rare@example.com' : 'common@example.com',
+      phone: '+49 30 1234567',
+    }),
+  );
+  leads = captured.toReversed();
   const inserted: Promise<void>[] = [];
   for (let from = 0; from < many; from += 1_000) {
     const insert = storage.write(async (tx) => {
+      for (const lead of captured.slice(from, from + 1_000)) await tx.leads.insert(accountId, lead);
       for (const { conversation } of all.slice(from, from + 1_000)) {
         await tx.conversations.insert(accountId, conversation);
         const reader = conversation.visitor?.id ?? ''; // who has read none of it, for this test
         await tx.readPositions.move(accountId, conversation, { reader, sequence: 0, readAt: timestamp(startMs) });
-        await tx.leads.insert(accountId, sampleLead({ id: ids.next('lead', Date.parse(conversation.createdAt)) }));
       }
     });
     inserted.push(insert);
@@ -262,6 +277,15 @@ test('walks of a hundred that ask together block nobody', async () => {
         offset: 2 ** 31 - 1,
       }),
     () => read.leads.page(accountId, { filter: {}, limit: 1, offset: entriesPerStep }),
+    () => read.leads.page(accountId, { filter: { conversationId: talkative }, limit: 1, offset: 2 ** 31 - 1 }),
+    () => read.leads.count(accountId, { email: 'common@example.com' }),
+    () => read.leads.count(accountId, { conversationId: talkative, email: 'nobody@example.com' }),
+    () =>
+      read.leads.page(accountId, {
+        filter: { conversationId: talkative, email: 'rare@example.com', createdAfter: startMs },
+        limit: 1,
+        offset: 2 ** 31 - 1,
+      }),
     () =>
       read.conversations.page(accountId, {
         filter: { createdAfter: startMs },
@@ -295,18 +319,71 @@ test('pages by cursor, each of which skips many entries, list every match once',
   }
 });
 
-test('leads and deliveries at large offsets are found and counted in the same way', async () => {
-  const { read, write } = storage;
-  const behind = await turning(() => read.leads.page(accountId, { filter: {}, limit: 10, offset: many }));
-  expect(behind.result).toEqual({ items: [], hasMore: false });
-  expect(behind.turns).toBeLessThanOrEqual(1);
-  const leads = await turning(() => read.leads.page(accountId, { filter: {}, limit: 10, offset: many - 5 }));
-  expect(leads.result).toMatchObject({ items: { length: 5 }, hasMore: false });
-  expect(leads.turns).toBeGreaterThanOrEqual(2);
-  const before = await read.leads.page(accountId, { filter: {}, limit: 10, offset: many - 15 });
-  const next = await read.leads.page(accountId, { filter: {}, limit: 10, offset: 0, after: before.items.at(-1)?.id });
-  expect(next.items).toEqual(leads.result.items);
+const leadFilters: readonly LeadFilter[] = [
+  {},
+  { conversationId: talkative },
+  { conversationId: quiet },
+  { email: 'common@example.com' },
+  { email: 'rare@example.com' },
+  { conversationId: talkative, email: 'common@example.com' },
+  { conversationId: talkative, email: 'rare@example.com' },
+  { conversationId: quiet, email: 'common@example.com' },
+  { conversationId: quiet, email: 'rare@example.com' },
+].flatMap((filter) => [
+  filter,
+  { ...filter, createdAfter: startMs + 2_000 * minuteMs },
+  { ...filter, createdBefore: startMs + 2_000 * minuteMs },
+  { ...filter, createdAfter: startMs + 1_000 * minuteMs, createdBefore: startMs + 11_000 * minuteMs },
+]);
 
+test.each(leadFilters)(
+  'a list of leads is right at any offset and from any cursor, and blocks nobody: %j',
+  async (filter) => {
+    const { read } = storage;
+    const { conversationId, email, createdAfter = -Infinity, createdBefore = Infinity } = filter;
+    // No index has both: each lead of the conversation is tested, and fewer of them in a step.
+    const isTested = conversationId !== undefined && email !== undefined;
+    const hasEmail = (lead: Lead): boolean => email === undefined || lead.email?.toLowerCase() === email;
+    const walked = leads.filter((lead) => {
+      const createdMs = Date.parse(lead.createdAt);
+      const isOf = conversationId === undefined || lead.conversationId === conversationId;
+      return isOf && (isTested || hasEmail(lead)) && createdMs > createdAfter && createdMs < createdBefore;
+    });
+    const expected = walked.filter(hasEmail);
+    const perStep = isTested ? rowsPerStep : entriesPerStep;
+    const isKept = Object.keys(filter).length === 0;
+    const counted = await turning(() => read.leads.count(accountId, filter));
+    expect(counted.result).toBe(expected.length);
+    if (!isKept) expect(counted.turns).toBeGreaterThanOrEqual(Math.floor(walked.length / perStep));
+
+    for (const offset of [0, 7, Math.max(0, expected.length - 5), expected.length, 2 ** 31 - 1]) {
+      const { result, turns } = await turning(() => read.leads.page(accountId, { filter, limit: 10, offset }));
+      expect(result).toEqual({ items: expected.slice(offset, offset + 10), hasMore: expected.length > offset + 10 });
+      const last = expected[offset + 10];
+      const passed = last === undefined ? walked.length : walked.indexOf(last);
+      if (isKept && offset >= expected.length) expect(turns).toBeLessThanOrEqual(1);
+      else expect(turns).toBeGreaterThanOrEqual(Math.floor(passed / (perStep + 1)));
+    }
+
+    const found: Lead[] = [];
+    const limit = Math.max(7, Math.ceil(expected.length / 15));
+    for (let more = true; more && found.length <= expected.length; ) {
+      const after = found.at(-1)?.id;
+      const { result, turns } = await turning(() => read.leads.page(accountId, { filter, limit, offset: 0, after }));
+      // What lies before the cursor costs nothing.
+      const from = walked.findIndex(({ id }) => id === after);
+      found.push(...result.items);
+      more = result.hasMore;
+      const next = expected[found.length];
+      const passed = (next === undefined ? walked.length : walked.indexOf(next)) - from;
+      expect(turns).toBeLessThanOrEqual(1 + (isTested ? 3 * Math.ceil(passed / perStep) : 0));
+    }
+    expect(found).toEqual(expected);
+  },
+);
+
+test('deliveries at large offsets are found and counted in the same way', async () => {
+  const { read, write } = storage;
   const webhook = sampleWebhook();
   const made = Array.from({ length: some }, (_, index) => sampleDelivery(webhook.id, { eventSequence: index + 1 }));
   await write(async (tx) => tx.webhooks.insert(accountId, webhook));

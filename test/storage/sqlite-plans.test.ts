@@ -148,7 +148,12 @@ const leadFilters: readonly LeadFilter[] = [
   { conversationId: conversation.id },
   { email: 'ada@example.com' },
   { conversationId: conversation.id, email: 'ada@example.com' },
-].flatMap((filter) => [filter, { ...filter, createdAfter: startMs - 10, createdBefore: startMs + 10 }]);
+].flatMap((filter) => [
+  filter,
+  { ...filter, createdAfter: startMs - 10 },
+  { ...filter, createdBefore: startMs + 10_000 },
+  { ...filter, createdAfter: startMs - 10, createdBefore: startMs + 10_000 },
+]);
 
 /** More of everything that filters ask for than would be sorted. */
 async function fill({ write }: SqliteStorage): Promise<void> {
@@ -629,12 +634,32 @@ describe('the queries', () => {
       for (const { sql, plan } of pages) {
         const begins = plan.filter((step) => step.startsWith('SEARCH conversations'));
         expect({ sql, begins }).toEqual({ sql, begins: begins.map(() => expect.stringMatching(entries[sort])) });
-        for (const part of sql.split('UNION ALL')) {
-          // Of two bounds on one side SQLite would begin at either, and walk over all up to the other.
-          expect(part.split(/\bid >/).length - 1, sql).toBeLessThanOrEqual(1);
-          expect(part.split(/\bid </).length - 1, sql).toBeLessThanOrEqual(1);
-        }
+        for (const part of sql.split('UNION ALL')) expectOneBoundAtEachSide(part);
       }
     }
   });
+
+  test('of a page of leads after a cursor begin at the cursor in the index of a filter, and end where the filter does', async () => {
+    for (const filter of leadFilters) {
+      const column = filter.conversationId !== undefined ? 'conversation_id' : filter.email && 'comparable_email';
+      const entry = `(account_id=? AND ${column === undefined ? '' : `${column}=? AND `}id>? AND id<?)`;
+      const explained = await explain(async ({ read }) => {
+        for (const after of [undefined, sampleLead().id]) {
+          await read.leads.page(account.id, { filter, limit: 20, offset: 0, after });
+        }
+      }, fill);
+      expect(explained.length).toBeGreaterThan(1);
+      for (const { sql, plan } of explained) {
+        const begins = plan.filter((step) => / leads /.test(step));
+        expect({ sql, begins }).toEqual({ sql, begins: [expect.stringContaining(entry)] });
+        expectOneBoundAtEachSide(sql);
+      }
+    }
+  });
+
+  /** Of two bounds on one side SQLite would begin at either, and walk over all up to the other. */
+  function expectOneBoundAtEachSide(sql: string): void {
+    expect(sql.split(/\bid >/).length - 1, sql).toBeLessThanOrEqual(1);
+    expect(sql.split(/\bid </).length - 1, sql).toBeLessThanOrEqual(1);
+  }
 });

@@ -2,6 +2,7 @@ import { cpSync } from 'node:fs';
 import { createAccount } from '../../src/domain/accounts.ts';
 import { newConversation } from '../../src/domain/conversation-changes.ts';
 import type { StoredConversation } from '../../src/domain/conversation-record.ts';
+import type { Lead } from '../../src/domain/leads.ts';
 import { indexTexts } from '../../src/domain/search.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
@@ -10,7 +11,7 @@ import type { CostResult } from './growth.ts';
 import { ours, remove, serve } from './processes.ts';
 import { median } from './throughput.ts';
 
-// How long filtered lists of many conversations take, and whether anybody else waits for them.
+// How long filtered lists of many conversations and leads take, and whether anybody else waits for them.
 
 const perWrite = 200;
 const dayMs = 86_400_000;
@@ -45,16 +46,33 @@ const tested: readonly string[] = [
   'updatedAfter=2020-01-01T00:00:00Z&unassigned=false&tags=delivery',
 ];
 
+/** The same of leads. The conversation and the address that are common have a tenth of all of them each. */
+const servedLeads: readonly string[] = [
+  'email=Visitor-7@example.com',
+  'email=common@example.com',
+  'conversationId=common',
+  'conversationId=rare',
+  'conversationId=rare&email=visitor-7@example.com',
+  'createdBefore=2100-01-01T00:00:00Z&createdAfter=2020-01-01T00:00:00Z',
+];
+const testedLeads: readonly string[] = [
+  'email=common@example.com',
+  'conversationId=common&email=visitor-15@example.com',
+  'conversationId=common&email=common@example.com',
+  'createdAfter=2020-01-01T00:00:00Z',
+];
+
 /** Filtered lists of an account with so many conversations, and requests of another account beside them. */
 export async function filterTimes(path: string, conversations: number, samples: number): Promise<CostResult[]> {
-  const { asking, other, endMs } = await makeConversations(path, conversations);
+  const { asking, other, endMs, ids } = await makeLists(path, conversations);
   const copy = `${path}.copy`;
   remove(copy);
   cpSync(path, copy);
   const server = await serve(ours, { path: copy });
-  const get = async (secret: string, query: string): Promise<number> => {
+  const get = async (secret: string, list: List, query: string): Promise<number> => {
+    const named = query.replace(/(?<=conversationId=)(common|rare)/, (name) => ids[name as keyof typeof ids]);
+    const url = `${server.url}/v1/${list}?limit=20&${named}`;
     const startedMs = performance.now();
-    const url = `${server.url}/v1/conversations?limit=20&${query}`;
     const response = await fetch(url, { headers: { authorization: `Bearer ${secret}` } });
     if (!response.ok) throw new Error(`${query} was answered with ${response.status}`);
     await response.arrayBuffer();
@@ -63,34 +81,39 @@ export async function filterTimes(path: string, conversations: number, samples: 
   try {
     const results: CostResult[] = [];
     // Both are sent in turns, so that what else the machine does is in both.
-    const toPlain = async (query: string): Promise<CostResult> => {
+    const toPlain = async (list: List, query: string): Promise<CostResult> => {
       const [plain, filtered]: [number[], number[]] = [[], []];
       for (let sample = -20; sample < samples; sample++) {
-        const plainMs = await get(asking, 'total=none');
-        const filteredMs = await get(asking, `${query}&total=none`);
+        const plainMs = await get(asking, list, 'total=none');
+        const filteredMs = await get(asking, list, `${query}&total=none`);
         if (sample < 0) continue; // until it is compiled
         plain.push(plainMs);
         filtered.push(filteredMs);
       }
       const value = rounded(median(filtered) / median(plain));
-      return { name: `${query} to a plain page`, unit: '×', value, atMost: 1.5, raw: { plain, filtered } };
+      return { name: `${list} of ${query} to a plain page`, unit: '×', value, atMost: 1.5, raw: { plain, filtered } };
     };
     const ofLastMinute = `updatedAfter=${timestamp(endMs - 60_000)}`;
     const ofADay = `createdAfter=${timestamp(endMs - dayMs / 24)}&sort=-lastActivityAt`;
-    for (const query of [...served, ofLastMinute, ofADay]) results.push(await toPlain(query));
+    for (const query of [...served, ofLastMinute, ofADay]) results.push(await toPlain('conversations', query));
+    for (const query of servedLeads) results.push(await toPlain('leads', query));
     const neighbour: number[] = [];
-    for (const query of tested) {
+    const counted = [
+      ...tested.map((query) => ({ list: 'conversations', query }) as const),
+      ...testedLeads.map((query) => ({ list: 'leads', query }) as const),
+    ];
+    for (const { list, query } of counted) {
       const times: number[] = [];
       for (let sample = 0; sample < 5; sample++) {
         let isOver = false;
-        const list = get(asking, query).finally(() => {
+        const answered = get(asking, list, query).finally(() => {
           isOver = true;
         });
-        while (!isOver) neighbour.push(await get(other, 'total=none'));
-        times.push(await list);
+        while (!isOver) neighbour.push(await get(other, 'conversations', 'total=none'));
+        times.push(await answered);
       }
       results.push({
-        name: `${query}, counted`,
+        name: `${list} of ${query}, counted`,
         unit: 'ms',
         value: rounded(median(times)),
         atMost: 10_000,
@@ -107,10 +130,18 @@ export async function filterTimes(path: string, conversations: number, samples: 
   }
 }
 
-async function makeConversations(
-  path: string,
-  conversations: number,
-): Promise<{ asking: string; other: string; endMs: number }> {
+type List = 'conversations' | 'leads';
+
+interface Made {
+  readonly asking: string;
+  readonly other: string;
+  readonly endMs: number;
+  /** Conversations with very many leads, and with one. */
+  readonly ids: Readonly<Record<'common' | 'rare', string>>;
+}
+
+/** Conversations and as many leads. */
+async function makeLists(path: string, conversations: number): Promise<Made> {
   remove(path);
   const storage = openSqliteStorage(path);
   const ports = portsOn(storage);
@@ -118,6 +149,7 @@ async function makeConversations(
     await createAccount(ports, { name, plan: 'business', requestsPerHour: 1_000_000_000 });
   const [asking, other] = [await create('asking'), await create('other')];
   const endMs = Date.now();
+  const ids = { common: '', rare: '' };
   for (let first = 0; first < conversations; first += perWrite) {
     await storage.write(async (tx) => {
       for (let index = first; index < Math.min(first + perWrite, conversations); index++) {
@@ -127,6 +159,10 @@ async function makeConversations(
         const facts = factsOf(index, conversations, createdMs, endMs);
         const made = { ...conversation, ...facts };
         await tx.conversations.insert(asking.account.id, made);
+        if (index === 0) ids.common = made.id;
+        if (index === 7) ids.rare = made.id;
+        const conversationId = index % 10 === 5 ? ids.common : made.id;
+        await tx.leads.insert(asking.account.id, leadOf(made, conversationId, ports.ids.next('lead', createdMs)));
         // A reader who has read a hundred thousand of a million conversations, all but ten of them to their end.
         if (index % 10 === 0) await tx.readPositions.move(asking.account.id, made, readNone);
         if (index % 1_000 === 0)
@@ -139,10 +175,15 @@ async function makeConversations(
   }
   await indexTexts(storage);
   await storage.close();
-  return { asking: asking.apiKey.secret, other: other.apiKey.secret, endMs };
+  return { asking: asking.apiKey.secret, other: other.apiKey.secret, endMs, ids };
 }
 
 const readNone = { reader: 'reader', sequence: 0, readAt: timestamp(0) };
+
+function leadOf({ visitor, createdAt }: StoredConversation, conversationId: string, id: string): Lead {
+  const email = visitor?.email ?? 'common@example.com';
+  return { id, conversationId, name: 'Ada', email, phone: null, company: null, metadata: {}, createdAt };
+}
 
 /** Most are closed and were an agent's; a tenth are of visitors of whom nothing is known, the others came five times. */
 function factsOf(index: number, all: number, createdMs: number, endMs: number): Partial<StoredConversation> {

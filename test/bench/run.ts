@@ -90,7 +90,7 @@ try {
   }
   if ('cost: filters'.includes(only)) {
     const conversations = options.quick ? 50_000 : 1_000_000;
-    console.log(`\nFilters on a list of ${conversations} conversations`);
+    console.log(`\nFilters on lists of ${conversations} conversations and leads`);
     const measured = await filterTimes(join(temporary, 'filters.db'), conversations, options.quick ? 100 : 300);
     costResults.push(...measured);
     measured.forEach(printCost);

@@ -736,7 +736,7 @@ export interface components {
         /** @description The agent or bot that wrote a message. */
         MessageAuthor: {
             /**
-             * @description The author’s id in the client’s system.
+             * @description The author’s id in the client’s system. Null when read with a bound token.
              * @example agent-3
              */
             id: string | null;

@@ -1,7 +1,7 @@
 import type { Account } from './accounts.ts';
 import type { Assignee } from './conversation-record.ts';
 import { DomainError } from './errors.ts';
-import type { Sender } from './message-record.ts';
+import type { Author, LastMessage, Sender } from './message-record.ts';
 import type { Metadata } from './metadata.ts';
 
 export const scopes = [
@@ -83,18 +83,25 @@ export function requireScope(caller: Caller, scope: Scope): void {
 
 /**
  * A conversation, a message or a lead as the caller may see it. One who is bound sees what a visitor may: no metadata
- * and no tags, and no id of the client's own system, of the assignee neither.
+ * and no tags, and no id of the client's own system, neither the assignee's nor those of who wrote.
  */
 export function shownTo<T extends Guarded>(caller: Caller | undefined, resource: T): T {
   if (caller === undefined || !isBound(caller)) return resource;
-  const { externalId, assignee, tags } = resource;
+  const { externalId, assignee, author, lastMessage, tags } = resource;
   return {
     ...resource,
     metadata: {},
     ...(externalId !== undefined && { externalId: null }),
-    ...(assignee != null && { assignee: { ...assignee, id: null } }),
+    ...(assignee !== undefined && { assignee: withoutId(assignee) }),
+    ...(author !== undefined && { author: withoutId(author) }),
+    ...(lastMessage != null && { lastMessage: { ...lastMessage, author: withoutId(lastMessage.author) } }),
     ...(tags !== undefined && { tags: [] }),
   };
+}
+
+/** One of the client's agents, as a visitor may know it. */
+export function withoutId<Agent extends Assignee | Author>(agent: Agent | null): (Agent & { id: null }) | null {
+  return agent && { ...agent, id: null };
 }
 
 /** What only some may see. */
@@ -102,6 +109,8 @@ interface Guarded {
   readonly metadata: Metadata;
   readonly externalId?: string | null;
   readonly assignee?: Assignee | null;
+  readonly author?: Author | null;
+  readonly lastMessage?: LastMessage | null;
   readonly tags?: readonly string[];
 }
 

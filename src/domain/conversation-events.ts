@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Caller, isBound } from './caller.ts';
+import { type Caller, isBound, withoutId } from './caller.ts';
 import {
   type Assignee,
   assigneeShape,
@@ -149,8 +149,4 @@ export function changesShownTo(caller: Caller, changes: ConversationChanges): Co
 /** Undefined without an assignee, which is another thing than one without a name. */
 function nameIn(assignee: Assignee | null): string | null | undefined {
   return assignee === null ? undefined : assignee.name;
-}
-
-function withoutId(assignee: Assignee | null): Assignee | null {
-  return assignee && { ...assignee, id: null };
 }

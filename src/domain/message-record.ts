@@ -12,7 +12,7 @@ export const authorShape = z
     id: z
       .string()
       .nullable()
-      .describe('The author’s id in the client’s system.')
+      .describe('The author’s id in the client’s system. Null when read with a bound token.')
       .meta({ examples: ['agent-3'] }),
     name: z
       .string()

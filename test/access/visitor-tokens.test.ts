@@ -271,10 +271,16 @@ describe('a token bound to a visitor', () => {
 
   test('sees what a visitor may, wherever it looks', async () => {
     await account.rest('POST', `/conversations/${adas.id}/messages`, {
-      body: { content: 'Hi', sender: 'agent', author: { id: 'agent-3', name: 'Grace' }, metadata: secrets.metadata },
+      body: {
+        content: 'Hi',
+        sender: 'agent',
+        author: { id: 'secret-agent', name: 'Grace' },
+        metadata: secrets.metadata,
+      },
     });
-    const fields = 'externalId metadata tags assignee { id name } messages { nodes { metadata } }';
-    const snapshot = 'conversation { externalId metadata tags assignee { id name } current { externalId metadata } }';
+    const agents = 'assignee { id name } lastMessage { author { id name } }';
+    const fields = `externalId metadata tags ${agents} messages { nodes { metadata author { id name } } }`;
+    const snapshot = `conversation { externalId metadata tags ${agents} current { externalId metadata ${agents} } }`;
     const answers = [
       (await ada.rest('GET', `/conversations/${adas.id}`)).body,
       (await ada.rest('GET', '/conversations')).body,
@@ -285,7 +291,7 @@ describe('a token bound to a visitor', () => {
         node(id: "${adas.messageId}") { ... on Message { metadata conversation { ${fields} } } }
         events { nodes { sequence ... on ConversationStartedEvent { ${snapshot} }
           ... on MessageReceivedEvent { message { metadata } ${snapshot} }
-          ... on MessageSentEvent { message { metadata } ${snapshot} } } } }`),
+          ... on MessageSentEvent { message { metadata author { id name } } ${snapshot} } } } }`),
       await ada.graphql(`mutation { sendMessage(input: { conversationId: "${adas.id}", content: "x", sender: VISITOR }) {
         message { metadata } conversation { ${fields} } } }`),
       (await ada.rest('POST', '/leads', { body: { conversationId: adas.id, phone: '1', metadata: { a: 'secret' } } }))
@@ -745,10 +751,17 @@ describe('events', () => {
     );
     expect(data.events.nodes.at(-1)).toEqual({ conversation: { conversationId: adas.id, current: null } });
 
-    await change(adas.id, { visitor: visitorOf('ada'), subject: null });
+    await change(adas.id, { visitor: visitorOf('ada') });
     await say(adas.id, 'To Ada again');
     const whileHers = ['message.sent', 'conversation.updated', 'message.sent'];
     await hears(whileHers);
+    // That it is hers is a change of nothing that she is shown.
+    expect(
+      page
+        .texts()
+        .match(/"changes":(\{\}|\[\])/g)
+        ?.sort(),
+    ).toEqual([...Array(4).fill('"changes":[]'), '"changes":{}']);
 
     await change(adas.id, { visitor: visitorOf('bob') });
     await whatBobSees('before it was erased');

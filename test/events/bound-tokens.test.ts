@@ -170,6 +170,22 @@ test('it sees the same of its conversation itself, on both faces', async () => {
   });
 });
 
+test('it sees the names of the agents who write, and not their ids', async () => {
+  const [token, path] = [await tokenFor(), `/conversations/${conversationId}/messages`];
+  const stream = await openStream(token);
+  const author = { id: 'secret agent', name: 'Grace' };
+  await account.rest('POST', path, { body: { content: 'Hi', sender: 'agent', author } });
+  await until(() => stream.events.length === 2); // the conversation has become active, too
+  const client = server.clientFor(token);
+  const { body: whole } = await client.rest('GET', `/conversations/${conversationId}`);
+  const { body: list } = await client.rest('GET', path);
+  const { message, conversation } = stream.events[1].data;
+  for (const written of [whole.messages[1], whole.lastMessage, list.data[1], message, conversation.lastMessage]) {
+    expect(written.author).toEqual({ id: null, name: 'Grace' });
+  }
+  expect((await account.rest('GET', path)).body.data[1].author).toEqual(author);
+});
+
 describe('its cursors', () => {
   /** A cursor from each place that gives one. */
   async function allCursors(client: Client, token: string): Promise<string[]> {

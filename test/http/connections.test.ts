@@ -1,4 +1,7 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { Connections } from '../../src/server/connections.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { openWire, requestText, type Wire } from './wire.ts';
 
@@ -129,6 +132,24 @@ test('when too many requests wait for others on their connection, it is closed a
   const after = openWire(server.url);
   await after.send(asked.repeat(400));
   for (let count = 0; count < 400; count++) expect((await after.response()).status).toBe(200);
+});
+
+test('what comes after those that are taken is not even parsed', async () => {
+  const server = createServer();
+  const connections = new Connections(server, {
+    handle: (_, res) => void res.end(),
+    limits: { connections: 10, unfinished: 10, waiting: 5 },
+    onCrowded: () => {},
+  });
+  let parsed = 0;
+  server.on('request', () => parsed++);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => connections.drain(0));
+  const wire = openWire(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  await wire.send(asked.repeat(1_000));
+  await wire.ended;
+  expect(parsed).toBeGreaterThan(2);
+  expect(parsed).toBeLessThan(10);
 });
 
 test.runIf(process.platform === 'linux')('of the address that has the most, whoever opens a crowd', async () => {

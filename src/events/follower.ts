@@ -129,6 +129,7 @@ export class Follower implements EventFollower, AsyncIterableIterator<readonly L
       return [];
     }
     const { timesCleared } = tail;
+    if (tail.after(this.position) === undefined) await tail.reach(this.position);
     const batch = this.#readTail(tail) ?? (await this.#readStorage());
     // If the tail was cleared meanwhile, some of them may have been erased: they are read again.
     if (this.#isEnded || timesCleared !== tail.timesCleared) return [];

@@ -51,6 +51,7 @@ export class Tail {
   #events: LogEvent[] = [];
   #bytes = 0;
   #reading = false;
+  #reaching: Promise<void> | undefined;
   #refreshWanted = false;
   readonly #budget: TailBudget;
   readonly #onError: (error: unknown) => void;
@@ -103,10 +104,47 @@ export class Tail {
 
   /** The next batch of events after a sequence, or undefined if the cache does not reach back that far. */
   after(sequence: number): readonly LogEvent[] | undefined {
-    const first = this.#events[0]?.position;
-    if (first === undefined || sequence < first - 1) return undefined;
-    const index = sequence - first + 1;
+    const index = sequence - this.#first + 1;
+    if (index < 0 || this.#events.length === 0) return undefined;
     return firstBatch(this.#events.slice(index, index + batchSize));
+  }
+
+  /**
+   * Caches older events as well, back to a sequence, unless these are too many or nobody else follows the log. When a
+   * server has started, all clients want the same ones: those since they were cut off.
+   */
+  async reach(sequence: number): Promise<void> {
+    if (this.last - sequence > tailSize || this.followers < 2) return;
+    this.#reaching ??= this.#reach(sequence).finally(() => {
+      this.#reaching = undefined;
+    });
+    await this.#reaching;
+  }
+
+  async #reach(sequence: number): Promise<void> {
+    const { timesCleared } = this;
+    const { events: log } = this.#storage.read;
+    while (this.#first - 1 > sequence) {
+      const before = this.#first;
+      const from = Math.max(sequence, before - 1 - batchSize);
+      await scheduler.step(this.#accountId);
+      const epoch = await log.epoch();
+      const options = { filter: {}, limit: before - 1 - from, span: batchSize };
+      const { events } = await log.after(this.#accountId, from, options);
+      const older = events.map((event) => new LogEvent(this.#accountId, epoch, event));
+      const bytes = older.reduce((sum, event) => sum + bytesOf(event), 0);
+      // Meanwhile some may have been erased, trimmed or pruned.
+      if (timesCleared !== this.timesCleared || before !== this.#first || older.length !== before - 1 - from) return;
+      if (this.#bytes + bytes > tailBytes) return;
+      this.#events.unshift(...older);
+      this.#bytes += bytes;
+      this.#budget.resize(this, this.#bytes);
+    }
+  }
+
+  /** The sequence of the first event in the cache, or of the next one of the log. */
+  get #first(): number {
+    return this.#events[0]?.position ?? this.last + 1;
   }
 
   /** Never rejects. */

@@ -493,8 +493,8 @@ describe('a lagging follower', () => {
     // What is not followed any more is not held, and takes nothing from the others.
     for (let count = 0; count < 6; count++) (await fill((await storedAccount(storage)).id)).end();
     const kept: boolean[] = [];
-    for (const { id } of accounts) kept.push((await looksToResume(id)) === 0);
-    expect(kept).toEqual([false, false, false, true, true, true]);
+    for (const { id } of accounts.toReversed()) kept.push((await looksToResume(id)) === 0);
+    expect(kept).toEqual([true, true, true, false, false, false]);
     // A quiet one that is no longer quiet is shared again.
     await append(storage, accounts[0]?.id ?? '', events(2));
     await readers[0]?.pullTo(17);
@@ -700,6 +700,36 @@ describe('many followers', () => {
       expect(looks(statements)).toBe(1);
     }
     for (const reader of crowd) expect(reader.sequences).toEqual(range(1, 60));
+  });
+
+  test('that come with cursors within the newest thousand events read these once for all', async () => {
+    const { storage, accountId, read, statements } = await openLog();
+    await append(storage, accountId, events(1_500));
+    const crowd = Array.from({ length: 200 }, (_, index) => read(600 + index));
+    const old = read(100);
+    statements.length = 0;
+    for (const reader of [...crowd, old]) reader.pull();
+    for (const reader of [...crowd, old]) await reader.pullTo(1_500);
+    for (const reader of [...crowd, old]) expect(reader.sequences).toEqual(range(reader.after + 1, 1_500));
+    expect(looks(statements)).toBeLessThan(50);
+  });
+
+  test('that read older events together have each once, and nothing that was erased meanwhile', async () => {
+    const { storage, accountId, read } = await openLog();
+    await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+    await append(storage, accountId, events(950));
+    const crowd = Array.from({ length: 20 }, (_, index) => read(40 * index));
+    const reading = Promise.all(crowd.map((reader) => reader.pullTo(960)));
+    await nextTurn();
+    await append(storage, accountId, events(10));
+    await storage.write(async (tx) => tx.conversations.erase(accountId, conversation));
+    const before = crowd.map(({ got }) => got.length);
+    await reading;
+    for (const [index, reader] of crowd.entries()) {
+      expect(reader.sequences).toEqual(range(reader.after + 1, 960));
+      expect(reader.got.slice(before[index]).every(({ erased }) => erased)).toBe(true);
+    }
+    expect(Math.max(...before)).toBeLessThan(960);
   });
 
   test('are woken in turns of the event loop, between which others are served', async () => {

@@ -6,7 +6,7 @@ import type { PreparedDocument } from './documents.ts';
 /** Memory of what an owner’s subscriptions hold: documents, their compiled forms, and variables. */
 const maxWeight = 32 * mebibyte;
 /** Open subscriptions of an owner. Each takes 6 KiB itself, and twice as much while it begins. */
-const maxSubscriptions = 10_000;
+const maxSubscriptions = 5_000;
 /** Variables up to this length in JSON are not counted: a subscription takes more than that itself. */
 const shortVariables = 512;
 /** What the values of longer ones take at most, for each character. */

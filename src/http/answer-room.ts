@@ -3,7 +3,7 @@ import { Room } from '../runtime/room.ts';
 
 const mebibyte = 1024 * 1024;
 /** What may be held in memory for answers that are being made, on all faces. */
-const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 32 * mebibyte, waitingOfAccount: 256 });
+const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 16 * mebibyte, waitingOfAccount: 256 });
 
 /**
  * Waits until there is room for an answer.

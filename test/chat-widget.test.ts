@@ -1,8 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
+import { whilePagesAreAway } from './support/away.ts';
 import { openWidget, type Widget } from './support/chat-widget.ts';
 import type { Json } from './support/client.ts';
 import { temporaryFolder } from './support/files.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
+import { spendAll } from './support/spending.ts';
 import { until } from './support/wait.ts';
 
 // The chat widget that the GUIDE builds, in two pages of the same visitor.
@@ -119,4 +121,67 @@ test('a visitor’s pages show the conversations as they are, each message once,
   const received = pages.map((page) => page.received.map(({ id }) => id));
   for (const ids of received) expect(new Set(ids).size).toBe(ids.length);
   expect(received[0]).toEqual(received[1]);
+});
+
+test('a visitor’s page whose subscription is refused when it connects again waits as it is told, and goes on', async () => {
+  server = await startTestServer();
+  const account = await server.account();
+  const waits: number[] = [];
+  // The page's time is the server's.
+  const setTimeout = (go: () => void, ms: number) => {
+    if (ms >= 1_000) waits.push(ms);
+    server.clock.advance(ms);
+    setImmediate(go);
+  };
+  const token = { requestsPerHour: 10 };
+  const page = await openWidget(server.url, account.secret, ada, { token, globals: { setTimeout } });
+  pages = [page];
+  await page.start('Where is my parcel?');
+  await until(() => page.received.length > 0);
+
+  const scopes = ['conversations:read'];
+  const made = await account.rest('POST', '/tokens', { body: { scopes, visitor: ada, ...token } });
+  await spendAll(server.clientFor(made.body.token));
+  page.interrupt();
+  await until(() => waits.length > 0);
+  expect(Math.max(...waits)).toBeGreaterThan(60_000);
+  const [conversation] = await untilEqual(account);
+  await account.rest('POST', `/conversations/${conversation.id}/messages`, {
+    body: { content: 'On its way.', sender: 'agent' },
+  });
+  await untilEqual(account);
+  expect(page.shown().map(({ content }) => content)).toEqual(['Where is my parcel?', 'On its way.']);
+});
+
+test('a visitor’s page that was away for longer than the log reaches back reads its list and its open conversation anew', async () => {
+  const databasePath = `${temporaryFolder()}/test.db`;
+  server = await startTestServer({ databasePath });
+  let account = await server.account();
+  const pageWith = async (content: string) => {
+    const page = await openWidget(server.url, account.secret, ada);
+    pages.push(page);
+    await page.start(content);
+    server.clock.advance(1_000);
+    return { page, id: page.list().at(0)?.id };
+  };
+  const parcel = await pageWith('Where is my parcel?');
+  const tent = await pageWith('Where is my tent?');
+  await untilEqual(account);
+
+  server = await whilePagesAreAway(server, databasePath, async ({ clientFor }) => {
+    account = { ...account, ...clientFor(account.secret) };
+    await account.rest('POST', `/conversations/${parcel.id}/messages`, {
+      body: { content: 'On its way.', sender: 'agent' },
+    });
+    await account.rest('DELETE', `/conversations/${tent.id}`);
+  });
+  account = { ...account, ...server.clientFor(account.secret) };
+  await untilEqual(account);
+  await until(() => parcel.page.shown().length === 2);
+  expect([parcel, tent].map(({ page }) => page.shown().map(({ content }) => content))).toEqual([
+    ['Where is my parcel?', 'On its way.'],
+    [],
+  ]);
+  await parcel.page.send('Thank you.');
+  await untilEqual(account);
 });

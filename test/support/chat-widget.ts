@@ -20,16 +20,36 @@ export interface Widget {
   send(content: string, clientId?: string): Promise<void>;
   /** The events that it has been given, and when. */
   readonly received: Received[];
+  /** Breaks its connection, as a network does. */
+  interrupt(): void;
   dispose(): Promise<void>;
 }
 
-export async function openWidget(url: string, secret: string, visitor: object): Promise<Widget> {
+/**
+ * @param token what else is asked for its token
+ * @param globals what it finds in the page instead of what is there
+ */
+export async function openWidget(
+  url: string,
+  secret: string,
+  visitor: object,
+  { token = {}, globals = {} }: { token?: object; globals?: Readonly<Record<string, unknown>> } = {},
+): Promise<Widget> {
   const scopes = ['conversations:read', 'conversations:write', 'events:read'];
   const { follow, dispose, ...page } = await runGuide<Widget & { follow(): Promise<void> }>(
     'Build a chat widget',
-    '{ list, badge, shown, open, seen, start, send, received, follow, dispose: () => socket.dispose() }',
+    `{
+      list, badge, shown, open, seen, start, send, received, follow,
+      interrupt: () => socket.terminate(),
+      dispose: () => socket.dispose(),
+    }`,
     { 'graphql-ws': { createClient } },
-    { fetch: fetchOfPage(url, secret, '/chat-token', { scopes, visitor }), show: () => {}, received: [] },
+    {
+      fetch: fetchOfPage(url, secret, '/chat-token', { scopes, visitor, ...token }),
+      show: () => {},
+      received: [],
+      ...globals,
+    },
     (code) =>
       impatient(code)
         .replace(/^const service = .*$/m, `const service = '${url}';`)

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
+import { whilePagesAreAway } from './support/away.ts';
 import type { Json } from './support/client.ts';
 import { temporaryFolder } from './support/files.ts';
 import { type Inbox, openInbox } from './support/inbox.ts';
@@ -147,4 +148,60 @@ test('two agents’ pages show the list as it is, what each has not read, and ea
       messages.map(({ content, sequence }: Json) => [content, sequence]),
     );
   }
+});
+
+test('a message that is refused is shown as not sent, until it is sent again and accepted', async () => {
+  server = await startTestServer();
+  const account = await server.account();
+  const { id } = (await account.rest('POST', '/conversations', { body: { subject: 'a tent' } })).body;
+  const page = await openInbox(server.url, account.secret);
+  inboxes = [page];
+  await page.open(id);
+  await page.close(id);
+  const codeOf = (error?: Json) => error?.errors[0].extensions.code;
+  const states = () => page.shown(id).map(({ content, sequence, error }) => [content, sequence, codeOf(error)]);
+  await expect(page.send(id, 'Are you there?', 'draft-1')).rejects.toThrow();
+  expect(states()).toEqual([['Are you there?', undefined, 'CONVERSATION_CLOSED']]);
+
+  await account.rest('PATCH', `/conversations/${id}`, { body: { status: 'active' } });
+  const sent = page.send(id, 'Are you there?', 'draft-1');
+  expect(states()).toEqual([['Are you there?', undefined, undefined]]);
+  await sent;
+  await until(() => states()[0]?.[1] === 1);
+  expect(states()).toEqual([['Are you there?', 1, undefined]]);
+});
+
+test('pages that were away for longer than the log reaches back read the list and the open conversation anew, and show no gap', async () => {
+  const databasePath = `${temporaryFolder()}/test.db`;
+  server = await startTestServer({ databasePath });
+  let account = await server.account();
+  const start = async (subject: string): Promise<string> => {
+    server.clock.advance(1_000);
+    return (await account.rest('POST', '/conversations', { body: { subject } })).body.id;
+  };
+  const write = (id: string, content: string) =>
+    account.rest('POST', `/conversations/${id}/messages`, { body: { content, sender: 'visitor' } });
+  const [tent, stove] = [await start('a tent'), await start('a stove')];
+  const opening = agents.map((agent) => openInbox(server.url, account.secret, agent));
+  const [grace, linus] = (await Promise.all(opening)) as [Inbox, Inbox];
+  inboxes = [grace, linus];
+  await write(tent, 'Where is it?');
+  await untilEqual(account);
+  await grace.open(tent);
+  await linus.open(stove);
+
+  server = await whilePagesAreAway(server, databasePath, async ({ clientFor }) => {
+    account = { ...account, ...clientFor(account.secret) };
+    for (let number = 2; number <= 70; number++) await write(tent, `${number}`);
+    await account.rest('DELETE', `/conversations/${stove}`);
+  });
+  account = { ...account, ...server.clientFor(account.secret) };
+  await write(tent, 'Are you there?');
+  await untilEqual(account);
+  const sequences = () => grace.shown(tent).map(({ sequence }) => sequence);
+  await until(() => sequences().at(-1) === 71);
+  const [first = 0] = sequences();
+  expect(first).toBeGreaterThan(1); // it asks for the last 50
+  expect(sequences()).toEqual(Array.from({ length: 72 - first }, (_, index) => first + index));
+  expect(linus.shown(stove)).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { commandLine, type Running } from './cli/program.ts';
 import type { Client, Json } from './support/client.ts';
 import { type ClientFolder, clientFolder, lastLine } from './support/client-programs.ts';
@@ -12,7 +12,7 @@ import { temporaryFolder } from './support/files.ts';
 import { runGuide } from './support/guide.ts';
 import { fetchOfPage } from './support/inbox.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
-import { until } from './support/wait.ts';
+import { eventually, until } from './support/wait.ts';
 
 // Clients that others have made, as their users would use them: each a program of test/clients, which prints what it has
 // seen. The GUIDE lists them.
@@ -327,11 +327,12 @@ test('the GUIDE lists the clients with the versions that are installed', () => {
   }
 });
 
-test('the EventSource that the GUIDE shows is given events', async () => {
-  const server = await startTestServer();
-  onTestFinished(() => server.close());
-  const account = await server.account();
-  const { eventCursor } = (await account.rest('GET', '/account')).body;
+/** The page that the GUIDE builds with an EventSource, and what it has noticed. */
+async function eventSourcePage(
+  server: TestServer,
+  account: TestAccount,
+  { first, ...token }: { first?: string; [setting: string]: unknown } = {},
+) {
   const { EventSource } = createRequire(pathOf('test/clients/event-source/package.json'))('eventsource') as {
     EventSource: new (url: string, options: object) => { close(): void };
   };
@@ -341,20 +342,85 @@ test('the EventSource that the GUIDE shows is given events', async () => {
       onTestFinished(() => this.close());
     }
   }
-  const shown: Json[] = [];
+  const page = { shown: [] as Json[], loads: 0, stopped: [] as number[], waitsMs: [] as number[] };
   await runGuide(
     'Event streams in a page',
     'undefined',
     { eventsource: { EventSource: Closing } },
     {
-      eventCursor,
-      fetch: fetchOfPage(server.url, account.secret, '/agent-token', { scopes: ['events:read'] }),
-      show: (event: Json) => shown.push(event),
+      load: async () => {
+        page.loads++;
+        const { eventCursor } = (await account.rest('GET', '/account')).body;
+        return page.loads === 1 ? (first ?? eventCursor) : eventCursor;
+      },
+      stop: (code: number) => page.stopped.push(code),
+      fetch: fetchOfPage(server.url, account.secret, '/agent-token', { scopes: ['events:read'], ...token }),
+      show: (event: Json) => page.shown.push(event),
+      // The page's time is the server's.
+      setTimeout: (go: () => void, ms: number) => {
+        page.waitsMs.push(ms);
+        server.clock.advance(ms);
+        setImmediate(go);
+      },
     },
     (code) => code.replace('http://127.0.0.1:4000', server.url),
   );
-  const { id } = (await account.rest('POST', '/conversations')).body;
-  await write(account, id, 'Where is my parcel?');
-  await until(() => shown.length > 0);
-  expect(shown).toMatchObject([{ type: 'message.received', data: { message: { content: 'Where is my parcel?' } } }]);
+  return page;
+}
+
+describe('the EventSource that the GUIDE shows', () => {
+  const startServer = async () => {
+    const server = await startTestServer();
+    onTestFinished(() => server.close());
+    return { server, account: await server.account() };
+  };
+  /** Writes until the page shows it, which may not be connected yet. */
+  const isFollowing = async ({ shown }: { shown: readonly Json[] }, account: Client, body: object = {}) => {
+    const { id } = (await account.rest('POST', '/conversations', { body })).body;
+    await eventually(
+      () => write(account, id, 'Where is my parcel?'),
+      () => shown.length > 0,
+    );
+    const message = { content: 'Where is my parcel?' };
+    expect(shown[0]).toMatchObject({ type: 'message.received', data: { message } });
+  };
+
+  test('is given events', async () => {
+    const { server, account } = await startServer();
+    await isFollowing(await eventSourcePage(server, account), account);
+  });
+
+  test('reads anew and goes on where the log no longer reaches back', async () => {
+    const { server, account } = await startServer();
+    const first = (await account.rest('GET', '/account')).body.eventCursor;
+    await account.rest('POST', '/conversations', { body: {} });
+    server.clock.advance(1);
+    await server.app.ports.storage.write(async (tx) => await tx.events.prune(server.clock.now(), 10_000));
+    const page = await eventSourcePage(server, account, { first });
+    await until(() => page.loads === 2);
+    await isFollowing(page, account);
+    expect(page.waitsMs).toEqual([]);
+  });
+
+  test('waits as it is told where no request is left, and goes on', async () => {
+    const { server, account } = await startServer();
+    const visitor = { id: 'customer-7' };
+    const token = { visitor, requestsPerHour: 10 };
+    const made = await account.rest('POST', '/tokens', { body: { scopes: ['events:read'], ...token } });
+    const asVisitor = server.clientFor(made.body.token);
+    const first = (await asVisitor.rest('GET', '/events')).body.pagination.nextCursor;
+    while ((await asVisitor.rest('GET', '/events')).status === 200);
+    const page = await eventSourcePage(server, account, { first, ...token });
+    await isFollowing(page, account, { visitor });
+    expect(page.waitsMs.length).toBeGreaterThan(0);
+    expect(page.waitsMs[0]).toBeGreaterThan(60_000);
+    expect(page.stopped).toEqual([]);
+  });
+
+  test('stops where it is not allowed, with no further request', async () => {
+    const { server, account } = await startServer();
+    const page = await eventSourcePage(server, account, { scopes: ['conversations:read'] });
+    await until(() => page.stopped.length > 0);
+    expect(page).toMatchObject({ stopped: [403], loads: 1, waitsMs: [] });
+  });
 });

@@ -27,8 +27,9 @@ export async function runGuide<Result>(
   edit: (code: string) => string = (code) => code,
 ): Promise<Result> {
   const code = edit(codeUnder(heading)).replace(
-    /^import (\{[^}]*\}) from ('[^']*');$/gm,
-    (_, names: string, module: string) => `const ${names.replaceAll(' as ', ': ')} = modules[${module}];`,
+    /^import (\{[^}]*\}|\w+) from ('[^']*');$/gm,
+    (_, names: string, module: string) =>
+      `const ${names.startsWith('{') ? names.replaceAll(' as ', ': ') : `{ default: ${names} }`} = modules[${module}];`,
   );
   const run = new Function(
     'modules',

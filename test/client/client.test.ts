@@ -1,4 +1,5 @@
 import { gzipSync } from 'node:zlib';
+import { gql } from '@apollo/client';
 import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import * as own from '../../src/client/index.ts';
@@ -136,6 +137,66 @@ describe('the guard before a cache', () => {
     newest(of(2, { subject: 'Parcel', messages: { nodes: [1, 2] } }));
     const late = of(1, { subject: null, tags: ['a'], messages: { nodes: [1] } });
     expect(newest(late)).toEqual(of(2, { subject: 'Parcel', tags: ['a'], messages: { nodes: [1] } }));
+  });
+
+  test('compares each field with the newest version that had it', () => {
+    const newest = newestOnly();
+    newest(of(3, { status: 'CLOSED' }));
+    newest(of(2, { status: 'ACTIVE', tags: ['b'] }));
+    expect(newest(of(1, { status: 'PENDING', tags: ['a'] }))).toEqual(of(3, { status: 'CLOSED', tags: ['b'] }));
+  });
+
+  test('keeps what only the older one says of a visitor, unless the visitor has changed', () => {
+    const visitor = (fields: object) => ({ visitor: { __typename: 'Visitor', ...fields } });
+    const newest = newestOnly();
+    newest(of(2, visitor({ name: 'Ada' })));
+    expect(newest(of(1, visitor({ name: 'Ada', email: 'ada@example.com' })))).toEqual(
+      of(2, visitor({ name: 'Ada', email: 'ada@example.com' })),
+    );
+    newest(of(4, visitor({ name: 'Bob' })));
+    expect(newest(of(3, visitor({ name: 'Ada', email: 'ada@example.com' })))).toEqual(of(4, visitor({ name: 'Bob' })));
+    expect(newest(of(5, { ...visitor({ name: 'Eve' }), metadata: { a: 1 } }))).toMatchObject({ metadata: { a: 1 } });
+    expect(newest(of(4, { visitor: null, metadata: { b: 2 } }))).toEqual(
+      of(5, { ...visitor({ name: 'Eve' }), metadata: { a: 1 } }),
+    );
+  });
+
+  test('looks up in the document what an alias stands for, in fragments, too', () => {
+    const newest = newestOnly();
+    newest(of(2, { status: 'CLOSED', subject: 'New', visitor: { __typename: 'Visitor', name: 'Ada' } }));
+    const document = gql`
+      query { all: conversations { nodes { ...Row } } }
+      fragment Row on Conversation {
+        key: id v: version
+        ... on Node { status: subject }
+        ... on Conversation { state: status visitor { as: name } ofVisitor: unreadCount(reader: "visitor") }
+      }
+    `;
+    const row = (v: number, state: string, status: string, as: string, ofVisitor: number) => ({
+      ...{ __typename: 'Conversation', key: 'c1', v, state, status },
+      ...{ visitor: { __typename: 'Visitor', as }, ofVisitor },
+    });
+    const late = { all: { nodes: [row(1, 'ACTIVE', 'Old', 'Eve', 7)] } };
+    expect(newest(late, document)).toEqual({ all: { nodes: [row(2, 'CLOSED', 'New', 'Ada', 7)] } });
+    expect(newest({ all: { nodes: [row(3, 'ACTIVE', 'Newer', 'Bob', 0)] } }, document)).toEqual({
+      all: { nodes: [row(3, 'ACTIVE', 'Newer', 'Bob', 0)] },
+    });
+  });
+
+  test('takes an alias for what it stands for on the type of the object, whatever it is on other types', () => {
+    const newest = newestOnly();
+    newest(of(2, { subject: 'New' }));
+    const document = gql`
+      query {
+        node(id: "c1") {
+          id
+          ... on Lead { title: name }
+          ... on Conversation { version title: subject }
+          ... on Webhook { title: url }
+        }
+      }
+    `;
+    expect(newest({ node: of(1, { title: 'Old' }) }, document)).toEqual({ node: of(2, { title: 'New' }) });
   });
 });
 

@@ -1,12 +1,13 @@
-import { ApolloClient, ApolloLink, gql, InMemoryCache, Observable } from '@apollo/client';
+import { ApolloClient, ApolloLink, gql, InMemoryCache, Observable, type TypePolicies } from '@apollo/client';
 import { createClient, fetchExchange, mapExchange } from '@urql/core';
 import { cacheExchange } from '@urql/exchange-graphcache';
 import { createClient as createSocketClient, type Client as SocketClient } from 'graphql-ws';
 import { map } from 'rxjs';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import * as own from '../../src/client/index.ts';
+import type { Json } from '../support/client.ts';
 import { runGuide } from '../support/guide.ts';
-import { fetchOfPage } from '../support/inbox.ts';
+import { cacheSettings, fetchOfPage } from '../support/inbox.ts';
 import { startTestServer } from '../support/server.ts';
 
 test('what the GUIDE shows of the client works', async () => {
@@ -68,57 +69,80 @@ test('what the GUIDE shows of live events over a socket works', async () => {
   });
 });
 
-const query = 'query Q($late: Boolean) { conversation(id: "c1") { __typename id version status } }';
-const answer = (version: number, status: string) => ({
-  data: { conversation: { __typename: 'Conversation', id: 'c1', version, status } },
+// What a cache holds in the end, of two questions about a conversation: the answer to the second is of the older version.
+const questions = [
+  'query A { conversation(id: "c1") { __typename id version status visitor { __typename name } } }',
+  `query B { late: conversation(id: "c1") {
+    __typename id version state: status tags visitor { __typename who: name email }
+  } }`,
+] as const;
+const conversation = (version: number, fields: object) => ({
+  __typename: 'Conversation',
+  id: 'c1',
+  version,
+  ...fields,
 });
-const newer = answer(2, 'CLOSED');
-const older = answer(1, 'ACTIVE');
-
-// Two answers to the same question: the older one arrives last.
-
-test('with the guard, Apollo’s cache keeps the newer version of a conversation when an older one arrives later', async () => {
-  const show = async (guard: <T>(data: T) => T) => {
-    const answers = [newer, older];
-    const network = new ApolloLink(
-      () =>
-        new Observable((observer) => {
-          observer.next(answers.shift() ?? older);
-          observer.complete();
-        }),
-    );
-    const guarded = new ApolloLink((operation, forward) => forward(operation).pipe(map(guard)));
-    const cache = new InMemoryCache();
-    const client = new ApolloClient({ cache, link: guarded.concat(network) });
-    for (const late of [false, true]) {
-      await client.query({ query: gql(query), variables: { late }, fetchPolicy: 'network-only' });
-    }
-    return cache.extract()['Conversation:c1'];
-  };
-  expect(await show((data) => data)).toMatchObject({ version: 1 });
-  expect(await show(own.newestOnly())).toMatchObject({ version: 2, status: 'CLOSED' });
+const visitor = (fields: object) => ({ visitor: { __typename: 'Visitor', ...fields } });
+const email = 'ada@example.com';
+const answersOf = () => [
+  { data: { conversation: conversation(2, { status: 'CLOSED', ...visitor({ name: 'Ada' }) }) } },
+  { data: { late: conversation(1, { state: 'ACTIVE', tags: ['a'], ...visitor({ who: 'Ada', email }) }) } },
+];
+const allOf = (version: number, status: string) => ({
+  first: conversation(version, { status, ...visitor({ name: 'Ada' }) }),
+  second: conversation(version, { state: status, tags: ['a'], ...visitor({ who: 'Ada', email }) }),
 });
 
-test('with the guard, urql’s cache keeps the newer version of a conversation when an older one arrives later', async () => {
-  const show = async (guard: <T>(data: T) => T) => {
-    const answers = [newer, older];
-    const client = createClient({
-      url: 'http://service.example/graphql',
-      preferGetMethod: false,
-      exchanges: [
-        cacheExchange({}),
-        mapExchange({ onResult: (result) => ({ ...result, data: guard(result.data) }) }),
-        fetchExchange,
-      ],
-      fetch: async () =>
-        new Response(JSON.stringify(answers.shift()), { headers: { 'Content-Type': 'application/json' } }),
-    });
-    for (const late of [false, true]) {
-      await client.query(query, { late }, { requestPolicy: 'network-only' }).toPromise();
-    }
-    const read = await client.query(query, { late: false }, { requestPolicy: 'cache-only' }).toPromise();
-    return read.data.conversation;
-  };
-  expect(await show((data) => data)).toMatchObject({ version: 1 });
-  expect(await show(own.newestOnly())).toMatchObject({ version: 2, status: 'CLOSED' });
+interface Given {
+  readonly guard: <T>(data: T, document?: own.ParsedDocument) => T;
+}
+
+describe.each([
+  ['Apollo’s', showInApollo],
+  ['urql’s', showInUrql],
+] as const)('with the guard, %s cache', (_, show) => {
+  test('keeps the newer version of what an older answer repeats, under an alias, and gets what only that has', async () => {
+    expect(await show({ guard: (data) => data })).toMatchObject({ first: { version: 1, status: 'ACTIVE' } });
+    expect(await show({ guard: own.newestOnly() })).toEqual(allOf(2, 'CLOSED'));
+  });
 });
+
+async function showInApollo({ guard }: Given) {
+  const answers = answersOf();
+  const network = new ApolloLink(
+    () =>
+      new Observable((observer) => {
+        observer.next(answers.shift() ?? {});
+        observer.complete();
+      }),
+  );
+  const guarded = new ApolloLink((operation, forward) =>
+    forward(operation).pipe(map((result) => ({ ...result, data: guard(result.data ?? null, operation.query) }))),
+  );
+  const { typePolicies } = await cacheSettings<{ typePolicies: TypePolicies }>('{ typePolicies }');
+  const cache = new InMemoryCache({ typePolicies });
+  const client = new ApolloClient({ cache, link: guarded.concat(network) });
+  for (const query of questions) await client.query({ query: gql(query), fetchPolicy: 'network-only' });
+  const [first, second] = questions.map((query) => cache.readQuery<Json>({ query: gql(query) }));
+  return { first: first?.conversation, second: second?.late };
+}
+
+async function showInUrql({ guard }: Given) {
+  const answers = answersOf();
+  const client = createClient({
+    url: 'http://service.example/graphql',
+    preferGetMethod: false,
+    exchanges: [
+      cacheExchange({ keys: { Visitor: () => null } }),
+      mapExchange({ onResult: (result) => ({ ...result, data: guard(result.data, result.operation.query) }) }),
+      fetchExchange,
+    ],
+    fetch: async () =>
+      new Response(JSON.stringify(answers.shift()), { headers: { 'Content-Type': 'application/json' } }),
+  });
+  for (const query of questions) await client.query(query, {}, { requestPolicy: 'network-only' }).toPromise();
+  const [first, second] = await Promise.all(
+    questions.map((query) => client.query(query, {}, { requestPolicy: 'cache-only' }).toPromise()),
+  );
+  return { first: first?.data?.conversation, second: second?.data?.late };
+}

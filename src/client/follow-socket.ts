@@ -2,6 +2,7 @@ import type { Client as SocketClient } from 'graphql-ws/client';
 import type { Transport } from './client.ts';
 import { errorOfGraphQL, ServiceError } from './errors.ts';
 import { type FollowOptions, passing } from './follow-stream.ts';
+import type { EventType } from './types.ts';
 import { backOffMs, wait } from './waiting.ts';
 
 export interface SocketFollowOptions extends FollowOptions {
@@ -9,11 +10,11 @@ export interface SocketFollowOptions extends FollowOptions {
   readonly select?: string;
 }
 
-/** What each event has, whatever is selected. */
+/** What each event has, whatever is selected. Its type is spelt as everywhere in this client. */
 export interface EventOfSocket {
   readonly __typename: string;
   readonly id: string;
-  readonly type: string;
+  readonly type: EventType;
   readonly timestamp: string;
   readonly cursor: string;
 }
@@ -49,7 +50,7 @@ export async function* followSocket(
       cursor = value.data.eventCursor;
     }
     const variables = {
-      types: types?.map((type) => type.replace('.', '_').toUpperCase()),
+      types: types?.map((type) => type.replace('.', '_').toUpperCase()), // as GraphQL spells them
       conversationId,
       // Read anew whenever the socket is connected again.
       get after() {
@@ -64,8 +65,9 @@ export async function* followSocket(
     for await (const { data, errors } of events) {
       if (errors !== undefined || data == null) throw errorOfGraphQL(errors ?? []);
       refusals = 0;
-      yield data.events;
-      cursor = data.events.cursor;
+      const { events: event } = data;
+      yield { ...event, type: event.type.toLowerCase().replace('_', '.') as EventType };
+      cursor = event.cursor;
     }
     throw new ServiceError('The service has ended the subscription.', { code: 'UNAVAILABLE' });
   }

@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, onTestFinished } from 'vitest';
+import { type ClientFolder, clientFolder, lastLine } from './support/client-programs.ts';
 import { longTest as test } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
 import { startTestServer } from './support/server.ts';
@@ -45,6 +46,12 @@ async function typeCheck(folder: string, program: string): Promise<string> {
   );
 }
 
+/** Puts the types of the client into `dist`, as `npm run build` does. */
+async function makeTypes(): Promise<void> {
+  const tsc = join(root, 'node_modules/typescript/bin/tsc');
+  await run(process.execPath, [tsc, '-p', 'tsconfig.client.json'], { cwd: root });
+}
+
 /** A program that uses the package, with one mistake in a name. */
 const consumer = `import { Client } from 'conversation-service/client';
 const client = new Client({ url: process.env['BASE_URL'] ?? '', credential: process.env['API_KEY'] ?? '' });
@@ -60,9 +67,7 @@ test('the client of the package type-checks in a program of its user and works, 
   const server = await startTestServer();
   onTestFinished(() => server.close());
   const { secret } = await server.account();
-  await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.client.json'], {
-    cwd: root,
-  });
+  await makeTypes();
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'node_modules'));
   symlinkSync(root, join(folder, 'node_modules/conversation-service'));
@@ -75,6 +80,85 @@ test('the client of the package type-checks in a program of its user and works, 
   const program = await run(process.execPath, ['right.mts'], { cwd: folder, env: environment });
   expect(JSON.parse(program.stdout)).toEqual({ id: expect.stringMatching(/^conv_/), subjects: ['Parcel'] });
 });
+
+/** A program that calls documents whose types a tool has made. */
+const caller = (graphql: string): string => `${graphql}
+import { Client } from 'conversation-service/client';
+const create = graphql(\`
+  mutation Create($input: CreateConversationInput!) {
+    createConversation(input: $input) {
+      conversation {
+        subject
+      }
+    }
+  }
+\`);
+const start = graphql(\`
+  query Start {
+    eventCursor
+  }
+\`);
+const client = new Client({ url: process.env['BASE_URL'] ?? '', credential: process.env['CREDENTIAL'] ?? '' });
+const { createConversation } = await client.graphql(create, { input: { subject: 'Refund' } });
+const { eventCursor } = await client.graphql(start);
+console.log(JSON.stringify([createConversation?.conversation.subject?.toUpperCase(), typeof eventCursor?.length]));
+`;
+const ofTada = `import { initGraphQLTada } from 'gql.tada';
+import type { introspection } from './generated/graphql-env.d.ts';
+const graphql = initGraphQLTada<{ introspection: introspection }>();`;
+const ofCodegen = "import { graphql } from './generated';";
+
+const generate = {
+  tada: (folder: ClientFolder) => folder.tool('gql-tada', 'generate-output'),
+  texts: async (folder: ClientFolder) => {
+    const config = join(folder.path, 'codegen.config.mjs');
+    const text = readFileSync(config, 'utf8').replace('persistedDocuments: true, ', '');
+    writeFileSync(config, text.replace('config: {', "config: { documentMode: 'string',"));
+    await folder.tool('graphql-codegen', '--config', 'codegen.config.mjs');
+  },
+  ids: (folder: ClientFolder) => folder.tool('graphql-codegen', '--config', 'codegen.config.mjs'),
+};
+
+test.each([
+  ['gql.tada', 'tada', 'typescript-5', ofTada],
+  ['GraphQL Code Generator as texts', 'texts', 'codegen', ofCodegen],
+  ['GraphQL Code Generator by their ids', 'ids', 'codegen', ofCodegen],
+] as const)(
+  'the client of the package calls the documents of %s, and knows their types',
+  {
+    timeout: 120_000,
+  },
+  async (_, mode, name, graphql) => {
+    const server = await startTestServer();
+    onTestFinished(() => server.close());
+    const account = await server.account();
+    await makeTypes();
+    const folder = clientFolder(name);
+    for (const file of readdirSync(folder.path)) if (/\.m?ts$/.test(file)) rmSync(join(folder.path, file));
+    writeFileSync(join(folder.path, 'page.ts'), caller(graphql));
+    await generate[mode](folder);
+    expect(await folder.typeCheck()).toBe('');
+
+    let credential = account.secret;
+    if (mode === 'ids') {
+      const manifest = readFileSync(join(folder.path, 'generated/persisted-documents.json'), 'utf8');
+      const documents = Object.entries(JSON.parse(manifest)).map(([id, text]) => ({ id, text }));
+      await account.rest('POST', '/documents', { body: { documents } });
+      const body = { scopes: ['conversations:write', 'events:read'], trustedDocumentsOnly: true };
+      credential = (await account.rest('POST', '/tokens', { body })).body.token;
+    }
+    const page = await folder.start('page.ts', { BASE_URL: server.url, CREDENTIAL: credential });
+    expect(await lastLine(page)).toEqual(['REFUND', 'number']);
+
+    const { made, found } = await folder.mistaken({
+      'page.ts': {
+        "subject: 'Refund'": "subjekt: 'Refund'",
+        'eventCursor?.length': 'eventCursor?.size',
+      },
+    });
+    expect(found).toEqual(made);
+  },
+);
 
 // The compiler takes longer for it than most files of tests for all of theirs.
 test('a client with types made from openapi.json type-checks and works, and mistakes do not', {

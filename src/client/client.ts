@@ -1,4 +1,5 @@
 import { Credential, type CredentialSource } from './credential.ts';
+import { partsOf, type TypedDocument } from './document.ts';
 import { errorOfGraphQL, errorOfResponse, ServiceError } from './errors.ts';
 import { type EventOfSocket, followSocket, type SocketFollowOptions } from './follow-socket.ts';
 import { type FollowOptions, followStream } from './follow-stream.ts';
@@ -90,22 +91,23 @@ export class Client {
   }
 
   /**
-   * Runs a query or a mutation of GraphQL. Give mutations an `idempotencyKey` in their input, and say that they have one,
-   * if they should be sent again when their answer was lost.
+   * Runs a query or a mutation of GraphQL: a text, or a document whose types its result and its variables have. A document
+   * that has an id is called by it, and so is `{ documentId }`. Give mutations an `idempotencyKey` in their input, and say
+   * that they have one, if they should be sent again when their answer was lost.
    * @throws ServiceError for the first error in the response
    */
-  async graphql<Data = unknown>(
-    query: string,
-    variables: object = {},
-    options: { readonly signal?: AbortSignal; readonly isRepeatable?: boolean } = {},
+  async graphql<Data = unknown, Variables = object>(
+    document: string | TypedDocument<Data, Variables>,
+    ...[variables, options = {}]: GraphQLArguments<Variables>
   ): Promise<Data> {
+    const { sent, isQuery } = partsOf(document);
     const response = await this.#send('/graphql', {
       request: {
         method: 'POST',
         headers: { 'Content-Type': 'application/json', Accept: 'application/graphql-response+json' },
-        body: JSON.stringify({ query, variables }),
+        body: JSON.stringify({ ...sent, variables }),
       },
-      isSafe: options.isRepeatable ?? !/\bmutation\b/.test(query),
+      isSafe: options.isRepeatable ?? isQuery,
       signal: options.signal,
     });
     const { data, errors } = await response.json();
@@ -164,6 +166,17 @@ export type CallArguments<Name extends OperationName> =
   object extends Input<Name>
     ? [input?: Input<Name>, options?: CallOptions]
     : [input: Input<Name>, options?: CallOptions];
+
+export interface GraphQLOptions extends Pick<CallOptions, 'signal'> {
+  /** Whether it can be sent again when its answer was lost. By default only what is surely a query. */
+  readonly isRepeatable?: boolean;
+}
+
+/** The variables may be left out where none is required. */
+export type GraphQLArguments<Variables> =
+  Record<never, never> extends Variables
+    ? [variables?: Variables, options?: GraphQLOptions]
+    : [variables: Variables, options?: GraphQLOptions];
 
 interface Sending {
   readonly request: { readonly method: string; readonly headers: Record<string, string>; readonly body?: string };

@@ -1,6 +1,6 @@
-export { type CallOptions, Client, type ClientOptions } from './client.ts';
+export { type CallOptions, Client, type ClientOptions, type GraphQLOptions } from './client.ts';
 export type { CredentialSource, Token } from './credential.ts';
-export type { ParsedDocument } from './document.ts';
+export type { ParsedDocument, TypedDocument } from './document.ts';
 export { type FieldFault, ServiceError } from './errors.ts';
 export type { EventOfSocket, SocketFollowOptions } from './follow-socket.ts';
 export type { FollowOptions } from './follow-stream.ts';

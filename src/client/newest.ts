@@ -1,4 +1,4 @@
-import { type Asked, askedOf, type ParsedDocument, type Selection, selectionsOf } from './document.ts';
+import { type Asked, askedOf, type ParsedDocument, type Selections, selectionsOf } from './document.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -23,75 +23,57 @@ const apart = new Set(['messages', 'readPositions', 'unreadCount']);
  */
 export function newestOnly(): <T>(data: T, document?: ParsedDocument) => T {
   const seen = new Map<string, Map<string, Seen>>();
-  return <T>(data: T, document?: ParsedDocument) =>
-    guarded(seen, document, data, document && selectionsOf(document)) as T;
+  return (data, document) => guarded(data, document, seen);
 }
 
-function guarded(
-  seen: Map<string, Map<string, Seen>>,
-  document: ParsedDocument | undefined,
-  data: unknown,
-  selections: readonly Selection[] | undefined,
-): unknown {
-  return walk(data, selections);
+function guarded<T>(data: T, document: ParsedDocument | undefined, seen: Map<string, Map<string, Seen>>): T {
+  return walk(data, document && selectionsOf(document)) as T;
 
-  function walk(value: unknown, asked: readonly Selection[] | undefined): unknown {
-    if (Array.isArray(value)) return value.map((each) => walk(each, asked));
+  function walk(value: unknown, selections: Selections | undefined): unknown {
+    if (Array.isArray(value)) return value.map((each) => walk(each, selections));
     if (!isObject(value)) return value;
-    const find = finderOf(value, asked);
-    const walked = Object.entries(value).map(([key, each]) => [key, walk(each, find(key).selections)]);
-    return newestOf(Object.fromEntries(walked), find);
-  }
+    const fields = fieldsOf(value, selections).filter(([key]) => key in value);
+    const result: Record<string, unknown> = { ...value };
+    for (const [key, asked] of fields) result[key] = walk(value[key], asked.selections);
+    if (result['__typename'] !== 'Conversation') return result;
+    const names = renamed(result, selections, false) as Fields;
+    const { id, version } = names;
+    if (typeof id !== 'string' || typeof version !== 'number') return result;
 
-  /** What the keys of an object stand for: without a document, for themselves. */
-  function finderOf(object: Fields, asked: readonly Selection[] | undefined) {
-    const fields = document && asked && askedOf(document, object['__typename'], asked);
-    return (key: string): Partial<Asked> & { name: string } => fields?.get(key) ?? { name: key };
-  }
-
-  function newestOf(object: Fields, find: ReturnType<typeof finderOf>): Fields {
-    const { __typename, id, version } = named(object, find);
-    if (__typename !== 'Conversation' || typeof id !== 'string' || typeof version !== 'number') return object;
     const known = seen.get(id) ?? new Map<string, Seen>();
-    const result = { ...object };
-    for (const [key, given] of Object.entries(object)) {
-      const { name, selections: asked } = find(key);
+    for (const [key, { name, selections: inner }] of fields) {
       if (apart.has(name)) continue;
       const before = known.get(name);
-      const own = { version, value: byName(given, asked) };
-      const [newer, older] = before !== undefined && before.version > version ? [before, own] : [own, before];
-      const value = together(newer.value, older?.value);
-      known.set(name, { version: newer.version, value });
-      if (newer === before) result[key] = byKey(value, asked);
+      const own = { version, value: names[name] };
+      const [newer, older] = before && before.version > version ? [before, own] : [own, before];
+      const latest = { version: newer.version, value: together(newer.value, older?.value) };
+      known.set(name, latest);
+      if (newer === before) result[key] = renamed(latest.value, inner, true);
     }
     seen.delete(id);
     seen.set(id, known);
-    for (const [oldest] of seen) {
-      if (seen.size <= maxSeen) break;
-      seen.delete(oldest);
-    }
+    const [oldest = id] = seen.keys();
+    if (seen.size > maxSeen) seen.delete(oldest);
     return result;
   }
 
-  function named(object: Fields, find: ReturnType<typeof finderOf>): Fields {
-    return Object.fromEntries(
-      Object.entries(object).map(([key, value]) => [find(key).name, byName(value, find(key).selections)]),
-    );
+  /** What an object was asked for, by key. Without a document, keys stand for themselves. */
+  function fieldsOf(object: Fields, selections: Selections | undefined) {
+    return document && selections
+      ? [...askedOf(document, object['__typename'], selections)]
+      : Object.keys(object).map((name): [string, Pick<Asked, 'name'> & Partial<Asked>] => [name, { name }]);
   }
 
-  /** A value of a response, with the names of the schema in place of its aliases. */
-  function byName(value: unknown, asked: readonly Selection[] | undefined): unknown {
-    if (Array.isArray(value)) return value.map((each) => byName(each, asked));
-    return isPart(value) ? named(value, finderOf(value, asked)) : value;
-  }
-
-  /** The other way round: what is known of a value, under the keys under which it was asked for. */
-  function byKey(value: unknown, asked: readonly Selection[] | undefined): unknown {
-    if (Array.isArray(value)) return value.map((each) => byKey(each, asked));
-    if (!isPart(value) || document === undefined || asked === undefined) return value;
-    const fields = [...askedOf(document, value['__typename'], asked)].filter(([, { name }]) => name in value);
-    const shown = fields.map(([key, { name, selections: inner }]) => [key, byKey(value[name], inner)]);
-    return { __typename: value['__typename'], ...Object.fromEntries(shown) };
+  /** A value of a response with the names of the schema in place of keys, or the other way round. */
+  function renamed(value: unknown, selections: Selections | undefined, toKeys: boolean): unknown {
+    if (Array.isArray(value)) return value.map((each) => renamed(each, selections, toKeys));
+    if (!isPart(value)) return value;
+    const result: Record<string, unknown> = { __typename: value['__typename'] };
+    for (const [key, { name, selections: inner }] of fieldsOf(value, selections)) {
+      const [from, to] = toKeys ? [name, key] : [key, name];
+      if (from in value) result[to] = renamed(value[from], inner, toKeys);
+    }
+    return result;
   }
 }
 
@@ -100,16 +82,17 @@ function guarded(
  * another field has changed: they may be of another visitor then, and are better asked for again.
  */
 function together(newer: unknown, older: unknown): unknown {
-  if (!isPart(newer) || !isPart(older) || !agree(newer, older)) return newer;
-  const shared = Object.keys(newer).map((name) => [name, together(newer[name], older[name])]);
-  return { ...older, ...Object.fromEntries(shared) };
-}
-
-function agree(one: unknown, other: unknown): boolean {
-  if (!isPart(one) || !isPart(other)) return JSON.stringify(one) === JSON.stringify(other);
-  return Object.keys(one).every((name) => !(name in other) || agree(one[name], other[name]));
+  if (!isPart(newer) || !isPart(older)) return newer;
+  const result: Record<string, unknown> = { ...older };
+  for (const name in newer) {
+    result[name] = together(newer[name], older[name]);
+    if (name in older && !isPart(newer[name]) && JSON.stringify(newer[name]) !== JSON.stringify(older[name]))
+      return newer;
+  }
+  return result;
 }
 
 const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
 /** An object that was selected from; a JSON scalar is a value as a whole. */
-const isPart = (value: unknown): value is Fields => isObject(value) && typeof value['__typename'] === 'string';
+const isPart = (value: unknown): value is Fields =>
+  typeof (value as Fields | null | undefined)?.['__typename'] === 'string';

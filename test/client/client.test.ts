@@ -1,7 +1,8 @@
 import { gzipSync } from 'node:zlib';
-import { gql } from '@apollo/client';
+import { gql, type TypedDocumentNode } from '@apollo/client';
 import { build } from 'esbuild';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { parse } from 'graphql';
+import { afterAll, beforeAll, describe, expect, expectTypeOf, onTestFinished, test } from 'vitest';
 import * as own from '../../src/client/index.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { startSite } from '../support/site.ts';
@@ -111,6 +112,85 @@ describe('a call', () => {
     const called = patient.call('getAccount', {}, { signal: stop.signal });
     setImmediate(() => stop.abort());
     await expect(called).rejects.toThrow('abort');
+  });
+});
+
+describe('a document of GraphQL', () => {
+  interface Data {
+    readonly conversation: { readonly subject: string | null };
+  }
+  const text = 'query Subject($id: ID!) { conversation(id: $id) { subject } }';
+  const typed: TypedDocumentNode<Data, { id: string }> = gql(text);
+
+  test('that has types gives them to its variables and its result', async () => {
+    const { id } = await client.call('createConversation', { subject: 'Parcel' });
+    const { conversation } = await client.graphql(typed, { id });
+    expectTypeOf(conversation.subject).toEqualTypeOf<string | null>();
+    expect(conversation.subject).toBe('Parcel');
+    const wrong = [
+      // @ts-expect-error: the variable has another name
+      () => client.graphql(typed, { ids: id }),
+      // @ts-expect-error: the variable is required
+      () => client.graphql(typed),
+    ];
+    for (const call of wrong) await expect(call()).rejects.toMatchObject({ code: 'VALIDATION_FAILED' });
+  });
+
+  test('that takes no variables is called without', async () => {
+    type Nothing = { [key: string]: never };
+    const cursor: TypedDocumentNode<{ eventCursor: string }, Nothing> = gql('{ eventCursor }');
+    expect((await client.graphql(cursor)).eventCursor).toEqual(expect.any(String));
+  });
+
+  test('that is registered is called by its id alone, the only thing that a page may do whose token says so', async () => {
+    const { id } = await client.call('createConversation', { subject: 'Parcel' });
+    await client.call('registerDocuments', { documents: [{ id: 'subject', text }] });
+    const { token } = await client.call('createToken', { scopes: ['conversations:read'], trustedDocumentsOnly: true });
+    const { through, sent } = network(() => undefined);
+    const page = new Client({ url: server.url, credential: token, fetch: through });
+    await expect(page.graphql(typed, { id })).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    const ofTada = { ...typed, documentId: 'subject' };
+    const ofCodegen = { ...typed, __meta__: { hash: 'subject' } };
+    for (const each of [ofTada, ofCodegen, { documentId: 'subject' }]) {
+      expect(await page.graphql<Data, { id: string }>(each, { id })).toEqual({ conversation: { subject: 'Parcel' } });
+      expect(JSON.parse(String(sent.at(-1)?.body))).toEqual({ documentId: 'subject', variables: { id } });
+    }
+  });
+
+  test('is sent again when its answer was lost only if it is a query', async () => {
+    const lose = () => Promise.reject(new TypeError('the connection was lost'));
+    const { through, sent } = network((count) => (count % 2 === 1 ? lose() : undefined));
+    const unlucky = new Client({ url: server.url, credential: account.secret, fetch: through });
+    const lost = { documentId: 'unknown' };
+    await unlucky.graphql('{ eventCursor }');
+    expect(sent.splice(0)).toHaveLength(2);
+    await expect(unlucky.graphql({ ...gql('{ eventCursor }'), ...lost })).rejects.toBeInstanceOf(own.ServiceError);
+    expect(sent.splice(0)).toHaveLength(2);
+    for (const document of [lost, { ...gql('mutation { a }'), ...lost }]) {
+      await expect(unlucky.graphql(document)).rejects.toThrow('the connection was lost');
+      expect(sent.splice(0)).toHaveLength(1);
+    }
+  });
+
+  test('that was parsed is sent as a text that says the same', async () => {
+    const everything = String.raw`
+      query Q($a: [ID!]! = ["x"], $b: Int = -3) @d(a: 1.5e3) {
+        a: b(c: "q \" \\ \u0001 é", d: """a "block" """, e: [], f: {}, g: { h: [null, true, $b], i: ENUM }) @skip(if: false) { c }
+        ...F @include(if: $b)
+        ... @include(if: true) { d }
+        ... on T { __typename }
+      }
+      fragment F on T @d { e { f } }
+      mutation { g }
+      subscription S { h(i: 0) }
+    `;
+    const { through, sent } = network(() => Response.json({ data: null }));
+    await new Client({ url: server.url, credential: 'a token', fetch: through }).graphql(parse(everything));
+    const withoutLocations = (text: string) =>
+      JSON.parse(JSON.stringify(parse(text, { noLocation: true })), (key, value) =>
+        key === 'block' ? undefined : value,
+      );
+    expect(withoutLocations(JSON.parse(String(sent[0]?.body)).query)).toEqual(withoutLocations(everything));
   });
 });
 

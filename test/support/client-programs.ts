@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -33,11 +33,14 @@ export interface ClientFolder {
 export function clientFolder(name: string): ClientFolder {
   const source = join(root, 'test/clients', name);
   const outer = temporaryFolder();
-  const path = join(outer, 'client');
+  const path = join(outer, 'service/client');
   cpSync(source, path, { recursive: true, filter: (from) => basename(from) !== 'node_modules' });
   cpSync(join(root, 'schema.graphql'), join(path, 'schema.graphql'));
   // npm puts some packages beside the client's, and the others beside those of the service.
   symlinkSync(join(root, 'node_modules'), join(outer, 'node_modules'));
+  // The service itself, whose package has a client, too.
+  mkdirSync(join(outer, 'service/node_modules'));
+  symlinkSync(root, join(outer, 'service/node_modules/conversation-service'));
   if (existsSync(join(source, 'node_modules'))) symlinkSync(join(source, 'node_modules'), join(path, 'node_modules'));
   const programs = [join(path, 'node_modules/.bin'), join(outer, 'node_modules/.bin'), process.env['PATH']];
   const options = { cwd: path, env: { ...process.env, PATH: programs.join(delimiter) } };

@@ -327,6 +327,21 @@ test('the GUIDE lists the clients with the versions that are installed', () => {
   }
 });
 
+test('an installation without development packages has none of what these programs need', () => {
+  const { packages }: Json = JSON.parse(readFileSync(pathOf('package-lock.json'), 'utf8'));
+  const { workspaces, dependencies, peerDependencies } = packages[''];
+  const own = Object.keys({ ...dependencies, ...peerDependencies });
+  const needed = workspaces.flatMap((folder: string) => {
+    const { dependencies: always, devDependencies } = packages[folder];
+    return Object.keys({ ...always, ...devDependencies }).flatMap((name) => {
+      const path = [`${folder}/node_modules/${name}`, `node_modules/${name}`].find((each) => each in packages) ?? '';
+      return path === `node_modules/${name}` && own.includes(name) ? [] : [path];
+    });
+  });
+  expect(needed.length).toBeGreaterThan(10);
+  expect(needed.filter((path: string) => packages[path]?.dev !== true)).toEqual([]);
+});
+
 /** The page that the GUIDE builds with an EventSource, and what it has noticed. */
 async function eventSourcePage(
   server: TestServer,

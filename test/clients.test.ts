@@ -255,6 +255,31 @@ longTest(
   },
 );
 
+longTest('genql makes a client of the schema, which asks for what objects say, with types', async () => {
+  const service = await startService();
+  const folder = clientFolder('genql');
+  await folder.tool('genql', '--schema', './schema.graphql', '--output', './generated');
+  expect(await folder.typeCheck()).toBe('');
+  expect(await lastLine(await folder.start('genql.ts', service.environment))).toEqual({
+    subjects: [['One', 'Two'], ['Three']],
+    status: 'ACTIVE',
+    metadata: {},
+    sequence: 1,
+    messageCount: 1,
+    refused: ['CONVERSATION_CLOSED'],
+    limited: true,
+  });
+  const { made, found } = await folder.mistaken({
+    'genql.ts': {
+      "sort: 'CREATED_AT_ASC'": "sort: 'CREATED'",
+      "subject: 'Refund'": "subjekt: 'Refund'",
+      'sendMessage?.message.sequence': 'sendMessage?.message.content',
+    },
+  });
+  // What is made of a wrong result is found, too.
+  expect(found).toEqual(expect.arrayContaining(made));
+});
+
 longTest('the package eventsource follows events across a restart, and gives up at 429', async () => {
   const service = await startService();
   const program = await clientFolder('event-source').start('event-source.ts', service.environment);

@@ -16,6 +16,7 @@ export const welcomePage = (base: string): string => `<!doctype html>
 </style>
 </head>
 <body>
+<main>
 <h1>Conversation service</h1>
 <p>Conversations, messages and events for client programs, through the APIs of one service:</p>
 <ul>
@@ -26,6 +27,7 @@ export const welcomePage = (base: string): string => `<!doctype html>
 <p>Every operation is described in <a href="${base}/docs">the documentation</a> and, for programs, in
 <a href="${base}/openapi.json"><code>openapi.json</code></a>.</p>
 <p>Every request needs a credential: <code>Authorization: Bearer cs_…</code></p>
+</main>
 </body>
 </html>
 `;

@@ -17,13 +17,13 @@ const style = `
     :root { --text: #dde5ee; --faint: #93a3b3; --back: #11171d; --box: #1a222b; --line: #2c3844; --link: #7cc0ff }
   }
   body { font: 16px/1.5 system-ui, sans-serif; margin: 0; color: var(--text); background: var(--back) }
-  a { color: var(--link); text-decoration: none } a:hover { text-decoration: underline }
+  a { color: var(--link) } nav a { text-decoration: none } nav a:hover { text-decoration: underline }
   nav { position: fixed; top: 0; bottom: 0; width: 15rem; overflow: auto; padding: 1rem; border-right: 1px solid var(--line); font-size: .9rem }
   nav ul { list-style: none; margin: 0; padding: 0 }
   main { margin-left: 17rem; max-width: 56rem; padding: 1rem 2rem 4rem }
   section { border-top: 1px solid var(--line); margin-top: 2.5rem }
   code, pre { font: .875em/1.5 ui-monospace, monospace; background: var(--box); border-radius: 4px } code { padding: .1em .3em }
-  pre { padding: .75rem 1rem; overflow: auto } summary { cursor: pointer }
+  pre { padding: .75rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere } summary { cursor: pointer }
   table { border-collapse: collapse; width: 100%; font-size: .9rem }
   th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line) }
   small, .faint { color: var(--faint) } .gone { text-decoration: line-through }
@@ -112,9 +112,13 @@ function parameterRow({ name, in: place, required, description = '', schema }: O
   return row(name, `${typeOf(schema)}<br><small>in the ${place}${required ? ', required' : ''}</small>`, description);
 }
 
-function answerBlock(title: string, { description, headers, content: types = {} }: OpenApiResponse): string {
+function answerBlock(
+  title: string,
+  { description, headers, content: types = {} }: OpenApiResponse,
+  heading: 'h3' | 'h4' = 'h4',
+): string {
   const names = Object.keys(headers);
-  return `<h4>${title} <small>${inline(description)}</small></h4>
+  return `<${heading}>${title} <small>${inline(description)}</small></${heading}>
 ${content(types)}
 ${names.length === 0 ? '' : `<p class="faint">Headers: ${names.map((name) => `<code>${name}</code>`).join(' ')}</p>`}`;
 }
@@ -125,7 +129,7 @@ function problemLine(status: string, name: string, { responses }: OpenApiDocumen
 }
 
 function problemSection(name: string, response: OpenApiResponse): string {
-  return `<section id="${name}">${answerBlock(name.replaceAll('-', ', '), response)}</section>`;
+  return `<section id="${name}">${answerBlock(name.replaceAll('-', ', '), response, 'h3')}</section>`;
 }
 
 function content(types: Content): string {

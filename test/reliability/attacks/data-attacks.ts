@@ -176,7 +176,7 @@ export const dataAttacks: Attack[] = [
       const field = mutationOf(100, () => 'createApiKey(input: $i) { eventCursor }');
       const query = field.replace('mutation', 'mutation ($i: CreateApiKeyInput!)');
       return send(target, { connections: 8, forMs: 8_000 }, () => {
-        const i = { name: 'x', expiresAt: new Date(Date.now() + 1_000).toISOString() };
+        const i = { name: 'x', expiresAt: new Date(Date.now() + 300).toISOString() };
         return graphqlBytes(target, query, { i });
       });
     },

@@ -50,9 +50,15 @@ test.each(chosen)('the neighbour does not notice, and memory stays bounded: $nam
   await tryAttacks(attack.name, [attack]);
 });
 
+const isEverythingChosen = only === undefined || new RegExp(only).test('everything');
+
 longTest('the neighbour does not notice everything at once, by several accounts', { timeout }, async () => {
-  if (only === undefined || new RegExp(only).test('everything'))
-    await tryAttacks('everything at once', everythingAtOnce);
+  if (isEverythingChosen) await tryAttacks('everything at once', everythingAtOnce);
+});
+
+longTest(`a process with ${smallHeapMiB} MiB of heap lives: everything at once`, { timeout }, async () => {
+  const name = `everything at once (${smallHeapMiB} MiB of heap)`;
+  if (isEverythingChosen) await tryAttacks(name, everythingAtOnce, smallHeapMiB);
 });
 
 if (isLong) {

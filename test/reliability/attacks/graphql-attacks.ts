@@ -256,6 +256,7 @@ export const graphqlAttacks: Attack[] = [
   {
     name: 'thousands of different invalid documents',
     limits: 'raised',
+    withOtherLimits: true,
     isShort: true,
     attack: (target) =>
       send(target, { connections: 8, requests: target.isLong ? 2_500 : 200 }, (index) =>
@@ -265,6 +266,7 @@ export const graphqlAttacks: Attack[] = [
   {
     name: 'documents with two hundred operations, all called',
     limits: 'raised',
+    withOtherLimits: true,
     attack: (target) => {
       const documentOf = (number: number): string =>
         times(200, (at) => `query o${at} { a${number}: account { id } }`).join(' ');

@@ -121,7 +121,7 @@ ConversationSnapshot.implement({
       type: Conversation,
       nullable: true,
       description: 'The conversation as it is now; null if it was deleted. Needs the scope `conversations:read`.',
-      resolve: async ({ id }, _, { loaders }) => (await loaders.conversation.load(id)) ?? null,
+      resolve: ({ id }, _, { loaders }) => loaders.conversation.load(id),
     }),
   }),
 });

@@ -35,8 +35,8 @@ export const Lead = builder.objectRef<LeadShape>('Lead').implement({
       nullable: true,
       description:
         'The current state of the conversation in which it was captured. Needs the scope `conversations:read`.',
-      resolve: async ({ conversationId }, _, { loaders }) =>
-        conversationId === null ? null : ((await loaders.conversation.load(conversationId)) ?? null),
+      resolve: ({ conversationId }, _, { loaders }) =>
+        conversationId === null ? null : loaders.conversation.load(conversationId),
     }),
   }),
 });

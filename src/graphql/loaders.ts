@@ -3,7 +3,7 @@ import { accountsById } from '../domain/accounts.ts';
 import { type ApiKey, apiKeysById } from '../domain/api-keys.ts';
 import type { Caller } from '../domain/caller.ts';
 import type { Conversation } from '../domain/conversation-record.ts';
-import { conversationsById } from '../domain/conversations.ts';
+import { conversationsById, getConversation } from '../domain/conversations.ts';
 import { attemptRanges, deliveriesById } from '../domain/deliveries.ts';
 import type { Attempt, Delivery } from '../domain/delivery-record.ts';
 import { type Lead, leadsById } from '../domain/leads.ts';
@@ -54,7 +54,9 @@ export class Loaders {
     this.#budget = budget;
   }
 
+  /** @throws FORBIDDEN at once: a page of leads may ask for a hundred conversations, ten thousand times together */
   get conversation() {
+    getConversation.authorise(this.#context.caller);
     this.#conversation ??= this.#byId(conversationsById);
     return this.#conversation;
   }

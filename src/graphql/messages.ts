@@ -106,7 +106,7 @@ MessageType.implement({
       type: Conversation,
       nullable: true,
       description: 'The current state of its conversation. Needs the scope `conversations:read`.',
-      resolve: async ({ conversationId }, _, { loaders }) => (await loaders.conversation.load(conversationId)) ?? null,
+      resolve: ({ conversationId }, _, { loaders }) => loaders.conversation.load(conversationId),
     }),
   }),
 });

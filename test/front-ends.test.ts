@@ -290,6 +290,7 @@ test('a visitor and two agents see each other’s messages once, in order and so
   await until(() => pages.every((page, index) => page.events().length > (givenBefore[index] ?? 0)));
   const reconnectedMs = performance.now();
   await Promise.all(talking);
+  const beforeTurns = await remaining();
   // One at a time, so that a message that is late does not come along with a later one.
   const turns = [...pages, ...pages];
   for (const [turn, page] of turns.entries()) await converse(page, `turn ${turn}`);
@@ -303,6 +304,8 @@ test('a visitor and two agents see each other’s messages once, in order and so
   await persist(() => linus.take());
   await persist(() => linus.seen());
   await agreed('PENDING', 'Linus', { visitor: 0, 'agent-3': 1, 'agent-4': 0 });
+  // Nor since the kill: there are the turns, those who have read the last, a close, a message, who took it and read it.
+  expect(beforeTurns - (await remaining())).toBe(turns.length + (pages.length - 1) + 4 + 1);
   const { readPositions, messageCount } = (await account.rest('GET', `/conversations/${id}?messages=none`)).body;
   expect(readPositions.map(({ reader, sequence }: Json) => [reader, messageCount - sequence])).toEqual([
     ['agent-3', 1],

@@ -44,7 +44,7 @@ type Command =
   | { readonly kind: 'change'; readonly body: Json }
   | { readonly kind: 'send'; readonly body: Json }
   | { readonly kind: 'read'; readonly body: Json }
-  | { readonly kind: 'lead' }
+  | { readonly kind: 'lead'; readonly body: Json }
   | { readonly kind: 'delete' };
 
 const status = fc.constantFrom('active', 'pending', 'closed');
@@ -63,6 +63,7 @@ const change: fc.Arbitrary<Command> = fc.record({
   body: fc.oneof(
     optional<Json>({ ...fields, status, tags: some }),
     optional<Json>({ status, addTags: some, removeTags: some, metadata: fc.constant(null) }),
+    fc.constantFrom({ status: 'closed' }, { status: 'active' }),
   ),
 });
 const sending: fc.Arbitrary<Command> = fc.record({ kind: fc.constant('send' as const), body: message });
@@ -70,12 +71,16 @@ const reading: fc.Arbitrary<Command> = fc.record({
   kind: fc.constant('read' as const),
   body: fc.record({ reader: fc.constantFrom('a', 'b', 'visitor'), sequence: fc.nat(3) }),
 });
+const capturing: fc.Arbitrary<Command> = fc.record({
+  kind: fc.constant('lead' as const),
+  body: fc.record({ phone: fc.constant('1'), name: orNull(text), metadata: fc.constantFrom({}, { toString: 1 }) }),
+});
 const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: creation },
   { weight: 6, arbitrary: change },
   { weight: 4, arbitrary: sending },
   { weight: 4, arbitrary: reading },
-  { weight: 1, arbitrary: fc.constant<Command>({ kind: 'lead' }) },
+  { weight: 1, arbitrary: capturing },
   { weight: 1, arbitrary: fc.constant<Command>({ kind: 'delete' }) },
 );
 const step = fc.record({ overGraphql: fc.boolean(), which: fc.nat(2), command });
@@ -99,7 +104,11 @@ async function run(client: TestAccount, { kind, ...rest }: Command, id: string, 
       else await client.rest('POST', '/conversations', { body });
       break;
     case 'change':
-      if (overGraphql) await mutation('updateConversation', 'UpdateConversationInput', { ...capitals(body), id });
+      if (overGraphql && JSON.stringify(body) === '{"status":"closed"}')
+        await mutation('closeConversation', 'CloseConversationInput', { id });
+      else if (overGraphql && JSON.stringify(body) === '{"status":"active"}')
+        await mutation('reopenConversation', 'ReopenConversationInput', { id });
+      else if (overGraphql) await mutation('updateConversation', 'UpdateConversationInput', { ...capitals(body), id });
       else await client.rest('PATCH', `/conversations/${id}`, { body });
       break;
     case 'send':
@@ -113,7 +122,8 @@ async function run(client: TestAccount, { kind, ...rest }: Command, id: string, 
       break;
     }
     case 'lead':
-      await client.rest('POST', '/leads', { body: { conversationId: id, phone: '1' } });
+      if (overGraphql) await mutation('captureLead', 'CaptureLeadInput', { ...body, conversationId: id });
+      else await client.rest('POST', '/leads', { body: { ...body, conversationId: id } });
       break;
     case 'delete':
       if (overGraphql) await mutation('deleteConversation', 'DeleteConversationInput', { id });
@@ -128,6 +138,8 @@ class Reader {
   /** The same without looking at any snapshot but the first: from changes, messages and the types of events. */
   readonly folded = new Map<string, Json>();
   readonly messages = new Map<string, Json[]>();
+  /** The newest first. */
+  leads: Json[] = [];
   /** How far each reader has read each; the one that has not moved for longest comes first. */
   readonly positions = new Map<string, Map<string, Json>>();
 
@@ -166,6 +178,11 @@ class Reader {
     if (type === 'conversation.deleted') {
       for (const known of [this.snapshots, this.folded, this.messages, this.positions])
         known.delete(data.conversationId);
+      this.leads = this.leads.filter(({ conversationId }) => conversationId !== data.conversationId);
+      return;
+    }
+    if (type === 'lead.captured') {
+      this.leads.unshift(data.lead);
       return;
     }
     this.#fold(data.conversation?.id ?? data.conversationId, event);
@@ -210,6 +227,15 @@ class Reader {
   }
 }
 
+/** GraphQL’s enumerations, as REST writes them. */
+function inSmallLetters(nodes: Json): Json {
+  const spelt = JSON.stringify(nodes).replaceAll(
+    /"(status|sender|type)":"(\w+)"/g,
+    (_, name, value) => `"${name}":"${name === 'type' ? value.replace('_', '.').toLowerCase() : value.toLowerCase()}"`,
+  );
+  return JSON.parse(spelt);
+}
+
 async function readAll(client: Client, after: string | undefined, take: (event: Json) => void): Promise<string> {
   const query = after === undefined ? '' : `&after=${after}`;
   const { data, pagination } = (await client.rest('GET', `/events?limit=100${query}`)).body;
@@ -228,26 +254,27 @@ test('a reader of the log knows at every sequence what the API shows, field by f
         server.clock.advance(1_000);
         const ids = [...reader.snapshots.keys()];
         await run(client, asked, ids[which % ids.length] ?? 'conv_none', overGraphql);
-        cursor = await readAll(client, cursor, (event) => {
-          if (event.type !== 'lead.captured') reader.take(event);
-        });
+        cursor = await readAll(client, cursor, (event) => reader.take(event));
         reader.compareFolded();
         const { data } = (await client.rest('GET', '/conversations?limit=100&sort=createdAt')).body;
         const known = [...reader.snapshots].map(([id, it]) => ({ ...it, readPositions: reader.positionsIn(id) }));
         expect(known).toEqual(data);
+        expect(reader.leads).toEqual((await client.rest('GET', '/leads?limit=100')).body.data);
         for (const [id, messages] of reader.messages) {
           expect(messages).toEqual((await client.rest('GET', `/conversations/${id}/messages`)).body.data);
         }
       }
-      const { data } = await client.graphql(`{ events(first: 100) { nodes { ${select.event} } } }`);
+      const { data } = await client.graphql(`{
+        events(first: 100) { nodes { ${select.event} } }
+        conversations(first: 100, sort: CREATED_AT_ASC) { nodes { ${select.conversation} } }
+        leads(first: 100) { nodes { ${select.lead} } }
+      }`);
       const all: Json[] = [];
       await readAll(client, undefined, (event) => all.push(event));
-      const spelt = JSON.stringify(data.events.nodes.map(inFormOfRest)).replaceAll(
-        /"(status|sender|type)":"(\w+)"/g,
-        (_, name, value) =>
-          `"${name}":"${name === 'type' ? value.replace('_', '.').toLowerCase() : value.toLowerCase()}"`,
-      );
-      expect(JSON.parse(spelt)).toEqual(all);
+      expect(inSmallLetters(data.events.nodes.map(inFormOfRest))).toEqual(all);
+      const known = [...reader.snapshots].map(([id, it]) => ({ ...it, readPositions: reader.positionsIn(id) }));
+      expect(inSmallLetters(data.conversations.nodes)).toEqual(known);
+      expect(data.leads.nodes).toEqual(reader.leads);
     }),
     { numRuns: effort(12, 200) },
   );

@@ -116,6 +116,13 @@ const operations = {
     select: 'message { id }',
     inPath: () => `"conversationId":"${conversation.id}"`,
   },
+  markRead: {
+    method: 'PUT',
+    path: () => `/conversations/${conversation.id}/read-positions/agent-3`,
+    type: 'MarkReadInput',
+    select: 'readPosition { sequence }',
+    inPath: () => `"conversationId":"${conversation.id}","reader":"agent-3"`,
+  },
   createApiKey: {
     method: 'POST',
     path: () => '/api-keys',
@@ -197,6 +204,7 @@ const cases: BodyCase[] = [
   ...lines('createConversation', '/assignee/name', 128, (value) => `{"assignee":{"id":"a","name":${value}}}`),
   ...lines('createConversation', '/tags/0', 50, (value) => `{"tags":[${value}]}`),
   ...lines('updateConversation', '/addTags/1', 50, (value) => `{"addTags":["a",${value}]}`),
+  ...lines('updateConversation', '/removeTags/1', 50, (value) => `{"removeTags":["a",${value}]}`),
   ...lines('updateConversation', '/subject', 200, (value) => `{"subject":${value}}`),
   ...lines('updateConversation', '/visitor/name', 200, (value) => `{"visitor":{"name":${value}}}`),
   ...lines('sendMessage', '/author/id', 128, (value) => `{${content},${agent},"author":{"id":${value}}}`),
@@ -204,6 +212,28 @@ const cases: BodyCase[] = [
   ...lines('createApiKey', '/name', 200, (value) => `{"name":${value}}`),
   ['createConversation', '/externalId: empty', '{"externalId":""}', invalid('/externalId')],
   ['createApiKey', '/name: empty', '{"name":""}', invalid('/name')],
+
+  ...lines('sendMessage', '/clientId', 64, (value) => `{${content},${agent},"clientId":${value}}`),
+  ...['""', '"a b"', '"é"', '"a\\tb"'].flatMap((value): BodyCase[] => [
+    ['sendMessage', `/clientId: ${value}`, `{${content},${agent},"clientId":${value}}`, invalid('/clientId')],
+    [
+      'createConversation',
+      `/message/clientId: ${value}`,
+      `{"message":{${content},${agent},"clientId":${value}}}`,
+      invalid('/message/clientId'),
+    ],
+  ]),
+  ...['"a,b"', '" a"', '""'].flatMap((value): BodyCase[] => [
+    ['createConversation', `/tags/0: ${value}`, `{"tags":[${value}]}`, invalid('/tags/0')],
+    ['updateConversation', `/addTags/0: ${value}`, `{"addTags":[${value}]}`, invalid('/addTags/0')],
+  ]),
+  ['updateConversation', 'tags in both ways', '{"tags":["a"],"addTags":["b"]}', invalid('/tags')],
+
+  // Sequences
+  ...['-1', '1.5', '4', '2147483648', '1e300', '"1"', 'true', '[]', '{}'].map(
+    (value): BodyCase => ['markRead', `/sequence: ${value}`, `{"sequence":${value}}`, invalid('/sequence')],
+  ),
+  ['markRead', 'no sequence', '{"sequence":null}', invalid('/sequence')],
 
   // Content
   ...(

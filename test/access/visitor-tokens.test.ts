@@ -433,6 +433,19 @@ test.each(refused)(
 );
 
 describe('a conversation that a visitor starts', () => {
+  test('may say that what it must not set is null, as if it were left out', async () => {
+    const message = { content: 'Hello', sender: 'visitor', author: null, metadata: null };
+    const body = { visitor: null, assignee: null, externalId: null, message };
+    const { status, body: created } = await ada.rest('POST', '/conversations', { body });
+    expect({ status, code: created.code }).toEqual({ status: 201 });
+    expect((await account.rest('GET', `/conversations/${created.id}`)).body).toMatchObject({
+      visitor: { id: 'ada' },
+      assignee: null,
+      externalId: null,
+      messages: [{ sender: 'visitor', author: null, metadata: {} }],
+    });
+  });
+
   test('is the visitor’s, with a subject and a message of it, and waits for an agent', async () => {
     const input = { subject: 'Parcel', message: { content: 'Where is it?', clientId: 'draft-1' } };
     const rest = await ada.rest('POST', '/conversations', {

@@ -2,10 +2,11 @@ import { existsSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { finishErasures } from '../../src/domain/conversations.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { sampleHash, startMs, storedAccount } from '../support/samples.ts';
+import { sampleHash, startMs, storedAccount, storedConversation } from '../support/samples.ts';
 import { until } from '../support/wait.ts';
 
 const pageBytes = 4_096 + 24;
@@ -96,6 +97,52 @@ describe('the write-ahead log', () => {
     await folded(path, () => commit(storage, id, { from: 41, to: 42 }));
     await storage.close();
     expect(keptIn(path)).toEqual([expect.any(Number), result.length]);
+  });
+
+  test('is emptied after erasures by the thread, and not by the event loop, whatever else goes on', async () => {
+    const path = join(temporaryFolder(), 'test.db');
+    const checkpoints = new Set<string>();
+    const onStatement = (sql: string) => void (/wal_\w*checkpoint/i.test(sql) && checkpoints.add(sql));
+    const storage = openSqliteStorage(path, { onStatement });
+    onTestFinished(() => storage.close());
+    onTestFinished(storage.watch(() => {})); // as a server does all the time
+    const { id } = await storedAccount(storage);
+    const other = openSqliteStorage(path, { onStatement });
+    onTestFinished(() => other.close());
+    const reader = new Database(path, { readonly: true });
+    onTestFinished(() => void reader.close());
+    const isEmpty = () => statSync(`${path}-wal`).size === 0;
+    const texts = Array.from({ length: 300 }, () => 'x'.repeat(1_000));
+    const erase = async (by: Storage): Promise<void> => {
+      const conversation = await storedConversation(storage, id, texts); // takes several transactions
+      await by.write(async (tx) => tx.conversations.erase(id, conversation));
+      await finishErasures(by);
+    };
+    checkpoints.clear(); // at the start nobody is served yet
+
+    await erase(storage);
+    await until(isEmpty);
+
+    await commit(storage, id, { from: 0, to: 10 }); // the thread is at a checkpoint
+    await erase(storage);
+    await until(isEmpty);
+
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM accounts').get();
+    await erase(storage);
+    // Others write until the thread has given up and is asked again.
+    for (const startedMs = performance.now(); performance.now() - startedMs < 300; ) {
+      await commit(storage, id, { from: 10, to: 11 });
+    }
+    expect(isEmpty()).toBe(false);
+    reader.exec('COMMIT');
+    await until(isEmpty);
+
+    await erase(other); // another process, for which this one looks, too
+    await until(isEmpty);
+
+    // This one only asks how large the log is.
+    expect([...checkpoints]).toEqual(['PRAGMA wal_checkpoint(NOOP)']);
   });
 
   test('is released by the thread when the storage is closed, even during a checkpoint', async () => {

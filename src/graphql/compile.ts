@@ -174,6 +174,7 @@ class Compiler {
         const at: Path = { before, key };
         try {
           const value = read(source, run);
+          if (value instanceof Promise) run.waits();
           const part =
             value instanceof Promise ? value.then((settled) => complete(settled, run, at)) : complete(value, run, at);
           return part instanceof Promise ? part.catch((error: unknown) => run.fail(error, position, at)) : part;
@@ -285,6 +286,7 @@ function leafAnswer(key: string, read: Read, complete: Completion, position: Pos
     try {
       const value = read(source, run);
       if (!(value instanceof Promise)) return complete(value, run, nowhere);
+      run.waits();
       return value
         .then((settled) => complete(settled, run, nowhere))
         .catch((error: unknown) => run.fail(error, position, { before, key }));
@@ -294,11 +296,12 @@ function leafAnswer(key: string, read: Read, complete: Completion, position: Pos
   };
 }
 
-/** Answers the fields of an object at the same time. */
+/** Answers the fields of an object at the same time, in another turn of the account if this one was long enough. */
 function together(fields: readonly CompiledField[], isEdge: boolean): Fields {
   const create = creator(fields);
   const length = lengthOfKeys(fields);
-  return (source, run, at) => {
+  const answerAll: Fields = (source, run, at) => {
+    run.refuseMore();
     run.budget.bytes += length;
     if (run.budget.isSpent && isEdge) run.refuseLong();
     const answer = create();
@@ -318,6 +321,9 @@ function together(fields: readonly CompiledField[], isEdge: boolean): Fields {
     });
     return pending.length === 0 ? answer : Promise.all(pending).then(() => answer);
   };
+  const { length: values } = fields;
+  return (source, run, at) =>
+    run.begins(values) ? answerAll(source, run, at) : run.later(values, () => answerAll(source, run, at));
 }
 
 /** Answers the fields of a mutation, each after the one before it has ended. */

@@ -1,8 +1,14 @@
 import { type ExecutionResult, type FieldNode, GraphQLError, type getVariableValues, locatedError } from 'graphql';
 import { DomainError } from '../domain/errors.ts';
 import { LogEvent } from '../domain/events.ts';
+import { scheduler } from '../runtime/scheduler.ts';
 import { type AnswerBudget, maxErrors } from './answer-budget.ts';
 import type { GraphQLContext } from './builder.ts';
+
+/** What is computed in one turn of the account, in values: a few milliseconds. */
+const valuesInTurn = 10_000;
+/** What a value counts as that has to be waited for: it takes microseconds, some more if it fails. */
+const valuesOfPromise = 20;
 
 export type VariableValues = NonNullable<ReturnType<typeof getVariableValues>['variableValues']>;
 
@@ -31,6 +37,10 @@ export class Execution {
   readonly #cursor: string | undefined;
   #moreErrors = 0;
   readonly #nulled = new Set<Path>();
+  /** The values of this turn. */
+  #values = 0;
+  /** What waits for another turn. */
+  #waiting: (() => void)[] = [];
   /** Why there is no response: nothing more is computed for it. */
   #refusal: DomainError | undefined;
 
@@ -40,6 +50,47 @@ export class Execution {
     this.budget = context.budget;
     this.#isMutation = isMutation;
     this.#cursor = rootValue instanceof LogEvent ? rootValue.cursor : undefined;
+  }
+
+  /** Counts a value that has to be waited for. */
+  waits(): void {
+    this.#values += valuesOfPromise;
+  }
+
+  /** Whether an object of so many values can be computed in this turn. Then they count. */
+  begins(values: number): boolean {
+    if (this.#values >= valuesInTurn) return false;
+    this.#values += values;
+    return true;
+  }
+
+  /** Computes an object of so many values in another turn. */
+  later<T>(values: number, compute: () => T): Promise<Awaited<T>> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push(() => {
+        this.#values += values;
+        try {
+          resolve(compute() as Awaited<T>);
+        } catch (error) {
+          reject(error);
+        }
+      });
+      if (this.#waiting.length === 1) void this.#nextTurns();
+    });
+  }
+
+  async #nextTurns(): Promise<void> {
+    for (let next = 0; next < this.#waiting.length; ) {
+      await scheduler.step(this.context.caller.account.id);
+      this.#values = 0;
+      while (this.#values < valuesInTurn && next < this.#waiting.length) this.#waiting[next++]?.();
+    }
+    this.#waiting = [];
+  }
+
+  /** @throws QUERY_TOO_COMPLEX when there will be no response: nothing more need be computed for it */
+  refuseMore(): void {
+    if (this.#refusal !== undefined) throw this.#refusal;
   }
 
   /**
@@ -57,7 +108,7 @@ export class Execution {
    * @throws the error with its position, if that must not be null, or whatever has ended the execution
    */
   fail(error: unknown, { nodes, mayBeNull }: Position, path: Path): null {
-    if (this.#refusal !== undefined) throw this.#refusal;
+    this.refuseMore();
     const located = locatedError(error, nodes, keysOf(path));
     if (!mayBeNull) throw located;
     this.budget.bytes += nullLength;

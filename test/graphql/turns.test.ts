@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { longestTurnMs } from '../support/longest-turn.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // However much one query asks for, others are served in between: the event loop turns.
@@ -50,4 +51,22 @@ test.each([
   const all = turns.reduce((sum, statements) => sum + statements, 0);
   expect(all).toBeGreaterThanOrEqual(100);
   expect(Math.max(...turns)).toBeLessThan(all / 3);
+});
+
+test.each([
+  ['that are empty', 'messages(first: 1) { __typename }', undefined],
+  ['that are refused', 'messages(first: 1, after: "nowhere") { __typename }', 'QUERY_TOO_COMPLEX'],
+])('ten thousand pages %s are no single step, however little is read for them', async (_, field, code) => {
+  const query = `{ conversations(first: 100) { nodes { ${many(108, (i) => `m${i}: ${field}`)} } } }`;
+  await client.graphql(query); // its document is known from here on
+  let leastMs = Number.POSITIVE_INFINITY;
+  // One attempt may meet a collection of garbage.
+  for (let attempt = 0; attempt < 5; attempt++) {
+    const longestMs = await longestTurnMs(async () => {
+      const { errors } = await client.graphql(query);
+      expect(errors?.[0]?.extensions.code).toBe(code);
+    });
+    leastMs = Math.min(leastMs, longestMs);
+  }
+  expect(leastMs).toBeLessThan(40);
 });

@@ -18,6 +18,7 @@ import type { Cost } from '../../src/graphql/measure.ts';
 import { schema } from '../../src/graphql/schema.ts';
 import type { Json } from '../support/client.ts';
 import { effort } from '../support/effort.ts';
+import { longestTurnMs } from '../support/longest-turn.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // Makes documents that are as expensive as the limits allow, and looks for the worst. A document is made from a tape of
@@ -197,23 +198,6 @@ async function ask(query: string): Promise<Buffer> {
     body: JSON.stringify({ query }),
   });
   return Buffer.from(await body.arrayBuffer());
-}
-
-/** The most time that this thread takes in one turn of the event loop while it works: so long nobody else is served. */
-async function longestTurnMs(work: () => Promise<unknown>): Promise<number> {
-  let longest = 0;
-  let isOver = false;
-  let before = process.threadCpuUsage();
-  const turn = (): void => {
-    const { user, system } = process.threadCpuUsage(before);
-    longest = Math.max(longest, (user + system) / 1_000);
-    before = process.threadCpuUsage();
-    if (!isOver) setImmediate(turn);
-  };
-  setImmediate(turn);
-  await work();
-  isOver = true;
-  return longest;
 }
 
 /** Prepares and measures an operation as for a request. @returns its cost, or undefined if it is refused */

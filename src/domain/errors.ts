@@ -194,9 +194,19 @@ export function codeOf(error: unknown): ErrorCode {
   return error instanceof DomainError ? error.code : 'INTERNAL';
 }
 
-/** Builds a JSON Pointer (RFC 6901) from a path. */
+/** Longer than any name that is known, in UTF-16 code units. */
+const maxNameLength = 256;
+
+/**
+ * Builds a JSON Pointer (RFC 6901) from a path. Of a name that the caller made up it has no more than the beginning: it
+ * can be a megabyte long, and a hundred errors of one request can be about it.
+ */
 export function pointer(path: readonly PropertyKey[]): string {
-  return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+  return path.map((part) => `/${shortened(String(part)).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}
+
+function shortened(name: string): string {
+  return name.length > maxNameLength ? `${name.slice(0, maxNameLength).toWellFormed()}…` : name;
 }
 
 export function validationFailed(faults: readonly Fault[]): DomainError {

@@ -394,3 +394,17 @@ describe('a response with more than 8 MiB', () => {
     expect(done.data.updateConversation.conversation.subject).toBe('Three');
   });
 });
+
+test('what is wrong with an input is told briefly on both faces, however long the names in it are', async () => {
+  const name = '~'.repeat(900_000);
+  const input = { metadata: { [name]: [] } };
+  const query = `mutation ($metadata: Metadata!) { ${many(90, (i) => `c${i}: createConversation(input: { metadata: $metadata }) { eventCursor }`)} }`;
+  const { body: graphql } = await client.post({ query, variables: input });
+  const pointers = graphql.errors.map(({ extensions }: Json) => extensions.errors[0].pointer);
+  expect(pointers).toHaveLength(90);
+  expect(new Set(pointers)).toEqual(new Set([`/input/metadata/${'~0'.repeat(256)}…`]));
+  expect(JSON.stringify(graphql).length).toBeLessThan(200_000);
+  const { body: rest } = await client.rest('POST', '/conversations', { body: input });
+  expect(rest.errors).toMatchObject([{ pointer: `/metadata/${'~0'.repeat(256)}…` }]);
+  expect(rest.detail.length).toBeLessThan(1_000);
+});

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Json } from './support/client.ts';
+import { longestTurnMs } from './support/longest-turn.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 // What an account can register. How documents are called is in test/graphql/trusted-documents.test.ts.
@@ -135,3 +136,40 @@ test('an answer that would repeat the same megabyte again and again is refused b
   expect(await total(client)).toBe(0);
   expect((await ask(fields.slice(0, 1))).data.m0.documents).toHaveLength(60);
 });
+
+test.each<[string, (n: number) => object]>([
+  [
+    'ids that are not those of their texts',
+    (n: number) => ({ id: n.toString(16).padStart(64, '0'), text: 'x'.repeat(9_000) }),
+  ],
+  ['one id for different texts', (n: number) => ({ id: 'same', text: `${n} ${'x'.repeat(9_000)}` })],
+  ['texts that are too long', (n: number) => named(n, 'x'.repeat(n < 50 ? 16_385 : 100))],
+  ['characters that no text may have', (n: number) => named(n, '\u0001'.repeat(1_500))],
+  ['several faults each', () => ({ id: '', text: 1, ['k'.repeat(8_000)]: 1 })],
+])(
+  'what is wrong with a hundred documents at once is told in a hundred faults, and no step of it takes long: %s',
+  async (_, made) => {
+    const client = await server.account();
+    const documents = range(0, 100).map(made);
+    const mutation = 'registerDocuments(input: { documents: $documents }) { eventCursor }';
+    const query = `mutation ($documents: [TrustedDocumentInput!]!) { ${range(0, 20).map((n) => `m${n}: ${mutation}`)} }`;
+    for (const ask of [
+      () => client.rest('POST', '/documents', { body: { documents } }),
+      () => client.post({ query, variables: { documents } }),
+    ]) {
+      let leastMs = Number.POSITIVE_INFINITY;
+      // One attempt may meet a collection of garbage.
+      for (let attempt = 0; attempt < 3; attempt++) {
+        const longestMs = await longestTurnMs(async () => {
+          const { body } = await ask();
+          const errors: Json[] = body.errors.flatMap(({ extensions, ...fault }: Json) => extensions?.errors ?? [fault]);
+          expect(errors.length).toBeGreaterThan(40);
+          for (const one of body.errors) expect(JSON.stringify(one.extensions ?? body).length).toBeLessThan(50_000);
+        });
+        leastMs = Math.min(leastMs, longestMs);
+      }
+      expect(leastMs).toBeLessThan(40);
+    }
+    expect(await total(client)).toBe(0);
+  },
+);

@@ -668,6 +668,61 @@ describe('a scope', () => {
   });
 });
 
+/** What is open to bound tokens, which have to have its scope as well. */
+const openTo: Readonly<Record<'conversation' | 'visitor', readonly string[]>> = {
+  conversation: ['getConversation', 'listMessages', 'getMessage', 'sendMessage', 'listEvents', 'streamEvents'],
+  visitor: [
+    'listConversations',
+    'getConversation',
+    'createConversation',
+    'listMessages',
+    'sendMessage',
+    'getMessage',
+    'markRead',
+    'captureLead',
+    'listEvents',
+    'streamEvents',
+  ],
+};
+
+describe.each<[credential: string, open: readonly string[], withScope: (scope: Scope) => Promise<Client>]>([
+  ['a key', names, (scope) => account.withScopes(scope)],
+  ['a token', names.filter((name) => name !== 'createToken'), (scope) => tokenOf(account, { scopes: [scope] })],
+  [
+    'a token bound to a conversation',
+    openTo.conversation,
+    async (scope) => {
+      const { id } = (await account.rest('POST', '/conversations')).body;
+      return await tokenOf(account, { scopes: [scope], conversationId: id });
+    },
+  ],
+  [
+    'a token bound to a visitor',
+    openTo.visitor,
+    (scope) => tokenOf(account, { scopes: [scope], visitor: { id: 'ada' } }),
+  ],
+])('%s with one scope only', (_, open, withScope) => {
+  test.each(scopes)('may call what needs it and is open to it, and nothing else, on either face: %s', async (scope) => {
+    const client = await withScope(scope);
+    const called: Record<'rest' | 'graphql', string[]> = { rest: [], graphql: [] };
+    for (const name of names) {
+      const answers = await call(client, name);
+      for (const face of ['rest', 'graphql'] as const) {
+        const { code, words = '' } = answers[face];
+        // Who may call it can still be refused for what it says: in whose name, with which fields, or for which scopes.
+        const isRefused = /cannot call|can call/.test(words) || words.includes(`\`${operations[name].scope}\``);
+        if (code !== 'FORBIDDEN' || !isRefused) called[face].push(name);
+      }
+    }
+    const expected = names.filter(
+      (name) => open.includes(name) && (operations[name].scope === scope || operations[name].scope === 'any'),
+    );
+    expect(called).toEqual({ rest: expected, graphql: expected });
+    const { errors } = await client.graphql('{ eventCursor }');
+    expect(errors?.[0]?.extensions.code).toBe(scope === 'events:read' ? undefined : 'FORBIDDEN');
+  });
+});
+
 type RestCall = [method: string, path: string, body?: unknown];
 
 const ofAnotherLog = eventCursor('0123456789abcdef', 0);

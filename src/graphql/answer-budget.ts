@@ -50,7 +50,7 @@ export class AnswerBudget {
   get tooLong(): string {
     const size = this.#maxBytes < mebibyte ? `${this.#maxBytes / 1024} KiB` : `${this.#maxBytes / mebibyte} MiB`;
     return this.#readBytes > this.#maxBytes
-      ? `More than ${size} of messages, attempts or events would be read for the answer; ask for smaller pages.`
+      ? `More than ${size} of messages, attempts, events or documents would be read for the answer; ask for smaller pages.`
       : `The answer would hold more than ${size} of JSON; ask for fewer fields, or smaller pages.`;
   }
 

@@ -32,7 +32,11 @@ builder.queryField('documents', (t) =>
     description: listDocuments.summary,
     extensions: calls(listDocuments),
     args: pageArgs,
-    resolve: (_, args, context) => connectionOf(context, listDocuments, listInput(args)),
+    async resolve(_, args, context) {
+      const connection = await connectionOf(context, listDocuments, listInput(args));
+      context.budget.read(connection.nodes.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0));
+      return connection;
+    },
   }),
 );
 

@@ -398,8 +398,8 @@ export interface DeliveryWrites {
   /** Adds an attempt to a delivery. @param number its position in the delivery, counted from 1 */
   insertAttempt(deliveryId: string, number: number, attempt: Attempt): Awaitable<void>;
   /**
-   * Removes the oldest deliveries created before a time, and those of removed webhooks.
-   * @returns the number removed; fewer than `limit` when none are left
+   * Removes the oldest deliveries created before a time, and removed webhooks with theirs.
+   * @returns the number removed, of both; fewer than `limit` when none are left
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }

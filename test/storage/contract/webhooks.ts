@@ -834,7 +834,7 @@ class Model {
   readonly #webhooks: { accountId: string; webhook: StoredWebhook }[] = [];
   /** Those of webhooks that are still there. */
   #deliveries: Known[] = [];
-  /** How many there are of webhooks that were removed. */
+  /** Webhooks that were removed and their deliveries, as many as are left. */
   #orphans = 0;
   #nowMs = startMs;
 
@@ -883,7 +883,7 @@ class Model {
       if (known === undefined) return;
       await this.#storage(1).write(async (tx) => tx.webhooks.remove(known.accountId, known.webhook.id));
       const left = this.#deliveries.filter(({ webhookId }) => webhookId !== known.webhook.id);
-      this.#orphans += this.#deliveries.length - left.length;
+      this.#orphans += this.#deliveries.length - left.length + 1;
       this.#deliveries = left;
     } else {
       await this.#prune(command.ageMs, command.limit);

@@ -42,7 +42,7 @@ const toldEvents = 10;
 const requestsOf = (text: string) => ({
   create: {
     subject: `subject ${text}`,
-    visitor: { id: text, name: text, email: text },
+    visitor: { id: text, name: text, email: `é-${text}` },
     externalId: text,
     assignee: { id: text, name: text },
     tags: [text],
@@ -56,7 +56,7 @@ const requestsOf = (text: string) => ({
     },
   },
   send: { content: `And ${text}`, sender: 'visitor', clientId: `2-${text}` },
-  lead: { name: text, email: `${text}@example.com`, phone: text, company: text, metadata: { text } },
+  lead: { name: text, email: `é-${text}@example.com`, phone: text, company: text, metadata: { text } },
 });
 
 const keyed = (operation: string, text: string) => ({ headers: { 'idempotency-key': keyFor(operation, text) } });
@@ -376,11 +376,12 @@ const inTables = (name: string, ...tables: string[]) => tables.map((table) => `$
 /** The columns with what clients have given of a conversation: an erasure empties them. */
 const columnsOfClients = [
   ...columns('conversations', 'subject', 'external_id', 'tags', 'metadata', 'last_message'),
-  ...columns('conversations', 'visitor', 'visitor_id', 'visitor_email', 'assignee', 'assignee_id'),
+  ...columns('conversations', 'visitor', 'visitor_id', 'visitor_email', 'folded_visitor_email'),
+  ...columns('conversations', 'assignee', 'assignee_id'),
   ...columns('conversation_tags', 'tag'),
   ...columns('messages', 'content', 'author', 'client_id', 'metadata'),
   ...inTables('reader', 'read_positions', 'unread_conversations'),
-  ...columns('leads', 'name', 'email', 'comparable_email', 'phone', 'company', 'metadata'),
+  ...columns('leads', 'name', 'email', 'comparable_email', 'folded_email', 'phone', 'company', 'metadata'),
   ...columns('events', 'data'),
   ...columns('attempts', 'response_body'),
   ...columns('kept_results', 'result'),

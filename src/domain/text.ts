@@ -25,9 +25,13 @@ export function firstCodePoints(text: string, count: number): string {
   return text.slice(0, end);
 }
 
-/** An email address in the form in which two are compared: with the letters of ASCII in lower case. */
+/**
+ * An email address in the form in which two are compared: without case. It is composed last, since a letter can have an
+ * accent in one character in lower case and in two in upper case (ǰ). Where a Σ stands decides what `toLowerCase` makes of
+ * it; here it is always the same. Unlike in a search, ß is no ss: these are different domains.
+ */
 export function comparableEmail(email: string): string {
-  return email.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
+  return email.toLowerCase().replaceAll('ς', 'σ').normalize('NFC');
 }
 
 /** What is wrong with the characters of a single-line text, or undefined. */

@@ -57,8 +57,13 @@ const listed: readonly object[] = [
   },
   { status: 'pending', visitor: { id: 'customer-2', email: 'grace@example.com' }, tags: ['delivery', 'urgent'] },
   { status: 'active', visitor: { email: 'ada@EXAMPLE.com' }, assignee: { id: 'agent-3', name: 'Grace' } },
-  { status: 'pending' },
-  { status: 'active', assignee: { id: 'agent-4' }, tags: ['x"urgent', 'delivery'] },
+  { status: 'pending', visitor: { email: 'A\u0308da@Straße.de' } },
+  {
+    status: 'active',
+    visitor: { email: 'ÄDA@Straße.de' },
+    assignee: { id: 'agent-4' },
+    tags: ['x"urgent', 'delivery'],
+  },
 ];
 
 const order = ({ data }: Json): number[] =>
@@ -710,6 +715,9 @@ export const conversationsCases: readonly Case[] = [
       [{ visitorEmail: 'aDA@example.COM' }, [2, 0]],
       [{ visitorEmail: 'ada@example.com', sort: 'createdAt' }, [0, 2]],
       [{ visitorEmail: '' }, []],
+      [{ visitorEmail: 'äda@straße.de' }, [4, 3]],
+      [{ visitorEmail: 'ÄDA@STRAßE.DE', tags: ['delivery'], sort: 'lastActivityAt' }, [4]],
+      [{ visitorEmail: 'ada@straße.de' }, []],
       [{ assigneeId: 'agent-3' }, [2, 0]],
       [{ assigneeId: 'agent-3', status: ['active', 'pending'], sort: '-lastActivityAt' }, [2]],
       [{ assigneeId: 'agent-3', unassigned: true }, []],

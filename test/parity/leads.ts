@@ -42,7 +42,7 @@ function listingLeads(
       for (const phone of ['1', '2', '3', '4', '5']) {
         await capture(client, {
           phone,
-          email: `Ada-${Number(phone) % 2}@example.com`,
+          email: Number(phone) % 2 === 1 ? 'Ada-1@example.com' : 'ÄDA-0@Straße.de',
           ...(phone < '4' && { conversationId }),
         });
       }
@@ -124,11 +124,14 @@ export const leadsCases: readonly Case[] = [
       [{ conversationId: 'nonsense' }, ''],
       [{ email: 'ada-1@EXAMPLE.com' }, '531'],
       [{ email: 'ada-1' }, ''],
+      [{ email: 'äda-0@straße.de' }, '42'],
+      [{ email: 'ÄDA-0@STRAßE.DE', conversationId: '' }, '2'],
+      [{ email: 'ada-0@straße.de' }, ''],
       [{ email: 'ada-1@example.com', conversationId: '' }, '31'],
       [{ email: 'ada-1@example.com', conversationId: '', limit: 1 }, '3'],
       [{ createdAfter: '2026-11-21T06:11:59Z', createdBefore: '2026-11-21T06:12:01Z', limit: 3 }, '543'],
       [{ createdAfter: '2026-11-21T06:12:00Z' }, ''],
-      [{ email: 'ada-0@example.com', createdBefore: '2026-11-21T06:12:00Z' }, ''],
+      [{ email: 'äda-0@straße.de', createdBefore: '2026-11-21T06:12:00Z' }, ''],
     ] as const
   ).map(([query, phones]) =>
     listingLeads(`by ${JSON.stringify(query)}`, query, {

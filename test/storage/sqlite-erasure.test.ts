@@ -70,7 +70,7 @@ test('the row of a conversation that is being erased holds nothing that a client
   const text = 'marker';
   const started = sampleConversation({
     subject: text,
-    visitor: { id: text, name: text, email: text },
+    visitor: { id: text, name: text, email: `é-${text}` },
     externalId: text,
     assignee: { id: text, name: text },
     tags: [text],

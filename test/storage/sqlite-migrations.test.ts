@@ -270,6 +270,38 @@ test('conversations are found by tags that they had before there was an index of
   }
 });
 
+test('conversations and leads are found by addresses beyond ASCII that they had before these were folded', async () => {
+  const { server, client } = await full();
+  const before = migrations.findIndex(({ tag }) => tag === '0024_folded_emails');
+  const older = new OlderFile(before, server.databasePath);
+  for (const table of older.tables) {
+    older.copy(table, table === 'meta' ? 'name IN (SELECT name FROM main.meta)' : 'true');
+  }
+  older.run(
+    `UPDATE conversations SET visitor = '{"id":null,"name":"Ädå","email":"ÄDA@Straße.de"}' WHERE subject = 'order 0'`,
+  );
+  older.run(
+    `UPDATE conversations SET visitor = '{"id":null,"name":"Ädå","email":"Ada@Example.com"}' WHERE subject = 'order 3'`,
+  );
+  older.run(`UPDATE conversations SET visitor = '{"id":null,"name":"Ädå","email":null}' WHERE subject = 'order 4'`);
+  older.run(`INSERT INTO leads (id, account_id, email, metadata, created_at)
+    SELECT id || 'x', account_id, 'ÄDA@Straße.de', metadata, created_at FROM leads`);
+  older.close();
+  const storage = openSqliteStorage(older.path);
+  onTestFinished(() => storage.close());
+  const { conversations, leads } = storage.read;
+  const found = async (email: string) => {
+    const query = { limit: 9, offset: 0 };
+    const filter = { visitorEmail: email };
+    const { items } = await conversations.page(client.account.id, { ...query, filter, sort: 'createdAt' });
+    const captured = await leads.page(client.account.id, { ...query, filter: { email } });
+    return [...items.map(({ subject }) => subject), ...captured.items.map((lead) => lead.email)];
+  };
+  expect(await found('äda@straße.de')).toEqual(['order 0', 'ÄDA@Straße.de']);
+  expect(await found('ada@example.com')).toEqual(['order 3', 'ada@example.com']);
+  expect(await found('ada@straße.de')).toEqual([]);
+});
+
 test('texts from before there was search are found once they are indexed, with those that came since', async () => {
   const { server, client, clock } = await full();
   const older = new OlderFile(11, server.databasePath);

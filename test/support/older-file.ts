@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
+import { addMigrationFunctions } from '../../src/storage/sqlite/open.ts';
 import { temporaryFolder } from './files.ts';
 
 const folder = join(import.meta.dirname, '../../drizzle');
@@ -17,6 +18,7 @@ export class OlderFile {
 
   constructor(migrationCount: number, newerPath: string) {
     this.#database.pragma('foreign_keys = OFF');
+    addMigrationFunctions(this.#database);
     this.#database.exec(
       'CREATE TABLE __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',
     );

@@ -8,7 +8,7 @@ import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
 import { emptySlice, maxEntriesAtOnce, sliceOf } from './paging.ts';
 import { unreadUpkeep } from './read-positions.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
+import { alignToIds, foldedEmail, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { indexUpkeep, textWrites } from './search-index.ts';
 import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { conversations, StoredLastMessage } from './tables.ts';
@@ -45,6 +45,9 @@ const columns = ['id', 'createdAt', ...changingOtherwise, ...changingByMessage] 
 
 type ConversationRow = Pick<typeof conversations.$inferSelect, (typeof columns)[number]>;
 
+/** A column that is written with the others and not read: lists are filtered by what is made of it. */
+const folded = 'foldedVisitorEmail' satisfies Name;
+
 function fromLastMessage({ id, sequence, sender, author, createdAt, preview }: LastMessage): StoredLastMessage {
   return [id, sequence, sender, author, toMs(createdAt), preview];
 }
@@ -73,10 +76,11 @@ function toConversation(row: ConversationRow): StoredConversation {
   };
 }
 
-function toRow(conversation: StoredConversation): ConversationRow {
+function toRow(conversation: StoredConversation): ConversationRow & Record<typeof folded, string | null> {
   return {
     ...conversation,
     visitor: toJson(conversation.visitor),
+    foldedVisitorEmail: foldedEmail(conversation.visitor?.email ?? null),
     assignee: toJson(conversation.assignee),
     tags: toJson(conversation.tags),
     metadata: toJson(conversation.metadata),
@@ -147,10 +151,10 @@ export function conversationWrites(db: Statements, hooks: ConversationHooks): Co
   const texts = textWrites(db, hooks.onWaiting);
   const index = indexUpkeep(db);
   const unread = unreadUpkeep(db);
-  const insert = db.prepare(insertInto('conversations', ['accountId', ...columns]));
+  const insert = db.prepare(insertInto('conversations', ['accountId', ...columns, folded]));
   const isPrevious = 'account_id = :accountId AND id = :id AND version = :previousVersion';
   const update = db.prepare(
-    `UPDATE conversations SET ${assignments([...changingOtherwise, ...changingByMessage])} WHERE ${isPrevious}`,
+    `UPDATE conversations SET ${assignments([...changingOtherwise, ...changingByMessage, folded])} WHERE ${isPrevious}`,
   );
   const updateByMessage = db.prepare(`UPDATE conversations SET ${assignments(changingByMessage)} WHERE ${isPrevious}`);
   const addTag = db.prepare(insertInto('conversation_tags', ['accountId', 'tag', 'conversationId']));

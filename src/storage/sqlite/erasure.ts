@@ -62,8 +62,8 @@ export function erasureWrites(
       AND tag IN (SELECT value FROM json_each((SELECT tags FROM conversations WHERE key = :conversationKey)))`,
   );
   const hide = db.prepare(
-    `UPDATE conversations SET account_id = NULL, subject = NULL, visitor = NULL, external_id = NULL, assignee = NULL, tags = '[]',
-        metadata = '{}', last_message = NULL
+    `UPDATE conversations SET account_id = NULL, subject = NULL, visitor = NULL, folded_visitor_email = NULL,
+        external_id = NULL, assignee = NULL, tags = '[]', metadata = '{}', last_message = NULL
       WHERE key = :conversationKey`,
   );
   const remove = db.prepare('DELETE FROM conversations WHERE key = :conversationKey');

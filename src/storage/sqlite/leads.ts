@@ -14,7 +14,7 @@ import {
   sliceOf,
   type Walk,
 } from './paging.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
+import { alignToIds, foldedEmail, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
 import type { leads } from './tables.ts';
 
@@ -116,11 +116,17 @@ export function leadReads(db: Statements): LeadReads {
 }
 
 export function leadWrites(db: Statements): LeadWrites {
-  const insert = db.prepare(insertInto('leads', ['accountId', ...columns]));
+  const insert = db.prepare(insertInto('leads', ['accountId', ...columns, 'foldedEmail']));
   const count = db.prepare('UPDATE account_totals SET leads = leads + 1 WHERE account_id = :accountId');
   return {
     insert: (accountId, lead) => {
-      insert.run({ ...lead, accountId, metadata: toJson(lead.metadata), createdAt: toMs(lead.createdAt) });
+      insert.run({
+        ...lead,
+        accountId,
+        foldedEmail: foldedEmail(lead.email),
+        metadata: toJson(lead.metadata),
+        createdAt: toMs(lead.createdAt),
+      });
       count.run({ accountId });
     },
   };

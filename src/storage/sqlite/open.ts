@@ -5,6 +5,7 @@ import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { migrationsFolder } from '../../layout.ts';
 import { isBusy, unavailable } from './errors.ts';
 import { createPrivate, giveToOwnerOf } from './files.ts';
+import { foldedEmail } from './rows.ts';
 
 // Opening a database: its connections, the lock that keeps others from opening or replacing it meanwhile, and its
 // migrations.
@@ -123,11 +124,17 @@ export function migrationState(connection: Connection): { done: number; newest: 
   return { done: done ?? 0, newest: migrations.at(-1)?.folderMillis ?? 0 };
 }
 
+/** What migrations call that SQL cannot do. */
+export function addMigrationFunctions(connection: Connection): void {
+  connection.function('folded_email', { deterministic: true, directOnly: true }, foldedEmail);
+}
+
 /**
  * Applies the missing migrations in one transaction. Other processes wait for it.
  * @throws Error when the file was migrated by a newer version of the program
  */
 export function migrate(connection: Connection): MigrationReport {
+  addMigrationFunctions(connection);
   const apply = connection.transaction(() => {
     connection.exec(
       'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',

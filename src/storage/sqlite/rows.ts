@@ -1,3 +1,4 @@
+import { comparableEmail } from '../../domain/text.ts';
 import { type Timestamp, timestamp } from '../../domain/time.ts';
 
 // Conversions between rows and the domain. A time is epoch milliseconds in rows, and RFC 3339 in the domain.
@@ -20,6 +21,16 @@ export function toJson<T>(value: T): T extends null ? Json<NonNullable<T>> | nul
 
 export function fromJson<T extends Json<unknown> | null>(json: T): T extends Json<infer Value> ? Value : null {
   return (json === null ? null : JSON.parse(json)) as T extends Json<infer Value> ? Value : null;
+}
+
+const ascii = /^[\0-\x7f]*$/;
+
+/**
+ * What has to be stored of an email address so that it can be compared: null for most, since SQL’s `lower` makes the same
+ * of ASCII as `comparableEmail`.
+ */
+export function foldedEmail(email: string | null): string | null {
+  return email === null || ascii.test(email) ? null : comparableEmail(email);
 }
 
 /** Puts what was found into the order of the requested ids; undefined where nothing was found. */

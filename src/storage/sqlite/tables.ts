@@ -118,10 +118,14 @@ export const conversations = sqliteTable(
     subject: text(),
     visitor: text().$type<Json<Visitor>>(),
     externalId: text('external_id'),
+    /** Of the visitor's email address: see `foldedEmail`. */
+    foldedVisitorEmail: text('folded_visitor_email'),
     assignee: text().$type<Json<Assignee>>(),
     // What lists are filtered by.
     visitorId: text('visitor_id').generatedAlwaysAs(sql`visitor ->> 'id'`),
-    visitorEmail: text('visitor_email').generatedAlwaysAs(sql`lower(visitor ->> 'email')`),
+    visitorEmail: text('visitor_email').generatedAlwaysAs(
+      sql`coalesce(folded_visitor_email, lower(visitor ->> 'email'))`,
+    ),
     assigneeId: text('assignee_id').generatedAlwaysAs(sql`assignee ->> 'id'`),
     tags: text().$type<Json<readonly string[]>>().notNull().default('[]'),
     metadata: text().$type<Json<Metadata>>().notNull(),
@@ -275,8 +279,10 @@ export const leads = sqliteTable(
     conversationId: text('conversation_id'),
     name: text(),
     email: text(),
+    /** See `foldedEmail`. */
+    foldedEmail: text('folded_email'),
     /** What lists are filtered by: see `comparableEmail`. */
-    comparableEmail: text('comparable_email').generatedAlwaysAs(sql`lower(email)`),
+    comparableEmail: text('comparable_email').generatedAlwaysAs(sql`coalesce(folded_email, lower(email))`),
     phone: text(),
     company: text(),
     metadata: text().$type<Json<Metadata>>().notNull(),

@@ -12,7 +12,6 @@ import { statuses } from '../../../src/domain/lifecycle.ts';
 import { lastMessageOf, type Message } from '../../../src/domain/message-record.ts';
 import type { MessageRange } from '../../../src/domain/messages.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
-import { comparableEmail } from '../../../src/domain/text.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import {
   awkwardMetadata,
@@ -102,6 +101,31 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       await storage.write(async (tx) => tx.conversations.update(accountId, after, back));
       expect(await storage.read.conversations.find(accountId, before.id)).toEqual(back);
       expect(await storage.read.conversations.find(accountId, bystander.id)).toEqual(bystander);
+    });
+
+    test('are found by the email address that their visitor has now', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      let conversation = sampleConversation();
+      await storage.write(async (tx) => tx.conversations.insert(accountId, conversation));
+      for (const email of [
+        'ADA@example.com',
+        'ÄDA@Straße.de',
+        'Zoë@example.com',
+        null,
+        'ÄDA@Straße.de',
+        'ada@example.com',
+      ]) {
+        const visitor = email === null ? null : { id: null, name: null, email };
+        const next = { ...conversation, visitor, version: conversation.version + 1 };
+        const previous = conversation;
+        await storage.write(async (tx) => tx.conversations.update(accountId, previous, next));
+        conversation = next;
+        for (const visitorEmail of ['ada@example.com', 'äda@straße.de', 'zoë@example.com']) {
+          const isIt = visitorEmail === email?.toLowerCase();
+          expect(await storage.read.conversations.count(accountId, { visitorEmail }), visitorEmail).toBe(isIt ? 1 : 0);
+        }
+      }
     });
 
     test('are never overwritten by an update of an old version', async () => {
@@ -491,7 +515,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
         offset: fc.oneof(fc.nat(25), fc.constant(2 ** 31 - 1)),
         cursor: fc.option(fc.nat()),
         filter: fc.record(
-          { conversationId, email: email.map(comparableEmail), createdAfter: time, createdBefore: time },
+          { conversationId, email: comparable, createdAfter: time, createdBefore: time },
           { requiredKeys: [] },
         ),
       });
@@ -564,7 +588,23 @@ interface Seed extends Pick<StoredConversation, 'status' | 'visitor' | 'assignee
 const spreadMs = 6;
 
 const few = fc.constantFrom('a', 'b', '', '"');
-const email = fc.constantFrom('ada@example.com', 'Ada@Example.com', 'zoë@example.com', 'ZOË@example.com');
+/** Spellings of each of some addresses. The first is the form in which it is compared. */
+const addresses = [
+  ['ada@example.com', 'Ada@Example.com'],
+  ['k@example.com', 'K@example.com', '\u212a@example.com'],
+  ['zoë@example.com', 'ZOË@example.com', 'Zoe\u0308@example.com'],
+  ['zoe@example.com'],
+  ['äda@straße.de', 'ÄDA@Straße.de'],
+  ['äda@strasse.de', 'ÄDA@STRASSE.DE'],
+  ['νικοσ.π@example.gr', 'νικος.π@example.gr', 'ΝΙΚΟΣ.Π@example.gr'],
+] as const;
+const email = fc.constantFrom(...addresses.flat());
+const comparable = fc.constantFrom(...addresses.map(([first]) => first));
+
+function isSpellingOf(address: string, email: string | null | undefined): boolean {
+  return addresses.some((spellings) => spellings[0] === address && spellings.some((spelling) => spelling === email));
+}
+
 const reader = fc.constantFrom('a', 'A', 'b');
 /** Such that one could be taken for another, or for two of them, in any encoding of a list. */
 const tag = fc.constantFrom('a', 'b', 'ab', '"', 'a"', '"b', '\\', '\\"a', '] [', 'A', '\u{1f4e6}');
@@ -593,7 +633,7 @@ function filterOf(): fc.Arbitrary<ConversationFilter> {
     {
       statuses: fc.uniqueArray(fc.constantFrom(...statuses), { minLength: 1 }),
       visitorId: few,
-      visitorEmail: email.map(comparableEmail),
+      visitorEmail: comparable,
       assigneeId: few,
       unassigned: fc.boolean(),
       tags: fc.uniqueArray(tag, { minLength: 1, maxLength: 2 }),
@@ -656,7 +696,7 @@ function matchesLead(lead: Lead, filter: LeadFilter): boolean {
   const createdMs = Date.parse(lead.createdAt);
   return (
     (filter.conversationId === undefined || lead.conversationId === filter.conversationId) &&
-    (filter.email === undefined || comparableEmail(lead.email ?? 'nobody') === filter.email) &&
+    (filter.email === undefined || isSpellingOf(filter.email, lead.email)) &&
     (filter.createdAfter === undefined || createdMs > filter.createdAfter) &&
     (filter.createdBefore === undefined || createdMs < filter.createdBefore)
   );
@@ -668,8 +708,7 @@ function matches(conversation: StoredConversation, filter: ConversationFilter, u
     (filter.statuses?.includes(conversation.status) ?? true) &&
     (filter.externalId === undefined || conversation.externalId === filter.externalId) &&
     (filter.visitorId === undefined || conversation.visitor?.id === filter.visitorId) &&
-    (filter.visitorEmail === undefined ||
-      comparableEmail(conversation.visitor?.email ?? 'nobody') === filter.visitorEmail) &&
+    (filter.visitorEmail === undefined || isSpellingOf(filter.visitorEmail, conversation.visitor?.email)) &&
     (filter.assigneeId === undefined || conversation.assignee?.id === filter.assigneeId) &&
     (filter.unassigned === undefined || (conversation.assignee === null) === filter.unassigned) &&
     (filter.unreadBy === undefined || (unread.get(conversation.id)?.includes(filter.unreadBy) ?? false)) &&

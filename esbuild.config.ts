@@ -52,7 +52,21 @@ const client = await build({
   logLevel: 'warning',
 });
 
-const outputs = [...Object.keys(metafile.outputs), ...Object.keys(client.metafile.outputs)];
+// The chat widget, one script that pages load from the service.
+const widget = await build({
+  absWorkingDir: import.meta.dirname,
+  entryPoints: { widget: 'src/widget/index.ts' },
+  outdir,
+  bundle: true,
+  minify: true,
+  format: 'esm',
+  target: 'es2022',
+  external: ['graphql-ws'], // only the client's sockets need it
+  metafile: true,
+  logLevel: 'warning',
+});
+
+const outputs = [metafile, client.metafile, widget.metafile].flatMap((each) => Object.keys(each.outputs));
 
 // Files of earlier builds are removed last, because a server may be running from them.
 for (const entry of readdirSync(join(import.meta.dirname, outdir), { recursive: true, withFileTypes: true })) {

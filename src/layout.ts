@@ -9,6 +9,9 @@ const here = import.meta.url;
 /** The migrations that drizzle-kit generates. A build includes them and does not read the folder. */
 export const migrationsFolder = fileURLToPath(new URL('../drizzle', here));
 
+/** The chat widget, which only a build has. */
+export const widgetScript = fileURLToPath(new URL('../dist/widget.js', here));
+
 /**
  * The program of a thread.
  * @param path below `src`, without the extension; esbuild.config.ts must list it as an entry point

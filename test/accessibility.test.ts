@@ -1,18 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { expect } from 'vitest';
+import { axeFindings } from './support/axe.ts';
 import { openPage } from './support/browser.ts';
 import { longTest as test } from './support/effort.ts';
 import { startTestServer } from './support/server.ts';
 
 // Whoever can't see a page, or uses it with the keyboard alone, can use the pages that the service serves: axe finds nothing.
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-interface Finding {
-  readonly id: string;
-  readonly nodes: readonly { readonly html: string }[];
-}
 
 /** What axe finds in the markup of GraphiQL, which comes from its library as a whole: nothing in it is of this service. */
 const ofGraphiQL = [
@@ -35,9 +27,6 @@ test.for([
     await page.emulateMedia({ colorScheme });
     await page.goto(`${server.url}${path}`);
     await page.waitForSelector(shown);
-    await page.evaluate(axe);
-    const violations = (await page.evaluate('axe.run().then(({ violations }) => violations)')) as readonly Finding[];
-    const found = violations.filter(({ id }) => !excepted.some((each) => each === id));
-    expect(found.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)])).toEqual([]);
+    expect(await axeFindings(page, excepted)).toEqual([]);
   }
 });

@@ -13,11 +13,10 @@ interface Import {
   readonly from: string;
 }
 
-// The client is no part of the service: it runs in programs and pages of others.
-const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter(
-  (file) => file.endsWith('.ts') && !file.startsWith('client/'),
-);
-const imports: Import[] = files.flatMap((file) => {
+const allFiles = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+// The client and the widget are no part of the service: they run in programs and pages of others.
+const files = allFiles.filter((file) => !/^(client|widget)\//.test(file));
+const importsOf = (file: string): Import[] => {
   const text = readFileSync(join(source, file), 'utf8');
   return [
     ...text.matchAll(/(?:^|\n)\s*(?:import|export)\b[^;'"]*?from\s*['"]([^'"]+)['"]|import\(?\s*['"]([^'"]+)['"]/g),
@@ -28,7 +27,8 @@ const imports: Import[] = files.flatMap((file) => {
       from: specifier.startsWith('.') ? relative(source, join(source, dirname(file), specifier)) : specifier,
     };
   });
-});
+};
+const imports = files.flatMap(importsOf);
 
 /** The top of the path of a file or an import: a folder of src, a file at its top, or a library. */
 function topOf(path: string): string {
@@ -47,7 +47,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   webhooks: ['webhooks', 'domain', 'layout.ts'],
   telemetry: ['telemetry', 'domain'],
   mcp: ['mcp', 'http', 'access', 'domain', 'runtime', 'version.ts'],
-  rest: ['rest', 'http', 'access', 'domain', 'runtime', 'version.ts'],
+  rest: ['rest', 'http', 'access', 'domain', 'runtime', 'layout.ts', 'version.ts'],
   graphql: ['graphql', 'http', 'access', 'domain', 'runtime', 'layout.ts'],
   server: ['server', 'app.ts', 'config.ts', 'access', 'domain', 'http', 'rest', 'runtime', 'storage', 'telemetry'],
   'config.ts': ['config.ts', 'domain'],
@@ -72,6 +72,15 @@ test('a folder imports only from the folders allowed', () => {
     return allowed !== undefined && folders.has(topOf(from)) && from.endsWith('.ts') && !allowed.includes(topOf(from));
   });
   expect(wrong).toEqual([]);
+});
+
+test.each([
+  ['client', /^client\/|^graphql-ws(\/client)?$/],
+  ['widget', /^(widget|client)\//],
+])('the %s imports nothing of the service', (folder, allowed) => {
+  const own = allFiles.filter((file) => topOf(file) === folder).flatMap(importsOf);
+  expect(own.length).toBeGreaterThan(3);
+  expect(own.filter(({ from }) => !allowed.test(from))).toEqual([]);
 });
 
 test('the domain imports nothing but itself and zod', () => {

@@ -56,7 +56,8 @@ export interface OriginsOptions {
 
 /**
  * The CORS policy (Fetch, section 3.2) of REST and GraphQL: the service's own pages may call with any credential,
- * listed pages with tokens. No response allows all origins or credentialed requests: the service uses no cookies.
+ * listed pages with tokens. No response allows all origins, but that with the script of the chat widget, which holds
+ * nothing of anybody, or credentialed requests: the service uses no cookies.
  */
 export class Origins {
   readonly #own: string | undefined;
@@ -94,7 +95,7 @@ export class Origins {
 
 /**
  * The CORS headers of every response, including errors and streams.
- * @param origin that of a listed page, if one has asked
+ * @param origin that of a listed page, if one has asked; `*` for what pages of all origins may read
  */
 export function corsHeaders(origin: string | undefined): readonly [string, string][] {
   const vary: [string, string] = ['Vary', 'Origin'];

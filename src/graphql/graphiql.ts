@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { html, type Page, page } from '../http/page.ts';
+import { compressed, formFor, html, type Page } from '../http/page.ts';
 import { threadModule } from '../layout.ts';
 import { lazily } from '../runtime/lazily.ts';
 import type { MadePage } from './graphiql-page.ts';
@@ -23,7 +23,7 @@ const headers = { 'Content-Security-Policy': policy, Vary: 'Accept, Accept-Encod
 
 const forms = lazily(async () => {
   const { plain, zipped } = await makePage();
-  return { plain: page(html, plain, headers), zipped: page(html, zipped, { ...headers, 'Content-Encoding': 'gzip' }) };
+  return compressed(html, plain, headers, zipped);
 });
 
 function makePage(): Promise<MadePage> {
@@ -37,14 +37,5 @@ function makePage(): Promise<MadePage> {
 
 /** @param acceptEncoding the header of the request */
 export async function graphiQLPage(acceptEncoding: string | undefined): Promise<Page> {
-  const { plain, zipped } = await forms();
-  return takesGzip(acceptEncoding) ? zipped : plain;
-}
-
-/** RFC 9110, section 12.5.3. */
-function takesGzip(acceptEncoding = ''): boolean {
-  return acceptEncoding.split(',').some((entry) => {
-    const [coding, weight] = entry.toLowerCase().split(';');
-    return coding?.trim() === 'gzip' && !/^\s*q\s*=\s*0(\.0*)?\s*$/.test(weight ?? '');
-  });
+  return formFor(await forms(), acceptEncoding);
 }

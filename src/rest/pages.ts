@@ -1,4 +1,6 @@
-import { html, type Page, page } from '../http/page.ts';
+import { existsSync, readFileSync } from 'node:fs';
+import { compressed, formFor, html, type Page, page } from '../http/page.ts';
+import { widgetScript } from '../layout.ts';
 import { openApiDocument } from './openapi/document.ts';
 import { docsPage } from './openapi/html.ts';
 import type { Route } from './routes.ts';
@@ -6,22 +8,30 @@ import { welcomePage } from './welcome.ts';
 
 const policy = { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'" };
 
+/** For a script that pages of any origin load, also those that are isolated from other origins. */
+const scriptHeaders = { Vary: 'Accept-Encoding', 'Cross-Origin-Resource-Policy': 'cross-origin' };
+
 /**
- * The pages that need no credential. Each is rendered once, for its first request.
+ * The pages that need no credential, and the script of the chat widget. Each is rendered once, for its first request.
  * @param publicPath the path of `publicUrl`, without a trailing slash
  */
 export function createPages(
   routes: readonly Route[],
   publicUrl: string | undefined,
   publicPath: string,
-): (path: string) => Page | undefined {
+): (path: string, acceptEncoding: string | undefined) => Page | undefined {
   const document = once(() => openApiDocument(routes, publicUrl));
   const pages = new Map([
     ['/', once(() => page(html, welcomePage(publicPath), policy))],
     ['/openapi.json', once(() => page('application/json; charset=utf-8', JSON.stringify(document())))],
     ['/docs', once(() => page(html, docsPage(document()), policy))],
   ]);
-  return (path) => pages.get(path)?.();
+  const widget = once(() => compressed('text/javascript; charset=utf-8', readFileSync(widgetScript), scriptHeaders));
+  return (path, acceptEncoding) => {
+    // The sources may be run without having been built.
+    if (path !== '/widget.js' || !existsSync(widgetScript)) return pages.get(path)?.();
+    return { ...formFor(widget(), acceptEncoding), isForAll: true };
+  };
 }
 
 function once<T>(make: () => T): () => T {

@@ -133,7 +133,7 @@ export function useRest(
   /** Pages and probes, which need no credential. */
   async function publicReply(http: RequestContext): Promise<Reply> {
     const { path, method } = http;
-    const page = pageAt(path);
+    const page = pageAt(path, http.req.headers['accept-encoding']);
     const answer = probeAt.get(path) ?? (page && (() => pageReply(page, http)));
     if (answer === undefined)
       throw new DomainError('NOT_FOUND', 'This path does not exist; the API is under /v1 and /graphql.');

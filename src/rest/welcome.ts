@@ -24,6 +24,8 @@ export const welcomePage = (base: string): string => `<!doctype html>
 <li>GraphQL at <a href="${base}/graphql"><code>${base}/graphql</code></a>, which opens GraphiQL in a browser</li>
 <li>tools of language models (Model Context Protocol) at <code>${base}/mcp</code></li>
 </ul>
+<p>A chat for the visitors of a page is one element, <code>&lt;conversation-widget&gt;</code>, of the script
+<code>${base}/widget.js</code>.</p>
 <p>Every operation is described in <a href="${base}/docs">the documentation</a> and, for programs, in
 <a href="${base}/openapi.json"><code>openapi.json</code></a>.</p>
 <p>Every request needs a credential: <code>Authorization: Bearer cs_…</code></p>

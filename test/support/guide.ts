@@ -3,11 +3,13 @@ import { fileURLToPath } from 'node:url';
 
 const guide = readFileSync(fileURLToPath(new URL('../../GUIDE.md', import.meta.url)), 'utf8');
 
-/** The JavaScript that the GUIDE shows under a heading. */
-function codeUnder(heading: string): string {
+/** The code that the GUIDE shows under a heading, in one language. */
+export function codeUnder(heading: string, language = 'js'): string {
   const [, section = ''] = guide.split(new RegExp(`^#+ ${heading}\n`, 'm'));
   const [ownText = ''] = section.split(/^#{1,3} /m);
-  const blocks = [...ownText.matchAll(/^```js\n([\s\S]*?)^```\n/gm)].map(([, code = '']) => code);
+  const blocks = [...ownText.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`\n`, 'gm'))].map(
+    ([, code = '']) => code,
+  );
   if (blocks.length === 0) throw new Error(`The GUIDE shows no code under "${heading}".`);
   return blocks.join('\n');
 }

@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 export interface Answer {
+  /** By default 200. */
+  readonly status?: number;
   readonly type: string;
   readonly body: string | Uint8Array;
 }
@@ -17,7 +19,8 @@ export async function startSite(answers: Answers): Promise<{ readonly origin: st
     const found = answers[new URL(req.url ?? '/', 'http://site').pathname];
     const answer = async () => (typeof found === 'function' ? await found() : found);
     answer().then(
-      (given) => res.writeHead(given ? 200 : 404, { 'content-type': given?.type ?? 'text/plain' }).end(given?.body),
+      (given = { status: 404, type: 'text/plain', body: '' }) =>
+        res.writeHead(given.status ?? 200, { 'content-type': given.type }).end(given.body),
       () => res.writeHead(503).end(),
     );
   }).listen(0, '127.0.0.1');

@@ -1,0 +1,461 @@
+import { Client, type Event, type Output, ServiceError } from '../client/index.ts';
+import { backOffMs, wait } from '../client/waiting.ts';
+import { queries } from './queries.ts';
+
+/** A message of the conversation that is open. */
+export interface Message {
+  readonly sequence: number;
+  readonly sender: 'visitor' | 'agent' | 'bot';
+  readonly content: string;
+  readonly clientId: string | null;
+  readonly createdAt: string;
+  readonly author: { readonly name: string | null } | null;
+  /** The same as that of the draft that it was, so that it stays in its place. */
+  readonly key: string;
+}
+
+/** What the visitor has written and the service has not confirmed. */
+export interface Draft {
+  /** Its `clientId`, and its idempotency key: sent twice, it is there once. */
+  readonly key: string;
+  readonly content: string;
+  hasFailed: boolean;
+  /** The conversation it belongs to. */
+  conversationId: string | undefined;
+  /** Whether it begins one: then it must be sent so again, since it may have been done. */
+  begins: boolean;
+}
+
+/** A conversation in the list. */
+export interface Row {
+  readonly id: string;
+  readonly version: number;
+  readonly isClosed: boolean;
+  readonly messageCount: number;
+  readonly lastActivityAt: string;
+  readonly title: string;
+}
+
+/** The conversation that is open. */
+interface Thread {
+  readonly id: string;
+  /** By their sequences, so that each is there once. */
+  readonly messages: Map<number, Message>;
+  isLoaded: boolean;
+  /** Of the oldest page that was read. */
+  cursor: string | undefined;
+}
+
+type Given = Omit<Message, 'key'>;
+
+interface Page {
+  readonly id: string;
+  readonly messages: {
+    readonly nodes: readonly (Omit<Given, 'sender'> & { readonly sender: string })[];
+    readonly pageInfo: { readonly startCursor: string | null };
+  };
+}
+
+interface Loaded {
+  readonly eventCursor: string;
+  readonly conversations: {
+    readonly nodes: readonly (Snapshot & { readonly readPositions: readonly { readonly sequence: number }[] })[];
+  };
+  readonly newest?: { readonly nodes: readonly Page[] };
+  readonly node?: Page | null;
+}
+
+export interface ChatOptions {
+  /** The address of the service, without a slash at its end. */
+  readonly service: string;
+  /** The endpoint of the page's own server that gives out tokens. */
+  readonly tokenUrl: string | null;
+  /** The conversation to open, if it is still there; the newest otherwise. */
+  readonly conversationId: string | undefined;
+  readonly onChange: () => void;
+}
+
+/** How long a message is tried to be sent before the visitor is asked. */
+const maxWaitSeconds = 20;
+
+/** The conversations of a visitor, kept up to date by their events. */
+export class Chat {
+  readonly #client: Client;
+  readonly #onChange: () => void;
+  readonly #life = new AbortController();
+  readonly #rows = new Map<string, Row>();
+  readonly #readTo = new Map<string, number>();
+  #following: AbortController | undefined;
+  #cursor: string | undefined;
+  #wanted: string | undefined;
+  #thread: Thread | undefined;
+  #drafts: readonly Draft[] = [];
+  #sending = Promise.resolve();
+  #isMarking = false;
+  #isReadingOlder = false;
+  #state: 'connecting' | 'ready' | 'unavailable' = 'connecting';
+  /** Whether the next message begins a conversation, though there are others. */
+  #isNew = false;
+
+  constructor({ service, tokenUrl, conversationId, onChange }: ChatOptions) {
+    this.#client = new Client({
+      url: service,
+      credential: () => tokenFrom(tokenUrl, this.#life.signal),
+      maxWaitSeconds,
+    });
+    this.#wanted = conversationId;
+    this.#onChange = onChange;
+  }
+
+  get state() {
+    return this.#state;
+  }
+
+  get conversationId(): string | undefined {
+    return this.#thread?.id ?? (this.#state === 'ready' ? undefined : this.#wanted);
+  }
+
+  /** Whether the messages of the open conversation are there, if one is open. */
+  get isLoaded(): boolean {
+    return this.#state === 'ready' && this.#thread?.isLoaded !== false;
+  }
+
+  get isClosed(): boolean {
+    return this.#row?.isClosed === true;
+  }
+
+  /** The conversations, that with the latest activity first. */
+  get rows(): readonly Row[] {
+    return [...this.#rows.values()].sort((a, b) => (a.lastActivityAt < b.lastActivityAt ? 1 : -1));
+  }
+
+  get messages(): readonly Message[] {
+    return [...(this.#thread?.messages.values() ?? [])].sort((a, b) => a.sequence - b.sequence);
+  }
+
+  /** What was written into the open conversation and is not confirmed. */
+  get drafts(): readonly Draft[] {
+    return this.#drafts.filter(({ conversationId }) => conversationId === this.#thread?.id);
+  }
+
+  get hasOlder(): boolean {
+    const [oldest] = this.messages;
+    return oldest !== undefined && oldest.sequence > 1;
+  }
+
+  /** How many messages of a conversation, or of all, the visitor has not read. */
+  unread(row?: Row): number {
+    if (row === undefined) return this.rows.reduce((sum, each) => sum + this.unread(each), 0);
+    return Math.max(0, row.messageCount - (this.#readTo.get(row.id) ?? 0));
+  }
+
+  /** Begins to follow the events, where it was stopped if it was. */
+  start(): void {
+    if (this.#following !== undefined || this.#state === 'unavailable' || this.#life.signal.aborted) return;
+    this.#following = new AbortController();
+    void this.#follow(this.#following.signal);
+  }
+
+  /** Ends the connection: nothing is received until it is started again, and nothing is missed. */
+  stop(): void {
+    this.#following?.abort();
+    this.#following = undefined;
+  }
+
+  /** Ends everything. */
+  end(): void {
+    this.stop();
+    this.#life.abort();
+  }
+
+  /** Begins anew after the service or the page's own server has refused. */
+  reconnect(): void {
+    this.stop();
+    this.#wanted = this.#thread?.id ?? this.#wanted;
+    this.#cursor = undefined;
+    this.#state = 'connecting';
+    this.start();
+    this.#onChange();
+  }
+
+  /** Shows a conversation. */
+  async open(id: string): Promise<void> {
+    this.#isNew = false;
+    if (this.#thread?.id === id) return;
+    this.#show(id);
+    this.#onChange();
+    await this.#orUnavailable(async (signal) => {
+      const { node } = await this.#client.graphql<{ node: Page | null }>(queries.page, { id }, { signal });
+      this.#take(id, node);
+    });
+  }
+
+  /** Shows an empty conversation, which the next message begins. */
+  begin(): void {
+    this.#thread = undefined;
+    this.#isNew = true;
+    this.#onChange();
+  }
+
+  /** Reads the messages before those that are shown. */
+  async readOlder(): Promise<void> {
+    const thread = this.#thread;
+    if (thread === undefined || this.#isReadingOlder || !this.hasOlder) return;
+    this.#isReadingOlder = true;
+    const variables = { id: thread.id, before: thread.cursor };
+    await this.#orUnavailable(async (signal) => {
+      const { node } = await this.#client.graphql<{ node: Page | null }>(queries.page, variables, { signal });
+      this.#take(thread.id, node);
+    });
+    this.#isReadingOlder = false;
+  }
+
+  /** Sends a message. Into a conversation that is closed nothing is written: it begins the next one. */
+  write(content: string): void {
+    if (this.isClosed) this.begin();
+    const key = newKey();
+    const draft = { key, content, hasFailed: false, conversationId: this.#thread?.id, begins: false };
+    this.#drafts = [...this.#drafts, draft];
+    this.retry(draft);
+  }
+
+  /** Sends a message once more, after those that are being sent. */
+  retry(draft: Draft): void {
+    draft.hasFailed = false;
+    this.#sending = this.#sending.then(() => this.#send(draft));
+    this.#onChange();
+  }
+
+  /** Says that the visitor has seen the messages that are shown. */
+  async markSeen(): Promise<void> {
+    const row = this.#row;
+    const sequence = this.messages.at(-1)?.sequence ?? 0;
+    if (row === undefined || this.#isMarking || sequence <= (this.#readTo.get(row.id) ?? 0)) return;
+    this.#isMarking = true;
+    const options = { signal: this.#life.signal };
+    try {
+      await this.#client.call('markRead', { conversationId: row.id, reader: 'visitor', sequence }, options);
+      this.#hasRead(row.id, sequence);
+    } catch {
+      return; // the next message that is seen says it, too
+    } finally {
+      this.#isMarking = false;
+    }
+    this.#onChange();
+  }
+
+  get #row(): Row | undefined {
+    return this.#thread && this.#rows.get(this.#thread.id);
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        if (this.#cursor === undefined) await this.#load(signal);
+        for await (const event of this.#client.follow({ after: this.#cursor, signal })) {
+          this.#fold(event);
+          this.#cursor = event.cursor;
+          failures = 0;
+          this.#onChange();
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        const { code, retryAfterSeconds = 0 } = error instanceof ServiceError ? error : { code: 'UNAVAILABLE' };
+        if (code === 'CURSOR_EXPIRED') this.#cursor = undefined;
+        else if (code !== 'UNAVAILABLE' && code !== 'RATE_LIMITED') return this.#fail();
+        // Aborted, the loop ends.
+        await wait(Math.max(retryAfterSeconds * 1_000, backOffMs(failures++)), signal).catch(() => {});
+      }
+    }
+  }
+
+  /** Reads what is shown, and where the events after it begin. */
+  async #load(signal: AbortSignal): Promise<void> {
+    const wanted = this.#thread?.id ?? this.#wanted;
+    const variables = { id: wanted ?? '', isWanted: wanted !== undefined };
+    const { eventCursor, conversations, newest, node } = await this.#client.graphql<Loaded>(queries.load, variables, {
+      signal,
+    });
+    this.#rows.clear();
+    for (const each of conversations.nodes) {
+      this.#keep(each);
+      this.#hasRead(each.id, each.readPositions[0]?.sequence ?? 0);
+    }
+    const page = node ?? newest?.nodes[0];
+    const isGone = wanted !== undefined && page === undefined;
+    this.#thread = undefined;
+    if (page && !this.#isNew) {
+      this.#show(page.id);
+      this.#take(page.id, page);
+    }
+    this.#wanted = undefined;
+    this.#state = 'ready';
+    // Without a cursor it is not read again, unless what was looked for is gone and there may be something else.
+    if (isGone) return await this.#load(signal);
+    this.#cursor = eventCursor;
+    this.#onChange();
+  }
+
+  #show(id: string): void {
+    this.#thread = { id, messages: new Map(), isLoaded: false, cursor: undefined };
+  }
+
+  /** Puts a page of messages into its conversation, if that is still open. */
+  #take(id: string, page: Page | null): void {
+    const thread = this.#thread;
+    if (thread?.id !== id) return;
+    if (page === null) {
+      this.#forget(id);
+      return;
+    }
+    for (const each of page.messages.nodes)
+      this.#add({ ...each, sender: each.sender.toLowerCase() as Given['sender'] });
+    thread.cursor = page.messages.pageInfo.startCursor ?? undefined;
+    thread.isLoaded = true;
+  }
+
+  /** Adds a message to the open conversation, in the place of the draft that it was. */
+  #add({ sequence, sender, content, clientId, createdAt, author }: Given): void {
+    const draft = sender === 'visitor' ? this.#drafts.find(({ key }) => key === clientId) : undefined;
+    this.#drop(draft);
+    if (this.#thread === undefined || this.#thread.messages.has(sequence)) return;
+    const key = draft?.key ?? `${sequence}`;
+    this.#thread.messages.set(sequence, { sequence, sender, content, clientId, createdAt, author, key });
+  }
+
+  #drop(draft: Draft | undefined): void {
+    this.#drafts = this.#drafts.filter((each) => each !== draft);
+  }
+
+  /** It was deleted, or is another visitor's by now. */
+  #forget(id: string): void {
+    this.#rows.delete(id);
+    if (this.#thread?.id !== id) return;
+    this.#thread = undefined;
+    for (const draft of this.#drafts) if (draft.conversationId === id) draft.conversationId = undefined;
+  }
+
+  #keep(conversation: Snapshot): void {
+    const row = rowOf(conversation);
+    if ((this.#rows.get(row.id)?.version ?? 0) <= row.version) this.#rows.set(row.id, row);
+  }
+
+  #hasRead(id: string, sequence: number): void {
+    this.#readTo.set(id, Math.max(sequence, this.#readTo.get(id) ?? 0));
+  }
+
+  #fold({ data }: Event): void {
+    if ('erased' in data || 'lead' in data) return;
+    if ('readPosition' in data) this.#hasRead(data.conversationId, data.readPosition.sequence);
+    else if ('conversation' in data) this.#foldSnapshot(data);
+    else this.#forget(data.conversationId);
+  }
+
+  #foldSnapshot({ conversation, message }: { readonly conversation: Snapshot; readonly message?: Given }): void {
+    const { id } = conversation;
+    this.#keep(conversation);
+    const beginning = this.#drafts.find((draft) => draft.begins && draft.conversationId === undefined);
+    // What was begun here opens with its message; otherwise the first conversation does, whoever has begun it.
+    const isMeant = beginning ? beginning.key === message?.clientId : !this.#isNew;
+    if (this.#thread === undefined && isMeant) this.#adopt(id);
+    if (message?.sender === 'visitor') this.#hasRead(id, message.sequence); // who writes has read what was before
+    if (message && this.#thread?.id === id) this.#add(message);
+  }
+
+  /** Opens a conversation that has just begun: all its messages are yet to come. */
+  #adopt(id: string): void {
+    this.#show(id);
+    if (this.#thread) this.#thread.isLoaded = true;
+    this.#isNew = false;
+    // What was written meanwhile belongs there, too.
+    for (const draft of this.#drafts) draft.conversationId ??= draft.begins ? undefined : id;
+  }
+
+  /** Never rejects. */
+  async #send(draft: Draft): Promise<void> {
+    if (this.#life.signal.aborted || !this.#drafts.includes(draft)) return; // an event has confirmed it
+    const options = { idempotencyKey: draft.key, signal: this.#life.signal };
+    const message = { content: draft.content, sender: 'visitor', clientId: draft.key } as const;
+    const { conversationId } = draft;
+    try {
+      if (conversationId === undefined) {
+        draft.begins = true;
+        this.#hasBegun(draft, await this.#client.call('createConversation', { message }, options));
+      } else {
+        const sent = await this.#client.call('sendMessage', { conversationId, ...message }, options);
+        this.#hasRead(conversationId, sent.sequence);
+        if (this.#thread?.id === conversationId) this.#add(sent);
+      }
+      this.#drop(draft);
+    } catch (error) {
+      draft.hasFailed = this.#drafts.includes(draft);
+      if (error instanceof ServiceError && error.requestId !== undefined && (error.status ?? 500) < 500) {
+        draft.begins = false; // nothing was done
+        if (error.code === 'NOT_FOUND' && conversationId !== undefined) this.#forget(conversationId);
+      }
+    }
+    this.#onChange();
+  }
+
+  #hasBegun(draft: Draft, conversation: Output<'createConversation'>): void {
+    const { id, messages } = conversation;
+    this.#keep(conversation);
+    this.#hasRead(id, messages.length);
+    this.#drop(draft);
+    if (this.#thread === undefined) this.#adopt(id);
+    if (this.#thread?.id !== id) return;
+    for (const each of messages) this.#add({ ...each });
+  }
+
+  async #orUnavailable(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    try {
+      await work(this.#life.signal);
+      this.#onChange();
+    } catch {
+      if (!this.#life.signal.aborted) this.#fail();
+    }
+  }
+
+  #fail(): void {
+    this.stop();
+    this.#state = 'unavailable';
+    this.#onChange();
+  }
+}
+
+interface Snapshot {
+  readonly id: string;
+  readonly version: number;
+  readonly status: string;
+  readonly subject: string | null;
+  readonly messageCount: number;
+  readonly lastActivityAt: string;
+  readonly lastMessage: { readonly preview: string } | null;
+}
+
+const rowOf = ({ id, version, status, subject, messageCount, lastActivityAt, lastMessage }: Snapshot): Row => ({
+  id,
+  version,
+  isClosed: status.toLowerCase() === 'closed',
+  messageCount,
+  lastActivityAt,
+  title: subject ?? lastMessage?.preview ?? '',
+});
+
+/** Asks the page's own server for a token, as the page would. */
+async function tokenFrom(url: string | null, signal: AbortSignal): Promise<{ token: string; expiresAt?: string }> {
+  if (url === null) throw refused('The attribute token-url is missing.');
+  const response = await fetch(url, { method: 'POST', signal });
+  // Whoever has no token now, has none when asked again: nobody is logged in, say.
+  if (response.status >= 400 && response.status < 500) throw refused(`${url} answers ${response.status}.`);
+  if (!response.ok) throw new Error(`${url} answers ${response.status}.`);
+  return await response.json();
+}
+
+const refused = (message: string): ServiceError => new ServiceError(message, { code: 'FORBIDDEN' });
+
+/** `randomUUID` is for pages with https only. */
+function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (each) => each.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,101 @@
+import { Chat } from './chat.ts';
+import { type Place, placeOf } from './place.ts';
+import { textsOf } from './texts.ts';
+import { type Shown, View } from './view.ts';
+
+/** A page that was hidden for so long ends its connection. The browser has few of them for all its tabs together. */
+const hiddenMs = 30_000;
+
+/** Where this script came from. */
+const ownService = new URL('.', import.meta.url).href;
+
+/** `<conversation-widget token-url="/chat-token">`: a chat with the agents, for the visitor of the page. */
+export class ConversationWidget extends HTMLElement {
+  static readonly observedAttributes = ['service', 'token-url'];
+
+  #end: (() => void) | undefined;
+
+  connectedCallback(): void {
+    this.#end ??= this.#begin();
+  }
+
+  disconnectedCallback(): void {
+    this.#end?.();
+    this.#end = undefined;
+  }
+
+  attributeChangedCallback(): void {
+    if (this.#end === undefined) return; // it is not in a page yet
+    this.#end();
+    this.#end = this.#begin();
+  }
+
+  /** @returns what ends everything that has begun */
+  #begin(): () => void {
+    const root = this.shadowRoot ?? this.attachShadow({ mode: 'open' });
+    const service = (this.getAttribute('service') ?? ownService).replace(/\/+$/, '');
+    const place = placeOf(service);
+    const before: Place = place.read();
+    let shown: Shown = { isOpen: before.isOpen, isListing: false };
+
+    const chat = new Chat({
+      service,
+      tokenUrl: this.getAttribute('token-url'),
+      conversationId: before.conversationId,
+      onChange: () => {
+        place.write({ isOpen: shown.isOpen, conversationId: chat.conversationId });
+        render();
+      },
+    });
+    const change = (next: Partial<Shown>): void => {
+      shown = { ...shown, ...next };
+      place.write({ isOpen: shown.isOpen, conversationId: chat.conversationId });
+      render();
+      view.focus(shown);
+    };
+    const view = new View(root, textsOf(this), {
+      toggle: () => change({ isOpen: !shown.isOpen }),
+      toggleList: () => change({ isListing: !shown.isListing }),
+      open: (id) => {
+        void chat.open(id);
+        change({ isListing: false });
+      },
+      begin: () => {
+        chat.begin();
+        change({ isListing: false });
+      },
+      write: (content) => {
+        chat.write(content);
+        if (shown.isListing) change({ isListing: false });
+      },
+      retry: (draft) => chat.retry(draft),
+      reconnect: () => chat.reconnect(),
+      readOlder: () => void chat.readOlder(),
+      scrolled: () => markSeen(),
+    });
+    function render(): void {
+      view.render(chat, shown);
+      markSeen();
+    }
+    function markSeen(): void {
+      const isSeen = shown.isOpen && !shown.isListing && document.visibilityState === 'visible' && view.isAtEnd;
+      if (isSeen) void chat.markSeen();
+    }
+
+    let hiding: ReturnType<typeof setTimeout> | undefined;
+    const look = (): void => {
+      clearTimeout(hiding);
+      if (document.visibilityState === 'hidden') hiding = setTimeout(() => chat.stop(), hiddenMs);
+      else chat.start();
+      markSeen();
+    };
+    document.addEventListener('visibilitychange', look);
+    render();
+    look();
+    return () => {
+      document.removeEventListener('visibilitychange', look);
+      clearTimeout(hiding);
+      chat.end();
+    };
+  }
+}

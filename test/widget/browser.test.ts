@@ -1,0 +1,357 @@
+import type { TestContext } from 'vitest';
+import { expect } from 'vitest';
+import { commandLine, serve } from '../cli/program.ts';
+import { whilePagesAreAway } from '../support/away.ts';
+import { axeFindings } from '../support/axe.ts';
+import { openPage } from '../support/browser.ts';
+import { type Client, clientOf, type Json } from '../support/client.ts';
+import { minuteMs, TestClock } from '../support/clock.ts';
+import { longTest as test } from '../support/effort.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
+import { eventually } from '../support/wait.ts';
+import { openTab, startWidgetSite, visitorIn } from './visitor.ts';
+
+// The chat widget in the page of a site, as the GUIDE shows it, with a visitor before it and an agent behind the service.
+
+/** What an agent does, through REST. */
+function agentOf(client: Client) {
+  const ask = async (method: string, path: string, body?: object): Promise<Json> => {
+    const answer = await client.rest(method, path, body && { body });
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  };
+  const list = async (): Promise<Json[]> => (await ask('GET', '/conversations')).data;
+  return {
+    ask,
+    list,
+    /** The newest conversation, once there are so many. */
+    conversation: async (count = 1): Promise<Json> => (await eventually(list, (found) => found.length === count))[0],
+    contents: async (id: string): Promise<string[]> =>
+      (await ask('GET', `/conversations/${id}`)).messages.map(({ content }: Json) => content),
+    answer: (id: string, content: string) =>
+      ask('POST', `/conversations/${id}/messages`, {
+        sender: 'agent',
+        content,
+        author: { id: 'agent-3', name: 'Grace' },
+      }),
+  };
+}
+
+interface Options extends TestServerOptions {
+  readonly requestsPerHour?: number;
+  /** Whether the test lets the page's time pass. */
+  readonly isTimed?: boolean;
+}
+
+/** A service, a site and a visitor who has opened its page. */
+async function open(context: TestContext, { requestsPerHour, isTimed = false, ...options }: Options = {}) {
+  const site = await startWidgetSite();
+  const clock = new TestClock(new Date().toISOString()); // the page shows the same time
+  const server = await startTestServer({ clock, ...options, config: { corsOrigins: [site.origin] } });
+  context.onTestFinished(() => server.close());
+  const account = await server.account(requestsPerHour === undefined ? {} : { requestsPerHour });
+  await site.connect(server.url, account.secret);
+  const opened = await openPage(context, [site.origin, server.url]);
+  if (isTimed) await opened.page.clock.install();
+  await opened.page.goto(site.origin);
+  const visitor = visitorIn(opened.page);
+  return { ...opened, site, server, account, agent: agentOf(account), visitor };
+}
+
+/** Until what a page shows is as expected. */
+const shows = <T>(ask: () => Promise<T>, expected: T): Promise<T> =>
+  eventually(ask, (shown) => JSON.stringify(shown) === JSON.stringify(expected)).catch(async () => {
+    expect(await ask()).toEqual(expected);
+    return expected;
+  });
+
+test('a visitor writes and sees the answers arrive, with a badge for what is unread, in two tabs', async (context) => {
+  const { page, errors, foreign, site, agent, visitor } = await open(context);
+  await visitor.launcher.click();
+  await visitor.field.fill('Where is');
+  await visitor.field.press('Shift+Enter');
+  await visitor.field.pressSequentially('<b>my parcel</b>?');
+  await visitor.field.press('Enter');
+  const question = 'Where is\n<b>my parcel</b>?';
+  await shows(visitor.texts, [question]);
+  const { id, status } = await agent.conversation();
+  expect([status, await agent.contents(id)]).toEqual(['pending', [question]]);
+  await agent.answer(id, 'On its way.');
+  await shows(visitor.texts, [question, 'On its way.']);
+
+  // The other tab begins closed, and has everything.
+  const other = visitorIn(await openTab(page, site.origin));
+  await shows(other.unread, '');
+  await visitor.page.bringToFront();
+  await visitor.field.press('Escape');
+  expect(await visitor.panel.isVisible()).toBe(false);
+  await agent.answer(id, 'It is there.');
+  await agent.answer(id, 'Is it?');
+  await shows(visitor.unread, '2');
+  await shows(other.unread, '2');
+  expect(await visitor.launcher.getAttribute('aria-label')).toBe('Open chat. Unread messages: 2');
+
+  // Seen in one of them, it is read in both.
+  await other.page.bringToFront();
+  await other.launcher.click();
+  await shows(other.unread, '');
+  await shows(visitor.unread, '');
+  await other.write('Yes, thank you.');
+  const all = [question, 'On its way.', 'It is there.', 'Is it?', 'Yes, thank you.'];
+  await shows(other.texts, all);
+  await visitor.page.bringToFront();
+  await visitor.launcher.click();
+  await shows(visitor.texts, all);
+  expect(await agent.contents(id)).toEqual(all);
+  const [position] = (await agent.ask('GET', `/conversations/${id}`)).readPositions.filter(
+    ({ reader }: Json) => reader === 'visitor',
+  );
+  expect(position.sequence).toBe(5);
+  expect([errors, foreign]).toEqual([[], []]);
+});
+
+test('it keeps its place across reloads, shows that a conversation is closed, and begins the next one', async (context) => {
+  const { page, errors, agent, visitor } = await open(context);
+  await visitor.launcher.click();
+  await visitor.write('Where is my parcel?');
+  const parcel = await agent.conversation();
+  await page.reload();
+  await shows(visitor.texts, ['Where is my parcel?']);
+  expect(await visitor.panel.isVisible()).toBe(true);
+
+  await agent.ask('PATCH', `/conversations/${parcel.id}`, { status: 'closed' });
+  await shows(visitor.notice, 'This conversation is closed. Write a message to start a new one.');
+  await page.reload();
+  await shows(visitor.notice, 'This conversation is closed. Write a message to start a new one.');
+  await visitor.write('And my tent?');
+  await visitor.write('It is green.');
+  await shows(visitor.texts, ['And my tent?', 'It is green.']);
+  const tent = await agent.conversation(2);
+  expect(
+    await eventually(
+      () => agent.contents(tent.id),
+      (found) => found.length === 2,
+    ),
+  ).toEqual(['And my tent?', 'It is green.']);
+  expect(await agent.contents(parcel.id)).toEqual(['Where is my parcel?']);
+
+  // An older one can be opened again, and stays open.
+  await visitor.widget.getByRole('button', { name: 'Conversations', exact: true }).click();
+  await visitor.widget.getByRole('button', { name: 'Where is my parcel?' }).click();
+  await shows(visitor.texts, ['Where is my parcel?']);
+  await page.reload();
+  await shows(visitor.texts, ['Where is my parcel?']);
+  expect(await page.evaluate('JSON.stringify([sessionStorage, localStorage])')).not.toContain('eyJ');
+  expect(errors).toEqual([]);
+});
+
+test('no message is missed or doubled when the service is killed, whoever has written it', async (context) => {
+  const databasePath = `${temporaryFolder()}/test.db`;
+  const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+    ...['account', 'create', '--name', 'A', '--plan', 'business'],
+  );
+  const site = await startWidgetSite();
+  const environment = { CORS_ORIGINS: site.origin };
+  let running = await serve(databasePath, environment);
+  const { url } = running;
+  await site.connect(url, apiKey.secret);
+  const agent = agentOf(clientOf(url, apiKey.secret));
+  const { page } = await openPage(context, [site.origin, url]);
+  await page.goto(site.origin);
+  const visitor = visitorIn(page);
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  for (const round of [1, 2, 3]) {
+    await agent.answer(id, `before ${round}`);
+    await visitor.write(`just before ${round}`);
+    running.signal('SIGKILL');
+    await running.ended;
+    await visitor.write(`while away ${round}`);
+    running = await serve(databasePath, { ...environment, PORT: new URL(url).port });
+    await agent.answer(id, `after ${round}`);
+    await eventually(visitor.isSent, (isSent) => isSent);
+  }
+  const contents = await agent.contents(id);
+  expect(contents.toSorted()).toEqual(
+    [
+      'Hello',
+      ...[1, 2, 3].flatMap((n) => ['before', 'just before', 'while away', 'after'].map((when) => `${when} ${n}`)),
+    ].sort(),
+  );
+  await shows(visitor.texts, contents);
+});
+
+/** Uses up the visitor's share of the requests, which is half of a small limit. */
+async function spendShare({ account, server }: Awaited<ReturnType<typeof open>>): Promise<void> {
+  const body = { scopes: ['conversations:read'], visitor: { id: 'customer-7' } };
+  const { token } = (await account.rest('POST', '/tokens', { body })).body;
+  const client = server.clientFor(token);
+  await eventually(
+    () => client.rest('GET', '/conversations?limit=1'),
+    ({ status }) => status === 429,
+  );
+}
+
+test('a message that was refused says so, and is there once when it is sent again', async (context) => {
+  const opened = await open(context, { requestsPerHour: 100 });
+  const { agent, visitor, server, site } = opened;
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await spendShare(opened);
+  await visitor.write('Where is my parcel?');
+  const again = visitor.widget.getByRole('button', { name: 'Try again' });
+  await again.waitFor();
+  expect(await agent.contents(id)).toEqual(['Hello']);
+  // When it can be sent, the token has expired, too.
+  const tokens = site.tokens();
+  server.clock.advance(61 * minuteMs);
+  await again.click();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await agent.answer(id, 'On its way.');
+  const all = ['Hello', 'Where is my parcel?', 'On its way.'];
+  await shows(visitor.texts, all);
+  expect([await agent.contents(id), site.tokens()]).toEqual([all, tokens + 1]);
+});
+
+test('a page whose stream is refused for want of requests waits as it is told, and misses nothing', async (context) => {
+  const opened = await open(context, { requestsPerHour: 100, isTimed: true });
+  const { page, agent, visitor, server } = opened;
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await spendShare(opened);
+  const refused = page.waitForResponse((response) => response.status() === 429);
+  server.clock.advance(16 * minuteMs); // its token ends, and with it the stream
+  const seconds = Number(await (await refused).headerValue('retry-after'));
+  await agent.answer(id, 'On its way.');
+  server.clock.advance(seconds * 1_000);
+  await page.clock.fastForward(seconds * 1_000);
+  await shows(visitor.texts, ['Hello', 'On its way.']);
+});
+
+test('a token is renewed before it ends', async (context) => {
+  const { page, errors, agent, visitor, site } = await open(context, { isTimed: true });
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  expect(site.tokens()).toBe(1);
+  await page.clock.fastForward(15 * minuteMs - 5_000);
+  await visitor.write('Are you there?');
+  await eventually(visitor.isSent, (isSent) => isSent);
+  expect([site.tokens(), await agent.contents(id), errors]).toEqual([2, ['Hello', 'Are you there?'], []]);
+});
+
+test('it asks for nothing while nothing happens, and for nothing at all once it is gone', async (context) => {
+  const { page, agent, visitor, server } = await open(context, { isTimed: true });
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await agent.answer(id, 'Hello, Ada');
+  await eventually(
+    async () => (await agent.ask('GET', `/conversations/${id}`)).readPositions,
+    (positions) => positions.some(({ reader, sequence }: Json) => reader === 'visitor' && sequence === 2),
+  );
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(`${request.method()} ${new URL(request.url()).pathname}`));
+  await page.clock.fastForward(35_000); // for longer without a sign of life, it would connect again
+  await page.evaluate("document.querySelector('conversation-widget').remove()");
+  await page.clock.fastForward(60 * minuteMs);
+  await eventually(
+    async () => server.app.sessions.size,
+    (size) => size === 0,
+  );
+  expect(asked).toEqual([]);
+});
+
+test('long conversations are read as far back as the visitor scrolls, and stay where they are', async (context) => {
+  const { page, agent, visitor } = await open(context);
+  await visitor.launcher.click();
+  await visitor.write('1');
+  const { id } = await agent.conversation();
+  for (let n = 2; n <= 70; n++) await agent.answer(id, `${n}`);
+  const numbers = (from: number) => Array.from({ length: 71 - from }, (_, at) => `${from + at}`);
+  await shows(visitor.texts, numbers(1));
+  await page.reload();
+  await shows(visitor.texts, numbers(41));
+  const log = visitor.widget.getByRole('log');
+  const isAtEnd = () => log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 2);
+  await eventually(isAtEnd, (holds) => holds);
+  await log.evaluate((element) => element.scrollTo(0, 0));
+  await shows(visitor.texts, numbers(11));
+  const isSeen = async (at: number): Promise<boolean> => {
+    const [item, view] = [await log.locator('li').nth(at).boundingBox(), await log.boundingBox()];
+    return item !== null && view !== null && item.y >= view.y && item.y + item.height <= view.y + view.height;
+  };
+  expect([await isSeen(0), await isSeen(30)]).toEqual([false, true]); // 11, and 41 that was the first before
+  await visitor.widget.getByRole('button', { name: 'Show older messages' }).click();
+  await shows(visitor.texts, numbers(1));
+  expect(await visitor.widget.getByRole('button', { name: 'Show older messages' }).isVisible()).toBe(false);
+});
+
+test('a page that was away for longer than the log reaches back reads everything anew', async (context) => {
+  const databasePath = `${temporaryFolder()}/test.db`;
+  const { agent, visitor, server, account, site } = await open(context, { databasePath });
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  const work = (elsewhere: TestServer) => agentOf(elsewhere.clientFor(account.secret)).answer(id, 'On its way.');
+  const back = await whilePagesAreAway(server, databasePath, work, { corsOrigins: [site.origin] });
+  context.onTestFinished(() => back.close());
+  await shows(visitor.texts, ['Hello', 'On its way.']);
+});
+
+test('who is not known to the site is told that there is no chat, and gets it once that has changed', async (context) => {
+  const { page, site, visitor } = await open(context);
+  site.knows(false);
+  await page.reload();
+  await visitor.launcher.click();
+  await shows(visitor.notice, 'The chat is not available right now.');
+  site.knows(true);
+  await visitor.widget.getByRole('button', { name: 'Try again' }).click();
+  await visitor.write('Hello');
+  await eventually(visitor.isSent, (isSent) => isSent);
+});
+
+test.for(['light', 'dark'] as const)('axe finds nothing in it in %s colours', async (colorScheme, context) => {
+  const { page, agent, visitor } = await open(context);
+  await page.emulateMedia({ colorScheme });
+  await visitor.launcher.click();
+  expect(await axeFindings(page)).toEqual([]);
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await agent.answer(id, 'Hello, Ada');
+  await shows(visitor.texts, ['Hello', 'Hello, Ada']);
+  expect(await axeFindings(page)).toEqual([]);
+  await visitor.widget.getByRole('button', { name: 'Conversations', exact: true }).click();
+  expect(await axeFindings(page)).toEqual([]);
+  await visitor.field.press('Escape');
+  await agent.answer(id, 'How can I help?');
+  await shows(visitor.unread, '1');
+  expect(await axeFindings(page)).toEqual([]);
+  await agent.ask('PATCH', `/conversations/${id}`, { status: 'closed' });
+  await visitor.launcher.click();
+  expect(await axeFindings(page)).toEqual([]);
+});
+
+test('the keyboard is enough: the focus goes into the chat and comes back', async (context) => {
+  const { page, visitor } = await open(context);
+  const focused = () => page.evaluate("document.activeElement.shadowRoot?.activeElement?.getAttribute('part')");
+  await page.keyboard.press('Tab');
+  expect(await focused()).toBe('launcher');
+  await page.keyboard.press('Enter');
+  expect(await focused()).toBe('field');
+  await page.keyboard.type('Hello');
+  await page.keyboard.press('Enter');
+  await shows(visitor.texts, ['Hello']);
+  expect(await focused()).toBe('field');
+  await page.keyboard.press('Escape');
+  expect([await focused(), await visitor.panel.isVisible()]).toEqual(['launcher', false]);
+});

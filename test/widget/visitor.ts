@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Page } from 'playwright-core';
+import { onTestFinished } from 'vitest';
+import { codeUnder, runGuide } from '../support/guide.ts';
+import { type Answer, type Answers, startSite } from '../support/site.ts';
+
+// The site of the GUIDE, whose pages have the widget, and what a visitor does in one of them.
+
+const heading = 'The ready-made widget';
+const example = 'http://127.0.0.1:4000';
+
+export interface Site {
+  readonly origin: string;
+  /** How many tokens its pages have asked for. */
+  tokens(): number;
+  /** Where the service is, and the key that the site makes tokens with. */
+  connect(url: string, secret: string): Promise<void>;
+  /** Whether the site knows who its visitor is. */
+  knows(isKnown: boolean): void;
+}
+
+/**
+ * Starts it. Its page has a strict policy: nothing inline, and nothing that could run a text.
+ * @param attributes of the widget, and what else is in the page
+ */
+export async function startWidgetSite(attributes = '', content = ''): Promise<Site> {
+  let service = '';
+  let endpoint = '';
+  let tokens = 0;
+  let isKnown = true;
+  const html = (): Answer => {
+    const policy = `default-src 'none'; script-src ${service}; connect-src 'self' ${service}; img-src data:; require-trusted-types-for 'script'`;
+    const widget = codeUnder(heading, 'html')
+      .replace(example, service)
+      .replace(' token-url', ` ${attributes} token-url`);
+    const body = `<!doctype html><html lang="en"><head><title>Shop</title><link rel="icon" href="data:,">
+      <meta http-equiv="Content-Security-Policy" content="${policy}"></head>
+      <body><main><h1>Shop</h1>${content}</main>${widget}</body></html>`;
+    return { type: 'text/html', body };
+  };
+  const answers: Answers = {
+    '/': async () => html(),
+    '/chat-token': async () => {
+      tokens++;
+      const response = await fetch(`${endpoint}/chat-token`, { method: 'POST' });
+      return { status: response.status, type: 'application/json', body: await response.text() };
+    },
+  };
+  const { origin } = await startSite(answers);
+  return {
+    origin,
+    tokens: () => tokens,
+    knows: (known) => {
+      isKnown = known;
+    },
+    async connect(url, secret) {
+      service = url;
+      const visitorOf = () => (isKnown ? { id: 'customer-7', name: 'Ada' } : undefined);
+      const globals = { process: { env: { CHAT_KEY: secret } }, visitorOf };
+      const edit = (code: string) => code.replace(example, url).replace('listen(3000)', "listen(0, '127.0.0.1')");
+      const server = await runGuide<Server>(heading, 'server', { 'node:http': { createServer } }, globals, edit);
+      if (!server.listening) await once(server, 'listening');
+      onTestFinished(() => {
+        server.close();
+        server.closeAllConnections();
+      });
+      endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    },
+  };
+}
+
+/** A tab of the visitor's browser. */
+export function visitorIn(page: Page) {
+  const widget = page.locator('conversation-widget');
+  const launcher = widget.locator('[part=launcher]');
+  const field = widget.getByRole('textbox', { name: 'Your message' });
+  return {
+    page,
+    widget,
+    launcher,
+    field,
+    panel: widget.getByRole('dialog', { name: 'Chat' }),
+    /** What it says of itself, below the messages. */
+    notice: async (): Promise<string> => (await widget.locator('[part=notice]').textContent()) ?? '',
+    /** The texts in the log, in their order. */
+    texts: async (): Promise<string[]> => {
+      const texts = await widget.locator('[part=text]').allTextContents();
+      return texts.map((text) => text.replace(/^[^:]*: /, ''));
+    },
+    /** Whether all that was written is confirmed. */
+    isSent: async (): Promise<boolean> => (await widget.locator('li:not([data-state=sent])').count()) === 0,
+    unread: async (): Promise<string> => (await widget.locator('[part=badge]').textContent()) ?? '',
+    write: async (text: string): Promise<void> => {
+      await field.fill(text);
+      await field.press('Enter');
+    },
+  };
+}
+
+/** Another tab of the same browser, with a place of its own. */
+export async function openTab(page: Page, url: string): Promise<Page> {
+  const opened = page.context().waitForEvent('page');
+  await page.evaluate(`void window.open(${JSON.stringify(url)}, '_blank', 'noopener')`);
+  return await opened;
+}

@@ -48,8 +48,11 @@ interface Thread {
 
 type Given = Omit<Message, 'key'>;
 
-interface Page {
-  readonly id: string;
+interface Listed extends Snapshot {
+  readonly readPositions: readonly { readonly sequence: number }[];
+}
+
+interface Page extends Listed {
   readonly messages: {
     readonly nodes: readonly (Omit<Given, 'sender'> & { readonly sender: string })[];
     readonly pageInfo: { readonly startCursor: string | null };
@@ -58,9 +61,7 @@ interface Page {
 
 interface Loaded {
   readonly eventCursor: string;
-  readonly conversations: {
-    readonly nodes: readonly (Snapshot & { readonly readPositions: readonly { readonly sequence: number }[] })[];
-  };
+  readonly conversations: { readonly nodes: readonly Listed[] };
   readonly newest?: { readonly nodes: readonly Page[] };
   readonly node?: Page | null;
 }
@@ -90,8 +91,13 @@ export class Chat {
   #wanted: string | undefined;
   #thread: Thread | undefined;
   #drafts: readonly Draft[] = [];
-  #sending = Promise.resolve();
+  #beginSending = (): void => {};
+  /** One message after the other, and the first when it is known where to. */
+  #sending = new Promise<void>((resolve) => {
+    this.#beginSending = resolve;
+  });
   #isMarking = false;
+  #notMarked: number | undefined;
   #isReadingOlder = false;
   #state: 'connecting' | 'ready' | 'unavailable' = 'connecting';
   /** Whether the next message begins a conversation, though there are others. */
@@ -184,10 +190,21 @@ export class Chat {
     if (this.#thread?.id === id) return;
     this.#show(id);
     this.#onChange();
-    await this.#orUnavailable(async (signal) => {
-      const { node } = await this.#client.graphql<{ node: Page | null }>(queries.page, { id }, { signal });
+    try {
+      const options = { signal: this.#life.signal };
+      const { node } = await this.#client.graphql<{ node: Page | null }>(queries.page, { id }, options);
       this.#take(id, node);
-    });
+      this.#onChange();
+    } catch (error) {
+      if (!this.#life.signal.aborted) this.#fail(error);
+    }
+  }
+
+  /** Shows the conversation with the latest message that is unread, unless the open one has some. */
+  async openUnread(): Promise<void> {
+    const unread = this.rows.find((row) => this.unread(row) > 0);
+    const isFree = this.#row === undefined || this.unread(this.#row) === 0;
+    if (unread !== undefined && isFree && this.drafts.length === 0) await this.open(unread.id);
   }
 
   /** Shows an empty conversation, which the next message begins. */
@@ -203,11 +220,16 @@ export class Chat {
     if (thread === undefined || this.#isReadingOlder || !this.hasOlder) return;
     this.#isReadingOlder = true;
     const variables = { id: thread.id, before: thread.cursor };
-    await this.#orUnavailable(async (signal) => {
-      const { node } = await this.#client.graphql<{ node: Page | null }>(queries.page, variables, { signal });
+    const options = { signal: this.#life.signal };
+    try {
+      const { node } = await this.#client.graphql<{ node: Page | null }>(queries.page, variables, options);
       this.#take(thread.id, node);
-    });
-    this.#isReadingOlder = false;
+    } catch {
+      return; // the visitor asks again
+    } finally {
+      this.#isReadingOlder = false;
+    }
+    this.#onChange();
   }
 
   /** Sends a message. Into a conversation that is closed nothing is written: it begins the next one. */
@@ -230,14 +252,16 @@ export class Chat {
   async markSeen(): Promise<void> {
     const row = this.#row;
     const sequence = this.messages.at(-1)?.sequence ?? 0;
-    if (row === undefined || this.#isMarking || sequence <= (this.#readTo.get(row.id) ?? 0)) return;
+    const isKnown = sequence <= (this.#readTo.get(row?.id ?? '') ?? 0) || sequence === this.#notMarked;
+    if (row === undefined || this.#isMarking || isKnown) return;
     this.#isMarking = true;
     const options = { signal: this.#life.signal };
     try {
       await this.#client.call('markRead', { conversationId: row.id, reader: 'visitor', sequence }, options);
       this.#hasRead(row.id, sequence);
     } catch {
-      return; // the next message that is seen says it, too
+      this.#notMarked = sequence; // the next message that is seen says it, too
+      return;
     } finally {
       this.#isMarking = false;
     }
@@ -262,7 +286,7 @@ export class Chat {
         if (signal.aborted) return;
         const { code, retryAfterSeconds = 0 } = error instanceof ServiceError ? error : { code: 'UNAVAILABLE' };
         if (code === 'CURSOR_EXPIRED') this.#cursor = undefined;
-        else if (code !== 'UNAVAILABLE' && code !== 'RATE_LIMITED') return this.#fail();
+        else if (code !== 'UNAVAILABLE' && code !== 'RATE_LIMITED') return this.#fail(error);
         // Aborted, the loop ends.
         await wait(Math.max(retryAfterSeconds * 1_000, backOffMs(failures++)), signal).catch(() => {});
       }
@@ -277,23 +301,25 @@ export class Chat {
       signal,
     });
     this.#rows.clear();
-    for (const each of conversations.nodes) {
-      this.#keep(each);
-      this.#hasRead(each.id, each.readPositions[0]?.sequence ?? 0);
-    }
+    for (const each of conversations.nodes) this.#list(each);
     const page = node ?? newest?.nodes[0];
     const isGone = wanted !== undefined && page === undefined;
     this.#thread = undefined;
-    if (page && !this.#isNew) {
-      this.#show(page.id);
+    if (page) this.#list(page);
+    // What was written before it was known that this one is closed begins the next one.
+    const isOver = page?.status === 'CLOSED' && this.#drafts.some(({ conversationId }) => conversationId === undefined);
+    if (page && !this.#isNew && !isOver) {
+      this.#adopt(page.id);
       this.#take(page.id, page);
     }
+    this.#isNew ||= isOver;
     this.#wanted = undefined;
     this.#state = 'ready';
     // Without a cursor it is not read again, unless what was looked for is gone and there may be something else.
     if (isGone) return await this.#load(signal);
     this.#cursor = eventCursor;
     this.#onChange();
+    this.#beginSending();
   }
 
   #show(id: string): void {
@@ -308,6 +334,7 @@ export class Chat {
       this.#forget(id);
       return;
     }
+    this.#list(page);
     for (const each of page.messages.nodes)
       this.#add({ ...each, sender: each.sender.toLowerCase() as Given['sender'] });
     thread.cursor = page.messages.pageInfo.startCursor ?? undefined;
@@ -333,6 +360,11 @@ export class Chat {
     if (this.#thread?.id !== id) return;
     this.#thread = undefined;
     for (const draft of this.#drafts) if (draft.conversationId === id) draft.conversationId = undefined;
+  }
+
+  #list(conversation: Listed): void {
+    this.#keep(conversation);
+    this.#hasRead(conversation.id, conversation.readPositions[0]?.sequence ?? 0);
   }
 
   #keep(conversation: Snapshot): void {
@@ -362,7 +394,7 @@ export class Chat {
     if (message && this.#thread?.id === id) this.#add(message);
   }
 
-  /** Opens a conversation that has just begun: all its messages are yet to come. */
+  /** Opens a conversation without having read it, since all its messages are yet to come, say. */
   #adopt(id: string): void {
     this.#show(id);
     if (this.#thread) this.#thread.isLoaded = true;
@@ -407,16 +439,9 @@ export class Chat {
     for (const each of messages) this.#add({ ...each });
   }
 
-  async #orUnavailable(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    try {
-      await work(this.#life.signal);
-      this.#onChange();
-    } catch {
-      if (!this.#life.signal.aborted) this.#fail();
-    }
-  }
-
-  #fail(): void {
+  /** Gives up until the visitor asks again. */
+  #fail(error: unknown): void {
+    console.error(error); // whoever puts the widget into a page wants to know
     this.stop();
     this.#state = 'unavailable';
     this.#onChange();
@@ -446,10 +471,12 @@ const rowOf = ({ id, version, status, subject, messageCount, lastActivityAt, las
 async function tokenFrom(url: string | null, signal: AbortSignal): Promise<{ token: string; expiresAt?: string }> {
   if (url === null) throw refused('The attribute token-url is missing.');
   const response = await fetch(url, { method: 'POST', signal });
-  // Whoever has no token now, has none when asked again: nobody is logged in, say.
-  if (response.status >= 400 && response.status < 500) throw refused(`${url} answers ${response.status}.`);
-  if (!response.ok) throw new Error(`${url} answers ${response.status}.`);
-  return await response.json();
+  const { status } = response;
+  if (status >= 500 || status === 429) throw new Error(`${url} answers ${status}.`); // it may pass
+  const given = response.ok ? await response.json().catch(() => undefined) : undefined;
+  // Nobody is logged in, say: the answer would be the same again.
+  if (typeof given?.token !== 'string') throw refused(`${url} answers no token, but ${status}.`);
+  return given;
 }
 
 const refused = (message: string): ServiceError => new ServiceError(message, { code: 'FORBIDDEN' });

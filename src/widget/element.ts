@@ -54,7 +54,10 @@ export class ConversationWidget extends HTMLElement {
       view.focus(shown);
     };
     const view = new View(root, textsOf(this), {
-      toggle: () => change({ isOpen: !shown.isOpen }),
+      toggle: () => {
+        if (!shown.isOpen) void chat.openUnread();
+        change({ isOpen: !shown.isOpen });
+      },
       toggleList: () => change({ isListing: !shown.isListing }),
       open: (id) => {
         void chat.open(id);

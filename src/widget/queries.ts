@@ -1,20 +1,18 @@
-const messages = `messages(last: 30, before: $before) {
-  nodes { sequence sender content clientId createdAt author { name } }
-  pageInfo { startCursor }
-}`;
-const page = `id ${messages}`;
+const conversation = `
+  id version status subject messageCount lastActivityAt
+  lastMessage { preview }
+  readPositions(readers: ["visitor"]) { sequence }`;
+const page = `${conversation}
+  messages(last: 30, before: $before) {
+    nodes { sequence sender content clientId createdAt author { name } }
+    pageInfo { startCursor }
+  }`;
 
 export const queries = {
   /** The cursor stands before the list, so that no change falls between them. */
   load: `query ($id: ID!, $isWanted: Boolean!, $before: String) {
     eventCursor
-    conversations(first: 20, sort: LAST_ACTIVITY_AT_DESC) {
-      nodes {
-        id version status subject messageCount lastActivityAt
-        lastMessage { preview }
-        readPositions(readers: ["visitor"]) { sequence }
-      }
-    }
+    conversations(first: 50, sort: LAST_ACTIVITY_AT_DESC) { nodes { ${conversation} } }
     newest: conversations(first: 1, sort: LAST_ACTIVITY_AT_DESC) @skip(if: $isWanted) { nodes { ${page} } }
     node(id: $id) @include(if: $isWanted) { ... on Conversation { ${page} } }
   }`,

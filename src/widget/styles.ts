@@ -73,6 +73,6 @@ textarea::placeholder { color: var(--muted); opacity: 1 }
 .send, .begin { background: var(--accent); color: var(--on-accent) }
 .begin { margin-bottom: .5rem }
 @media (max-width: 30rem) {
-  .panel { position: fixed; inset: 0; width: auto; max-width: none; height: auto; max-height: none; margin: 0; border: 0; border-radius: 0 }
+  .panel { position: fixed; inset: 0; z-index: 1; width: auto; max-width: none; height: auto; max-height: none; margin: 0; border: 0; border-radius: 0 }
 }
 `;

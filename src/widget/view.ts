@@ -130,9 +130,9 @@ export class View {
     this.#listButton.setAttribute('aria-expanded', `${isListing}`);
     this.#list.hidden = !isListing;
     this.#log.hidden = isListing;
-    const isReady = chat.state === 'ready';
-    this.#retry.hidden = chat.state !== 'unavailable';
-    this.#send.disabled = !isReady;
+    const isUnavailable = chat.state === 'unavailable';
+    this.#retry.hidden = !isUnavailable;
+    this.#send.disabled = isUnavailable;
     say(this.#notice, this.#noticeOf(chat, isListing));
     if (isListing) this.#renderRows(chat);
     this.#renderLog(chat, isOpen && !isListing);

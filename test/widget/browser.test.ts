@@ -146,6 +146,28 @@ test('it keeps its place across reloads, shows that a conversation is closed, an
   expect(errors).toEqual([]);
 });
 
+test('what is written before the chat has loaded goes to where it belongs', async (context) => {
+  const { page, site, agent, visitor } = await open(context);
+  const writeWhileLoading = async (...texts: string[]) => {
+    const release = site.hold();
+    await page.reload();
+    for (const text of texts) await visitor.write(text);
+    await shows(visitor.texts, texts);
+    release();
+    await eventually(visitor.isSent, (isSent) => isSent);
+  };
+  await visitor.launcher.click();
+  await writeWhileLoading('Hello', 'Are you there?');
+  await writeWhileLoading('I am.');
+  await shows(visitor.texts, ['Hello', 'Are you there?', 'I am.']);
+  const first = await agent.conversation();
+  expect(await agent.contents(first.id)).toEqual(['Hello', 'Are you there?', 'I am.']);
+  await agent.ask('PATCH', `/conversations/${first.id}`, { status: 'closed' });
+  await writeWhileLoading('One more thing', 'or two');
+  await shows(visitor.texts, ['One more thing', 'or two']);
+  expect(await agent.contents((await agent.conversation(2)).id)).toEqual(['One more thing', 'or two']);
+});
+
 test('no message is missed or doubled when the service is killed, whoever has written it', async (context) => {
   const databasePath = `${temporaryFolder()}/test.db`;
   const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
@@ -346,6 +368,8 @@ test('the keyboard is enough: the focus goes into the chat and comes back', asyn
   const focused = () => page.evaluate("document.activeElement.shadowRoot?.activeElement?.getAttribute('part')");
   await page.keyboard.press('Tab');
   expect(await focused()).toBe('launcher');
+  const live = await visitor.widget.locator('[part=log]').getAttribute('aria-live');
+  expect(live).toBe('polite');
   await page.keyboard.press('Enter');
   expect(await focused()).toBe('field');
   await page.keyboard.type('Hello');
@@ -354,4 +378,56 @@ test('the keyboard is enough: the focus goes into the chat and comes back', asyn
   expect(await focused()).toBe('field');
   await page.keyboard.press('Escape');
   expect([await focused(), await visitor.panel.isVisible()]).toEqual(['launcher', false]);
+});
+
+test('what was begun elsewhere opens in a tab that has nothing yet, and what is unread opens with the chat', async (context) => {
+  const { page, site, agent, visitor } = await open(context);
+  const other = visitorIn(await openTab(page, site.origin));
+  await other.launcher.click();
+  await shows(other.notice, '');
+  await visitor.page.bringToFront();
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  await shows(other.texts, ['Hello']);
+  await visitor.field.press('Escape');
+  const offer = await agent.ask('POST', '/conversations', {
+    subject: 'An offer',
+    visitor: { id: 'customer-7', name: 'Ada' },
+    message: { sender: 'agent', content: 'May I help you?' },
+  });
+  await shows(visitor.unread, '1');
+  await visitor.launcher.click();
+  await shows(visitor.texts, ['May I help you?']);
+  await shows(visitor.unread, '');
+
+  // What is deleted while it is open is no longer shown.
+  await agent.ask('DELETE', `/conversations/${offer.id}`);
+  await shows(visitor.texts, []);
+  expect(await agent.list()).toHaveLength(1);
+  await visitor.write('Are you there?');
+  expect((await agent.conversation(2)).lastMessage.preview).toBe('Are you there?');
+});
+
+test('a tab that is hidden marks nothing as read and ends its connection, and has everything when it is seen again', async (context) => {
+  const { page, agent, visitor, server } = await open(context, { isTimed: true });
+  const become = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));`);
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await become('hidden');
+  await agent.answer(id, 'On its way.');
+  await shows(visitor.texts, ['Hello', 'On its way.']);
+  await shows(visitor.unread, '1');
+  await page.clock.fastForward(31_000);
+  await eventually(
+    async () => server.app.sessions.size,
+    (size) => size === 0,
+  );
+  await agent.answer(id, 'It is there.');
+  await become('visible');
+  await shows(visitor.texts, ['Hello', 'On its way.', 'It is there.']);
+  await shows(visitor.unread, '');
 });

@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { onTestFinished } from 'vitest';
 import { codeUnder, runGuide } from '../support/guide.ts';
 import { type Answer, type Answers, startSite } from '../support/site.ts';
+import { gate } from '../support/wait.ts';
 
 // The site of the GUIDE, whose pages have the widget, and what a visitor does in one of them.
 
@@ -19,6 +20,8 @@ export interface Site {
   connect(url: string, secret: string): Promise<void>;
   /** Whether the site knows who its visitor is. */
   knows(isKnown: boolean): void;
+  /** Lets its tokens wait. @returns what gives them out */
+  hold(): () => void;
 }
 
 /**
@@ -30,6 +33,7 @@ export async function startWidgetSite(attributes = '', content = ''): Promise<Si
   let endpoint = '';
   let tokens = 0;
   let isKnown = true;
+  let waiting = Promise.resolve();
   const html = (): Answer => {
     const policy = `default-src 'none'; script-src ${service}; connect-src 'self' ${service}; img-src data:; require-trusted-types-for 'script'`;
     const widget = codeUnder(heading, 'html')
@@ -44,6 +48,7 @@ export async function startWidgetSite(attributes = '', content = ''): Promise<Si
     '/': async () => html(),
     '/chat-token': async () => {
       tokens++;
+      await waiting;
       const response = await fetch(`${endpoint}/chat-token`, { method: 'POST' });
       return { status: response.status, type: 'application/json', body: await response.text() };
     },
@@ -54,6 +59,11 @@ export async function startWidgetSite(attributes = '', content = ''): Promise<Si
     tokens: () => tokens,
     knows: (known) => {
       isKnown = known;
+    },
+    hold: () => {
+      const { opened, open } = gate();
+      waiting = opened;
+      return open;
     },
     async connect(url, secret) {
       service = url;

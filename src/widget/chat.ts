@@ -97,7 +97,8 @@ export class Chat {
     this.#beginSending = resolve;
   });
   #isMarking = false;
-  #notMarked: number | undefined;
+  /** What the service did not let it mark as read. */
+  #notMarked = '';
   #isReadingOlder = false;
   #state: 'connecting' | 'ready' | 'unavailable' = 'connecting';
   /** Whether the next message begins a conversation, though there are others. */
@@ -132,7 +133,7 @@ export class Chat {
 
   /** The conversations, that with the latest activity first. */
   get rows(): readonly Row[] {
-    return [...this.#rows.values()].sort((a, b) => (a.lastActivityAt < b.lastActivityAt ? 1 : -1));
+    return [...this.#rows.values()].sort((a, b) => b.lastActivityAt.localeCompare(a.lastActivityAt));
   }
 
   get messages(): readonly Message[] {
@@ -252,15 +253,16 @@ export class Chat {
   async markSeen(): Promise<void> {
     const row = this.#row;
     const sequence = this.messages.at(-1)?.sequence ?? 0;
-    const isKnown = sequence <= (this.#readTo.get(row?.id ?? '') ?? 0) || sequence === this.#notMarked;
-    if (row === undefined || this.#isMarking || isKnown) return;
+    if (row === undefined || this.#isMarking || sequence <= (this.#readTo.get(row.id) ?? 0)) return;
+    const mark = `${row.id} ${sequence}`;
+    if (mark === this.#notMarked) return;
     this.#isMarking = true;
     const options = { signal: this.#life.signal };
     try {
       await this.#client.call('markRead', { conversationId: row.id, reader: 'visitor', sequence }, options);
       this.#hasRead(row.id, sequence);
     } catch {
-      this.#notMarked = sequence; // the next message that is seen says it, too
+      this.#notMarked = mark; // the next message that is seen says it, too
       return;
     } finally {
       this.#isMarking = false;
@@ -304,6 +306,7 @@ export class Chat {
     for (const each of conversations.nodes) this.#list(each);
     const page = node ?? newest?.nodes[0];
     const isGone = wanted !== undefined && page === undefined;
+    if (isGone) this.#forget(wanted);
     this.#thread = undefined;
     if (page) this.#list(page);
     // What was written before it was known that this one is closed begins the next one.
@@ -315,7 +318,7 @@ export class Chat {
     this.#isNew ||= isOver;
     this.#wanted = undefined;
     this.#state = 'ready';
-    // Without a cursor it is not read again, unless what was looked for is gone and there may be something else.
+    // What was looked for is gone; there may be something else.
     if (isGone) return await this.#load(signal);
     this.#cursor = eventCursor;
     this.#onChange();
@@ -412,7 +415,7 @@ export class Chat {
     try {
       if (conversationId === undefined) {
         draft.begins = true;
-        this.#hasBegun(draft, await this.#client.call('createConversation', { message }, options));
+        this.#hasBegun(await this.#client.call('createConversation', { message }, options));
       } else {
         const sent = await this.#client.call('sendMessage', { conversationId, ...message }, options);
         this.#hasRead(conversationId, sent.sequence);
@@ -429,11 +432,10 @@ export class Chat {
     this.#onChange();
   }
 
-  #hasBegun(draft: Draft, conversation: Output<'createConversation'>): void {
+  #hasBegun(conversation: Output<'createConversation'>): void {
     const { id, messages } = conversation;
     this.#keep(conversation);
     this.#hasRead(id, messages.length);
-    this.#drop(draft);
     if (this.#thread === undefined) this.#adopt(id);
     if (this.#thread?.id !== id) return;
     for (const each of messages) this.#add({ ...each });

@@ -372,9 +372,21 @@ test('the keyboard is enough: the focus goes into the chat and comes back', asyn
   expect(live).toBe('polite');
   await page.keyboard.press('Enter');
   expect(await focused()).toBe('field');
+  // Who listens hears a message once: its row is not replaced when it is confirmed.
+  await page.evaluate(`globalThis.changes = [];
+    new MutationObserver((records) => globalThis.changes.push(...records)).observe(
+      document.querySelector('conversation-widget').shadowRoot.querySelector('ol'), { childList: true })`);
   await page.keyboard.type('Hello');
   await page.keyboard.press('Enter');
-  await shows(visitor.texts, ['Hello']);
+  await page.keyboard.type('Are you there?');
+  await page.keyboard.press('Enter');
+  await shows(visitor.texts, ['Hello', 'Are you there?']);
+  await eventually(visitor.isSent, (isSent) => isSent);
+  const changes = 'changes.map(({ addedNodes, removedNodes }) => [addedNodes.length, removedNodes.length])';
+  expect(await page.evaluate(changes)).toEqual([
+    [1, 0],
+    [1, 0],
+  ]);
   expect(await focused()).toBe('field');
   await page.keyboard.press('Escape');
   expect([await focused(), await visitor.panel.isVisible()]).toEqual(['launcher', false]);

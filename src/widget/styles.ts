@@ -68,10 +68,11 @@ p { margin: 0 }
 .notice:empty { padding: 0 }
 .retry { color: var(--accent); align-self: flex-start; margin: 0 .5rem .3rem }
 .form { display: flex; align-items: flex-end; gap: .4rem; padding: .6rem; border-top: 1px solid var(--border) }
-textarea { flex: 1; min-width: 0; max-height: 8rem; padding: .45rem .6rem; border: 1px solid var(--muted); border-radius: 8px; background: var(--background); resize: none; field-sizing: content }
+textarea { flex: 1; min-width: 0; max-height: 8rem; padding: .45rem .6rem; border: 1px solid var(--muted); border-radius: 8px; background: var(--background); font-size: 16px; resize: none; field-sizing: content }
 textarea::placeholder { color: var(--muted); opacity: 1 }
 .send, .begin { background: var(--accent); color: var(--on-accent) }
 .begin { margin-bottom: .5rem }
+@media print { :host { display: none } }
 @media (max-width: 30rem) {
   .panel { position: fixed; inset: 0; z-index: 1; width: auto; max-width: none; height: auto; max-height: none; margin: 0; border: 0; border-radius: 0 }
 }

@@ -10,7 +10,7 @@ import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { eventually } from '../support/wait.ts';
-import { openTab, startWidgetSite, visitorIn } from './visitor.ts';
+import { openTab, type SiteOptions, startWidgetSite, visitorIn } from './visitor.ts';
 
 // The chat widget in the page of a site, as the GUIDE shows it, with a visitor before it and an agent behind the service.
 
@@ -42,11 +42,12 @@ interface Options extends TestServerOptions {
   readonly requestsPerHour?: number;
   /** Whether the test lets the page's time pass. */
   readonly isTimed?: boolean;
+  readonly site?: SiteOptions;
 }
 
 /** A service, a site and a visitor who has opened its page. */
-async function open(context: TestContext, { requestsPerHour, isTimed = false, ...options }: Options = {}) {
-  const site = await startWidgetSite();
+async function open(context: TestContext, { requestsPerHour, isTimed, site: given, ...options }: Options = {}) {
+  const site = await startWidgetSite(given);
   const clock = new TestClock(new Date().toISOString()); // the page shows the same time
   const server = await startTestServer({ clock, ...options, config: { corsOrigins: [site.origin] } });
   context.onTestFinished(() => server.close());
@@ -442,4 +443,57 @@ test('a tab that is hidden marks nothing as read and ends its connection, and ha
   await become('visible');
   await shows(visitor.texts, ['Hello', 'On its way.', 'It is there.']);
   await shows(visitor.unread, '');
+});
+
+test('words, welcome, icon and looks are the page’s, if it wants', async (context) => {
+  const { page, errors, visitor } = await open(context, {
+    site: {
+      attributes: 'text-open="Frag uns" text-message="Deine Nachricht" text-you="Du"',
+      content: '<p slot="welcome">Was können wir tun?</p><span slot="icon">?</span>',
+    },
+  });
+  await page.evaluate(`const sheet = new CSSStyleSheet();
+    sheet.replaceSync('conversation-widget { --conversation-widget-accent: rgb(1, 2, 3) }'
+      + 'conversation-widget::part(launcher) { border-radius: 4px }');
+    document.adoptedStyleSheets = [sheet];`);
+  expect(await visitor.launcher.getAttribute('aria-label')).toBe('Frag uns');
+  const looks = await visitor.launcher.evaluate((element) => {
+    const { backgroundColor, borderRadius } = getComputedStyle(element);
+    return [backgroundColor, borderRadius];
+  });
+  expect(looks).toEqual(['rgb(1, 2, 3)', '4px']);
+  expect(await page.getByText('?', { exact: true }).isVisible()).toBe(true);
+  await visitor.launcher.click();
+  const welcome = page.getByText('Was können wir tun?');
+  expect(await welcome.isVisible()).toBe(true);
+  const field = visitor.widget.getByRole('textbox', { name: 'Deine Nachricht' });
+  await field.fill('Hallo');
+  await field.press('Enter');
+  await shows(visitor.texts, ['Hallo']);
+  expect([await welcome.isVisible(), await visitor.widget.getByText('Du:').count()]).toEqual([false, 1]);
+  expect(errors).toEqual([]);
+});
+
+test('it works with a script of the site’s own, and goes on where it was when the page moves it or changes an attribute', async (context) => {
+  const { page, errors, agent, visitor, server } = await open(context, { site: { hasScript: true } });
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await agent.answer(id, 'Hello, Ada');
+  await shows(visitor.texts, ['Hello', 'Hello, Ada']);
+  // Another place in the page, and other attributes: it begins anew, where it was.
+  await page.evaluate("document.querySelector('main').append(document.querySelector('conversation-widget'))");
+  await shows(visitor.texts, ['Hello', 'Hello, Ada']);
+  await page.evaluate("document.querySelector('conversation-widget').setAttribute('token-url', '/chat-token?again')");
+  await shows(visitor.texts, ['Hello', 'Hello, Ada']);
+  await eventually(
+    async () => server.app.sessions.size,
+    (size) => size === 1,
+  );
+  await visitor.write('Thanks');
+  await eventually(
+    () => agent.contents(id),
+    (contents) => contents.length === 3,
+  );
+  expect(errors).toEqual([]);
 });

@@ -24,28 +24,41 @@ export interface Site {
   hold(): () => void;
 }
 
-/**
- * Starts it. Its page has a strict policy: nothing inline, and nothing that could run a text.
- * @param attributes of the widget, and what else is in the page
- */
-export async function startWidgetSite(attributes = '', content = ''): Promise<Site> {
+export interface SiteOptions {
+  /** Attributes of the widget, beside those that the GUIDE shows. */
+  readonly attributes?: string;
+  /** What is in the element. */
+  readonly content?: string;
+  /** Whether the site has the script from itself, and not from the service. */
+  readonly hasScript?: boolean;
+}
+
+/** Starts it. Its page has a strict policy: nothing inline, and nothing that could run a text. */
+export async function startWidgetSite({ attributes, content = '', hasScript }: SiteOptions = {}): Promise<Site> {
   let service = '';
   let endpoint = '';
   let tokens = 0;
   let isKnown = true;
   let waiting = Promise.resolve();
   const html = (): Answer => {
-    const policy = `default-src 'none'; script-src ${service}; connect-src 'self' ${service}; img-src data:; require-trusted-types-for 'script'`;
-    const widget = codeUnder(heading, 'html')
-      .replace(example, service)
-      .replace(' token-url', ` ${attributes} token-url`);
-    const body = `<!doctype html><html lang="en"><head><title>Shop</title><link rel="icon" href="data:,">
+    const policy = [
+      "default-src 'none'",
+      `script-src ${hasScript ? "'self'" : service}`,
+      `connect-src 'self' ${service}`,
+      'img-src data:',
+      "require-trusted-types-for 'script'",
+    ].join('; ');
+    const shown = codeUnder(heading, 'html').replace(example, hasScript ? '' : service);
+    const given = [attributes, hasScript && `service="${service}/"`].filter(Boolean).join(' ');
+    const widget = shown.replace(' token-url', ` ${given} token-url`).replace('></conv', `>${content}</conv`);
+    const body = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Shop</title><link rel="icon" href="data:,">
       <meta http-equiv="Content-Security-Policy" content="${policy}"></head>
-      <body><main><h1>Shop</h1>${content}</main>${widget}</body></html>`;
+      <body><main><h1>Shop</h1></main>${widget}</body></html>`;
     return { type: 'text/html', body };
   };
   const answers: Answers = {
     '/': async () => html(),
+    '/widget.js': async () => ({ type: 'text/javascript', body: await (await fetch(`${service}/widget.js`)).text() }),
     '/chat-token': async () => {
       tokens++;
       await waiting;

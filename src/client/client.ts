@@ -1,6 +1,6 @@
 import { Credential, type CredentialSource } from './credential.ts';
 import { partsOf, type TypedDocument } from './document.ts';
-import { errorOfGraphQL, errorOfResponse, ServiceError } from './errors.ts';
+import { errorOfGraphQL, errorOfResponse, passing, ServiceError } from './errors.ts';
 import { type EventOfSocket, followSocket, type SocketFollowOptions } from './follow-socket.ts';
 import { type FollowOptions, followStream } from './follow-stream.ts';
 import { type OperationName, operations } from './operations.ts';
@@ -146,10 +146,10 @@ export class Client {
           credential.renew();
           hasRenewed = true;
           waitMs = 0;
-        } else if (error.code === 'RATE_LIMITED' || error.code === 'UNAVAILABLE') {
+        } else if (passing.includes(error.code)) {
           // Nothing was done, unless a proxy has answered.
           const isOurs = error.requestId !== undefined;
-          if (isOurs || isSafe) waitMs = (error.retryAfterSeconds ?? 0) * 1_000 || backOffMs(failures);
+          if (isOurs || isSafe) waitMs = backOffMs(failures, error.retryAfterSeconds);
         }
       } catch (error) {
         failure = error;

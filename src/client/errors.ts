@@ -41,6 +41,9 @@ export class ServiceError extends Error implements ServiceErrorFacts {
   }
 }
 
+/** The codes of what may pass: the service stops or is busy, or the budget of requests is spent. */
+export const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
+
 /** The error of a response that is not 2xx. */
 export async function errorOfResponse(response: Response): Promise<ServiceError> {
   const text = await response.text();

@@ -1,7 +1,7 @@
 import type { Client as SocketClient } from 'graphql-ws/client';
 import type { Transport } from './client.ts';
-import { errorOfGraphQL, ServiceError } from './errors.ts';
-import { type FollowOptions, passing } from './follow-stream.ts';
+import { errorOfGraphQL, passing, ServiceError } from './errors.ts';
+import type { FollowOptions } from './follow-stream.ts';
 import type { EventType } from './types.ts';
 import { backOffMs, wait } from './waiting.ts';
 
@@ -22,69 +22,81 @@ export interface EventOfSocket {
 /** So often the service is asked whether it is there. After as long without an answer, the connection is taken for dead. */
 const askingMs = 20_000;
 
+/** As many events may wait for who follows. Then no more are asked for until all of them have been taken. */
+const mostWaiting = 500;
+
 /** Follows the log over a WebSocket, and goes on after the last event whatever happens to the connection. */
 export async function* followSocket(
   transport: Transport,
   { after, types, conversationId, select = '', signal }: SocketFollowOptions,
 ): AsyncGenerator<EventOfSocket, void> {
   const socket = await connect(transport, signal);
-  let results: AsyncIterableIterator<unknown> | undefined;
-  // It rejects when there is no connection.
-  const close = async (): Promise<void> => await Promise.resolve(socket.dispose()).catch(() => {});
+  const waiting: EventOfSocket[] = [];
+  let cursor = after;
+  const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
+    events(after: $after, types: $types, conversationId: $conversationId) { __typename id type timestamp cursor ${select} }
+  }`;
+  const variables = {
+    types: types?.map((type) => type.replace('.', '_').toUpperCase()), // as GraphQL spells them
+    conversationId,
+    // Read anew whenever the socket is connected again.
+    get after() {
+      return cursor;
+    },
+  };
+  let wake = (): void => {};
+  let leave = wake;
   const stop = (): void => {
-    void results?.return?.();
-    void close();
+    wake();
+    leave(); // what closes the socket, because nothing else uses it
     setTimeout(() => socket.terminate()); // if it is still connecting, which can take long
   };
   signal?.addEventListener('abort', stop);
-  let cursor = after;
-  let refusals = 0;
-  async function* subscribe(): AsyncGenerator<EventOfSocket, never> {
-    // Without a cursor, what happens during a break before the first event would be lost.
-    if (cursor === undefined) {
-      const start = socket.iterate<{ eventCursor: string }>({ query: '{ eventCursor }' });
-      results = start;
-      const { value } = await start.next();
-      signal?.throwIfAborted();
-      if (value?.data == null) throw errorOfGraphQL(value?.errors ?? []);
-      cursor = value.data.eventCursor;
-    }
-    const variables = {
-      types: types?.map((type) => type.replace('.', '_').toUpperCase()), // as GraphQL spells them
-      conversationId,
-      // Read anew whenever the socket is connected again.
-      get after() {
-        return cursor;
-      },
-    };
-    const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
-      events(after: $after, types: $types, conversationId: $conversationId) { __typename id type timestamp cursor ${select} }
-    }`;
-    const events = socket.iterate<{ events: EventOfSocket }>({ query, variables });
-    results = events;
-    for await (const { data, errors } of events) {
-      if (errors !== undefined || data == null) throw errorOfGraphQL(errors ?? []);
-      refusals = 0;
-      const { events: event } = data;
-      yield { ...event, type: event.type.toLowerCase().replace('_', '.') as EventType };
-      cursor = event.cursor;
-    }
-    throw new ServiceError('The service has ended the subscription.', { code: 'UNAVAILABLE' });
-  }
   try {
-    for (;;) {
-      try {
-        yield* subscribe();
-      } catch (thrown) {
+    for (let refusals = 0; ; ) {
+      let over: { readonly thrown?: unknown } | undefined;
+      const end = (thrown?: unknown): void => {
+        over ??= { thrown };
+        wake(); // first, so that the next subscription keeps the connection
+        leave();
+      };
+      leave = socket.subscribe<{ eventCursor?: string; events?: EventOfSocket }>(
+        // Without a cursor, what happens during a break before the first event would be lost.
+        cursor === undefined ? { query: '{ eventCursor }' } : { query, variables },
+        {
+          next({ data, errors }) {
+            if (over) return;
+            if (errors || !data) return end(errors ?? []);
+            refusals = 0;
+            const { eventCursor, events: event } = data;
+            // Of what is received, not of what is taken: the socket may be connected again in between.
+            cursor = event?.cursor ?? eventCursor;
+            if (event) waiting.push({ ...event, type: event.type.toLowerCase().replace('_', '.') as EventType });
+            if (!event || waiting.length === mostWaiting) end();
+            wake();
+          },
+          error: end,
+          complete: () => end(new ServiceError('The subscription has ended.', { code: 'UNAVAILABLE' })),
+        },
+      );
+      while (waiting[0] || !over) {
         signal?.throwIfAborted();
-        const error = refusalOf(thrown);
-        if (error === undefined || !passing.includes(error.code)) throw error ?? thrown;
-        await wait(Math.max((error.retryAfterSeconds ?? 0) * 1_000, backOffMs(refusals++)), signal);
+        const event = waiting.shift();
+        if (event) yield event;
+        else
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+      }
+      if (over.thrown) {
+        const error = refusalOf(over.thrown);
+        if (!error || !passing.includes(error.code)) throw error ?? over.thrown;
+        await wait(backOffMs(refusals++, error.retryAfterSeconds), signal);
       }
     }
   } finally {
     signal?.removeEventListener('abort', stop);
-    void close();
+    stop();
   }
 }
 
@@ -125,9 +137,10 @@ async function connect({ url, credential }: Transport, signal: AbortSignal | und
 function refusalOf(thrown: unknown): ServiceError | undefined {
   if (thrown instanceof ServiceError) return thrown;
   if (Array.isArray(thrown)) return errorOfGraphQL(thrown); // of an `error` message
-  const { code, reason } = thrown as { code?: unknown; reason?: unknown };
-  if (typeof code !== 'number' || typeof reason !== 'string') return undefined;
-  return new ServiceError(reason || `The socket was closed with ${code}.`, {
-    code: code === 4429 ? 'RATE_LIMITED' : 'INTERNAL',
-  });
+  const { code, reason } = thrown as Partial<CloseEvent>;
+  return reason === undefined
+    ? undefined
+    : new ServiceError(reason || `The socket was closed with ${code}.`, {
+        code: code === 4429 ? 'RATE_LIMITED' : 'INTERNAL',
+      });
 }

@@ -1,5 +1,5 @@
 import { queryOf, type Transport } from './client.ts';
-import { errorOfResponse, ServiceError } from './errors.ts';
+import { errorOfResponse, passing, ServiceError } from './errors.ts';
 import type { Event, EventType } from './types.ts';
 import { backOffMs, wait } from './waiting.ts';
 
@@ -13,8 +13,6 @@ export interface FollowOptions {
 
 /** The service writes something every 15 s. After this long without, the connection is taken for dead. */
 const silentMs = 40_000;
-/** These may pass: the service stops or is busy, or the budget of requests is spent. All others are thrown. */
-export const passing: readonly string[] = ['UNAVAILABLE', 'RATE_LIMITED'];
 
 /** Follows the log over Server-Sent Events, and goes on after the last event whatever happens to the connection. */
 export async function* followStream(
@@ -27,7 +25,7 @@ export async function* followStream(
     const silence = new AbortController();
     const abort = (): void => silence.abort(signal?.reason);
     signal?.addEventListener('abort', abort);
-    let waitMs = 0;
+    let leastSeconds: number | undefined;
     try {
       const query = queryOf({ after: cursor, types, conversationId });
       const headers = { Accept: 'text/event-stream', Authorization: await credential.authorization() };
@@ -47,7 +45,7 @@ export async function* followStream(
         const isExpired = error.code === 'UNAUTHENTICATED' && credential.isRenewable && refused++ === 0;
         if (isExpired) credential.renew();
         else if (!passing.includes(error.code)) throw error;
-        waitMs = (error.retryAfterSeconds ?? 0) * 1_000;
+        leastSeconds = error.retryAfterSeconds;
       }
     } catch (error) {
       // What `fetch` and the connection throw may pass.
@@ -56,7 +54,7 @@ export async function* followStream(
       signal?.removeEventListener('abort', abort);
       silence.abort();
     }
-    await wait(Math.max(waitMs, backOffMs(failures++)), signal);
+    await wait(backOffMs(failures++, leastSeconds), signal);
   }
 }
 

@@ -2,9 +2,12 @@
 const firstMs = 250;
 const longestMs = 30_000;
 
-/** How long to wait before another try: exponentially longer, and at random, so that clients do not come all at once. */
-export function backOffMs(failures: number): number {
-  return Math.min(longestMs, firstMs * 2 ** failures) * (0.5 + Math.random() / 2);
+/**
+ * How long to wait before another try: exponentially longer, and at random, so that clients do not come all at once.
+ * @param leastSeconds what the service asks for
+ */
+export function backOffMs(failures: number, leastSeconds = 0): number {
+  return Math.max(leastSeconds * 1_000, Math.min(longestMs, firstMs * 2 ** failures) * (0.5 + Math.random() / 2));
 }
 
 /** @throws the signal's reason, if it aborts meanwhile */

@@ -3,6 +3,8 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import * as own from '../../src/client/index.ts';
+import { commandLine, serve } from '../cli/program.ts';
+import { temporaryFolder } from '../support/files.ts';
 import { startTestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 import { followThroughKills } from './kills.ts';
@@ -21,6 +23,84 @@ test.each([['stream'], ['socket']] as const)(
       begin: async (following, _, heard) => onTestFinished(follow(own, following, heard)),
     }),
 );
+
+/** What sockets have brought to the process, whether anybody has asked for it or not. */
+function watchSockets() {
+  const watched = { events: [] as string[], closed: 0 };
+  class Watched extends globalThis.WebSocket {
+    constructor(...args: ConstructorParameters<typeof globalThis.WebSocket>) {
+      super(...args);
+      this.addEventListener('close', () => watched.closed++);
+      this.addEventListener('message', ({ data }) => {
+        const id = JSON.parse(data).payload?.data?.events?.id;
+        if (id !== undefined) watched.events.push(id);
+      });
+    }
+  }
+  vi.stubGlobal('WebSocket', Watched);
+  onTestFinished(() => void vi.unstubAllGlobals());
+  return watched;
+}
+
+describe('a follower over a socket that takes its time', () => {
+  const takeAll = async (events: AsyncGenerator<{ id: string }>, ids: string[], count: number): Promise<void> => {
+    while (ids.length < count) ids.push((await events.next()).value.id);
+  };
+
+  test('gets each event once, also those that came before the server was killed and were taken after', {
+    timeout: 60_000, // it starts two servers
+  }, async () => {
+    const databasePath = `${temporaryFolder()}/test.db`;
+    const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+      ...['account', 'create', '--name', 'A', '--plan', 'business'],
+    );
+    const sockets = watchSockets();
+    const server = await serve(databasePath);
+    const client = new Client({ url: server.url, credential: apiKey.secret });
+    const { eventCursor: after } = await client.call('getAccount');
+    const events = client.follow({ after, over: 'socket' });
+    const ids: string[] = [];
+    for (let written = 0; written < 7; written++) await client.call('createConversation', {});
+    await takeAll(events, ids, 2);
+    await until(() => sockets.events.length === 7);
+    server.signal('SIGKILL');
+    await server.ended;
+    await serve(databasePath, { PORT: new URL(server.url).port });
+    await client.call('createConversation', {});
+    const log = (await client.call('listEvents', { after })).data.map(({ id }) => id);
+    await until(() => sockets.events.at(-1) === log.at(-1));
+    await takeAll(events, ids, 8);
+    expect(ids).toEqual(log);
+    await events.return();
+  });
+
+  test('keeps no more than some hundreds waiting, and gets the others when it has taken those', {
+    timeout: 60_000, // for more than a thousand events
+  }, async () => {
+    const server = await startTestServer();
+    onTestFinished(() => server.close());
+    const { secret } = await server.account();
+    const client = new Client({ url: server.url, credential: secret });
+    const sockets = watchSockets();
+    const { eventCursor: after } = await client.call('getAccount');
+    const events = client.follow({ after, over: 'socket' });
+    const write = async (): Promise<void> => {
+      await client.call('createConversation', { message: { sender: 'visitor', content: 'Hello' } }); // two events
+    };
+    const ids: string[] = [];
+    await write();
+    await takeAll(events, ids, 1);
+    for (let written = 0; written < 600; written += 10) await Promise.all(Array.from({ length: 10 }, write));
+    await until(() => sockets.closed === 1);
+    expect(sockets.events.length).toBeLessThan(800);
+    const log: string[] = [];
+    for await (const { id } of client.list('listEvents', { after, limit: 100 })) log.push(id);
+    await takeAll(events, ids, log.length);
+    expect(ids).toEqual(log);
+    expect(log).toHaveLength(1_202);
+    await events.return();
+  });
+});
 
 test('a follower of some types gets those, by the same names over both, and one that is too late is told from where it can follow', async () => {
   const server = await startTestServer({ config: { eventRetentionMs: 3_600_000 } });

@@ -92,7 +92,7 @@ const close = (client: Client, id: string) =>
   client.rest('PATCH', `/conversations/${id}`, { body: { status: 'closed' } });
 
 longTest(
-  'Relay keeps lists by pages, mutations and events, with the documents that its compiler has persisted',
+  'Relay keeps lists by pages, mutations and events across a restart, with the documents that its compiler has persisted',
   async () => {
     const service = await startService();
     const relay = clientFolder('relay');
@@ -105,7 +105,10 @@ longTest(
     const page = relay.startBundle('page.mjs', { ...service.environment, TOKEN: token });
     const id = await opened(page);
     await write(service.account, id, 'Ten.');
-    await close(service.account, id);
+    await page.printed('event 2');
+    const again = await service.restart();
+    await write(again, id, 'Eleven.');
+    await close(again, id);
     const limited = {
       code: 'RATE_LIMITED',
       limit: 'account',
@@ -118,8 +121,8 @@ longTest(
       bothPages: ['Three', 'Two', 'One'],
       withCreated: ['Refund', 'Three', 'Two', 'One'],
       withSent: ['How much was it?'],
-      events: ['MESSAGE_SENT', 'MESSAGE_RECEIVED', 'CONVERSATION_CLOSED'],
-      inTheEnd: { messages: ['How much was it?', 'Ten.'], status: 'CLOSED' },
+      events: ['MESSAGE_SENT', 'MESSAGE_RECEIVED', 'MESSAGE_RECEIVED', 'CONVERSATION_CLOSED'],
+      inTheEnd: { messages: ['How much was it?', 'Ten.', 'Eleven.'], status: 'CLOSED' },
       refused: ['CONVERSATION_CLOSED'],
       limited: [limited, limited],
     });

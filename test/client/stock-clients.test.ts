@@ -175,7 +175,7 @@ test('urql, as the GUIDE sets it up, reads by GET, follows events across a lost 
   expect(spent.waitOf(await refused)).toBeGreaterThan(0);
 });
 
-test('Relay, with the environment that the GUIDE shows, calls documents by their ids and follows events', async () => {
+test('Relay, with the environment that the GUIDE shows, calls documents by their ids, follows events across a lost connection, and learns at 429 how long to wait', async () => {
   const { server, account } = await startService();
   const { id } = (await account.rest('POST', '/conversations', { body: { subject: 'Parcel' } })).body;
   /** A document as the compiler leaves it, and as `documents push` registers it. */
@@ -194,35 +194,46 @@ test('Relay, with the environment that the GUIDE shows, calls documents by their
       { authorization: authorized(secret) },
     );
     onTestFinished(() => made.socket.dispose());
-    return made.environment;
+    return made;
   };
-  const environment = await open(account.secret);
+  const { environment, socket } = await open(account.secret);
   const query = await persisted('query Read($id: ID!) { eventCursor conversation(id: $id) { id subject } }');
   const read = await relayRuntime.fetchQuery(environment, query, { id }).toPromise();
   expect(read).toMatchObject({ conversation: { id, subject: 'Parcel' } });
 
-  const received: Json[] = [];
+  const received: string[] = [];
+  const live = await persisted(
+    'subscription Live($after: String) { event: messageReceived(after: $after) { cursor message { id content } } }',
+  );
   const subscription = relayRuntime.requestSubscription(environment, {
-    subscription: await persisted(
-      'subscription Live($after: String) { messageReceived(after: $after) { message { id content } } }',
-    ),
+    subscription: live,
     variables: { after: (read as Json).eventCursor },
-    onNext: (data) => received.push(data as Json),
+    onNext: (data) => received.push((data as Json).event.message.content),
   });
   await write(account, id, 'One');
   await until(() => received.length === 1);
+  socket.terminate();
+  await write(account, id, 'Two');
+  await until(() => received.length === 2);
   subscription.dispose();
-  expect(received).toMatchObject([{ messageReceived: { message: { content: 'One' } } }]);
+  expect(received).toEqual(['One', 'Two']);
 
-  const spent = await open((await spentAccount(server)).secret);
-  const error: Json = await relayRuntime
-    .fetchQuery(spent, query, { id })
-    .toPromise()
-    .catch((reason: Json) => reason);
-  expect(error.source.errors[0].extensions).toMatchObject({
-    code: 'RATE_LIMITED',
-    retryAfterSeconds: expect.any(Number),
-  });
+  const { environment: spent } = await open((await spentAccount(server)).secret);
+  const refusals: Json[] = [
+    await relayRuntime
+      .fetchQuery(spent, query, { id })
+      .toPromise()
+      .catch((reason: Json) => reason),
+    await new Promise((onError) => {
+      relayRuntime.requestSubscription(spent, { subscription: live, variables: {}, onError });
+    }),
+  ];
+  for (const { source } of refusals) {
+    expect(source.errors[0].extensions).toMatchObject({
+      code: 'RATE_LIMITED',
+      retryAfterSeconds: expect.any(Number),
+    });
+  }
 });
 
 test('openapi-fetch, as the GUIDE sets it up, sends lists with commas, waits at 429, and tells errors by their code', async () => {

@@ -38,6 +38,8 @@ function environmentOf(token: string): Environment {
   const socket = createClient({
     url: `${url.replace('http', 'ws')}/graphql`,
     connectionParams: { authorization },
+    retryAttempts: Number.POSITIVE_INFINITY,
+    shouldRetry: () => true,
   });
   const network = Network.create(
     async ({ id }, variables) => {
@@ -48,16 +50,25 @@ function environmentOf(token: string): Environment {
       });
       return (await response.json()) as GraphQLResponse;
     },
-    ({ id }, variables) => {
-      const payload = { query: '', documentId: id, variables }; // graphql-ws demands a query
-      return Observable.create<GraphQLResponse>((sink) =>
-        socket.subscribe(payload, {
-          next: (result) => sink.next(result as GraphQLResponse),
+    ({ id }, variables) =>
+      Observable.create<GraphQLResponse>((sink) => {
+        let { after } = variables;
+        const resuming = {
+          ...variables,
+          get after() {
+            return after;
+          },
+        };
+        const payload = { query: '', documentId: id, variables: resuming }; // graphql-ws demands a query
+        return socket.subscribe<{ event?: { cursor: string } }>(payload, {
+          next: (result) => {
+            after = result.data?.event?.cursor ?? after;
+            sink.next(result as GraphQLResponse);
+          },
           error: (error) => sink.error(error instanceof Error ? error : new Error(JSON.stringify(error))),
           complete: () => sink.complete(),
-        }),
-      );
-    },
+        });
+      }),
   );
   const parts = ['Visitor', 'Assignee', 'MessageAuthor'];
   return new Environment({
@@ -140,6 +151,7 @@ const subscription = requestSubscription<documentsChangesSubscription>(environme
   },
   onNext(next) {
     if (next?.event) events.push(next.event.type);
+    console.log(`event ${events.length}`);
     if (next?.event?.type === 'CONVERSATION_CLOSED') closed.resolve();
   },
   onError: closed.reject,

@@ -80,7 +80,7 @@ export const registerDocuments = operation({
       .describe(`The documents, at most ${maxAtOnce}. One that is registered already stays as it is.`),
   }),
   errors: ['ALREADY_EXISTS', 'QUOTA_EXCEEDED'],
-  async run(context, input): Promise<{ documents: readonly TrustedDocument[]; eventCursor: string }> {
+  async run(context, input): Promise<RegisteredDocuments> {
     const { caller, storage, secrets, now } = context;
     refuseTrustedOnly(caller, 'A token for registered documents only cannot register others.');
     const accountId = caller.account.id;
@@ -88,9 +88,11 @@ export const registerDocuments = operation({
     return await storage.write(async (tx) => {
       await refuseEnded(tx, context);
       const known = await tx.documents.findMany(accountId, [...asked.keys()]);
+      const numbers = new Map<string, number>();
       const documents = [...asked].map(([id, text], index): TrustedDocument => {
         const registered = known[index];
         if (registered === undefined) return { id, text, createdAt: timestamp(now) };
+        numbers.set(id, registered.number);
         if (registered.text !== text) {
           throw new DomainError('ALREADY_EXISTS', `The document \`${id}\` has another text; an id keeps its text.`);
         }
@@ -98,11 +100,17 @@ export const registerDocuments = operation({
       });
       const added = documents.filter((_, index) => known[index] === undefined);
       if (added.length > 0) refuseTooMany(await tx.documents.totals(accountId), added);
-      for (const document of added) await tx.documents.insert(accountId, document);
-      return { documents, eventCursor: await currentEventCursor(tx, accountId) };
+      for (const document of added) numbers.set(document.id, await tx.documents.insert(accountId, document));
+      return { documents, cursorOf: cursorBy(numbers), eventCursor: await currentEventCursor(tx, accountId) };
     });
   },
 });
+
+export interface RegisteredDocuments extends Pick<List<TrustedDocument>, 'cursorOf'> {
+  readonly documents: readonly TrustedDocument[];
+  /** The end of the event log at that time. */
+  readonly eventCursor: string;
+}
 
 /**
  * The texts by their ids.
@@ -153,6 +161,11 @@ function documentView({ id, text, createdAt }: StoredDocument): TrustedDocument 
 
 const sort = '-createdAt';
 
+/** The cursor of a document, of some whose numbers are known. */
+function cursorBy(numbers: ReadonlyMap<string, number>): List<TrustedDocument>['cursorOf'] {
+  return ({ id }) => encodeCursor(sort, [numbers.get(id) ?? 0]);
+}
+
 export const listDocuments = operation({
   name: 'listDocuments',
   summary: 'Lists the account’s registered GraphQL documents, newest first.',
@@ -164,7 +177,6 @@ export const listDocuments = operation({
     const accountId = caller.account.id;
     const [number] = after === undefined ? [] : decodeCursor(after, sort, ['number']);
     const { items, hasMore } = await documents.page(accountId, { limit, offset, after: number as number | undefined });
-    const numbers = new Map(items.map((document) => [document.id, document.number]));
     return {
       items: items.map(documentView),
       hasMore,
@@ -173,7 +185,7 @@ export const listDocuments = operation({
       wantsTotal: total === undefined,
       total: async () => (await documents.totals(accountId)).count,
       isEmpty: async () => (await documents.totals(accountId)).count === 0,
-      cursorOf: ({ id }) => encodeCursor(sort, [numbers.get(id) ?? 0]),
+      cursorOf: cursorBy(new Map(items.map(({ id, number }) => [id, number]))),
     };
   },
 });

@@ -420,8 +420,8 @@ export interface DocumentReads {
 }
 
 export interface DocumentWrites {
-  /** Gives the document a number above those of the account's others. */
-  insert(accountId: string, document: TrustedDocument): Awaitable<void>;
+  /** @returns the number of the document, which is above those of the account's others */
+  insert(accountId: string, document: TrustedDocument): Awaitable<number>;
   /** @returns whether there was one */
   remove(accountId: string, id: string): Awaitable<boolean>;
 }

@@ -16,9 +16,9 @@ import {
 import { descriptionOf, descriptionsOf } from '../domain/descriptions.ts';
 import { idempotencyKeyDescription } from '../domain/idempotency.ts';
 import { parseInput } from '../domain/operation.ts';
-import { decodeCursor, encodeCursor } from '../domain/paging.ts';
-import { builder, calls, type GraphQLContext, payloadType, type ResultOf } from './builder.ts';
-import { type Connection, connectionOf, connectionType, listInput, pageArgs } from './connection.ts';
+import { decodeCursor, encodeCursor, newestFirstCursor } from '../domain/paging.ts';
+import { builder, calls, type GraphQLContext, payloadType, type ResultOf, type SchemaTypes } from './builder.ts';
+import { type Connection, connectionOf, connectionType, edgeField, listInput, pageArgs } from './connection.ts';
 import { EventTypeEnum } from './events.ts';
 import { Node } from './node.ts';
 import { Webhook } from './webhooks.ts';
@@ -124,7 +124,7 @@ async function attemptsOf(
   };
 }
 
-const { Connection: DeliveryConnection } = connectionType('Delivery', Delivery);
+const { Connection: DeliveryConnection, Edge: DeliveryEdge } = connectionType('Delivery', Delivery);
 
 builder.objectField(Webhook, 'deliveries', (t) =>
   t.field({
@@ -182,17 +182,21 @@ const RecoverWebhookInput = builder.inputType('RecoverWebhookInput', {
   }),
 });
 
-function changedDeliveryPayload(mutation: string) {
-  return payloadType<ChangedDelivery>(mutation, (t) => ({
-    delivery: t.expose('delivery', {
-      type: Delivery,
-      description: 'The delivery, which is attempted as soon as possible.',
-    }),
-  }));
-}
+const deliveryField = (t: PothosSchemaTypes.ObjectFieldBuilder<SchemaTypes, ChangedDelivery>) => ({
+  delivery: t.expose('delivery', {
+    type: Delivery,
+    description: 'The delivery, which is attempted as soon as possible.',
+  }),
+});
 
-const TestWebhookPayload = changedDeliveryPayload('testWebhook');
-const RedeliverPayload = changedDeliveryPayload('redeliver');
+const TestWebhookPayload = payloadType<ChangedDelivery>('testWebhook', (t) => ({
+  ...deliveryField(t),
+  deliveryEdge: edgeField(t, DeliveryEdge, 'Webhook.deliveries', ({ delivery }) => ({
+    node: delivery,
+    cursor: newestFirstCursor(delivery),
+  })),
+}));
+const RedeliverPayload = payloadType<ChangedDelivery>('redeliver', deliveryField);
 
 const RecoverWebhookPayload = payloadType<ResultOf<typeof recoverWebhook>>('recoverWebhook', (t) => ({
   count: t.exposeInt('count', { description: 'Number of deliveries being repeated.' }),

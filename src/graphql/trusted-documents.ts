@@ -23,7 +23,10 @@ const TrustedDocument = builder.objectRef<TrustedDocumentShape>('TrustedDocument
   }),
 });
 
-const { Connection: TrustedDocumentConnection } = connectionType('TrustedDocument', TrustedDocument);
+const { Connection: TrustedDocumentConnection, Edge: TrustedDocumentEdge } = connectionType(
+  'TrustedDocument',
+  TrustedDocument,
+);
 
 builder.queryField('documents', (t) =>
   t.field({
@@ -68,6 +71,13 @@ const RegisterDocumentsPayload = payloadType<ResultOf<typeof registerDocuments>>
     type: [TrustedDocument],
     description: 'The documents, each once.',
     extensions: listOfAtMost(maxAtOnce),
+  }),
+  documentEdges: t.field({
+    type: [TrustedDocumentEdge],
+    description:
+      'The same as edges of `documents` in its default order, for clients that add them to the list in their cache.',
+    extensions: listOfAtMost(maxAtOnce),
+    resolve: ({ documents, cursorOf }) => documents.map((node) => ({ node, cursor: cursorOf(node) })),
   }),
 }));
 

@@ -12,7 +12,7 @@ import {
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { compileForRelay, withIds } from '../support/relay.ts';
-import { apiKey, conversation, lead, message, webhook } from '../support/selections.ts';
+import { apiKey, conversation, document, lead, message, webhook } from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { anywhere } from '../support/webhook-policy.ts';
 
@@ -21,10 +21,12 @@ import { anywhere } from '../support/webhook-policy.ts';
 let server: TestServer;
 let client: TestAccount;
 let conversationId: string;
+let webhookId: string;
 beforeAll(async () => {
   server = await startTestServer({ config: { webhookPolicy: anywhere } });
   client = await server.account();
   conversationId = (await client.rest('POST', '/conversations', { body: {} })).body.id;
+  webhookId = (await client.rest('POST', '/webhooks', { body: { url: 'http://127.0.0.1:9/' } })).body.id;
 });
 afterAll(() => server.close());
 
@@ -56,7 +58,8 @@ const adding: Adding[] = [
     name: 'message',
     fields: message,
     input: () => ({ conversationId, content: 'On its way.', sender: 'AGENT' }),
-    list: (args, selection) => `{ conversation(id: "${conversationId}") { list: messages${args} ${selection} } }`,
+    list: (args, selection) =>
+      `{ parent: conversation(id: "${conversationId}") { list: messages${args} ${selection} } }`,
     isNewestFirst: false,
   },
   {
@@ -83,6 +86,14 @@ const adding: Adding[] = [
     input: () => ({ name: 'dashboard' }),
     list: root('apiKeys'),
   },
+  {
+    ...listed,
+    field: 'testWebhook',
+    name: 'delivery',
+    fields: 'id webhookId eventId eventType test createdAt', // the others change with each attempt
+    input: () => ({ id: webhookId }),
+    list: (args, selection) => `{ parent: webhook(id: "${webhookId}") { list: deliveries${args} ${selection} } }`,
+  },
 ];
 
 /** The payload of a mutation: what it made, and its edge. */
@@ -99,7 +110,7 @@ async function madeBy({ field, name, fields }: Adding, input: object): Promise<J
 async function edgesOf({ list, fields }: Adding, args = ''): Promise<Json[]> {
   const { data, errors } = await client.graphql(list(args, `{ edges { cursor node { ${fields} } } }`));
   expect(errors).toBeUndefined();
-  return (data.conversation ?? data).list.edges;
+  return (data.parent ?? data).list.edges;
 }
 
 test.each(adding)('the payload of $field has the edge that the list has from then on', async (each) => {
@@ -121,6 +132,29 @@ test.each(repeatable)('$field repeated with its idempotency key gives the same e
   const input = { ...each.input(), idempotencyKey: `edge-of-${each.field}` };
   const first = await madeBy(each, input);
   expect(await madeBy(each, input)).toEqual(first);
+});
+
+test('the payload of registerDocuments has the edges that the list has from then on, also of what was registered before', async () => {
+  const register = async (...ids: string[]): Promise<Json[]> => {
+    const { data, errors } = await client.graphql(
+      `mutation ($input: RegisterDocumentsInput!) {
+        registerDocuments(input: $input) { documents { id } documentEdges { cursor node { ${document} } } }
+      }`,
+      { input: { documents: ids.map((id) => ({ id, text: '{ __typename }' })) } },
+    );
+    expect(errors).toBeUndefined();
+    const { documents, documentEdges } = data.registerDocuments;
+    expect(documentEdges.map(({ node: { id } }: Json) => ({ id }))).toEqual(documents);
+    return documentEdges;
+  };
+  const edges = async (args: string): Promise<Json[]> =>
+    (await client.graphql(`{ documents${args} { edges { cursor node { ${document} } } } }`)).data.documents.edges;
+  const [one, two] = await register('one', 'two');
+  const [again, three] = await register('two', 'three');
+  expect(again).toEqual(two);
+  expect(await edges('')).toEqual([three, two, one]);
+  expect(await edges(`(after: "${three.cursor}")`)).toEqual([two, one]);
+  expect(await edges(`(after: "${two.cursor}")`)).toEqual([one]);
 });
 
 test('a token bound to a visitor gets edges that its own lists continue from', async () => {

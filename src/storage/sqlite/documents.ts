@@ -41,11 +41,14 @@ export function documentReads(db: Statements): DocumentReads {
 
 export function documentWrites(db: Statements): DocumentWrites {
   const next = `(SELECT ifnull(max(number), 0) + 1 FROM ${table} WHERE ${ofAccount})`;
-  const insert = db.prepare(insertInto(table, ['accountId', 'id', 'text', 'bytes', 'createdAt'], { number: next }));
+  const insert = db.prepare<{ number: number }>(
+    `${insertInto(table, ['accountId', 'id', 'text', 'bytes', 'createdAt'], { number: next })} RETURNING number`,
+  );
   const remove = db.prepare(`DELETE FROM ${table} WHERE ${ofAccount} AND id = :id`);
   return {
     insert: (accountId, { id, text, createdAt }) => {
-      insert.run({ accountId, id, text, bytes: Buffer.byteLength(text), createdAt: toMs(createdAt) });
+      const row = insert.get({ accountId, id, text, bytes: Buffer.byteLength(text), createdAt: toMs(createdAt) });
+      return (row as { number: number }).number;
     },
     remove: (accountId, id) => remove.run({ accountId, id }) > 0,
   };

@@ -2,8 +2,11 @@ import { build } from 'esbuild';
 import { expect } from 'vitest';
 import { openPage } from '../support/browser.ts';
 import { longTest as test } from '../support/effort.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { codeUnder } from '../support/guide.ts';
 import { startTestServer } from '../support/server.ts';
 import { type Answers, startSite } from '../support/site.ts';
+import { until } from '../support/wait.ts';
 import { followThroughKills, tokenFrom } from './kills.ts';
 import { seen } from './tour.ts';
 
@@ -79,3 +82,37 @@ test.for([['stream'], ['socket']] as const)(
     expect(others).toEqual(over === 'stream' ? [expect.stringMatching(/status of 401 .*\/v1\/events\/stream/)] : []);
   },
 );
+
+test('the page that the GUIDE makes of fetch alone follows events across a restart, also where streams cannot be looped over', async (context) => {
+  const { origin } = await startSite({
+    '/': { type: 'text/html', body: '<!doctype html><link rel="icon" href="data:,">' },
+  });
+  const databasePath = `${temporaryFolder()}/test.db`;
+  const corsOrigins = [origin];
+  const server = await startTestServer({ databasePath, config: { corsOrigins } });
+  const account = await server.account();
+  const { id } = (await account.rest('POST', '/conversations')).body;
+  const { eventCursor } = (await account.rest('GET', '/account')).body;
+  const { token } = (await account.rest('POST', '/tokens', { body: { scopes: ['events:read'] } })).body;
+  const write = (content: string, { rest } = account as Pick<typeof account, 'rest'>) =>
+    rest('POST', `/conversations/${id}/messages`, { body: { sender: 'visitor', content } });
+  const { page } = await openPage(context, [origin, server.url]);
+  const heard: string[] = [];
+  await page.exposeFunction('heard', (content: string) => heard.push(content));
+  await page.goto(origin);
+  await page.evaluate(`void (async () => {
+    delete ReadableStream.prototype[Symbol.asyncIterator];
+    const authorization = async () => 'Bearer ${token}';
+    ${codeUnder('Event streams with fetch alone').replaceAll('http://127.0.0.1:4000', server.url)}
+    for await (const { data } of follow('${eventCursor}')) heard(data.message.content);
+  })().catch((error) => heard(String(error)))`);
+  await write('One');
+  await until(() => heard.length === 1);
+  await server.close();
+  const port = Number(new URL(server.url).port);
+  const again = await startTestServer({ databasePath, clock: server.clock, config: { corsOrigins, port } });
+  context.onTestFinished(() => again.close());
+  await write('Two', again.clientFor(account.secret));
+  await until(() => heard.length === 2);
+  expect(heard).toEqual(['One', 'Two']);
+});

@@ -270,7 +270,7 @@ test('the page that the GUIDE makes of fetch alone follows events across a resta
   const databasePath = `${temporaryFolder()}/test.db`;
   const { server, account } = await startService({ databasePath });
   const { id } = (await account.rest('POST', '/conversations')).body;
-  const { follow } = await page<{ follow(after: string): AsyncGenerator<Json> }>(
+  const { follow } = await page<{ follow(after?: string): AsyncGenerator<Json> }>(
     server,
     'Event streams with fetch alone',
     '{ follow }',
@@ -289,6 +289,17 @@ test('the page that the GUIDE makes of fetch alone follows events across a resta
   await write(again.clientFor(account.secret), id, 'Two');
   expect(await next()).toBe('Two');
   await events.return(undefined);
+
+  const fromNow = follow();
+  const first = fromNow.next();
+  let isGiven = false;
+  const given = (): void => {
+    isGiven = true;
+  };
+  first.then(given, given);
+  while (!isGiven) await write(again.clientFor(account.secret), id, 'Three'); // until it listens
+  expect((await first).value.data.message.content).toBe('Three');
+  await fromNow.return(undefined);
 
   again.clock.advance(1);
   await again.app.ports.storage.write(async (tx) => await tx.events.prune(again.clock.now(), 10_000));

@@ -12,11 +12,17 @@ interface Block {
 
 /** The blocks of a stream, each with its fields. */
 async function* blocksOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<Block> {
-  let text = '';
-  for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
-    const blocks = (text + chunk).split('\n\n');
-    text = blocks.pop() ?? '';
-    for (const block of blocks) yield Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/, 2)));
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader(); // Safari has no loop over it before version 26
+  try {
+    for (let text = ''; ; ) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (text + value).split('\n\n');
+      text = blocks.pop() ?? '';
+      for (const block of blocks) yield Object.fromEntries(block.split('\n').map((line) => line.split(/: (.*)/, 2)));
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
   }
 }
 

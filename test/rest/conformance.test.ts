@@ -30,6 +30,7 @@ let server: TestServer;
 let account: TestAccount;
 let known: KnownThings;
 let around: Omit<Around, 'random' | 'documented'>;
+let sent = 0;
 
 beforeAll(async () => {
   server = await startTestServer();
@@ -75,6 +76,10 @@ test.each(operations)(
     expect(statuses.filter((status) => status >= 400)).not.toEqual([]);
   },
 );
+
+test('as many requests were sent as should be tried', () => {
+  expect(sent).toBeGreaterThanOrEqual(effort(132, 2_000));
+});
 
 /** An exchange, to look into it. */
 function shown({ method, path, query, headers, body }: Wire, { status, body: answer }: Seen): string {
@@ -124,6 +129,7 @@ function learn({ name }: Documented, { method, path, query }: Wire, { status, bo
 async function send({ method, path, query, headers, body }: Wire): Promise<Seen> {
   const search = query.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');
   const target = path + (search === '' ? '' : `?${search}`);
+  sent++;
   const response = await request(server.url + target, {
     method: method as 'GET',
     headers: { ...headers },

@@ -442,6 +442,7 @@ test('a list of objects is one that the measure knows the length of', () => {
     'Conversation.readPositions',
     'ConversationUpdatedEvent.changes',
     'Query.nodes',
+    'RegisterDocumentsPayload.documentEdges',
     'RegisterDocumentsPayload.documents',
     'SearchResult.excerpt',
   ]);

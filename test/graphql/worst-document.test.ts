@@ -19,13 +19,12 @@ import type { Json } from '../support/client.ts';
 import { type Asked, DocumentWriter } from '../support/document-writer.ts';
 import { effort } from '../support/effort.ts';
 import { longestTurnMs } from '../support/longest-turn.ts';
+import { seed } from '../support/seed.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 
 // Makes documents that are as expensive as the limits allow, and looks for the worst. A document is made from a tape of
 // numbers, each of which decides one thing, so that fast-check can shrink it. `TEST_SEED` makes the same ones again.
-
-const seed = Number(process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 let server: TestServer;
 let client: TestAccount;
@@ -105,7 +104,7 @@ function contentsOf(answer: Json): { objects: number; values: number } {
       if (typeof item !== 'object' || item === null || key.startsWith('metadata')) continue;
       const inner = contentsOf(item);
       if (!plainLists.some((name) => key.startsWith(name) && Array.isArray(value))) {
-        objects += /^edges|Edge\d*$/.test(key) ? Math.max(1, inner.objects) : 1 + inner.objects;
+        objects += /^edges|Edges?\d*$/.test(key) ? Math.max(1, inner.objects) : 1 + inner.objects;
       }
       values += inner.values;
     }

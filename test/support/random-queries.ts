@@ -6,7 +6,9 @@ import {
   isAbstractType,
   isLeafType,
   isNonNullType,
+  parse,
 } from 'graphql';
+import { maxTokens } from '../../src/graphql/limits.ts';
 import { schema } from '../../src/graphql/schema.ts';
 import type { TestAccount } from './server.ts';
 
@@ -30,12 +32,12 @@ export async function fillForQueries(
   return { ...ids, lead: lead.body.id };
 }
 
-/** A random valid query: aliases, fragments, directives on variables, abstract types, unknown ids. */
+/** A random valid query, no longer than allowed: aliases, fragments, directives on variables, abstract types, unknown ids. */
 export function randomQuery(
   ids: Readonly<Record<string, string>>,
 ): fc.Arbitrary<{ query: string; variables: { no: boolean } }> {
   const known = [...Object.values(ids), 'conv_x'];
-  return fc.record({
+  const random = fc.record({
     query: selection(schema.getQueryType() as GraphQLObjectType, { depth: 4, known, prefix: '' }).map(
       (selected) =>
         // Each variable has to be used.
@@ -43,6 +45,7 @@ export function randomQuery(
     ),
     variables: fc.record({ no: fc.boolean() }),
   });
+  return random.filter(({ query }) => Number(parse(query).tokenCount) <= maxTokens);
 }
 
 interface Place {

@@ -202,8 +202,13 @@ longTest('hey-api calls what is in openapi.json, and follows events across a res
   const folder = clientFolder('typescript-5');
   await withOpenApi(folder, service);
   await folder.tool(...heyApi);
-  const program = await folder.start('hey-api.ts', service.environment);
+  const { server, environment } = service;
+  const refused = await server.clientFor(environment['SPENT_KEY'] ?? '').rest('GET', '/account');
+  server.clock.advance(1_000 * (Number(refused.headers['retry-after']) - 1)); // it will wait for a second
+  const program = await folder.start('hey-api.ts', environment);
   await interrupt(service, program);
+  await program.printed('limited');
+  server.clock.advance(1_000);
   expect(await lastLine(program)).toEqual({
     subjects: [['One', 'Two'], ['Three']],
     sequences: [1, 1],
@@ -212,6 +217,7 @@ longTest('hey-api calls what is in openapi.json, and follows events across a res
     refused: 'Conversation closed',
     transition: 'INVALID_TRANSITION',
     limited: ['RATE_LIMITED', 429, true],
+    patient: 0,
     failures: ['Error: SSE failed: 429 Too Many Requests'],
   });
 });

@@ -61,6 +61,8 @@ class Reader {
   readonly batches: number[] = [];
   done = false;
   failure: unknown;
+  /** What it does with a batch. */
+  onBatch = (): void => {};
   readonly #iterator: AsyncIterator<readonly LogEvent[]>;
   #pulling = false;
 
@@ -92,6 +94,7 @@ class Reader {
           if (rest !== undefined) this.follower.giveBack(rest);
           this.got.push(...taken);
           this.batches.push(taken.length);
+          this.onBatch();
         }
       },
       (error: unknown) => {
@@ -735,7 +738,15 @@ describe('many followers', () => {
   test('are woken in turns of the event loop, between which others are served', async () => {
     const { storage, accountId, read } = await openLog();
     const crowd = Array.from({ length: 2_000 }, () => read(0));
-    for (const reader of crowd) reader.pull();
+    const sendMs = 0.025;
+    const send = (): void => {
+      const endMs = performance.now() + sendMs;
+      while (performance.now() < endMs);
+    };
+    for (const reader of crowd) {
+      reader.onBatch = send;
+      reader.pull();
+    }
     for (let turn = 0; turn < 5; turn++) await nextTurn();
     await append(storage, accountId, events(1));
     const woken = [0];

@@ -369,8 +369,7 @@ test('the keyboard is enough: the focus goes into the chat and comes back', asyn
   const focused = () => page.evaluate("document.activeElement.shadowRoot?.activeElement?.getAttribute('part')");
   await page.keyboard.press('Tab');
   expect(await focused()).toBe('launcher');
-  const live = await visitor.widget.locator('[part=log]').getAttribute('aria-live');
-  expect(live).toBe('polite');
+  await visitor.widget.locator('[part=log][aria-live=polite]').waitFor({ state: 'attached' });
   await page.keyboard.press('Enter');
   expect(await focused()).toBe('field');
   // Who listens hears a message once: its row is not replaced when it is confirmed.

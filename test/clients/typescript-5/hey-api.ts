@@ -12,6 +12,15 @@ import { createClient } from './generated/hey-api/client';
 const baseUrl = process.env['BASE_URL'] ?? '';
 const client = createClient({ baseUrl, auth: () => process.env['API_KEY'] ?? '' });
 
+/** Does again what was refused for now, when the service says that it can be done. */
+async function patiently<Result extends { response?: Response }>(call: () => Promise<Result>): Promise<Result> {
+  for (;;) {
+    const result = await call();
+    if (![429, 503].includes(result.response?.status ?? 0)) return result; // its `error.code` tells errors apart
+    await new Promise((go) => setTimeout(go, 1_000 * Number(result.response?.headers.get('Retry-After') ?? 5)));
+  }
+}
+
 const subjects: (string | null)[][] = [];
 let after: string | undefined;
 do {
@@ -72,6 +81,8 @@ const late = await sendMessage(message);
 const reopened = await updateConversation({ ...change, body: { status: 'pending' } });
 const spent = createClient({ baseUrl, auth: () => process.env['SPENT_KEY'] ?? '' });
 const limited = await listConversations({ client: spent });
+console.log('limited');
+const patient = await patiently(() => listConversations({ client: spent, query: { limit: 1 } }));
 const failures: string[] = [];
 const { stream } = await streamEvents({
   client: spent,
@@ -89,6 +100,7 @@ console.log(
     refused: late.error?.code === 'CONVERSATION_CLOSED' && late.error.title,
     transition: reopened.error?.code,
     limited: [limited.error?.code, limited.response?.status, limited.response?.headers.has('Retry-After')],
+    patient: patient.data?.data.length,
     failures,
   }),
 );

@@ -22,6 +22,7 @@ import { type ConnectionTimings, defaultTimings } from './http/timings.ts';
 import { UnsentResponses } from './http/unsent-responses.ts';
 import { Maintenance } from './maintenance.ts';
 import { useMcp } from './mcp/plugin.ts';
+import { useSignIn } from './pages/sign-in.ts';
 import { createPorts } from './ports.ts';
 import { useRest } from './rest/plugin.ts';
 import { problemReply } from './rest/problem.ts';
@@ -160,6 +161,7 @@ export function buildApp(options: AppOptions): App {
     plugins: [
       useRequestContext(origins, responder),
       useMcp(ports, { ...common, bindings: options.routes ?? routes, problemReply }),
+      useSignIn(ports, { ...common, origins, publicUrl, problemReply }),
       useRest(ports, { ...common, log, probes, publicUrl, routes: options.routes }),
       useGraphQL(ports, { ...common, documents, named, telemetry: metrics }),
     ],

@@ -393,6 +393,7 @@ const otherColumns = {
     ...inTables('id', 'accounts', 'api_keys', 'conversations', 'messages', 'events', 'leads'),
     ...inTables('id', 'webhooks', 'deliveries', 'attempts'),
     ...inTables('account_id', 'account_origins', 'account_totals', 'api_keys', 'conversations', 'conversation_tags'),
+    ...columns('sign_ins', 'account_id', 'key_id'),
     ...inTables('account_id', 'events', 'leads', 'trusted_documents'),
     ...inTables('account_id', 'unread_conversations', 'erasing', 'search_accounts', 'webhooks', 'kept_results'),
     ...inTables('account_id', 'analytics_counters', 'analytics_histograms', 'rate_windows'),
@@ -407,6 +408,7 @@ const otherColumns = {
   ],
   'of the account, its keys and its webhooks': [
     ...['accounts.name', 'account_origins.origin', ...columns('api_keys', 'name', 'prefix', 'secret_hash', 'scopes')],
+    'sign_ins.secret_hash',
     ...columns('webhooks', 'url', 'events', 'description', 'secrets'),
     ...columns('trusted_documents', 'id', 'text'),
   ],

@@ -4,7 +4,7 @@ import { type Caller, isBound } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports, RateLimit } from '../domain/ports.ts';
 import { timestamp } from '../domain/time.ts';
-import { authenticate, type CredentialStores } from './authenticate.ts';
+import { authenticate, authenticateSignIn, type CredentialStores } from './authenticate.ts';
 import { clientAddress, FailedAttempts, network } from './failed-attempts.ts';
 import type { LoadShedder } from './load-shedder.ts';
 import type { Origins, PageOrigin } from './origins.ts';
@@ -18,6 +18,8 @@ const revocationMs = 100;
 /** What admission depends on, for REST requests, GraphQL requests and sockets alike. */
 export interface Arrival extends PageOrigin {
   readonly authorization?: string | undefined;
+  /** What the console's cookie holds, in place of any other credential. Nothing but its own paths looks at the cookie. */
+  readonly signIn?: { readonly secret: string | undefined } | undefined;
   /** The address at the other end of the connection. */
   readonly peer?: string | undefined;
   readonly forwardedFor?: string | undefined;
@@ -86,17 +88,20 @@ export class Admission {
    * @throws UNAUTHENTICATED, RATE_LIMITED after too many failures from one address, UNAVAILABLE
    */
   async identify(arrival: Arrival): Promise<Caller> {
-    const { authorization = '' } = arrival;
+    const { signIn } = arrival;
+    const credential = (signIn ? signIn.secret : arrival.authorization) ?? '';
     const address = clientAddress(arrival.peer, arrival.forwardedFor, this.#options.trustedProxies);
-    const refusal = this.#failedAttempts.refusalOf(address, authorization);
+    const refusal = this.#failedAttempts.refusalOf(address, credential);
     if (refusal !== undefined) throw refusal;
     try {
-      const { caller, lastUsedAt } = await authenticate(this.#stores, arrival.authorization);
+      const { caller, lastUsedAt } = await (signIn
+        ? authenticateSignIn(this.#stores, signIn.secret)
+        : authenticate(this.#stores, arrival.authorization));
       this.#recordUse(caller, lastUsedAt);
       return caller;
     } catch (error) {
       if (!(error instanceof DomainError) || error.code !== 'UNAUTHENTICATED') throw error;
-      throw this.#failedAttempts.record(address, authorization) ?? error;
+      throw this.#failedAttempts.record(address, credential) ?? error;
     }
   }
 

@@ -2,6 +2,7 @@ import { isValid } from '../domain/api-keys.ts';
 import { type Caller, unauthenticated } from '../domain/caller.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
+import type { FoundApiKey } from '../domain/storage-port.ts';
 import { senderOf } from '../domain/tokens.ts';
 import { apiKeyPattern } from './secrets.ts';
 import type { Tokens } from './tokens.ts';
@@ -39,10 +40,29 @@ export async function authenticate(stores: CredentialStores, authorization: stri
   return identified;
 }
 
+/**
+ * Authenticates the caller who has signed in to the console with an API key: it is as if the key itself were sent.
+ * @param secret what the cookie holds, if there is one
+ * @throws UNAUTHENTICATED, UNAVAILABLE
+ */
+export async function authenticateSignIn(
+  { storage, secrets, clock }: CredentialStores,
+  secret: string | undefined,
+): Promise<Identified> {
+  const known = secret === undefined ? undefined : await storage.read.signIns.find(secrets.hash(secret));
+  if (known !== undefined && known.expiresAtMs > clock.now()) {
+    const found = await storage.read.apiKeys.findWithAccount(known.accountId, known.keyId);
+    if (found !== undefined && isValid(found.key, clock.now())) return identifiedBy(found);
+  }
+  throw new DomainError('UNAUTHENTICATED', 'Sign in to the console with an API key.');
+}
+
 async function byKey({ storage, secrets, clock }: CredentialStores, secret: string): Promise<Identified | undefined> {
   const found = await storage.read.apiKeys.findBySecret(secrets.hash(secret));
-  if (found === undefined || !isValid(found.key, clock.now())) return undefined;
-  const { key, account } = found;
+  return found !== undefined && isValid(found.key, clock.now()) ? identifiedBy(found) : undefined;
+}
+
+function identifiedBy({ key, account }: FoundApiKey): Identified {
   return {
     caller: {
       account,

@@ -57,7 +57,7 @@ export interface OriginsOptions {
 /**
  * The CORS policy (Fetch, section 3.2) of REST and GraphQL: the service's own pages may call with any credential,
  * listed pages with tokens. No response allows all origins, but that with the script of the chat widget, which holds
- * nothing of anybody, or credentialed requests: the service uses no cookies.
+ * nothing of anybody, or credentialed requests: the APIs look at no cookie.
  */
 export class Origins {
   readonly #own: string | undefined;
@@ -74,8 +74,8 @@ export class Origins {
    * Whether the origin is the service itself, at its public URL or at the requested host.
    *
    * The client controls `Host`: with DNS rebinding, a foreign page can send a `Host` that equals its `Origin`. It gains
-   * nothing, since browsers do not attach the service's credentials on their own: the page must already have a key, and
-   * a key can be used without a browser. The rule serves to keep keys out of pages, not to keep pages out.
+   * nothing: the page must already have a key, and a key can be used without a browser; the console's cookie is sent to
+   * the name for which it was set, and not to that one. The rule serves to keep keys out of pages, not to keep pages out.
    */
   isOwn({ origin, host }: PageOrigin): boolean {
     if (origin === undefined) return false;

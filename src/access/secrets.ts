@@ -6,6 +6,7 @@ export const apiKeyPattern = /^cs_[A-Za-z0-9_-]{43}$/;
 
 export const secrets: Secrets = {
   generate: () => `cs_${randomBytes(32).toString('base64url')}`,
+  generateSignInSecret: () => randomBytes(32).toString('base64url'),
   generateSigningSecret: () => `whsec_${randomBytes(32).toString('base64')}`,
   hash: (secret) => hash('sha256', secret, 'buffer'),
 };

@@ -33,6 +33,8 @@ export interface Clock {
 export interface Secrets {
   /** A new API key's secret: `cs_` and 256 random bits in base64url. */
   generate(): string;
+  /** What a cookie holds that stands for an API key: 256 random bits in base64url. */
+  generateSignInSecret(): string;
   /** A new signing secret of a webhook: `whsec_` and 256 random bits in base64. */
   generateSigningSecret(): string;
   /** The SHA-256 of a secret: what is stored of an API key, beside its prefix. */

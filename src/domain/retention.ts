@@ -4,7 +4,7 @@ import type { Storage, Transaction } from './storage-port.ts';
 import { TimeBudget } from './time-budget.ts';
 
 /** Rows removed between two checks of the time: a delivery is removed with its responses, which can be megabytes. */
-const batchSizes = { deliveries: 1, events: 32, idempotencyRecords: 1, apiKeys: 32 } as const;
+const batchSizes = { deliveries: 1, events: 32, idempotencyRecords: 1, apiKeys: 32, signIns: 32 } as const;
 type Kind = keyof typeof batchSizes;
 
 /**
@@ -18,6 +18,7 @@ export async function removeOld(storage: Storage, nowMs: number, eventRetentionM
   await removeKind(storage, 'events', beforeMs);
   await removeKind(storage, 'idempotencyRecords', nowMs - idempotencyMs);
   await removeKind(storage, 'apiKeys', nowMs - expiredKeyMs);
+  await removeKind(storage, 'signIns', nowMs);
 }
 
 async function removeKind({ write }: Storage, kind: Kind, beforeMs: number): Promise<void> {

@@ -15,6 +15,7 @@ import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
 import type { RateWindow } from './rate-window.ts';
 import type { ReadPosition, ReadPositions } from './read-position-record.ts';
 import type { FoundText, SearchQuery } from './search.ts';
+import type { SignIn } from './sign-ins.ts';
 import type { ClockReading } from './steady-clock.ts';
 import type { StoredWebhook } from './webhook-record.ts';
 
@@ -69,6 +70,7 @@ export interface Touched {
 export interface Reads {
   readonly accounts: AccountReads;
   readonly apiKeys: ApiKeyReads;
+  readonly signIns: SignInReads;
   readonly conversations: ConversationReads;
   readonly messages: MessageReads;
   readonly readPositions: ReadPositionReads;
@@ -86,6 +88,7 @@ export interface Reads {
 export interface Transaction {
   readonly accounts: AccountReads & AccountWrites;
   readonly apiKeys: ApiKeyReads & ApiKeyWrites;
+  readonly signIns: SignInReads & SignInWrites;
   readonly conversations: ConversationReads & ConversationWrites;
   readonly messages: MessageReads & MessageWrites;
   readonly readPositions: ReadPositionReads & ReadPositionWrites;
@@ -151,6 +154,23 @@ export interface ApiKeyWrites {
   removeEnded(accountId: string, nowMs: number, options: { kept: number; limit: number }): Awaitable<void>;
   /**
    * Removes the keys of any account that expired first, before a time, and were not revoked.
+   * @returns the number removed; fewer than `limit` when none are left
+   */
+  prune(beforeMs: number, limit: number): Awaitable<number>;
+}
+
+export interface SignInReads {
+  /** What a secret stands for, whether it has expired or not. */
+  find(secretHash: Uint8Array): Awaitable<SignIn | undefined>;
+}
+
+export interface SignInWrites {
+  insert(signIn: SignIn, secretHash: Uint8Array): Awaitable<void>;
+  remove(secretHash: Uint8Array): Awaitable<void>;
+  /** Removes all of a key but the `kept` that expire last. */
+  removeOldest(keyId: string, kept: number): Awaitable<void>;
+  /**
+   * Removes those that expired first, before a time.
    * @returns the number removed; fewer than `limit` when none are left
    */
   prune(beforeMs: number, limit: number): Awaitable<number>;

@@ -29,6 +29,8 @@ export class RequestContext implements AdmissionContext {
   readonly traceparent: string | undefined;
   /** The origin of the page that asks, if its pages may call with tokens of any account. */
   listedOrigin?: string;
+  /** The cookie in whose place it has no other credential: see `Arrival`. */
+  signIn?: { readonly secret: string | undefined };
   /** Whose request it is, once that is known. */
   caller?: Caller;
   rateLimit?: RateLimit;
@@ -77,7 +79,7 @@ export class RequestContext implements AdmissionContext {
   }
 
   get arrival(): Arrival {
-    return arrivalOf(this.req);
+    return arrivalOf(this.req, this.signIn);
   }
 
   get isGone(): boolean {
@@ -143,9 +145,10 @@ export function ownerOf(connection: Duplex): string | undefined {
 }
 
 /** What admission needs from a request or an upgrade. */
-export function arrivalOf({ headers, socket }: IncomingMessage): Arrival {
+export function arrivalOf({ headers, socket }: IncomingMessage, signIn?: Arrival['signIn']): Arrival {
   return {
     authorization: headers.authorization,
+    signIn,
     origin: headers.origin,
     host: headers.host,
     peer: socket.remoteAddress,

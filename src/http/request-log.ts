@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { DomainError, internal, isTrouble } from '../domain/errors.ts';
 import type { RequestContext } from './request-context.ts';
 
 /** So many lines of each kind are written in a second; the others are counted. */
@@ -31,6 +32,14 @@ export class RequestLog {
     if (++this.#uncharged <= maxLines) return true;
     this.#byStatus.set(status, (this.#byStatus.get(status) ?? 0) + 1);
     return false;
+  }
+
+  /** What a request is answered with whose answer could not be made; what the operator should look into is logged. */
+  noted(error: unknown, http: RequestContext): DomainError {
+    const known = error instanceof DomainError ? error : internal(error);
+    http.code = known.code;
+    if (isTrouble(known)) this.failed(http, known.cause ?? known);
+    return known;
   }
 
   /** Logs why a request failed, which the operator should look into. */

@@ -1,6 +1,6 @@
 import type { Admission } from '../access/admission.ts';
 import { isBound, refuseTrustedOnly } from '../domain/caller.ts';
-import { DomainError, internal, isTrouble } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import { answered, type HttpPlugin } from '../http/plugin.ts';
 import type { WholeReply } from '../http/raw-reply.ts';
@@ -42,7 +42,7 @@ export function useMcp(
   const options: ExchangeOptions = {
     tools: toolsOf(bindings),
     ports,
-    note,
+    note: (error, http) => requestLog.noted(error, http),
     problemOf: (error, http) => problemReply(error, http).body,
   };
 
@@ -72,18 +72,11 @@ export function useMcp(
     return await replyOf(response);
   }
 
-  function note(error: unknown, http: RequestContext): DomainError {
-    const known = error instanceof DomainError ? error : internal(error);
-    http.code = known.code;
-    if (isTrouble(known)) requestLog.failed(http, known.cause ?? known);
-    return known;
-  }
-
   return {
     onRequest({ serverContext: { http }, endResponse }) {
       if (http.face !== 'mcp') return undefined;
       return replyTo(http)
-        .catch((error: unknown) => problemReply(note(error, http), http))
+        .catch((error: unknown) => problemReply(requestLog.noted(error, http), http))
         .then((reply) => responder.send(http, reply))
         .then(() => endResponse(answered));
     },

@@ -3,7 +3,7 @@ import { addRoute, createRouter, findRoute } from 'rou3';
 import type { Admission } from '../access/admission.ts';
 import type { Sessions } from '../access/sessions.ts';
 import { type Caller, refuseTrustedOnly } from '../domain/caller.ts';
-import { DomainError, internal, isTrouble } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { EventSubscription } from '../domain/events.ts';
 import type { Operation } from '../domain/operation.ts';
 import type { Ports } from '../domain/ports.ts';
@@ -145,20 +145,13 @@ export function useRest(
     return await answer();
   }
 
-  function errorReply(error: unknown, http: RequestContext): Reply {
-    const known = error instanceof DomainError ? error : internal(error);
-    http.code = known.code;
-    if (isTrouble(known)) requestLog.failed(http, known.cause ?? known);
-    return problemReply(known, http);
-  }
-
   async function replyTo(http: RequestContext): Promise<Reply> {
     let reply: Reply;
     try {
       if (http.fault !== undefined) throw http.fault;
       reply = await (http.face === 'rest' ? apiReply(http) : publicReply(http));
     } catch (error) {
-      reply = errorReply(error, http);
+      reply = problemReply(requestLog.noted(error, http), http);
     }
     if (publicPath !== '') prefixLinks(publicPath, reply.headers);
     return reply;

@@ -210,6 +210,9 @@ const reads: Calls<Reads> = {
     revocations: (apiKeys) => apiKeys.revocations(),
     tokenKey: (apiKeys) => apiKeys.tokenKey(),
   },
+  signIns: {
+    find: (signIns) => signIns.find(hash),
+  },
   conversations: {
     find: (conversations) => conversations.find(account.id, conversation.id),
     findMany: (conversations) => conversations.findMany(account.id, [conversation.id, conversation.id]),
@@ -329,6 +332,14 @@ const writes: Calls<Writes> = {
     update: (apiKeys) => apiKeys.update({ ...key, revokedAt: start }),
     removeEnded: (apiKeys) => apiKeys.removeEnded(account.id, startMs, { kept: 10, limit: 5 }),
     prune: (apiKeys) => apiKeys.prune(startMs, 10),
+  },
+  signIns: {
+    insert: async (signIns) => {
+      await signIns.insert({ accountId: account.id, keyId: key.id, expiresAtMs: startMs }, hash);
+    },
+    remove: (signIns) => signIns.remove(hash),
+    removeOldest: (signIns) => signIns.removeOldest(key.id, 10),
+    prune: (signIns) => signIns.prune(startMs, 10),
   },
   conversations: {
     insert: (conversations) => conversations.insert(account.id, conversation),

@@ -29,6 +29,7 @@ import { readPositionReads, readPositionWrites } from './read-positions.ts';
 import { searchReads } from './search.ts';
 import { searchWrites } from './search-index.ts';
 import { SearchIndexer } from './search-indexer.ts';
+import { signInReads, signInWrites } from './sign-ins.ts';
 import { Statements } from './statements.ts';
 import { scoped, type WorkScope } from './transaction-scope.ts';
 import { webhookReads, webhookWrites } from './webhooks.ts';
@@ -127,6 +128,7 @@ function readsOn(db: Statements, busyTimeoutMs: number): Reads {
   return {
     accounts: patient(accountReads(db), busyTimeoutMs),
     apiKeys: patient(apiKeyReads(db), busyTimeoutMs),
+    signIns: patient(signInReads(db), busyTimeoutMs),
     conversations: patient(conversationReads(db), busyTimeoutMs),
     messages: patient(messageReads(db), busyTimeoutMs),
     readPositions: patient(readPositionReads(db), busyTimeoutMs),
@@ -145,6 +147,7 @@ function readsOn(db: Statements, busyTimeoutMs: number): Reads {
 function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => void): (scope: WorkScope) => Transaction {
   const accounts = scoped({ ...accountReads(db), ...accountWrites(db) }, db.connection);
   const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, watch.endedCredential) }, db.connection);
+  const signIns = scoped({ ...signInReads(db), ...signInWrites(db) }, db.connection);
   const hooks = { onHide: watch.hid, onGone: watch.erased, onWaiting };
   const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, hooks) }, db.connection);
   const messages = scoped({ ...messageReads(db), ...messageWrites(db, onWaiting) }, db.connection);
@@ -161,6 +164,7 @@ function transactionsOn(db: Statements, watch: CommitWatch, onWaiting: () => voi
   return (scope) => ({
     accounts: accounts(scope),
     apiKeys: apiKeys(scope),
+    signIns: signIns(scope),
     conversations: conversations(scope),
     messages: messages(scope),
     readPositions: readPositions(scope),

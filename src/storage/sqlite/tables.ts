@@ -93,6 +93,25 @@ export const apiKeys = sqliteTable(
   ],
 );
 
+/** Sign-ins to the console, by the SHA-256 of what their cookies hold. */
+export const signIns = sqliteTable(
+  'sign_ins',
+  {
+    secretHash: blob('secret_hash', { mode: 'buffer' }).$type<Uint8Array>().primaryKey(),
+    accountId: text('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    keyId: text('key_id')
+      .notNull()
+      .references(() => apiKeys.id, { onDelete: 'cascade' }),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('sign_ins_by_key').on(table.keyId, table.expiresAt),
+    index('sign_ins_by_expiry').on(table.expiresAt),
+  ],
+);
+
 /**
  * The last message beside its conversation, so that a list need not look into the messages. An array takes a third of the
  * time of an object to make and to read.

@@ -48,7 +48,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   telemetry: ['telemetry', 'domain'],
   mcp: ['mcp', 'http', 'access', 'domain', 'runtime', 'version.ts'],
   pages: ['pages', 'http', 'access', 'domain', 'runtime'],
-  rest: ['rest', 'http', 'access', 'domain', 'runtime', 'layout.ts', 'version.ts'],
+  rest: ['rest', 'pages', 'http', 'access', 'domain', 'runtime', 'layout.ts', 'version.ts'],
   graphql: ['graphql', 'http', 'access', 'domain', 'runtime', 'layout.ts'],
   server: ['server', 'app.ts', 'config.ts', 'access', 'domain', 'http', 'rest', 'runtime', 'storage', 'telemetry'],
   'config.ts': ['config.ts', 'domain'],

@@ -1,12 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { compressed, formFor, html, type Page, page } from '../http/page.ts';
 import { widgetScript } from '../layout.ts';
+import { favicon, welcomePage, welcomePolicy } from '../pages/welcome.ts';
+import { version } from '../version.ts';
 import { openApiDocument } from './openapi/document.ts';
 import { docsPage } from './openapi/html.ts';
 import type { Route } from './routes.ts';
-import { welcomePage } from './welcome.ts';
 
-const policy = { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'" };
+const policy = { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'" };
 
 /** For a script that pages of any origin load, also those that are isolated from other origins. */
 const scriptHeaders = { Vary: 'Accept-Encoding', 'Cross-Origin-Resource-Policy': 'cross-origin' };
@@ -22,7 +23,11 @@ export function createPages(
 ): (path: string, acceptEncoding: string | undefined) => Page | undefined {
   const document = once(() => openApiDocument(routes, publicUrl));
   const pages = new Map([
-    ['/', once(() => page(html, welcomePage(publicPath), policy))],
+    [
+      '/',
+      once(() => page(html, welcomePage(version, publicUrl, publicPath), { 'Content-Security-Policy': welcomePolicy })),
+    ],
+    ['/favicon.svg', once(() => page('image/svg+xml', favicon))],
     ['/openapi.json', once(() => page('application/json; charset=utf-8', JSON.stringify(document())))],
     ['/docs', once(() => page(html, docsPage(document()), policy))],
   ]);

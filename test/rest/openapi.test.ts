@@ -286,18 +286,21 @@ describe('what anybody may read', () => {
     expect(JSON.parse(body).servers).toEqual([{ url: '/' }]);
   });
 
-  test.each(['/', '/openapi.json', '/docs'])('%s is not sent again to those who have it', async (path) => {
-    const first = await get(path);
-    expect(first.headers['cache-control']).toBe('public, max-age=300');
-    const tag = String(first.headers['etag']);
-    for (const known of [tag, `W/${tag}`, `"other", ${tag}`, '*']) {
-      const again = await get(path, { 'if-none-match': known });
-      expect([again.status, again.body, again.headers['etag']]).toEqual([304, '', tag]);
-    }
-    expect((await get(path, { 'if-none-match': '"other"' })).status).toBe(200);
-  });
+  test.each(['/', '/openapi.json', '/docs', '/favicon.svg'])(
+    '%s is not sent again to those who have it',
+    async (path) => {
+      const first = await get(path);
+      expect(first.headers['cache-control']).toBe('public, max-age=300');
+      const tag = String(first.headers['etag']);
+      for (const known of [tag, `W/${tag}`, `"other", ${tag}`, '*']) {
+        const again = await get(path, { 'if-none-match': known });
+        expect([again.status, again.body, again.headers['etag']]).toEqual([304, '', tag]);
+      }
+      expect((await get(path, { 'if-none-match': '"other"' })).status).toBe(200);
+    },
+  );
 
-  test.each(['/', '/openapi.json', '/docs'])('%s knows GET, HEAD and OPTIONS', async (path) => {
+  test.each(['/', '/openapi.json', '/docs', '/favicon.svg'])('%s knows GET, HEAD and OPTIONS', async (path) => {
     const [whole, head, options] = [await get(path), await get(path, {}, 'HEAD'), await get(path, {}, 'OPTIONS')];
     expect([head.status, head.body]).toEqual([200, '']);
     expect(head.headers['content-length']).toBe(whole.headers['content-length']);
@@ -341,9 +344,9 @@ describe('what anybody may read', () => {
 
   test('/docs needs no script and no other host', async () => {
     const { headers, body } = await get('/docs');
-    expect(body).not.toMatch(/<script|<link|<img|@import|url\(/);
+    expect(body).not.toMatch(/<script|<link(?! rel="icon" href="favicon\.svg")|<img|@import|url\(/);
     expect(body).not.toMatch(/(href|src)="(https?:)?\/\//);
-    expect(headers['content-security-policy']).toBe("default-src 'none'; style-src 'unsafe-inline'");
+    expect(headers['content-security-policy']).toBe("default-src 'none'; style-src 'unsafe-inline'; img-src 'self'");
   });
 
   test('the document names the public address, where there is one', async () => {

@@ -56,6 +56,7 @@ export function docsPage(document: OpenApiDocument): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${text(document.info.title)}</title>
+<link rel="icon" href="favicon.svg" type="image/svg+xml">
 <style>${style}</style>
 </head>
 <body>

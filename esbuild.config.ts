@@ -66,7 +66,24 @@ const widget = await build({
   logLevel: 'warning',
 });
 
-const outputs = [metafile, client.metafile, widget.metafile].flatMap((each) => Object.keys(each.outputs));
+// The console, a script and a style sheet.
+const console = await build({
+  absWorkingDir: import.meta.dirname,
+  entryPoints: { 'console/app': 'src/console/index.tsx' },
+  outdir,
+  bundle: true,
+  minify: true,
+  format: 'esm',
+  target: 'es2022',
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  metafile: true,
+  logLevel: 'warning',
+});
+
+const outputs = [metafile, client.metafile, widget.metafile, console.metafile].flatMap((each) =>
+  Object.keys(each.outputs),
+);
 
 // Files of earlier builds are removed last, because a server may be running from them.
 for (const entry of readdirSync(join(import.meta.dirname, outdir), { recursive: true, withFileTypes: true })) {

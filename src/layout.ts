@@ -9,6 +9,12 @@ const here = import.meta.url;
 /** The migrations that drizzle-kit generates. A build includes them and does not read the folder. */
 export const migrationsFolder = fileURLToPath(new URL('../drizzle', here));
 
+/** The script and the styles of the console, which only a build has. */
+export const consoleFiles = {
+  script: fileURLToPath(new URL('../dist/console/app.js', here)),
+  styles: fileURLToPath(new URL('../dist/console/app.css', here)),
+};
+
 /** The chat widget, which only a build has. */
 export const widgetScript = fileURLToPath(new URL('../dist/widget.js', here));
 

@@ -14,8 +14,8 @@ interface Import {
 }
 
 const allFiles = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
-// The client and the widget are no part of the service: they run in programs and pages of others.
-const files = allFiles.filter((file) => !/^(client|widget)\//.test(file));
+// The client, the widget and the console are no part of the service: they run in other programs and in pages.
+const files = allFiles.filter((file) => !/^(client|widget|console)\//.test(file));
 const importsOf = (file: string): Import[] => {
   const text = readFileSync(join(source, file), 'utf8');
   return [
@@ -78,6 +78,7 @@ test('a folder imports only from the folders allowed', () => {
 test.each([
   ['client', /^client\/|^graphql-ws(\/client)?$/],
   ['widget', /^(widget|client)\//],
+  ['console', /^(console|client)\/|^(preact|uplot)(\/|$)/],
 ])('the %s imports nothing of the service', (folder, allowed) => {
   const own = allFiles.filter((file) => topOf(file) === folder).flatMap(importsOf);
   expect(own.length).toBeGreaterThan(3);

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { compressed, formFor, html, type Page, page } from '../http/page.ts';
-import { widgetScript } from '../layout.ts';
+import { consoleFiles, widgetScript } from '../layout.ts';
+import { consolePage, consolePolicy } from '../pages/console.ts';
 import { favicon, welcomePage, welcomePolicy } from '../pages/welcome.ts';
 import { version } from '../version.ts';
 import { openApiDocument } from './openapi/document.ts';
@@ -31,9 +32,23 @@ export function createPages(
     ['/openapi.json', once(() => page('application/json; charset=utf-8', JSON.stringify(document())))],
     ['/docs', once(() => page(html, docsPage(document()), policy))],
   ]);
+  const zipped = { Vary: 'Accept-Encoding' };
+  const files = new Map([
+    [
+      '/console',
+      once(() => compressed(html, Buffer.from(consolePage), { ...zipped, 'Content-Security-Policy': consolePolicy })),
+    ],
+    [
+      '/console/app.js',
+      once(() => compressed('text/javascript; charset=utf-8', readFileSync(consoleFiles.script), zipped)),
+    ],
+    ['/console/app.css', once(() => compressed('text/css; charset=utf-8', readFileSync(consoleFiles.styles), zipped))],
+  ]);
   const widget = once(() => compressed('text/javascript; charset=utf-8', readFileSync(widgetScript), scriptHeaders));
   return (path, acceptEncoding) => {
     // The sources may be run without having been built.
+    const file = existsSync(consoleFiles.script) ? files.get(path)?.() : undefined;
+    if (file !== undefined) return formFor(file, acceptEncoding);
     if (path !== '/widget.js' || !existsSync(widgetScript)) return pages.get(path)?.();
     return { ...formFor(widget(), acceptEncoding), isForAll: true };
   };

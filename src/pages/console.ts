@@ -1,0 +1,27 @@
+/** The page of the console: everything in it is made by its script. */
+export const consolePage = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Conversations</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="console/app.css">
+<script type="module" src="console/app.js"></script>
+</head>
+<body><div id="console"></div><noscript>The console needs JavaScript.</noscript></body>
+</html>
+`;
+
+/** The policy of its page: everything comes from the service itself, and nothing inline runs. */
+export const consolePolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  'img-src data:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+].join('; ');

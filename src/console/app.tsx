@@ -1,7 +1,16 @@
 import type { ComponentType } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
-import { Live } from './live.ts';
-import { knownAgent, resume, type Session, signIn, signOut } from './session.ts';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { type Connection, Live } from './live.ts';
+import {
+  type Agent,
+  agentIdPattern,
+  knownAgent,
+  type OnEnd,
+  resume,
+  type Session,
+  signIn,
+  signOut,
+} from './session.ts';
 import { Failure, type ViewProps, wordsOf } from './ui.tsx';
 import { Analytics } from './views/analytics.tsx';
 import { Events } from './views/events.tsx';
@@ -19,9 +28,16 @@ const views: Readonly<Record<string, { readonly name: string; readonly View: Com
   keys: { name: 'Keys', View: Keys },
 };
 
+/** How it is said whether what is shown is kept up to date. */
+const connections: Readonly<Record<Connection, string>> = {
+  connecting: 'Connecting …',
+  live: 'Live',
+  off: 'Not live: the key lacks the scope events:read.',
+};
+
 /** The address after the `#`: `#/inbox/conv_…` opens a conversation. */
 function usePath(): readonly string[] {
-  const read = (): string[] => location.hash.replace(/^#\//, '').split('/').filter(Boolean).map(decodeURIComponent);
+  const read = (): string[] => location.hash.replace(/^#\//, '').split('/').filter(Boolean).map(decoded);
   const [path, setPath] = useState(read);
   useEffect(() => {
     const onChange = (): void => setPath(read());
@@ -31,14 +47,33 @@ function usePath(): readonly string[] {
   return path;
 }
 
+/** Somebody may have written the address. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 export function App() {
   const [session, setSession] = useState<Session | 'unknown' | undefined>('unknown');
   const [failure, setFailure] = useState<unknown>();
+  const [whyEnded, setWhyEnded] = useState<string>();
   const [round, setRound] = useState(0);
-  const onEnd = (): void => setSession(undefined);
+  const sessions = useRef(0);
+  /** What ends the next session, and no later one. */
+  const ending = (): OnEnd => {
+    const own = ++sessions.current;
+    return (why) => {
+      if (own !== sessions.current) return;
+      setWhyEnded(why);
+      setSession(undefined);
+    };
+  };
   useEffect(() => {
     setFailure(undefined);
-    resume(onEnd).then(setSession, setFailure);
+    resume(ending()).then(setSession, setFailure);
   }, [round]);
 
   if (failure !== undefined)
@@ -48,11 +83,23 @@ export function App() {
       </main>
     );
   if (session === 'unknown') return <main class="alone" aria-busy="true" />;
-  if (session === undefined) return <SignIn onEnd={onEnd} onSession={setSession} />;
+  if (session === undefined) {
+    const begin = async (apiKey: string, agent: Agent): Promise<void> => {
+      setSession(await signIn(apiKey, agent, ending()));
+      setWhyEnded(undefined);
+    };
+    return <SignIn begin={begin} notice={whyEnded} />;
+  }
   return <Shell session={session} onLeave={() => setSession(undefined)} />;
 }
 
-function SignIn({ onSession, onEnd }: { readonly onSession: (session: Session) => void; readonly onEnd: () => void }) {
+interface SignInProps {
+  readonly begin: (apiKey: string, agent: Agent) => Promise<void>;
+  /** Why somebody who was here has to sign in again. */
+  readonly notice: string | undefined;
+}
+
+function SignIn({ begin, notice }: SignInProps) {
   const agent = knownAgent();
   const [failure, setFailure] = useState<string>();
   const [isBusy, setIsBusy] = useState(false);
@@ -62,7 +109,7 @@ function SignIn({ onSession, onEnd }: { readonly onSession: (session: Session) =
     setIsBusy(true);
     setFailure(undefined);
     try {
-      onSession(await signIn(text('key'), { id: text('id'), name: text('name') }, onEnd));
+      await begin(text('key'), { id: text('id'), name: text('name') });
     } catch (error) {
       setFailure(wordsOf(error));
       setIsBusy(false);
@@ -77,6 +124,11 @@ function SignIn({ onSession, onEnd }: { readonly onSession: (session: Session) =
         }}
       >
         <h1>Conversations</h1>
+        {notice && (
+          <p class="hint" role="status">
+            {notice}
+          </p>
+        )}
         <label>
           API key
           <input
@@ -94,7 +146,15 @@ function SignIn({ onSession, onEnd }: { readonly onSession: (session: Session) =
         </label>
         <label>
           Your id, as assignee and reader
-          <input name="id" autocomplete="username" maxLength={128} defaultValue={agent.id} required />
+          <input
+            name="id"
+            autocomplete="username"
+            maxLength={128}
+            pattern={agentIdPattern}
+            title="Letters, digits and any of _ . : @ + -"
+            defaultValue={agent.id}
+            required
+          />
         </label>
         {failure && (
           <p class="failure" role="alert">
@@ -112,17 +172,22 @@ function SignIn({ onSession, onEnd }: { readonly onSession: (session: Session) =
 
 function Shell({ session, onLeave }: { readonly session: Session; readonly onLeave: () => void }) {
   const [, redraw] = useState({});
-  const live = useMemo(() => new Live(session.client, () => redraw({})), [session]);
+  const live = useMemo(() => new Live(session, () => redraw({})), [session]);
   useEffect(() => {
     void live.start();
     return () => live.stop();
   }, [live]);
   const [name = 'inbox', ...path] = usePath();
-  const { View } = views[name] ?? { View: Inbox };
+  const { View } = (Object.hasOwn(views, name) ? views[name] : undefined) ?? { View: Inbox };
 
+  const [failure, setFailure] = useState<unknown>();
   async function leave(): Promise<void> {
-    await signOut();
-    onLeave();
+    try {
+      await signOut();
+      onLeave();
+    } catch (error) {
+      setFailure(error);
+    }
   }
 
   return (
@@ -137,11 +202,12 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
           ))}
         </nav>
         <span class={`connection ${live.connection}`} role="status">
-          {live.connection === 'live' ? 'Live' : 'Connecting …'}
+          {connections[live.connection]}
         </span>
         <button type="button" class="plain" onClick={() => void leave()}>
           Sign out
         </button>
+        {failure !== undefined && <Failure error={failure} />}
       </header>
       <main>
         <View key={name} session={session} live={live} path={path} />

@@ -5,19 +5,26 @@ const rowFields = `id version status subject visitor { ${person} email } assigne
   lastActivityAt lastMessage { preview sender }`;
 const messageFields = `id sequence sender author { ${person} } content clientId createdAt`;
 
-const snapshot = `conversation { conversationId current { ${rowFields} } }`;
-
-/** What is selected of each event. */
-export const eventFields = `sequence erased
-  ... on ConversationStartedEvent { ${snapshot} }
-  ... on ConversationUpdatedEvent { ${snapshot} }
-  ... on ConversationClosedEvent { ${snapshot} }
-  ... on ConversationReopenedEvent { ${snapshot} }
-  ... on MessageReceivedEvent { ${snapshot} message { ${messageFields} } }
-  ... on MessageSentEvent { ${snapshot} message { ${messageFields} } }
+/**
+ * What is selected of each event.
+ * @param agent whose unread messages are counted
+ * @param scopes without that for conversations, nothing is asked of them that the key may not know
+ */
+export function eventFields(agent: string, scopes: readonly string[]): string {
+  if (!scopes.includes('conversations:read')) return 'sequence erased';
+  const unread = `unreadCount(reader: ${JSON.stringify(agent)})`;
+  const now = (more = ''): string => `conversation { conversationId current { ${rowFields} ${unread} ${more} } }`;
+  return `sequence erased
+  ... on ConversationStartedEvent { ${now()} }
+  ... on ConversationUpdatedEvent { ${now('metadata')} }
+  ... on ConversationClosedEvent { ${now()} }
+  ... on ConversationReopenedEvent { ${now()} }
+  ... on MessageReceivedEvent { ${now()} message { ${messageFields} } }
+  ... on MessageSentEvent { ${now()} message { ${messageFields} } }
   ... on ConversationReadEvent { conversationId readPosition { reader sequence } }
   ... on ConversationDeletedEvent { conversationId }
   ... on LeadCapturedEvent { lead { id name email } }`;
+}
 
 /** A page of the inbox. */
 export const inbox = `query Inbox($agent: String!, $first: Int!, $after: String, $statuses: [ConversationStatus!],
@@ -29,10 +36,18 @@ export const inbox = `query Inbox($agent: String!, $first: Int!, $after: String,
   }
 }`;
 
-export const search = `query Search($agent: String!, $q: String!, $statuses: [ConversationStatus!]) {
-  search(first: 30, q: $q, statuses: $statuses) {
-    nodes { excerpt { text match } conversation { ${rowFields} unreadCount(reader: $agent) } }
+/** What an agent looks for, in the conversations of a filter. */
+export const search = `query Search($agent: String!, $q: String!, $after: String, $statuses: [ConversationStatus!],
+    $assigneeId: String, $tags: [String!]) {
+  search(first: 30, after: $after, q: $q, statuses: $statuses, assigneeId: $assigneeId, tags: $tags) {
+    nodes { excerpt { text match } message { id } conversation { ${rowFields} unreadCount(reader: $agent) } }
+    pageInfo { endCursor hasNextPage }
   }
+}`;
+
+/** A conversation as it is now. */
+export const row = `query Row($id: ID!, $agent: String!) {
+  conversation(id: $id) { ${rowFields} unreadCount(reader: $agent) metadata }
 }`;
 
 /** The last messages of a conversation, or those before a cursor. */
@@ -43,10 +58,10 @@ export const thread = `query Thread($id: ID!, $agent: String!, $before: String) 
   }
 }`;
 
-export const sendMessage = `mutation Send($input: SendMessageInput!) {
-  sendMessage(input: $input) { message { ${messageFields} } }
+export const sendMessage = `mutation Send($input: SendMessageInput!, $agent: String!) {
+  sendMessage(input: $input) { message { ${messageFields} } conversation { ${rowFields} unreadCount(reader: $agent) } }
 }`;
-export const updateConversation = `mutation Update($input: UpdateConversationInput!) {
-  updateConversation(input: $input) { conversation { ${rowFields} } }
+export const updateConversation = `mutation Update($input: UpdateConversationInput!, $agent: String!) {
+  updateConversation(input: $input) { conversation { ${rowFields} unreadCount(reader: $agent) metadata } }
 }`;
 export const markRead = `mutation MarkRead($input: MarkReadInput!) { markRead(input: $input) { eventCursor } }`;

@@ -1,28 +1,46 @@
 import { type Client, ServiceError } from '../client/index.ts';
+import { wait } from '../client/waiting.ts';
 import { eventFields } from './documents.ts';
 import type { LoggedEvent } from './records.ts';
+import { watchSockets } from './sockets.ts';
 
-/** How long to wait after an error that the client does not wait for itself. */
-const pauseMs = 2_000;
+/** How long to wait before connecting again; each next time is twice as long. */
+const firstPauseMs = 250;
+const longestPauseMs = 4_000;
 
-export type Connection = 'connecting' | 'live';
+/** With which code the service closes a socket whose token has expired: the client comes back with a new one. */
+const renewed = 4403;
+/** With which code a socket is closed that nothing uses any more. */
+const unused = 1000;
+
+/** `off`: the key does not allow to follow the events. */
+export type Connection = 'connecting' | 'live' | 'off';
+
+/** What following needs of a session. */
+export interface Follower {
+  readonly client: Client;
+  readonly agent: { readonly id: string };
+  readonly scopes: readonly string[];
+}
 
 /**
  * The account's events as they happen, for all views: one subscription, across restarts and renewed tokens, without a gap
  * or a repetition.
  */
 export class Live {
-  readonly #client: Client;
+  readonly #follower: Follower;
   readonly #listeners = new Set<(event: LoggedEvent) => void>();
   readonly #reloads = new Set<() => void>();
   readonly #end = new AbortController();
   readonly #onChange: () => void;
   readonly #known = Promise.withResolvers<void>();
+  #round = new AbortController();
+  #failures = 0;
   connection: Connection = 'connecting';
 
   /** @param onChange called when `connection` changes */
-  constructor(client: Client, onChange: () => void) {
-    this.#client = client;
+  constructor(follower: Follower, onChange: () => void) {
+    this.#follower = follower;
     this.#onChange = onChange;
   }
 
@@ -33,27 +51,47 @@ export class Live {
 
   /** Begins to follow. A view reads what it shows when it opens, and folds into it what it is told from then on. */
   async start(): Promise<void> {
-    const { signal } = this.#end;
-    for (let after: string | undefined; !signal.aborted; ) {
-      try {
-        after ??= (await this.#client.graphql<{ eventCursor: string }>('{ eventCursor }', {}, { signal })).eventCursor;
-        this.#known.resolve();
+    const { signal: ended } = this.#end;
+    const { client, agent, scopes } = this.#follower;
+    const select = eventFields(agent.id, scopes);
+    const stopWatching = watchSockets({
+      answered: () => {
+        this.#failures = 0;
         this.#become('live');
-        const events = this.#client.follow<LoggedEvent>({ over: 'socket', after, select: eventFields, signal });
-        for await (const event of events) {
+      },
+      closed: (code) => this.#lost(code),
+    });
+    ended.addEventListener('abort', stopWatching);
+    let isGap = false;
+    let leastMs = 0;
+    for (let after: string | undefined; !ended.aborted; ) {
+      this.#round = new AbortController();
+      const signal = AbortSignal.any([ended, this.#round.signal]);
+      leastMs = 0;
+      try {
+        after ??= (await client.graphql<{ eventCursor: string }>('{ eventCursor }', {}, { signal })).eventCursor;
+        this.#known.resolve();
+        if (isGap) for (const reload of this.#reloads) reload();
+        isGap = false;
+        for await (const event of client.follow<LoggedEvent>({ over: 'socket', after, select, signal })) {
           after = event.cursor;
-          this.#become('live');
           for (const tell of this.#listeners) tell(event);
         }
       } catch (error) {
-        if (signal.aborted) return;
-        this.#become('connecting');
-        if (error instanceof ServiceError && error.code === 'CURSOR_EXPIRED') {
-          after = undefined; // the log no longer reaches back to what is shown
-          for (const reload of this.#reloads) reload();
+        const { code, retryAfterSeconds = 0 } = error instanceof ServiceError ? error : {};
+        leastMs = retryAfterSeconds * 1_000;
+        if (code === 'FORBIDDEN') {
+          this.#become('off');
+          this.#known.resolve();
+          return;
         }
-        await new Promise((go) => setTimeout(go, pauseMs));
+        if (!signal.aborted) this.#become('connecting');
+        if (code === 'CURSOR_EXPIRED') {
+          after = undefined; // the log no longer reaches back to what is shown
+          isGap = true;
+        }
       }
+      if (!ended.aborted) await this.#pause(leastMs);
     }
   }
 
@@ -75,8 +113,27 @@ export class Live {
     };
   }
 
+  /**
+   * A socket is closed. The client itself would wait for up to half a minute before it tries again, which is good where
+   * many do: here somebody is looking at the page.
+   */
+  #lost(code: number): void {
+    if (code === renewed || this.#end.signal.aborted) return;
+    this.#become('connecting');
+    if (code === unused) return; // the client waits as the service has asked it to
+    const round = this.#round;
+    setTimeout(() => round.abort()); // once the client knows, too
+  }
+
+  /** @param leastMs what the service asks for */
+  async #pause(leastMs: number): Promise<void> {
+    const longestMs = Math.min(longestPauseMs, firstPauseMs * 2 ** this.#failures++);
+    const ms = Math.max(leastMs, longestMs * (0.5 + Math.random() / 2));
+    await wait(ms, this.#end.signal).catch(() => {}); // aborted, the loop ends
+  }
+
   #become(connection: Connection): void {
-    if (this.connection === connection) return;
+    if (this.connection === connection || this.#end.signal.aborted) return;
     this.connection = connection;
     this.#onChange();
   }

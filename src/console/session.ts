@@ -1,4 +1,4 @@
-import { Client } from '../client/index.ts';
+import { Client, ServiceError, type Token } from '../client/index.ts';
 
 // Who uses the console, and the client that calls for them. The API key is sent once, when signing in: from then on the
 // browser has a cookie that no script can read, which gives out tokens of fifteen minutes. These are in memory alone.
@@ -12,67 +12,117 @@ export interface Agent {
   readonly name: string;
 }
 
+/** What the id of an agent, who is a reader, may have. */
+export const agentIdPattern = '[A-Za-z0-9_.:@+\\-]{1,128}';
+
 /** Where the browser remembers the agent. */
 const agentItem = 'conversation-console-agent';
+
+/** Where it remembers that somebody has signed in: otherwise there is nothing to ask the service for. */
+const signedInItem = 'conversation-console-signed-in';
+
+/** How long a call waits for a service that is away before its view says so. */
+const maxWaitSeconds = 15;
 
 export interface Session {
   readonly client: Client;
   readonly agent: Agent;
+  /** What the key allows, such as `conversations:read`. */
+  readonly scopes: readonly string[];
 }
+
+interface GivenToken extends Token {
+  readonly scopes: readonly string[];
+}
+
+/** Called when the session ends by itself, with what to tell the person. */
+export type OnEnd = (why: string) => void;
+
+const whyEnded =
+  'The session has ended: its API key was revoked or has expired, or somebody signed in twelve hours ago. Sign in again.';
 
 /**
  * Signs in with an API key.
- * @param onEnd called when the session ends: its key was revoked, say, or the twelve hours are over
  * @throws Error with what to tell the person
  */
-export async function signIn(apiKey: string, agent: Agent, onEnd: () => void): Promise<Session> {
+export async function signIn(apiKey: string, agent: Agent, onEnd: OnEnd): Promise<Session> {
   const response = await ask('POST', '', { Authorization: `Bearer ${apiKey}` });
   if (!response.ok) throw await refusalOf(response);
   localStorage.setItem(agentItem, JSON.stringify(agent));
-  return sessionOf(agent, onEnd);
+  localStorage.setItem(signedInItem, 'true');
+  return sessionOf(agent, await newToken(), onEnd);
 }
 
 /**
  * The session of before a reload; undefined if nobody has signed in.
  * @throws Error if the service cannot say
  */
-export async function resume(onEnd: () => void): Promise<Session | undefined> {
-  const response = await ask('POST', '/token');
-  if (response.status === 401) return undefined;
-  if (!response.ok) throw await refusalOf(response);
-  return sessionOf(knownAgent(), onEnd);
+export async function resume(onEnd: OnEnd): Promise<Session | undefined> {
+  if (localStorage.getItem(signedInItem) === null) return undefined;
+  try {
+    return sessionOf(knownAgent(), await newToken(), onEnd);
+  } catch (error) {
+    if (!isOver(error)) throw error;
+    localStorage.removeItem(signedInItem);
+    return undefined;
+  }
 }
 
 export async function signOut(): Promise<void> {
-  await ask('DELETE', '');
+  const response = await ask('DELETE', '');
+  if (!response.ok) throw await refusalOf(response);
+  localStorage.removeItem(signedInItem);
 }
 
 /** The agent whom this browser remembers. */
 export function knownAgent(): Agent {
   try {
     const { id, name } = JSON.parse(localStorage.getItem(agentItem) ?? '{}');
-    if (typeof id === 'string' && typeof name === 'string') return { id, name };
+    if (typeof name === 'string' && new RegExp(`^${agentIdPattern}$`).test(id)) return { id, name };
   } catch {
     // Something else has been stored there.
   }
   return { id: 'agent-1', name: 'Agent' };
 }
 
-function sessionOf(agent: Agent, onEnd: () => void): Session {
-  const credential = async (): Promise<{ token: string; expiresAt: string }> => {
-    const response = await ask('POST', '/token');
-    if (response.status === 401) onEnd();
-    if (!response.ok) throw await refusalOf(response);
-    return await response.json();
+function sessionOf(agent: Agent, first: GivenToken, onEnd: OnEnd): Session {
+  let given: GivenToken | undefined = first;
+  const credential = async (): Promise<Token> => {
+    const token = given;
+    given = undefined;
+    if (token !== undefined) return token;
+    try {
+      return await newToken();
+    } catch (error) {
+      if (isOver(error)) {
+        localStorage.removeItem(signedInItem);
+        onEnd(whyEnded);
+      }
+      throw error;
+    }
   };
-  return { client: new Client({ url: service, credential }), agent };
+  return { client: new Client({ url: service, credential, maxWaitSeconds }), agent, scopes: first.scopes };
 }
 
-function ask(method: 'POST' | 'DELETE', path: string, headers: Record<string, string> = {}): Promise<Response> {
-  return fetch(`${service}/console/session${path}`, { method, headers });
+async function newToken(): Promise<GivenToken> {
+  const response = await ask('POST', '/token');
+  if (!response.ok) throw await refusalOf(response);
+  return await response.json();
 }
 
+const isOver = (error: unknown): boolean => error instanceof ServiceError && error.code === 'UNAUTHENTICATED';
+
+async function ask(method: 'POST' | 'DELETE', path: string, headers: Record<string, string> = {}): Promise<Response> {
+  try {
+    return await fetch(`${service}/console/session${path}`, { method, headers });
+  } catch {
+    throw new Error('The service cannot be reached.');
+  }
+}
+
+/** A refusal: of a kind that the client does not repeat, unless the service is away. */
 async function refusalOf(response: Response): Promise<Error> {
-  const problem = await response.json().catch(() => ({}));
-  return new Error(problem.detail ?? `The service answers ${response.status}.`);
+  const { code, detail } = await response.json().catch(() => ({}));
+  const words = detail ?? `The service answers ${response.status}.`;
+  return code === undefined || code === 'UNAVAILABLE' ? new Error(words) : new ServiceError(words, { code });
 }

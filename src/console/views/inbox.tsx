@@ -1,5 +1,57 @@
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Inbox as Model } from '../inbox/inbox.ts';
+import { ListView } from '../inbox/list-view.tsx';
+import { ThreadView } from '../inbox/thread-view.tsx';
+import type { Live } from '../live.ts';
+import type { Session } from '../session.ts';
 import { Empty, type ViewProps } from '../ui.tsx';
+import '../inbox.css';
 
-export function Inbox(_: ViewProps) {
-  return <Empty>Nothing yet.</Empty>;
+/** The inbox of each session: it goes on to follow the events while another view is open, and keeps what was typed. */
+const inboxes = new WeakMap<Live, Model>();
+
+function inboxOf(session: Session, live: Live): Model {
+  const inbox = inboxes.get(live) ?? new Model({ session, live });
+  inboxes.set(live, inbox);
+  return inbox;
+}
+
+export function Inbox({ session, live, path }: ViewProps) {
+  const inbox = inboxOf(session, live);
+  const [id] = path;
+  const [, redraw] = useState({});
+  useLayoutEffect(() => inbox.listen(() => redraw({})), [inbox]);
+  useEffect(() => void inbox.start(), [inbox]);
+  useEffect(() => {
+    if (inbox.may('conversations:read')) void inbox.open(id);
+  }, [inbox, id]);
+  useEffect(() => {
+    if (live.connection === 'live') void inbox.retry();
+  }, [inbox, live.connection]);
+
+  // Who goes back to the list comes to the conversation that was open.
+  const before = useRef(id);
+  const list = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const left = before.current;
+    before.current = id;
+    if (left === undefined || id !== undefined) return;
+    const link = list.current?.querySelector<HTMLElement>(`a[href="#/inbox/${CSS.escape(left)}"]`);
+    (link ?? list.current?.querySelector<HTMLElement>('h1'))?.focus();
+  }, [id]);
+
+  if (!inbox.may('conversations:read'))
+    return <Empty>Conversations cannot be shown: the key lacks the scope conversations:read.</Empty>;
+  const thread = inbox.thread?.id === id ? inbox.thread : undefined;
+  return (
+    <div class={id === undefined ? 'inbox' : 'inbox has-thread'}>
+      <section class="conversations" aria-label="Conversations" ref={list}>
+        <ListView inbox={inbox} openId={id} isLive={live.connection !== 'off'} />
+      </section>
+      <section class="thread" aria-label="Conversation">
+        {thread && <ThreadView key={thread.id} inbox={inbox} thread={thread} />}
+        {id === undefined && <Empty>Choose a conversation to read and answer it.</Empty>}
+      </section>
+    </div>
+  );
 }

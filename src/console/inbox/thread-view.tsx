@@ -1,0 +1,233 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Row } from '../records.ts';
+import { Badge, Button, Empty, Failure } from '../ui.tsx';
+import type { Inbox } from './inbox.ts';
+import { Log } from './log.tsx';
+import { titleOf } from './rows.ts';
+import type { Thread } from './thread.ts';
+
+export interface ThreadProps {
+  readonly inbox: Inbox;
+  readonly thread: Thread;
+}
+
+export function ThreadView({ inbox, thread }: ThreadProps) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const focus = (): void => heading.current?.focus({ preventScroll: true });
+  useEffect(focus, []);
+  useEffect(() => {
+    // The button that has made a change may be gone.
+    if (!thread.isChanging && document.activeElement === document.body) focus();
+  }, [thread.isChanging]);
+  const { row } = thread;
+  return (
+    <>
+      <header class="thread-head">
+        <div class="title-line">
+          <a class="back" href="#/inbox" aria-label="Back to the list">
+            ←
+          </a>
+          <h2 ref={heading} tabIndex={-1}>
+            {row ? titleOf(row) : 'Conversation'}
+          </h2>
+          {row && !thread.isGone && <Badge kind={row.status}>{row.status.toLowerCase()}</Badge>}
+        </div>
+        {row && !thread.isGone && <About inbox={inbox} thread={thread} row={row} />}
+        <p class="hidden" role="status">
+          {row && !thread.isGone && `${row.status.toLowerCase()}, ${assigneeIn(row, inbox)}`}
+        </p>
+        {thread.refusal !== undefined && <Failure error={thread.refusal} />}
+      </header>
+      {thread.isGone ? (
+        <Empty>This conversation does not exist, or has been deleted.</Empty>
+      ) : (
+        <>
+          <Log inbox={inbox} thread={thread} />
+          <Reply inbox={inbox} thread={thread} />
+        </>
+      )}
+    </>
+  );
+}
+
+interface AboutProps extends ThreadProps {
+  readonly row: Row;
+}
+
+/** What the conversation is about, who has it, and what an agent does with it. */
+function About({ inbox, thread, row }: AboutProps) {
+  const { agent } = inbox;
+  const isIdle = inbox.may('conversations:write') && !thread.isChanging;
+  const isMine = row.assignee?.id === agent.id;
+  return (
+    <>
+      <div class="actions">
+        <span class="assignee">{assigneeIn(row, inbox)}</span>
+        {!isMine && (
+          <Button disabled={!isIdle} onClick={() => inbox.change({ assignee: { ...agent } }, true)}>
+            Assign to me
+          </Button>
+        )}
+        {row.assignee && (
+          <Button disabled={!isIdle} onClick={() => inbox.change({ assignee: null }, true)}>
+            Unassign
+          </Button>
+        )}
+        {row.status === 'CLOSED' ? (
+          <Button disabled={!isIdle} onClick={() => inbox.change({ status: 'ACTIVE' })}>
+            Reopen
+          </Button>
+        ) : (
+          <Button disabled={!isIdle} onClick={() => inbox.change({ status: 'CLOSED' }, true)}>
+            Close
+          </Button>
+        )}
+      </div>
+      <details class="about">
+        <summary>
+          {row.subject ?? 'No subject'}
+          {row.tags.map((tag) => (
+            <span key={tag} class="tag">
+              {tag}
+            </span>
+          ))}
+        </summary>
+        <Subject inbox={inbox} subject={row.subject} isIdle={isIdle} />
+        <Tags inbox={inbox} tags={row.tags} isIdle={isIdle} />
+        <Facts row={row} />
+      </details>
+    </>
+  );
+}
+
+function assigneeIn({ assignee }: Row, { agent }: Inbox): string {
+  if (assignee === null) return 'Unassigned';
+  return `Assigned to ${assignee.id === agent.id ? 'me' : (assignee.name ?? assignee.id)}`;
+}
+
+function Subject(props: { readonly inbox: Inbox; readonly subject: string | null; readonly isIdle: boolean }) {
+  const { inbox, subject, isIdle } = props;
+  const [text, setText] = useState(subject ?? '');
+  useEffect(() => setText(subject ?? ''), [subject]);
+  return (
+    <form
+      class="line-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void inbox.change({ subject: text.trim() === '' ? null : text.trim() });
+      }}
+    >
+      <label>
+        Subject
+        <input maxLength={200} value={text} onInput={({ currentTarget }) => setText(currentTarget.value)} />
+      </label>
+      <button type="submit" disabled={!isIdle || text.trim() === (subject ?? '')}>
+        Save subject
+      </button>
+    </form>
+  );
+}
+
+function Tags(props: { readonly inbox: Inbox; readonly tags: readonly string[]; readonly isIdle: boolean }) {
+  const { inbox, tags, isIdle } = props;
+  const [text, setText] = useState('');
+  async function add(): Promise<void> {
+    const tag = text.trim();
+    if (tag !== '' && (await inbox.change({ addTags: [tag] }))) setText('');
+  }
+  return (
+    <>
+      {tags.length > 0 && (
+        <ul class="tags" aria-label="Tags">
+          {tags.map((tag) => (
+            <li key={tag} class="tag">
+              {tag}
+              <Button
+                disabled={!isIdle}
+                label={`Remove the tag ${tag}`}
+                onClick={() => inbox.change({ removeTags: [tag] })}
+              >
+                ×
+              </Button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <form
+        class="line-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void add();
+        }}
+      >
+        <label>
+          New tag
+          <input maxLength={50} value={text} onInput={({ currentTarget }) => setText(currentTarget.value)} />
+        </label>
+        <button type="submit" disabled={!isIdle || text.trim() === ''}>
+          Add tag
+        </button>
+      </form>
+    </>
+  );
+}
+
+/** What else is known: the visitor as your system knows it, and the metadata. */
+function Facts({ row: { id, visitor, metadata = {} } }: { readonly row: Row }) {
+  const facts = [
+    ['Visitor', visitor?.name],
+    ['Email', visitor?.email],
+    ['Visitor’s id', visitor?.id],
+    ['Conversation', id],
+    ...Object.entries(metadata).map(([name, value]) => [name, String(value)]),
+  ];
+  return (
+    <dl class="facts">
+      {facts.map(
+        ([name, value]) =>
+          value && (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ),
+      )}
+    </dl>
+  );
+}
+
+function Reply({ inbox, thread }: ThreadProps) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  const isClosed = thread.row?.status === 'CLOSED';
+  if (!inbox.may('conversations:write'))
+    return <Empty>This conversation can only be read: the key lacks the scope conversations:write.</Empty>;
+  if (isClosed) return <Empty>This conversation is closed. Reopen it to answer.</Empty>;
+  return (
+    <form
+      class="reply"
+      onSubmit={(event) => {
+        event.preventDefault();
+        inbox.send();
+        field.current?.focus();
+      }}
+    >
+      <textarea
+        ref={field}
+        aria-label="Reply"
+        placeholder="Reply …"
+        rows={2}
+        maxLength={16_384}
+        value={inbox.textOf(thread.id)}
+        onInput={({ currentTarget }) => inbox.type(thread.id, currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          inbox.send();
+        }}
+      />
+      <button type="submit" class="main" disabled={inbox.textOf(thread.id).trim() === ''}>
+        Send
+      </button>
+    </form>
+  );
+}

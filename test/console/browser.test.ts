@@ -1,0 +1,349 @@
+import type { Page } from 'playwright-core';
+import type { TestContext } from 'vitest';
+import { expect } from 'vitest';
+import { commandLine, serve } from '../cli/program.ts';
+import { axeFindings } from '../support/axe.ts';
+import { openPage } from '../support/browser.ts';
+import { type Client, clientOf, type Json } from '../support/client.ts';
+import { TestClock } from '../support/clock.ts';
+import { longTest as test } from '../support/effort.ts';
+import { temporaryFolder } from '../support/files.ts';
+import { startTestServer } from '../support/server.ts';
+import { eventually } from '../support/wait.ts';
+
+// The inbox of the console in a browser, with an agent before it and visitors behind the service.
+
+/** What visitors and other agents do, through REST. */
+function othersOf(client: Client) {
+  const ask = async (method: string, path: string, body?: object): Promise<Json> => {
+    const answer = await client.rest(method, path, body && { body });
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  };
+  return {
+    ask,
+    start: async (name: string, content: string, more: object = {}): Promise<string> =>
+      (
+        await ask('POST', '/conversations', {
+          visitor: { name },
+          message: { sender: 'visitor', content },
+          ...more,
+        })
+      ).id,
+    write: (id: string, content: string) =>
+      ask('POST', `/conversations/${id}/messages`, { sender: 'visitor', content }),
+    contents: async (id: string): Promise<string[]> =>
+      (await ask('GET', `/conversations/${id}`)).messages.map(({ content }: Json) => content),
+  };
+}
+
+/** What an agent sees and does. */
+function consoleIn(page: Page) {
+  const list = page.getByRole('region', { name: 'Conversations' });
+  const thread = page.getByRole('region', { name: 'Conversation', exact: true });
+  const reply = thread.getByRole('textbox', { name: 'Reply' });
+  return {
+    page,
+    list,
+    thread,
+    reply,
+    connection: page.locator('header [role=status]').first(),
+    /** The names of the visitors in the list, in their order. */
+    names: (): Promise<string[]> => list.locator('li .name').allTextContents(),
+    row: (name: string) => list.getByRole('link').filter({ hasText: name }),
+    texts: (): Promise<string[]> => thread.locator('li .content').allTextContents(),
+    /** Whether all that was written is confirmed. */
+    isSent: async (): Promise<boolean> => (await thread.locator('.is-draft, .has-failed').count()) === 0,
+    button: (name: string) => page.getByRole('button', { name, exact: true }),
+    async signIn(secret: string): Promise<void> {
+      await page.getByLabel('API key').fill(secret);
+      await page.getByLabel('Your name').fill('Grace');
+      await page.getByLabel('Your id').fill('agent-3');
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await list.waitFor();
+    },
+    async answer(text: string): Promise<void> {
+      await reply.fill(text);
+      await reply.press('Enter');
+    },
+  };
+}
+
+/** A service, and an agent who has opened its console. */
+async function open(context: TestContext) {
+  const clock = new TestClock(new Date().toISOString()); // the page shows the same time
+  const server = await startTestServer({ clock });
+  context.onTestFinished(() => server.close());
+  const account = await server.account();
+  const opened = await openPage(context, [server.url]);
+  await opened.page.setViewportSize({ width: 1440, height: 900 });
+  await opened.page.goto(`${server.url}/console`);
+  return { ...opened, server, account, others: othersOf(account), agent: consoleIn(opened.page) };
+}
+
+/** Until what a page shows is as expected. */
+const shows = <T>(ask: () => Promise<T>, expected: T): Promise<T> =>
+  eventually(ask, (shown) => JSON.stringify(shown) === JSON.stringify(expected)).catch(async () => {
+    expect(await ask()).toEqual(expected);
+    return expected;
+  });
+
+test('an agent signs in, sees what arrives, answers, closes and opens again, and is still there after a reload', async (context) => {
+  const { page, errors, foreign, server, account, others, agent } = await open(context);
+  const tent = await others.start('Ada', 'Where is\n<b>my tent</b>?');
+  await agent.signIn(account.secret);
+  await shows(agent.names, ['Ada']);
+  server.clock.advance(1_000);
+  await others.start('Alan', 'Hello');
+  await shows(agent.names, ['Alan', 'Ada']);
+
+  await agent.row('Ada').click();
+  await shows(agent.texts, ['Where is\n<b>my tent</b>?']);
+  expect(await page.evaluate('document.activeElement.textContent')).toBe('Ada');
+  expect(await agent.row('Ada').getAttribute('aria-current')).toBe('true');
+  server.clock.advance(1_000);
+  await others.write(tent, 'Are you there?');
+  await shows(agent.texts, ['Where is\n<b>my tent</b>?', 'Are you there?']);
+  await shows(agent.names, ['Ada', 'Alan']);
+  const readTo = async () => (await others.ask('GET', `/conversations/${tent}`)).readPositions;
+  await eventually(readTo, (all) => all.some(({ reader, sequence }: Json) => reader === 'agent-3' && sequence === 2));
+
+  await agent.reply.pressSequentially('It is');
+  await agent.reply.press('Shift+Enter');
+  await agent.reply.pressSequentially('on its way.');
+  await agent.reply.press('Enter');
+  const all = ['Where is\n<b>my tent</b>?', 'Are you there?', 'It is\non its way.'];
+  await shows(agent.texts, all);
+  await eventually(agent.isSent, (isSent) => isSent);
+  expect(await others.contents(tent)).toEqual(all);
+  expect((await others.ask('GET', `/conversations/${tent}`)).messages[2].author).toEqual({
+    id: 'agent-3',
+    name: 'Grace',
+  });
+
+  await agent.button('Assign to me').click();
+  await agent.thread.locator('.assignee', { hasText: 'Assigned to me' }).waitFor();
+  await agent.thread.locator('summary').click();
+  await agent.thread.getByLabel('New tag').fill('urgent');
+  await agent.button('Add tag').click();
+  await agent.button('Remove the tag urgent').waitFor();
+  await agent.thread.getByLabel('Subject').fill('A tent');
+  await agent.button('Save subject').click();
+  await shows(() => agent.row('Ada').locator('.subject').allTextContents(), ['A tent']);
+  await agent.button('Close').click();
+  await shows(agent.names, ['Alan']);
+  await agent.button('Reopen').click();
+  await shows(agent.names, ['Ada', 'Alan']);
+  expect(await others.ask('GET', `/conversations/${tent}`)).toMatchObject({
+    status: 'active',
+    subject: 'A tent',
+    tags: ['urgent'],
+    assignee: { id: 'agent-3', name: 'Grace' },
+  });
+
+  await page.reload();
+  await shows(agent.texts, all);
+  await agent.button('Sign out').click();
+  await page.getByLabel('API key').waitFor();
+  await page.reload();
+  await page.getByLabel('API key').waitFor();
+  expect(await page.evaluate('JSON.stringify([sessionStorage, localStorage])')).not.toMatch(/eyJ|cs_/);
+  expect([errors, foreign]).toEqual([[], []]);
+});
+
+test('searching and filtering show what fits, with the matches marked', async (context) => {
+  const { errors, account, others, agent } = await open(context);
+  const assignee = { id: 'agent-3', name: 'Grace' };
+  await others.start('Ada', 'Where is my tent?', { assignee, tags: ['delivery'] });
+  const lamp = await others.start('Alan', 'The lamp is broken, and the tent too.');
+  await others.ask('PATCH', `/conversations/${lamp}`, { status: 'closed' });
+  await agent.signIn(account.secret);
+  await shows(agent.names, ['Ada']);
+  expect(await agent.row('Ada').locator('.unread').textContent()).toContain('1');
+
+  const field = agent.page.getByRole('searchbox');
+  await agent.list.getByLabel('Status').selectOption('all');
+  await shows(agent.names, ['Alan', 'Ada']);
+  await field.pressSequentially('tent');
+  await shows(() => agent.list.locator('mark').allTextContents(), ['tent', 'tent']);
+  await agent.list.getByLabel('Status').selectOption('closed');
+  await shows(agent.names, ['Alan']);
+  await field.fill('');
+  await shows(() => agent.list.locator('mark').count(), 0);
+  await agent.list.getByLabel('Status').selectOption('open');
+  await agent.list.getByLabel('Assignee').selectOption('mine');
+  await agent.list.getByLabel('Tag').fill('delivery');
+  await agent.list.getByLabel('Tag').press('Enter');
+  await agent.list.getByLabel('Unread').check();
+  await shows(agent.names, ['Ada']);
+  await agent.list.getByLabel('Assignee').selectOption('nobody');
+  await shows(agent.names, []);
+  expect(errors).toEqual([]);
+});
+
+test('while the service is away the page says so, and then goes on without a missed or doubled message', async (context) => {
+  const databasePath = `${temporaryFolder()}/test.db`;
+  const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
+    ...['account', 'create', '--name', 'A', '--plan', 'business'],
+  );
+  let running = await serve(databasePath);
+  const { url } = running;
+  const others = othersOf(clientOf(url, apiKey.secret));
+  const id = await others.start('Ada', 'Hello');
+  const { page, foreign } = await openPage(context, [url]);
+  await page.goto(`${url}/console`);
+  const agent = consoleIn(page);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await agent.signIn(apiKey.secret);
+  await agent.row('Ada').click();
+  await shows(agent.texts, ['Hello']);
+  await shows(() => agent.connection.textContent(), 'Live');
+  const texts = ['Hello'];
+  for (const signal of ['SIGTERM', 'SIGKILL', 'SIGKILL'] as const) {
+    running.signal(signal);
+    await running.ended;
+    await shows(() => agent.connection.textContent(), 'Connecting …');
+    await agent.answer(`while away ${texts.length}`);
+    running = await serve(databasePath, { PORT: new URL(url).port });
+    const startedMs = performance.now();
+    await others.write(id, `after ${texts.length}`);
+    await shows(() => agent.connection.textContent(), 'Live');
+    await eventually(agent.isSent, (isSent) => isSent);
+    texts.push(...(await others.contents(id)).slice(texts.length));
+    await shows(agent.texts, texts);
+    expect(performance.now() - startedMs).toBeLessThan(10_000);
+    await others.start(`Visitor ${texts.length}`, 'Hello');
+  }
+  expect(texts).toHaveLength(7);
+  await shows(agent.names, ['Visitor 7', 'Visitor 5', 'Visitor 3', 'Ada']);
+  expect(foreign).toEqual([]);
+});
+
+test('when its key is revoked, the page asks to sign in again and says why', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const { id, secret } = await others.ask('POST', '/api-keys', { name: 'console' });
+  await agent.signIn(secret);
+  await shows(() => agent.connection.textContent(), 'Live');
+  await others.ask('DELETE', `/api-keys/${id}`);
+  await page.getByRole('status').filter({ hasText: 'its API key was revoked' }).waitFor();
+  await agent.signIn(account.secret);
+  await shows(() => agent.connection.textContent(), 'Live');
+});
+
+test('what the key does not allow is said, and nothing breaks', async (context) => {
+  const { page, errors, others, agent } = await open(context);
+  await others.start('Ada', 'Hello');
+  const keyWith = async (...scopes: string[]) =>
+    (await others.ask('POST', '/api-keys', { name: 'some', scopes })).secret;
+  await agent.signIn(await keyWith('conversations:read'));
+  await agent.row('Ada').click();
+  await agent.thread.getByText('the key lacks the scope conversations:write').waitFor();
+  await shows(() => agent.connection.textContent(), 'Not live: the key lacks the scope events:read.');
+  expect([await agent.button('Close').isDisabled(), await agent.texts()]).toEqual([true, ['Hello']]);
+  await agent.button('Sign out').click();
+  await page.getByLabel('API key').fill(await keyWith('events:read'));
+  await agent.button('Sign in').click();
+  await page.getByText('the key lacks the scope conversations:read').waitFor();
+  expect(errors).toEqual([]);
+});
+
+test('a message that was refused says why, until it is sent or discarded', async (context) => {
+  const { others, account, agent, page } = await open(context);
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await shows(agent.texts, ['Hello']);
+  // The answer is under way when somebody else closes the conversation.
+  await page.route('**/graphql', async (route) => {
+    if (route.request().postData()?.includes('sendMessage')) {
+      await others.ask('PATCH', `/conversations/${id}`, { status: 'closed' });
+      await page.unroute('**/graphql');
+    }
+    await route.continue();
+  });
+  await agent.answer('Hello, Ada');
+  await agent.thread.getByRole('alert').waitFor();
+  expect(await agent.thread.getByRole('alert').textContent()).toMatch(/closed/);
+  expect(await agent.texts()).toEqual(['Hello', 'Hello, Ada']);
+  await agent.button('Reopen and send').click();
+  await eventually(agent.isSent, (isSent) => isSent);
+  expect([await agent.texts(), await others.contents(id)]).toEqual([
+    ['Hello', 'Hello, Ada'],
+    ['Hello', 'Hello, Ada'],
+  ]);
+});
+
+test('in a narrow page the keyboard leads from the list to a conversation and back', async (context) => {
+  const { page, errors, account, others, agent } = await open(context);
+  await page.setViewportSize({ width: 390, height: 844 });
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').focus();
+  await page.keyboard.press('Enter');
+  await shows(agent.texts, ['Hello']);
+  const focused = () => page.evaluate('document.activeElement.textContent');
+  expect([await focused(), await agent.list.isVisible(), page.url().split('#')[1]]).toEqual([
+    'Ada',
+    false,
+    `/inbox/${id}`,
+  ]);
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+  await agent.thread.getByRole('link', { name: 'Back to the list' }).press('Enter');
+  await shows(() => agent.thread.isVisible(), false);
+  expect(await focused()).toContain('Ada');
+  expect(errors).toEqual([]);
+});
+
+test('long conversations are read as far back as the agent wants, and stay where they are', async (context) => {
+  const { account, others, agent } = await open(context);
+  const id = await others.start('Ada', '1');
+  for (let number = 2; number <= 120; number++) await others.write(id, `${number}`);
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  const numbers = (from: number) => Array.from({ length: 121 - from }, (_, at) => `${from + at}`);
+  await shows(agent.texts, numbers(71));
+  const log = agent.thread.getByRole('log');
+  const isAtEnd = () => log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 2);
+  await eventually(isAtEnd, (holds) => holds);
+  await log.evaluate((element) => element.scrollTo(0, 0));
+  const item = log.locator('li').filter({ hasText: /\b71$/ });
+  const before = (await item.boundingBox())?.y ?? 0;
+  await agent.button('Show older messages').click();
+  await shows(agent.texts, numbers(21));
+  expect(Math.abs(((await item.boundingBox())?.y ?? 0) - before)).toBeLessThan(60); // where the button was
+  await agent.button('Show older messages').click();
+  await shows(agent.texts, numbers(1));
+  expect(await agent.button('Show older messages').count()).toBe(0);
+});
+
+test.for([
+  { colorScheme: 'light', width: 390 },
+  { colorScheme: 'dark', width: 390 },
+  { colorScheme: 'light', width: 1440 },
+  { colorScheme: 'dark', width: 1440 },
+] as const)('axe finds nothing in $colorScheme colours at $width pixels', async ({ colorScheme, width }, context) => {
+  const { page, account, others, agent, server } = await open(context);
+  await page.emulateMedia({ colorScheme });
+  await page.setViewportSize({ width, height: 844 });
+  expect(await axeFindings(page)).toEqual([]);
+  const assignee = { id: 'agent-3', name: 'Grace' };
+  const more = { subject: 'An order', assignee, tags: ['urgent', 'delivery'], metadata: { order: 1042 } };
+  const id = await others.start('Ada Lovelace', 'Where is my tent?', more);
+  server.clock.advance(1_000);
+  await others.start('Alan', 'Hello');
+  await others.ask('PATCH', `/conversations/${id}`, { status: 'active' });
+  await agent.signIn(account.secret);
+  await shows(agent.names, ['Alan', 'Ada Lovelace']);
+  expect(await axeFindings(page)).toEqual([]);
+  await page.getByRole('searchbox').fill('tent');
+  await agent.list.locator('mark').waitFor();
+  expect(await axeFindings(page)).toEqual([]);
+  await agent.row('Ada').click();
+  await agent.answer('It is on its way.');
+  await eventually(agent.isSent, (isSent) => isSent);
+  await agent.thread.locator('summary').click();
+  expect(await axeFindings(page)).toEqual([]);
+  await agent.button('Close').click();
+  await agent.button('Reopen').waitFor();
+  expect(await axeFindings(page)).toEqual([]);
+});

@@ -215,7 +215,7 @@ test('while the service is away the page says so, and then goes on without a mis
     await others.start(`Visitor ${texts.length}`, 'Hello');
   }
   expect(texts).toHaveLength(7);
-  await shows(agent.names, ['Visitor 7', 'Visitor 5', 'Visitor 3', 'Ada']);
+  await shows(agent.names, ['Visitor 7', 'Ada', 'Visitor 5', 'Visitor 3']);
   expect(foreign).toEqual([]);
 });
 
@@ -254,10 +254,11 @@ test('a message that was refused says why, until it is sent or discarded', async
   await agent.row('Ada').click();
   await shows(agent.texts, ['Hello']);
   // The answer is under way when somebody else closes the conversation.
+  let isClosed = false;
   await page.route('**/graphql', async (route) => {
-    if (route.request().postData()?.includes('sendMessage')) {
+    if (!isClosed && route.request().postData()?.includes('sendMessage')) {
+      isClosed = true;
       await others.ask('PATCH', `/conversations/${id}`, { status: 'closed' });
-      await page.unroute('**/graphql');
     }
     await route.continue();
   });
@@ -306,7 +307,7 @@ test('long conversations are read as far back as the agent wants, and stay where
   const isAtEnd = () => log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 2);
   await eventually(isAtEnd, (holds) => holds);
   await log.evaluate((element) => element.scrollTo(0, 0));
-  const item = log.locator('li').filter({ hasText: /\b71$/ });
+  const item = log.locator('.content', { hasText: /^71$/ });
   const before = (await item.boundingBox())?.y ?? 0;
   await agent.button('Show older messages').click();
   await shows(agent.texts, numbers(21));

@@ -26,7 +26,7 @@ export function ListView({ inbox, openId, isLive }: Props) {
     <>
       <header class="list-head">
         <div class="title-line">
-          <h1 tabIndex={-1}>Inbox</h1>
+          <h2 tabIndex={-1}>Conversations</h2>
           <p class="hint" role="status">
             {source.isLoading ? 'Loading …' : countOf(rows.length, source.hasMore, isSearch)}
           </p>
@@ -156,7 +156,9 @@ function RowLink({ row, excerpt, isOpen }: RowProps) {
       </span>
       {subject && <span class="subject">{subject}</span>}
       <span class="line">
-        <span class="preview">{excerpt ? excerpt.map((part, at) => <Part key={at} {...part} />) : previewOf(row)}</span>
+        <span class={excerpt ? 'preview is-excerpt' : 'preview'}>
+          {excerpt ? excerpt.map((part, at) => <Part key={at} {...part} />) : previewOf(row)}
+        </span>
         {unread > 0 && (
           <span class="unread">
             {unread}

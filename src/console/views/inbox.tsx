@@ -37,7 +37,7 @@ export function Inbox({ session, live, path }: ViewProps) {
     before.current = id;
     if (left === undefined || id !== undefined) return;
     const link = list.current?.querySelector<HTMLElement>(`a[href="#/inbox/${CSS.escape(left)}"]`);
-    (link ?? list.current?.querySelector<HTMLElement>('h1'))?.focus();
+    (link ?? list.current?.querySelector<HTMLElement>('h2'))?.focus();
   }, [id]);
 
   if (!inbox.may('conversations:read'))
@@ -45,6 +45,7 @@ export function Inbox({ session, live, path }: ViewProps) {
   const thread = inbox.thread?.id === id ? inbox.thread : undefined;
   return (
     <div class={id === undefined ? 'inbox' : 'inbox has-thread'}>
+      <h1 class="hidden">Inbox</h1>
       <section class="conversations" aria-label="Conversations" ref={list}>
         <ListView inbox={inbox} openId={id} isLive={live.connection !== 'off'} />
       </section>

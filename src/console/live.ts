@@ -75,7 +75,8 @@ export class Live {
         isGap = false;
         for await (const event of client.follow<LoggedEvent>({ over: 'socket', after, select, signal })) {
           after = event.cursor;
-          for (const tell of this.#listeners) tell(event);
+          // On its own: a view's fault is no reason to connect again.
+          for (const tell of this.#listeners) queueMicrotask(() => tell(event));
         }
       } catch (error) {
         const { code, retryAfterSeconds = 0 } = error instanceof ServiceError ? error : {};

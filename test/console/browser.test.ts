@@ -5,7 +5,7 @@ import { commandLine, serve } from '../cli/program.ts';
 import { axeFindings } from '../support/axe.ts';
 import { openPage } from '../support/browser.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
-import { TestClock } from '../support/clock.ts';
+import { minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer } from '../support/server.ts';
@@ -143,6 +143,8 @@ test('an agent signs in, sees what arrives, answers, closes and opens again, and
 
   await page.reload();
   await shows(agent.texts, all);
+  await page.goto(`${server.url}/console#/inbox/conv_unknown`);
+  await agent.thread.getByText('does not exist').waitFor();
   await agent.button('Sign out').click();
   await page.getByLabel('API key').waitFor();
   await page.reload();
@@ -219,9 +221,84 @@ test('while the service is away the page says so, and then goes on without a mis
   expect(foreign).toEqual([]);
 });
 
+test('however long the service was away, the page is back within seconds', async (context) => {
+  const databasePath = `${temporaryFolder()}/test.db`;
+  const clock = new TestClock(new Date().toISOString());
+  let server = await startTestServer({ databasePath, clock });
+  context.onTestFinished(() => server.close());
+  const { secret } = await server.account();
+  const { page } = await openPage(context, [server.url]);
+  await page.clock.install();
+  await page.goto(`${server.url}/console`);
+  const agent = consoleIn(page);
+  await agent.signIn(secret);
+  await shows(() => agent.connection.textContent(), 'Live');
+  const config = { port: Number(new URL(server.url).port) };
+  await server.close();
+  for (let tries = 0; tries < 20; tries++) {
+    const tried = page.waitForEvent('websocket');
+    await page.clock.fastForward(5_000);
+    await tried;
+  }
+  server = await startTestServer({ databasePath, clock, config });
+  const startedMs = performance.now();
+  await othersOf(server.clientFor(secret)).start('Ada', 'Hello');
+  await shows(agent.names, ['Ada']);
+  expect(performance.now() - startedMs).toBeLessThan(10_000);
+  expect(await agent.connection.textContent()).toBe('Live');
+});
+
+test('a token is renewed when it ends, and nobody notices', async (context) => {
+  const { page, server, account, others, agent } = await open(context);
+  const id = await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await agent.row('Ada').click();
+  await shows(() => agent.connection.textContent(), 'Live');
+  await page.evaluate(`globalThis.changes = 0;
+    new MutationObserver(() => globalThis.changes++).observe(
+      document.querySelector('.connection'), { childList: true, characterData: true, subtree: true })`);
+  const renewed = page.waitForResponse((response) => response.url().endsWith('/console/session/token'));
+  server.clock.advance(16 * minuteMs);
+  await renewed;
+  await others.write(id, 'Are you there?');
+  await shows(agent.texts, ['Hello', 'Are you there?']);
+  await agent.answer('I am.');
+  await eventually(agent.isSent, (isSent) => isSent);
+  expect([await page.evaluate('globalThis.changes'), await others.contents(id)]).toEqual([
+    0,
+    ['Hello', 'Are you there?', 'I am.'],
+  ]);
+});
+
+test('a page that is hidden marks nothing as read until it is seen', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  const assignee = { id: 'agent-3', name: 'Grace' };
+  const id = await others.start('Ada', 'Hello', { assignee });
+  const become = (state: string) =>
+    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));`);
+  const readTo = async (): Promise<number> =>
+    (await others.ask('GET', `/conversations/${id}`)).readPositions.find(({ reader }: Json) => reader === 'agent-3')
+      .sequence;
+  await agent.signIn(account.secret);
+  await become('hidden');
+  await agent.row('Ada').click();
+  await shows(agent.texts, ['Hello']);
+  await others.write(id, 'Are you there?');
+  await shows(agent.texts, ['Hello', 'Are you there?']);
+  await shows(() => agent.row('Ada').locator('.unread').textContent(), '2 unread');
+  expect(await readTo()).toBe(0);
+  await become('visible');
+  await shows(readTo, 2);
+  await shows(() => agent.row('Ada').locator('.unread').count(), 0);
+});
+
 test('when its key is revoked, the page asks to sign in again and says why', async (context) => {
   const { page, account, others, agent } = await open(context);
   const { id, secret } = await others.ask('POST', '/api-keys', { name: 'console' });
+  await page.getByLabel('API key').fill(`cs_${'x'.repeat(43)}`);
+  await agent.button('Sign in').click();
+  await page.getByRole('alert').filter({ hasText: 'credential' }).waitFor();
   await agent.signIn(secret);
   await shows(() => agent.connection.textContent(), 'Live');
   await others.ask('DELETE', `/api-keys/${id}`);

@@ -9,7 +9,7 @@ import { Live } from '../../src/console/live.ts';
 import { scopes as allScopes, type Scope } from '../../src/domain/caller.ts';
 import { whilePagesAreAway } from '../support/away.ts';
 import type { Json, Client as TestClient } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
@@ -214,6 +214,29 @@ test('a long list is read page by page, and is at each moment the beginning of w
   await page.list.loadMore();
   await untilEqual(page, account);
   expect([page.list.rows.length, page.list.hasMore]).toEqual([119, false]);
+});
+
+longTest('a list holds the latest 500, also when others come', async () => {
+  const server = await startTestServer();
+  onTestFinished(() => server.close());
+  const account = await server.account();
+  const start = async () => {
+    server.clock.advance(1_000);
+    await account.rest('POST', '/conversations', { body: {} });
+  };
+  for (let number = 1; number <= 501; number++) await start();
+  const { inbox } = follow(server.url, account.secret);
+  const page = await inbox();
+  while (page.list.hasMore) await page.list.loadMore();
+  const isLatest = async () => {
+    const latest = (await listed(account, firstFilter)).slice(0, 500);
+    await until(() => isDeepStrictEqual(shown(page), latest));
+  };
+  await isLatest();
+  expect(page.list.isFull).toBe(true);
+  await start();
+  await isLatest();
+  expect([page.list.isFull, page.list.hasMore]).toEqual([true, false]);
 });
 
 /** A service with a conversation that an agent has open. */

@@ -18,7 +18,8 @@ export class ConversationList {
   #cursor: string | null = null;
   /** The last place of the pages that were read, if there are more. */
   #end: Place | undefined;
-  #isFull = false;
+  /** Whether the last ones were dropped: no cursor leads to them any more. */
+  #isTrimmed = false;
   #sorted: readonly Row[] | undefined;
   filter = firstFilter;
   error: unknown;
@@ -41,12 +42,12 @@ export class ConversationList {
   }
 
   get hasMore(): boolean {
-    return this.#end !== undefined && !this.#isFull;
+    return this.#end !== undefined && !this.isFull;
   }
 
-  /** Whether there are more than are shown. */
+  /** Whether there are more than are ever shown. */
   get isFull(): boolean {
-    return this.#isFull;
+    return this.#isTrimmed || (this.#end !== undefined && this.#rows.size >= mostRows);
   }
 
   /** Shows others. */
@@ -55,7 +56,7 @@ export class ConversationList {
     this.#rows.clear();
     this.#sorted = undefined;
     this.#end = undefined;
-    this.#isFull = false;
+    this.#isTrimmed = false;
     await this.load();
   }
 
@@ -114,7 +115,7 @@ export class ConversationList {
   #take({ nodes, pageInfo }: InboxPage['conversations'], isFirst: boolean): void {
     if (isFirst) {
       this.#rows.clear();
-      this.#isFull = false;
+      this.#isTrimmed = false;
     }
     this.#cursor = pageInfo.endCursor;
     this.#end = pageInfo.hasNextPage ? nodes.at(-1) : undefined;
@@ -138,7 +139,7 @@ export class ConversationList {
     if (last !== undefined) this.#rows.delete(last.id);
     this.#sorted = undefined;
     this.#end = this.rows.at(-1);
-    this.#isFull = true;
+    this.#isTrimmed = true;
   }
 
   /** Whether a conversation comes after those that were read: it is shown when they are. */

@@ -421,6 +421,13 @@ test.for([
   await eventually(agent.isSent, (isSent) => isSent);
   await agent.thread.locator('summary').click();
   expect(await axeFindings(page)).toEqual([]);
+  await page.route('**/graphql', (route) => {
+    const refused = { errors: [{ message: 'The conversation is full.', extensions: { code: 'QUOTA_EXCEEDED' } }] };
+    return route.request().postData()?.includes('sendMessage') ? route.fulfill({ json: refused }) : route.continue();
+  });
+  await agent.answer('And it is green.');
+  await agent.button('Try again').waitFor();
+  expect(await axeFindings(page)).toEqual([]);
   await agent.button('Close').click();
   await agent.button('Reopen').waitFor();
   expect(await axeFindings(page)).toEqual([]);

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { ServiceError } from '../client/index.ts';
 import type { Live } from './live.ts';
 import type { Session } from './session.ts';
@@ -16,7 +16,10 @@ export interface ViewProps {
 /** An error in words for the person. */
 export function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const faults = error instanceof ServiceError ? error.errors.map(({ detail }) => detail) : [];
+  const faults =
+    error instanceof ServiceError
+      ? error.errors.map(({ pointer, detail }) => `${pointer?.split('/').at(-1) ?? ''} ${detail}.`.trim())
+      : [];
   return [error.message, ...faults].join(' ');
 }
 
@@ -26,7 +29,10 @@ export interface Loaded<T> {
   readonly isLoading: boolean;
   /** Reads anew; what is shown stays until then. */
   reload(): void;
-  /** Changes what is shown, with what an event has told. */
+  /**
+   * Changes what is shown, with what an event has told. While it is being read, what is read is changed, too: so it has to
+   * make no difference to what has changed already.
+   */
   change(next: (data: T) => T): void;
 }
 
@@ -43,16 +49,25 @@ export function useLoaded<T>(
     isLoading: true,
   });
   const [round, setRound] = useState(0);
+  /** What has been changed since reading began; undefined while nothing is read. */
+  const changes = useRef<((data: T) => T)[] | undefined>(undefined);
   useEffect(() => {
     const over = new AbortController();
+    const changed: ((data: T) => T)[] = [];
+    changes.current = changed;
     setState(({ data }) => ({ data, isLoading: true }));
     const load = async (): Promise<void> => {
       try {
         await live.ready;
-        const data = await read(over.signal);
-        if (!over.signal.aborted) setState({ data, isLoading: false });
+        const answer: T = await read(over.signal);
+        if (over.signal.aborted) return;
+        const data = changed.reduce<T>((before, next) => next(before), answer);
+        changes.current = undefined;
+        setState({ data, isLoading: false });
       } catch (error) {
-        if (!over.signal.aborted) setState(({ data }) => ({ data, error, isLoading: false }));
+        if (over.signal.aborted) return;
+        changes.current = undefined;
+        setState(({ data }) => ({ data, error, isLoading: false }));
       }
     };
     void load();
@@ -63,12 +78,122 @@ export function useLoaded<T>(
     error: state.error,
     isLoading: state.isLoading,
     reload: () => setRound((each) => each + 1),
-    change: (next) => setState((now) => (now.data === undefined ? now : { ...now, data: next(now.data) })),
+    change: (next) => {
+      changes.current?.push(next);
+      setState((now) => (now.data === undefined ? now : { ...now, data: next(now.data) }));
+    },
   };
 }
 
-/** An error, which a screen reader says at once, with a button that tries again. */
+/** A page of a list, as connections of the API have them. */
+export interface Page<T> {
+  readonly nodes: readonly T[];
+  readonly pageInfo: { readonly endCursor: string | null; readonly hasNextPage: boolean };
+}
+
+export interface LoadedPages<T> extends Loaded<Page<T>> {
+  /** Reads the next page. */
+  readMore(): void;
+  readonly isLoadingMore: boolean;
+  /** Why the next page could not be read. */
+  readonly moreError: unknown;
+}
+
+/**
+ * Reads a list page by page, and anew whenever one of `keys` changes.
+ * @param read the page after a cursor, or the first one
+ */
+export function usePages<T extends { readonly id: string }>(
+  live: Live,
+  read: (after: string | null, signal: AbortSignal) => Promise<Page<T>>,
+  keys: readonly unknown[],
+): LoadedPages<T> {
+  const loaded = useLoaded(live, (signal) => read(null, signal), keys);
+  const [more, setMore] = useState<{ isLoading: boolean; error?: unknown }>({ isLoading: false });
+  const over = useRef(new AbortController());
+  useEffect(() => {
+    const current = new AbortController();
+    over.current = current;
+    setMore({ isLoading: false });
+    return () => current.abort();
+  }, keys);
+  async function readMore(after: string | null, signal: AbortSignal): Promise<void> {
+    setMore({ isLoading: true });
+    try {
+      const next = await read(after, signal);
+      if (signal.aborted) return;
+      loaded.change((page) => {
+        if (page.pageInfo.endCursor !== after) return page; // it was read anew meanwhile
+        const known = new Set(page.nodes.map(({ id }) => id));
+        return { ...next, nodes: [...page.nodes, ...next.nodes.filter(({ id }) => !known.has(id))] };
+      });
+      setMore({ isLoading: false });
+    } catch (error) {
+      if (!signal.aborted) setMore({ isLoading: false, error });
+    }
+  }
+  return {
+    ...loaded,
+    readMore: () => void readMore(loaded.data?.pageInfo.endCursor ?? null, over.current.signal),
+    isLoadingMore: more.isLoading,
+    moreError: more.error,
+  };
+}
+
+/** The button under a list that has further pages. */
+export function More<T>({ pages }: { readonly pages: LoadedPages<T> }) {
+  if (!pages.data?.pageInfo.hasNextPage) return null;
+  return (
+    <div class="row">
+      <Button onClick={pages.readMore} disabled={pages.isLoadingMore}>
+        Load more
+      </Button>
+      {pages.moreError !== undefined && <Failure error={pages.moreError} />}
+    </div>
+  );
+}
+
+/** What a list shows instead of rows: that it is being read, why it could not be, or that there are none. */
+export function Instead<T>({ of, empty }: { readonly of: Loaded<Page<T>>; readonly empty: ComponentChildren }) {
+  if (of.error !== undefined) return <Failure error={of.error} retry={of.reload} />;
+  if (of.data === undefined) return <p class="hint">Loading …</p>;
+  return of.data.nodes.length === 0 ? <Empty>{empty}</Empty> : null;
+}
+
+export interface Action {
+  readonly isBusy: boolean;
+  /** Why it failed the last time. */
+  readonly error: unknown;
+  run(work: () => Promise<unknown>): void;
+}
+
+/** What a button does that takes a while. */
+export function useAction(): Action {
+  const [state, setState] = useState<{ isBusy: boolean; error?: unknown }>({ isBusy: false });
+  async function run(work: () => Promise<unknown>): Promise<void> {
+    setState({ isBusy: true });
+    try {
+      await work();
+      setState({ isBusy: false });
+    } catch (error) {
+      setState({ isBusy: false, error });
+    }
+  }
+  return { ...state, error: state.error, run: (work) => void run(work) };
+}
+
+/**
+ * An error, which a screen reader says at once, with a button that tries again. What the key may not do is none: trying
+ * again would not help.
+ */
 export function Failure({ error, retry }: { readonly error: unknown; readonly retry?: () => void }) {
+  if (error instanceof ServiceError && error.code === 'FORBIDDEN') {
+    return (
+      <p class="notice" role="status">
+        {wordsOf(error)} It takes a key that may do this.
+      </p>
+    );
+  }
   return (
     <p class="failure" role="alert">
       {wordsOf(error)}{' '}
@@ -85,17 +210,37 @@ export function Empty({ children }: { readonly children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
 
+/** The heading of a page. That of a page within a view takes the focus from the link that has led there. */
+export function Heading({
+  children,
+  takesFocus,
+}: {
+  readonly children: ComponentChildren;
+  readonly takesFocus?: true;
+}) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    if (takesFocus) heading.current?.focus();
+  }, [takesFocus]);
+  return (
+    <h1 ref={heading} tabIndex={-1}>
+      {children}
+    </h1>
+  );
+}
+
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const minute = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'medium' });
 
 /** A time, short: of today as hours and minutes, else as a date. Pointing at it shows all of it. */
-export function Time({ at }: { readonly at: string }) {
+export function Time({ at, isExact }: { readonly at: string; readonly isExact?: boolean }) {
   const time = new Date(at);
   const isToday = time.toDateString() === new Date().toDateString();
   return (
     <time dateTime={at} title={full.format(time)}>
-      {isToday ? minute.format(time) : day.format(time)}
+      {(isExact ? exact : isToday ? minute : day).format(time)}
     </time>
   );
 }
@@ -122,5 +267,157 @@ export function Button(props: {
     >
       {props.children}
     </button>
+  );
+}
+
+/** A table in a box of its own, which scrolls, also by the keyboard, where the page is too narrow for it. */
+export function Table(props: {
+  readonly caption: string;
+  readonly head: readonly string[];
+  readonly children: ComponentChildren;
+}) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard
+    <section class="scrolls" aria-label={props.caption} tabIndex={0}>
+      <table>
+        <caption class="unseen">{props.caption}</caption>
+        <thead>
+          <tr>
+            {props.head.map((each) => (
+              <th key={each} scope="col">
+                {each}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{props.children}</tbody>
+      </table>
+    </section>
+  );
+}
+
+/**
+ * A modal dialog, open for as long as it is there. The browser gives the focus back to where it was.
+ * @param props.children gets what closes it
+ */
+export function Dialog(props: {
+  readonly title: string;
+  readonly onClosed: () => void;
+  readonly children: (close: () => void) => ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const title = useId();
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby={title} onClose={props.onClosed}>
+      <h2 id={title}>{props.title}</h2>
+      {props.children(() => dialog.current?.close())}
+    </dialog>
+  );
+}
+
+/** A form in a dialog, which closes when what it asks for is done. */
+export function FormDialog(props: {
+  readonly title: string;
+  readonly submitLabel: string;
+  readonly isDangerous?: true;
+  readonly submit: (given: FormData) => Promise<unknown>;
+  readonly onClosed: () => void;
+  readonly children: ComponentChildren;
+}) {
+  const { isBusy, error, run } = useAction();
+  return (
+    <Dialog title={props.title} onClosed={props.onClosed}>
+      {(close) => (
+        <form
+          class="fields"
+          onSubmit={(event) => {
+            event.preventDefault();
+            const given = new FormData(event.currentTarget);
+            run(async () => {
+              await props.submit(given);
+              close();
+            });
+          }}
+        >
+          {props.children}
+          {error !== undefined && <Failure error={error} />}
+          <div class="row end">
+            <Button onClick={close}>Cancel</Button>
+            <button type="submit" class={props.isDangerous ? 'danger' : 'main'} disabled={isBusy}>
+              {props.submitLabel}
+            </button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  );
+}
+
+/** Boxes to check, each with the name of a value of the API. `FormData.getAll(name)` has those that are checked. */
+export function Choices<Value extends string>(props: {
+  readonly legend: string;
+  readonly name: string;
+  readonly values: readonly Value[];
+  readonly checked: readonly Value[];
+  readonly nameOf: (value: Value) => string;
+}) {
+  return (
+    <fieldset>
+      <legend>{props.legend}</legend>
+      <div class="choices">
+        {props.values.map((value) => (
+          <label key={value} class="choice">
+            <input type="checkbox" name={props.name} value={value} defaultChecked={props.checked.includes(value)} />
+            {props.nameOf(value)}
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+/** A secret that the service tells once, to be copied. */
+export function SecretDialog(props: {
+  readonly title: string;
+  readonly secret: string;
+  readonly children: ComponentChildren;
+  readonly onClosed: () => void;
+}) {
+  const field = useRef<HTMLInputElement>(null);
+  const [said, setSaid] = useState('');
+  async function copy(): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(props.secret);
+      setSaid('Copied.');
+    } catch {
+      // Browsers let pages write to the clipboard over https alone, and ask some people.
+      field.current?.select();
+      setSaid('It is selected: copy it with the keyboard.');
+    }
+  }
+  return (
+    <Dialog title={props.title} onClosed={props.onClosed}>
+      {(close) => (
+        <div class="fields">
+          <p>{props.children} It is shown this once: keep it where only your programs can read it.</p>
+          <label>
+            Secret
+            <input ref={field} class="code" readOnly value={props.secret} />
+          </label>
+          <div class="row end">
+            <span class="hint" role="status">
+              {said}
+            </span>
+            <Button onClick={copy}>Copy</Button>
+            <Button kind="main" onClick={close}>
+              Done
+            </Button>
+          </div>
+        </div>
+      )}
+    </Dialog>
   );
 }

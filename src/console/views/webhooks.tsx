@@ -1,5 +1,90 @@
-import { Empty, type ViewProps } from '../ui.tsx';
+import { useState } from 'preact/hooks';
+import { createWebhook, webhooks } from '../documents-of-views.ts';
+import { eventTypeOf } from '../names.ts';
+import {
+  Button,
+  FormDialog,
+  Heading,
+  Instead,
+  More,
+  type Page,
+  SecretDialog,
+  Table,
+  usePages,
+  type ViewProps,
+} from '../ui.tsx';
+import { fieldsOf, State, type Webhook, WebhookFields, WebhookPage } from './webhook.tsx';
+import { AttemptsPage } from './webhook-attempts.tsx';
 
-export function Webhooks(_: ViewProps) {
-  return <Empty>Nothing yet.</Empty>;
+/** The list of webhooks, one of them, or one of its deliveries. */
+export function Webhooks(props: ViewProps) {
+  const [webhookId, deliveryId] = props.path;
+  if (webhookId === undefined) return <List {...props} />;
+  if (deliveryId === undefined) return <WebhookPage key={webhookId} id={webhookId} {...props} />;
+  return <AttemptsPage key={deliveryId} id={deliveryId} webhookId={webhookId} {...props} />;
+}
+
+/** What is sent unless something else is chosen, as the API has it. */
+const byDefault = ['CONVERSATION_STARTED', 'MESSAGE_RECEIVED', 'CONVERSATION_CLOSED', 'LEAD_CAPTURED'] as const;
+
+function List({ session: { client }, live }: ViewProps) {
+  const [isCreating, setIsCreating] = useState(false);
+  const [secret, setSecret] = useState<string>();
+  const pages = usePages<Webhook>(
+    live,
+    async (after, signal) =>
+      (await client.graphql<{ webhooks: Page<Webhook> }>(webhooks, { after }, { signal })).webhooks,
+    [],
+  );
+  async function create(given: FormData): Promise<void> {
+    const { createWebhook: made } = await client.graphql<{
+      createWebhook: { webhook: Webhook & { readonly secret: string } };
+    }>(createWebhook, { input: fieldsOf(given) });
+    const { secret: toldOnce, ...webhook } = made.webhook;
+    pages.change((page) => ({ ...page, nodes: [webhook, ...page.nodes.filter(({ id }) => id !== webhook.id)] }));
+    setSecret(toldOnce);
+  }
+  return (
+    <div class="view">
+      <div class="row between">
+        <Heading>Webhooks</Heading>
+        {pages.data && (
+          <Button kind="main" onClick={() => setIsCreating(true)}>
+            New webhook
+          </Button>
+        )}
+      </div>
+      <Instead
+        of={pages}
+        empty="There are no webhooks yet. Add one to have events sent to a program of yours as they happen."
+      />
+      {pages.data && pages.data.nodes.length > 0 && (
+        <Table caption="Webhooks, newest first" head={['URL', 'State', 'Events', 'Description']}>
+          {pages.data.nodes.map((webhook) => (
+            <tr key={webhook.id}>
+              <th scope="row">
+                <a href={`#/webhooks/${webhook.id}`}>{webhook.url}</a>
+              </th>
+              <td>
+                <State of={webhook} />
+              </td>
+              <td>{webhook.events.map(eventTypeOf).join(', ')}</td>
+              <td>{webhook.description ?? '–'}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <More pages={pages} />
+      {isCreating && (
+        <FormDialog title="New webhook" submitLabel="Create" submit={create} onClosed={() => setIsCreating(false)}>
+          <WebhookFields events={byDefault} />
+        </FormDialog>
+      )}
+      {secret !== undefined && (
+        <SecretDialog title="The webhook’s secret" secret={secret} onClosed={() => setSecret(undefined)}>
+          With it your program verifies that a request comes from here.
+        </SecretDialog>
+      )}
+    </div>
+  );
 }

@@ -1,0 +1,451 @@
+import type { Page } from 'playwright-core';
+import type { TestContext } from 'vitest';
+import { expect } from 'vitest';
+import { analytics } from '../../src/console/documents-of-views.ts';
+import { axeFindings } from '../support/axe.ts';
+import { openPage } from '../support/browser.ts';
+import type { Client, Json } from '../support/client.ts';
+import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
+import { longTest as test } from '../support/effort.ts';
+import { Receiver } from '../support/receiver.ts';
+import { startTestServer } from '../support/server.ts';
+import { eventually } from '../support/wait.ts';
+import { anywhere } from '../support/webhook-policy.ts';
+
+// The views of the console beside the inbox, in the browser of somebody who has signed in.
+
+/** @param scopes those of the key, if it has not all of them */
+async function open(context: TestContext, scopes?: readonly string[]) {
+  const clock = new TestClock(new Date().toISOString()); // the page shows the same time
+  const server = await startTestServer({ clock, config: { webhookPolicy: anywhere } });
+  context.onTestFinished(() => server.close());
+  const account = await server.account();
+  const opened = await openPage(context, [server.url]);
+  const { page } = opened;
+  const secret = scopes ? (await ask(account, 'POST', '/api-keys', { name: 'narrow', scopes })).secret : account.secret;
+  const signIn = async (): Promise<void> => {
+    await page.goto(`${server.url}/console`);
+    await page.getByLabel('API key').fill(secret);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('navigation', { name: 'Views' }).waitFor();
+    opened.errors.length = 0; // the browser has noted that nobody had signed in yet
+  };
+  await signIn();
+  return {
+    ...opened,
+    server,
+    clock,
+    account,
+    secret,
+    signIn,
+    async show(view: string): Promise<void> {
+      await page.goto(`${server.url}/console#/${view}`);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+    },
+  };
+}
+
+async function ask(client: Client, method: string, path: string, body?: object): Promise<Json> {
+  const answer = await client.rest(method, path, body && { body });
+  if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`);
+  return answer.body;
+}
+
+/** The texts of the cells of a table, row by row. */
+const cellsOf = async (page: Page, caption: string): Promise<string[][]> => {
+  const rows = await page.getByRole('table', { name: caption }).locator('tbody tr').all();
+  return await Promise.all(rows.map((row) => row.locator('th, td').allInnerTexts()));
+};
+
+const count = (page: Page, caption: string, expected: number): Promise<string[][]> =>
+  eventually(
+    () => cellsOf(page, caption),
+    (rows) => rows.length === expected,
+  );
+
+test('leads are listed page by page, found by their email address, and appear as they are captured', async (context) => {
+  const { page, errors, foreign, account, show } = await open(context);
+  await show('leads');
+  await page.getByText('There are no leads yet.').waitFor();
+  const { id } = await ask(account, 'POST', '/conversations', { subject: 'A tent' });
+  const ada = { name: 'Ada', email: 'ada@example.com', phone: '+49 30 1234', company: 'Engines' };
+  await ask(account, 'POST', '/leads', { ...ada, conversationId: id });
+  const caption = 'Leads, newest first';
+  const [row] = await count(page, caption, 1);
+  expect(row?.slice(0, 4)).toEqual(['Ada', 'ada@example.com', '+49 30 1234', 'Engines']);
+  expect(await page.getByRole('link', { name: 'Open the conversation of Ada' }).getAttribute('href')).toBe(
+    `#/inbox/${id}`,
+  );
+
+  for (let n = 1; n <= 60; n++) await ask(account, 'POST', '/leads', { name: `Lead ${n}`, phone: `+49 30 ${n}` });
+  await count(page, caption, 61);
+  await page.reload();
+  await count(page, caption, 50);
+  await page.getByRole('button', { name: 'Load more' }).click();
+  const all = await count(page, caption, 61);
+  expect([all[0]?.[0], all[60]?.[0]]).toEqual(['Lead 60', 'Ada']);
+  expect(await page.getByRole('button', { name: 'Load more' }).isVisible()).toBe(false);
+
+  await page.getByLabel('Email address').fill('ADA@example.com');
+  await page.keyboard.press('Enter');
+  await count(page, caption, 1);
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await count(page, caption, 50);
+  // With a conversation its leads are deleted.
+  await page.getByLabel('Email address').fill('ada@example.com');
+  await page.keyboard.press('Enter');
+  await count(page, caption, 1);
+  await ask(account, 'DELETE', `/conversations/${id}`);
+  await page.getByText('No lead has the email address ada@example.com.').waitFor();
+  expect([errors, foreign]).toEqual([[], []]);
+});
+
+test('events appear as they happen, of the types chosen, and none is missed while it is paused', async (context) => {
+  const { page, errors, foreign, account, show } = await open(context);
+  const { id } = await ask(account, 'POST', '/conversations', { subject: 'A tent' });
+  await show('events');
+  const caption = 'Events, newest first';
+  const [started] = await count(page, caption, 1);
+  expect([started?.[0], started?.[1], started?.[3]]).toEqual(['conversation.started', 'A tent', '1']);
+
+  await ask(account, 'POST', `/conversations/${id}/messages`, { sender: 'visitor', content: 'Is it green?' });
+  await ask(account, 'PATCH', `/conversations/${id}`, { subject: 'A green tent', tags: ['tents'] });
+  await ask(account, 'POST', '/leads', { email: 'ada@example.com', conversationId: id });
+  const rows = await count(page, caption, 4);
+  const words = rows.map(([type, what = '', , sequence]) => [sequence, type, what.split('\n')]);
+  expect(words).toEqual([
+    ['4', 'lead.captured', ['A green tent', 'ada@example.com']],
+    ['3', 'conversation.updated', ['A green tent', 'subject: A tent → A green tent', 'tags: nothing → tents']],
+    ['2', 'message.received', ['A tent', 'visitor: Is it green?']],
+    ['1', 'conversation.started', ['A tent']],
+  ]);
+
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByText('Paused.').waitFor();
+  await ask(account, 'PATCH', `/conversations/${id}`, { status: 'closed' });
+  await page.getByRole('link', { name: 'Leads' }).click();
+  await page.getByRole('link', { name: 'Events' }).click();
+  expect((await count(page, caption, 5))[0]?.[0]).toBe('conversation.closed');
+
+  await page.getByText('Types: all').click();
+  await page.getByLabel('conversation.deleted').check();
+  await page.getByText('Nothing has happened yet.').waitFor();
+  await page.getByLabel('lead.captured').check();
+  await count(page, caption, 1);
+  await ask(account, 'DELETE', `/conversations/${id}`);
+  const [deleted] = await count(page, caption, 2);
+  expect(deleted?.slice(0, 2)).toEqual(['conversation.deleted', `The conversation ${id} was deleted.`]);
+  await page.reload();
+  await page.getByText('Erased: its conversation was deleted.').first().waitFor();
+  expect([errors, foreign]).toEqual([[], []]);
+});
+
+test('a long log is followed from now on, and read from its oldest event when that is asked for', async (context) => {
+  const { page, errors, account, show } = await open(context);
+  for (let n = 1; n <= 120; n++) await ask(account, 'POST', '/leads', { email: `lead-${n}@example.com` });
+  await show('events');
+  const caption = 'Events, newest first';
+  await page.getByText('Nothing has happened yet.').waitFor();
+  await ask(account, 'POST', '/leads', { email: 'lead-121@example.com' });
+  expect((await count(page, caption, 1))[0]?.[3]).toBe('121');
+  await page.getByRole('button', { name: 'Read from the oldest event' }).click();
+  expect((await count(page, caption, 100))[0]?.[3]).toBe('100');
+  await page.getByRole('button', { name: 'Read the next 100' }).click();
+  expect((await count(page, caption, 121))[0]?.[3]).toBe('121');
+  await ask(account, 'POST', '/leads', { email: 'lead-122@example.com' });
+  expect((await count(page, caption, 122))[0]?.[3]).toBe('122');
+  expect(errors).toEqual([]);
+});
+
+test('a webhook is created, tested, resent, changed and deleted', async (context) => {
+  const { page, errors, foreign, account, clock, show } = await open(context);
+  const receiver = await Receiver.open(clock, ({ number }) =>
+    number === 1 ? { status: 503, body: 'Closed for lunch' } : { status: 200, body: 'Thanks' },
+  );
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await show('webhooks');
+  await page.getByRole('button', { name: 'New webhook' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('URL').fill('ftp://example.com');
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  await dialog.getByRole('alert').waitFor();
+  await dialog.getByLabel('URL').fill(`${receiver.url}/hooks`);
+  await dialog.getByLabel('Description').fill('To the shop');
+  await dialog.getByLabel('lead.captured').uncheck();
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  const secret = await dialog.getByLabel('Secret').inputValue();
+  expect(secret).toMatch(/^whsec_/);
+  receiver.trust('/hooks', secret);
+  await dialog.getByRole('button', { name: 'Copy' }).click();
+  await dialog.getByText('Copied.').waitFor();
+  expect(await page.evaluate('navigator.clipboard.readText()')).toBe(secret);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  const focused = () => page.evaluate('document.activeElement.innerText');
+  expect(await focused()).toBe('New webhook');
+  const [made] = (await ask(account, 'GET', '/webhooks')).data;
+  expect([made.url, made.description, made.events]).toEqual([
+    `${receiver.url}/hooks`,
+    'To the shop',
+    ['conversation.started', 'message.received', 'conversation.closed'],
+  ]);
+
+  await page.getByRole('link', { name: made.url }).click();
+  await page.getByText('Nothing has been sent yet.').waitFor();
+  expect(await focused()).toBe(made.url);
+  await page.getByRole('button', { name: 'Send a test' }).click();
+  const deliveries = 'Deliveries, newest first';
+  const [delivery] = await eventually(
+    () => cellsOf(page, deliveries),
+    ([row]) => row?.[3] === '1',
+  );
+  expect(delivery?.slice(1, 4)).toEqual(['conversation.started (test)', 'failed', '1']);
+  await page.getByRole('table', { name: deliveries }).getByRole('link').click();
+  const attempts = 'Attempts, oldest first';
+  const [failed] = await count(page, attempts, 1);
+  expect([failed?.[1], failed?.[3], failed?.[4]]).toEqual(['503', 'a request', 'Closed for lunch']);
+  await page.getByRole('button', { name: 'Resend' }).click();
+  const [, succeeded] = await count(page, attempts, 2);
+  expect([succeeded?.[1], succeeded?.[3], succeeded?.[4]]).toEqual(['200', 'a request', 'Thanks']);
+  await page.getByText('succeeded', { exact: true }).waitFor();
+  expect(receiver.to('/hooks').map(({ verifiedBy }) => verifiedBy)).toEqual([[secret], [secret]]);
+
+  await page.getByRole('link', { name: 'Webhook', exact: true }).click();
+  await page.getByRole('button', { name: 'Disable' }).click();
+  await page.getByText('disabled by request').waitFor();
+  await page.getByRole('button', { name: 'Enable' }).click();
+  await page.getByText('enabled', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'New secret' }).click();
+  await dialog.getByRole('button', { name: 'Make a new secret' }).click();
+  const next = await dialog.getByLabel('Secret').inputValue();
+  expect([/^whsec_/.test(next), next === secret]).toEqual([true, false]);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await dialog.getByLabel('Description').fill('To the shop and the store');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('To the shop and the store').waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await dialog.waitFor();
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  expect(await focused()).toBe('Delete');
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await dialog.getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('There are no webhooks yet.').waitFor();
+  expect((await ask(account, 'GET', '/webhooks')).data).toEqual([]);
+  await show(`webhooks/${made.id}`);
+  await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click();
+  await page.getByText('There is no such webhook.').waitFor();
+  expect([errors, foreign]).toEqual([[], []]);
+});
+
+test('what has failed is sent again when that is asked for', async (context) => {
+  const { page, account, clock, server, signIn, show } = await open(context);
+  const receiver = await Receiver.open(clock, ({ number }) => (number <= 10 ? { status: 500 } : {}));
+  const made = await ask(account, 'POST', '/webhooks', { url: `${receiver.url}/hooks` });
+  receiver.trust('/hooks', made.secret);
+  const path = `/webhooks/${made.id}/deliveries`;
+  await ask(account, 'POST', '/conversations', { subject: 'A tent' });
+  const delivery = async (): Promise<Json> => (await ask(account, 'GET', path)).data[0];
+  for (let attempt = 1; attempt <= 10; attempt++) {
+    const { nextAttemptAt } = await eventually(delivery, ({ attemptCount }) => attemptCount === attempt);
+    if (nextAttemptAt !== null) clock.advanceTo(Date.parse(nextAttemptAt));
+    await server.app.webhooks.look();
+  }
+  await page.goto('about:blank');
+  await signIn(); // anew: that took days
+  await show(`webhooks/${made.id}`);
+  const deliveries = 'Deliveries, newest first';
+  expect((await count(page, deliveries, 1))[0]?.slice(2, 4)).toEqual(['failed', '10']);
+  await page.getByRole('button', { name: 'Resend what failed' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Resend' }).click();
+  await page.getByText('Being sent again: 1.').waitFor();
+  await eventually(
+    () => cellsOf(page, deliveries),
+    ([row]) => row?.[2] === 'succeeded',
+  );
+});
+
+test('a key is created with a key, and revoked; the plan and what is left of it are shown', async (context) => {
+  const { page, errors, foreign, account, secret, server, show } = await open(context);
+  await show('keys');
+  await page.getByText('test, plan business').waitFor();
+  expect(await page.getByText(/of 1,000,000 requests of the last 60 minutes are used/).isVisible()).toBe(true);
+  await page.getByRole('button', { name: 'New key' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('dashboard');
+  await dialog.getByLabel('analytics:read').check();
+  await dialog.getByLabel('An API key of yours').fill(secret);
+  await dialog.getByRole('button', { name: 'Create' }).click();
+  const made = await dialog.getByLabel('Secret').inputValue();
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  const caption = 'API keys, newest first';
+  const [row] = await count(page, caption, 2);
+  expect([row?.[0], row?.[1], row?.[2], row?.[5]]).toEqual(['dashboard', made.slice(0, 8), 'analytics:read', 'never']);
+  const client = server.clientFor(made);
+  expect((await client.rest('GET', '/analytics')).status).toBe(200);
+  expect((await client.rest('GET', '/leads')).status).toBe(403);
+
+  await page.getByRole('button', { name: 'Revoke dashboard' }).click();
+  await dialog.getByRole('button', { name: 'Revoke' }).click();
+  await page.getByText(/^revoked/).waitFor();
+  expect((await client.rest('GET', '/analytics')).status).toBe(401);
+  expect((await ask(account, 'GET', '/api-keys')).data).toHaveLength(2);
+  expect(await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])')).not.toContain('cs_');
+  expect([errors, foreign]).toEqual([[], []]);
+});
+
+/** Some days of an account, as its analytics count them. */
+async function makeDays(account: Client, clock: TestClock): Promise<void> {
+  const now = clock.now();
+  for (let day = 9; day >= 0; day--) {
+    clock.nowMs = now - day * 24 * hourMs - 3 * hourMs;
+    for (let n = 0; n <= day % 4; n++) {
+      const message = { sender: 'visitor', content: 'Hello' };
+      const { id } = await ask(account, 'POST', '/conversations', { subject: `Day ${day}, ${n}`, message });
+      clock.nowMs += (n + 1) * minuteMs;
+      await ask(account, 'POST', `/conversations/${id}/messages`, { sender: 'agent', content: 'Hello' });
+      if (n === 0) await ask(account, 'POST', `/conversations/${id}/messages`, { sender: 'bot', content: 'Hello' });
+      if (n === 1) await ask(account, 'POST', '/leads', { email: `ada-${day}@example.com`, conversationId: id });
+      if (n !== 2) await ask(account, 'PATCH', `/conversations/${id}`, { status: 'closed' });
+    }
+  }
+  clock.nowMs = now;
+}
+
+/** How many pixels of the charts have been drawn in the colours of their lines. */
+const drawn = (page: Page): Promise<number[]> =>
+  page.evaluate(`[...document.querySelectorAll('.chart canvas')].map((canvas) => {
+    const colour = getComputedStyle(document.documentElement).getPropertyValue('--series-1').trim();
+    const wanted = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    let count = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      if (data[at + 3] === 255 && wanted.every((value, index) => data[at + index] === value)) count++;
+    }
+    return count;
+  })`);
+
+const areDrawn = (page: Page): Promise<number[]> =>
+  eventually(
+    () => drawn(page),
+    (counts) => counts.length === 4 && counts.every((pixels) => pixels > 50),
+  );
+
+test('charts are drawn of the figures that the API has, in the colours of the system', async (context) => {
+  const { page, errors, foreign, account, clock, show } = await open(context);
+  await page.goto('about:blank'); // no token is good on the days before
+  await makeDays(account, clock);
+  const isReport = (text: string | null): boolean => text?.includes('query Analytics') === true;
+  const asked = page.waitForRequest((request) => isReport(request.postData()));
+  await show('analytics');
+  const { variables } = (await asked).postDataJSON();
+  const { totals, previous, series } = (await account.graphql(analytics, variables)).data.analytics;
+  await areDrawn(page);
+  for (const summary of await page.getByText('As a table').all()) await summary.click();
+  const figures = async (title: string) => (await cellsOf(page, `${title}: the figures`)).map(([, ...cells]) => cells);
+  const text = (value: number) => String(value);
+  expect(series).toHaveLength(30);
+  expect(await figures('Conversations')).toEqual(
+    series.map((each: Json) => [text(each.conversationsStarted), text(each.conversationsClosed)]),
+  );
+  expect(await figures('Messages')).toEqual(
+    series.map(({ messages }: Json) => [text(messages.visitor), text(messages.agent), text(messages.bot)]),
+  );
+  expect(await figures('Leads')).toEqual(series.map(({ leads }: Json) => [text(leads)]));
+  const medians = (await figures('Median time to the first response')).flat();
+  expect(medians.map((median) => median === '–')).toEqual(
+    series.map(({ firstResponseSeconds }: Json) => firstResponseSeconds.median === null),
+  );
+  const [, first = ''] = (await page.locator('.totals > div').first().allInnerTexts())[0]?.split('\n') ?? [];
+  expect([first, totals.conversationsStarted > 0, previous.conversationsStarted]).toEqual([
+    text(totals.conversationsStarted),
+    true,
+    0,
+  ]);
+
+  // Pointing at a day shows its figures.
+  await page.locator('.u-over').first().hover();
+  await page.getByText(/^Started: \d+$/).waitFor();
+
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await areDrawn(page);
+  await page.setViewportSize({ width: 390, height: 800 });
+  const fits = async () => (await page.locator('.chart canvas').first().boundingBox())?.width ?? 0;
+  await eventually(fits, (width) => width > 250 && width < 390);
+  await areDrawn(page);
+  await page.getByLabel('Days').selectOption('7');
+  await page.getByLabel('By').selectOption('week');
+  await eventually(
+    () => figures('Leads'),
+    (rows) => rows.length === 1 || rows.length === 2,
+  );
+  expect([errors, foreign]).toEqual([[], []]);
+});
+
+const views = ['leads', 'events', 'webhooks', 'analytics', 'keys'];
+
+test('what the key may not do is said in a sentence', async (context) => {
+  const { page, errors, show } = await open(context, ['conversations:read']);
+  const needed = ['leads:read', 'events:read', 'webhooks:manage', 'analytics:read', 'keys:manage'];
+  for (const [index, view] of views.entries()) {
+    await show(view);
+    await page.getByText(`This needs the scope \`${needed[index]}\``).waitFor();
+  }
+  // Browsers note each refusal.
+  expect(errors.filter((error) => !error.includes('403'))).toEqual([]);
+});
+
+test.for([
+  ['light', 390],
+  ['light', 1440],
+  ['dark', 390],
+  ['dark', 1440],
+] as const)('axe finds nothing in %s colours at %i pixels', async ([colorScheme, width], context) => {
+  const { page, errors, account, clock, show } = await open(context);
+  await page.emulateMedia({ colorScheme });
+  await page.setViewportSize({ width, height: 900 });
+  const look = async (name: string): Promise<void> => {
+    expect([name, ...(await axeFindings(page))]).toEqual([name]);
+    // The page itself never scrolls sideways: tables do, in their own boxes.
+    expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
+  };
+  for (const view of ['leads', 'events', 'webhooks']) {
+    await show(view);
+    await page.locator('.empty').waitFor();
+    await look(`${view}-empty`);
+  }
+  await page.goto('about:blank');
+  await makeDays(account, clock);
+  const receiver = await Receiver.open(clock, () => ({ status: 200, body: 'Thank you very much' }));
+  const made = await ask(account, 'POST', '/webhooks', { url: `${receiver.url}/hooks`, description: 'To the shop' });
+  receiver.trust('/hooks', made.secret);
+  for (const view of views) {
+    await show(view);
+    if (view === 'events') await page.getByRole('button', { name: 'Read from the oldest event' }).click();
+    await page.locator('table, canvas').first().waitFor({ state: 'attached' });
+    if (view === 'analytics') await areDrawn(page);
+    await look(view);
+  }
+  await page.getByRole('button', { name: 'New key' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.waitFor();
+  await look('keys-new');
+  await page.keyboard.press('Escape');
+  await show('webhooks');
+  await page.getByRole('button', { name: 'New webhook' }).click();
+  await dialog.waitFor();
+  await look('webhooks-new');
+  await page.keyboard.press('Escape');
+  await show(`webhooks/${made.id}`);
+  await page.getByRole('button', { name: 'Send a test' }).click();
+  await page.getByText('succeeded', { exact: true }).waitFor();
+  await look('webhook');
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await dialog.waitFor();
+  await look('webhook-delete');
+  await page.keyboard.press('Escape');
+  await page.getByRole('table').getByRole('link').first().click();
+  await page.getByText('Thank you very much').waitFor();
+  await look('attempts');
+  expect(errors).toEqual([]);
+});

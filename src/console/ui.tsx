@@ -297,7 +297,8 @@ export function Table(props: {
 }
 
 /**
- * A modal dialog, open for as long as it is there. The browser gives the focus back to where it was.
+ * A modal dialog, open for as long as it is there. The browser gives the focus back to where it was; if that is gone, the
+ * heading of the page gets it.
  * @param props.children gets what closes it
  */
 export function Dialog(props: {
@@ -311,7 +312,14 @@ export function Dialog(props: {
     dialog.current?.showModal();
   }, []);
   return (
-    <dialog ref={dialog} aria-labelledby={title} onClose={props.onClosed}>
+    <dialog
+      ref={dialog}
+      aria-labelledby={title}
+      onClose={() => {
+        if (document.activeElement === document.body) document.querySelector<HTMLElement>('main h1')?.focus();
+        props.onClosed();
+      }}
+    >
       <h2 id={title}>{props.title}</h2>
       {props.children(() => dialog.current?.close())}
     </dialog>

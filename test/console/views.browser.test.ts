@@ -168,7 +168,7 @@ test('a webhook is created, tested, resent, changed and deleted', async (context
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('URL').fill('ftp://example.com');
   await dialog.getByRole('button', { name: 'Create' }).click();
-  await dialog.getByRole('alert').waitFor();
+  expect(await dialog.getByRole('alert').innerText()).toContain('url must');
   await dialog.getByLabel('URL').fill(`${receiver.url}/hooks`);
   await dialog.getByLabel('Description').fill('To the shop');
   await dialog.getByLabel('lead.captured').uncheck();
@@ -231,6 +231,7 @@ test('a webhook is created, tested, resent, changed and deleted', async (context
   await page.getByRole('button', { name: 'Delete' }).click();
   await dialog.getByRole('button', { name: 'Delete' }).click();
   await page.getByText('There are no webhooks yet.').waitFor();
+  expect(await focused()).toBe('Webhooks');
   expect((await ask(account, 'GET', '/webhooks')).data).toEqual([]);
   await show(`webhooks/${made.id}`);
   await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click();
@@ -288,6 +289,8 @@ test('a key is created with a key, and revoked; the plan and what is left of it 
   await page.getByRole('button', { name: 'Revoke dashboard' }).click();
   await dialog.getByRole('button', { name: 'Revoke' }).click();
   await page.getByText(/^revoked/).waitFor();
+  await dialog.waitFor({ state: 'detached' });
+  expect(await page.evaluate('document.activeElement.innerText')).toBe('Keys and plan');
   expect((await client.rest('GET', '/analytics')).status).toBe(401);
   expect((await ask(account, 'GET', '/api-keys')).data).toHaveLength(2);
   expect(await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])')).not.toContain('cs_');

@@ -13,14 +13,12 @@ export interface ViewProps {
   readonly path: readonly string[];
 }
 
-/** An error in words for the person. */
+/** An error in words for the person. Faults of fields are said with the name of the field, each once. */
 export function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const faults =
-    error instanceof ServiceError
-      ? error.errors.map(({ pointer, detail }) => `${pointer?.split('/').at(-1) ?? ''} ${detail}.`.trim())
-      : [];
-  return [error.message, ...faults].join(' ');
+  const faults = error instanceof ServiceError ? error.errors : [];
+  if (faults.length === 0) return error.message;
+  return faults.map(({ pointer = '', detail }) => `${pointer.split('/').at(-1)}: ${detail}.`).join(' ');
 }
 
 export interface Loaded<T> {

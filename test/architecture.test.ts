@@ -13,7 +13,7 @@ interface Import {
   readonly from: string;
 }
 
-const allFiles = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+const allFiles = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => /\.tsx?$/.test(file));
 // The client, the widget and the console are no part of the service: they run in other programs and in pages.
 const files = allFiles.filter((file) => !/^(client|widget|console)\//.test(file));
 const importsOf = (file: string): Import[] => {

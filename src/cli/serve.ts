@@ -76,7 +76,11 @@ async function createDemoAccount(ports: Ports, url: string): Promise<void> {
 Created a first account: ${account.name} (${account.plan}).
 
 ${keyNotice(apiKey.secret)}
-Try it:
+Sign in with it at ${url}/console, and fill the account with a shop's three months:
+
+  npm run cli -- seed --account ${account.id}
+
+Or begin with the first calls at ${url}/:
 
   curl ${url}/v1/conversations -H 'Authorization: Bearer ${apiKey.secret}'
 `);

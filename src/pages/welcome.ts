@@ -107,6 +107,7 @@ export const welcomePolicy = [
 export const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path fill="#7cc0ff" d="M12 3h14a4 4 0 0 1 4 4v9a4 4 0 0 1-4 4v5l-5-5h-9a4 4 0 0 1-4-4V7a4 4 0 0 1 4-4z"/><path fill="#0b5cad" d="M6 10h12a4 4 0 0 1 4 4v7a4 4 0 0 1-4 4h-7l-5 5v-5a4 4 0 0 1-4-4v-7a4 4 0 0 1 4-4z"/></svg>`;
 
 const links: readonly [path: string, name: string, about: string][] = [
+  ['/console', 'Console', 'Sign in, and watch an account: inbox, events, webhooks, figures'],
   ['/docs', 'Reference', 'Every operation of REST, with its errors'],
   ['/graphql', 'GraphiQL', 'Write queries, and see the schema'],
   ['/openapi.json', 'openapi.json', 'The same for programs: OpenAPI 3.1'],

@@ -18,7 +18,11 @@ describe('the first account', () => {
     expect(new Set(first.greeting.match(secretPattern)), 'one key, once to copy and once in the example').toHaveLength(
       1,
     );
+    expect(first.greeting).toContain(`${first.url}/console`);
+    const [, account = ''] = /npm run cli -- seed --account (\w+)/.exec(first.greeting) ?? [];
     const client = clientOf(first.url, secret);
+    await commandLine(path).json('seed', '--account', account, '--conversations', '1');
+    expect((await client.rest('GET', '/conversations')).body.pagination.total).toBe(1);
     expect((await client.rest('GET', '/account')).body).toMatchObject({ name: 'demo', plan: 'business' });
     await client.rest('POST', '/conversations', { body: { message: { sender: 'visitor', content: 'psst' } } });
     first.signal('SIGTERM');
@@ -30,7 +34,7 @@ describe('the first account', () => {
 
     const second = await serve(path);
     expect(second.greeting).not.toMatch(secretPattern);
-    expect((await clientOf(second.url, secret).rest('GET', '/conversations')).body.pagination.total).toBe(1);
+    expect((await clientOf(second.url, secret).rest('GET', '/conversations')).body.pagination.total).toBe(2);
   });
 
   test('is not made in production', async () => {

@@ -146,7 +146,7 @@ function RowLink({ row, excerpt, isOpen }: RowProps) {
   const subject = row.subject !== null && row.subject !== title ? row.subject : undefined;
   return (
     <a
-      class={unread > 0 ? 'row is-unread' : 'row'}
+      class={unread > 0 ? 'entry is-unread' : 'entry'}
       href={`#/inbox/${encodeURIComponent(row.id)}`}
       aria-current={isOpen ? 'true' : undefined}
     >

@@ -182,7 +182,7 @@ function Facts({ row: { id, visitor, metadata = {} } }: { readonly row: Row }) {
     ...Object.entries(metadata).map(([name, value]) => [name, String(value)]),
   ];
   return (
-    <dl class="facts">
+    <dl class="about-facts">
       {facts.map(
         ([name, value]) =>
           value && (

@@ -61,7 +61,7 @@ export class Client {
     const { url, rest } = addressOf(path, input);
     const headers: Record<string, string> = {};
     const key = options.idempotencyKey ?? (repeatable === true ? crypto.randomUUID() : undefined);
-    if (key !== undefined) headers['Idempotency-Key'] = key;
+    if (key) headers['Idempotency-Key'] = key;
     if (options.ifVersion !== undefined) headers['If-Match'] = `"${options.ifVersion}"`;
     const hasBody = method === 'POST' || method === 'PUT' || method === 'PATCH';
     if (hasBody) headers['Content-Type'] = 'application/json';
@@ -80,7 +80,7 @@ export class Client {
     options: Pick<CallOptions, 'signal'> = {},
   ): AsyncGenerator<Item<Name>, void> {
     for (let after: string | null | undefined; after !== null; ) {
-      const given = after === undefined ? input : { ...input, offset: undefined, after };
+      const given = after ? { ...input, offset: undefined, after } : input;
       const page = (await this.call(name, ...([given, options] as unknown as CallArguments<Name>))) as {
         readonly data: readonly Item<Name>[];
         readonly pagination: { readonly hasMore: boolean; readonly nextCursor: string | null };
@@ -111,7 +111,7 @@ export class Client {
       signal: options.signal,
     });
     const { data, errors } = await response.json();
-    if (errors !== undefined) throw errorOfGraphQL(errors);
+    if (errors) throw errorOfGraphQL(errors);
     return data;
   }
 
@@ -197,7 +197,7 @@ function addressOf(path: string, input: object): { url: string; rest: Record<str
 }
 
 export function queryOf(parameters: object): string {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
+  const given = Object.entries(parameters).filter(([, value]) => value != null);
   // Repeated, because a value may have a comma.
   const pairs = given.flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value]).map((each) => [name, `${each}`]),

@@ -8,6 +8,8 @@ import { backOffMs, wait } from './waiting.ts';
 export interface SocketFollowOptions extends FollowOptions {
   /** What to read of each event: a selection of GraphQL on the interface `Event`, such as `... on MessageSentEvent { message { content } }`. */
   readonly select?: string;
+  /** A class to use instead of the global `WebSocket`: `ws` in an older Node.js, say. */
+  readonly webSocketImpl?: unknown;
 }
 
 /** What each event has, whatever is selected. Its type is spelt as everywhere in this client. */
@@ -28,9 +30,9 @@ const mostWaiting = 500;
 /** Follows the log over a WebSocket, and goes on after the last event whatever happens to the connection. */
 export async function* followSocket(
   transport: Transport,
-  { after, types, conversationId, select = '', signal }: SocketFollowOptions,
+  { after, types, conversationId, select = '', signal, webSocketImpl }: SocketFollowOptions,
 ): AsyncGenerator<EventOfSocket, void> {
-  const socket = await connect(transport, signal);
+  const socket = await connect(transport, signal, webSocketImpl);
   const waiting: EventOfSocket[] = [];
   let cursor = after;
   const query = `subscription Follow($after: String, $types: [EventType!], $conversationId: ID) {
@@ -62,7 +64,7 @@ export async function* followSocket(
       };
       leave = socket.subscribe<{ eventCursor?: string; events?: EventOfSocket }>(
         // Without a cursor, what happens during a break before the first event would be lost.
-        cursor === undefined ? { query: '{ eventCursor }' } : { query, variables },
+        cursor ? { query, variables } : { query: '{ eventCursor }' },
         {
           next({ data, errors }) {
             if (over) return;
@@ -101,13 +103,18 @@ export async function* followSocket(
 }
 
 /** A client of graphql-ws that connects again whenever its connection is lost, or does not answer any more. */
-async function connect({ url, credential }: Transport, signal: AbortSignal | undefined): Promise<SocketClient> {
+async function connect(
+  { url, credential }: Transport,
+  signal: AbortSignal | undefined,
+  webSocketImpl: unknown,
+): Promise<SocketClient> {
   const { createClient } = await import('graphql-ws/client'); // its server would bring graphql into the page
   signal?.throwIfAborted();
   let failures = 0;
   let unanswered: ReturnType<typeof setTimeout> | undefined;
   const socket = createClient({
     url: `${url.replace(/^http/, 'ws')}/graphql`,
+    webSocketImpl,
     connectionParams: async () => ({ authorization: await credential.authorization() }),
     keepAlive: askingMs,
     retryAttempts: Number.POSITIVE_INFINITY,
@@ -140,7 +147,7 @@ function refusalOf(thrown: unknown): ServiceError | undefined {
   const { code, reason } = thrown as Partial<CloseEvent>;
   return reason === undefined
     ? undefined
-    : new ServiceError(reason || `The socket was closed with ${code}.`, {
+    : new ServiceError(reason || `Closed: ${code}`, {
         code: code === 4429 ? 'RATE_LIMITED' : 'INTERNAL',
       });
 }

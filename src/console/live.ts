@@ -2,7 +2,7 @@ import { type Client, ServiceError } from '../client/index.ts';
 import { wait } from '../client/waiting.ts';
 import { eventFields } from './documents.ts';
 import type { LoggedEvent } from './records.ts';
-import { watchSockets } from './sockets.ts';
+import { watched } from './sockets.ts';
 
 /** How long to wait before connecting again; each next time is twice as long. */
 const firstPauseMs = 250;
@@ -54,14 +54,13 @@ export class Live {
     const { signal: ended } = this.#end;
     const { client, agent, scopes } = this.#follower;
     const select = eventFields(agent.id, scopes);
-    const stopWatching = watchSockets({
+    const webSocketImpl = watched({
       answered: () => {
         this.#failures = 0;
         this.#become('live');
       },
       closed: (code) => this.#lost(code),
     });
-    ended.addEventListener('abort', stopWatching);
     let isGap = false;
     let leastMs = 0;
     for (let after: string | undefined; !ended.aborted; ) {
@@ -73,7 +72,13 @@ export class Live {
         this.#known.resolve();
         if (isGap) for (const reload of this.#reloads) reload();
         isGap = false;
-        for await (const event of client.follow<LoggedEvent>({ over: 'socket', after, select, signal })) {
+        for await (const event of client.follow<LoggedEvent>({
+          over: 'socket',
+          after,
+          select,
+          signal,
+          webSocketImpl,
+        })) {
           after = event.cursor;
           // On its own: a view's fault is no reason to connect again.
           for (const tell of this.#listeners) queueMicrotask(() => tell(event));

@@ -7,21 +7,13 @@ export interface SocketWatcher {
   closed(code: number): void;
 }
 
-/**
- * Tells of the sockets that are opened from now on.
- * @returns a function that ends it
- */
-export function watchSockets(watcher: SocketWatcher): () => void {
-  const Plain = globalThis.WebSocket;
-  class Watched extends Plain {
-    constructor(...given: ConstructorParameters<typeof Plain>) {
+/** A class of sockets that tells of what happens to them. */
+export function watched(watcher: SocketWatcher): typeof WebSocket {
+  return class extends WebSocket {
+    constructor(...given: ConstructorParameters<typeof WebSocket>) {
       super(...given);
       this.addEventListener('message', () => watcher.answered(), { once: true });
       this.addEventListener('close', ({ code }) => watcher.closed(code));
     }
-  }
-  globalThis.WebSocket = Watched;
-  return () => {
-    if (globalThis.WebSocket === Watched) globalThis.WebSocket = Plain;
   };
 }

@@ -27,7 +27,7 @@ test.each([['stream'], ['socket']] as const)(
 /** What sockets have brought to the process, whether anybody has asked for it or not. */
 function watchSockets() {
   const watched = { events: [] as string[], closed: 0 };
-  class Watched extends globalThis.WebSocket {
+  const webSocketImpl = class extends globalThis.WebSocket {
     constructor(...args: ConstructorParameters<typeof globalThis.WebSocket>) {
       super(...args);
       this.addEventListener('close', () => watched.closed++);
@@ -36,10 +36,8 @@ function watchSockets() {
         if (id !== undefined) watched.events.push(id);
       });
     }
-  }
-  vi.stubGlobal('WebSocket', Watched);
-  onTestFinished(() => void vi.unstubAllGlobals());
-  return watched;
+  };
+  return { watched, webSocketImpl };
 }
 
 describe('a follower over a socket that takes its time', () => {
@@ -54,11 +52,11 @@ describe('a follower over a socket that takes its time', () => {
     const { apiKey } = await commandLine(databasePath).json<{ apiKey: { secret: string } }>(
       ...['account', 'create', '--name', 'A', '--plan', 'business'],
     );
-    const sockets = watchSockets();
+    const { watched: sockets, webSocketImpl } = watchSockets();
     const server = await serve(databasePath);
     const client = new Client({ url: server.url, credential: apiKey.secret });
     const { eventCursor: after } = await client.call('getAccount');
-    const events = client.follow({ after, over: 'socket' });
+    const events = client.follow({ after, over: 'socket', webSocketImpl });
     const ids: string[] = [];
     for (let written = 0; written < 7; written++) await client.call('createConversation', {});
     await takeAll(events, ids, 2);
@@ -81,9 +79,9 @@ describe('a follower over a socket that takes its time', () => {
     onTestFinished(() => server.close());
     const { secret } = await server.account();
     const client = new Client({ url: server.url, credential: secret });
-    const sockets = watchSockets();
+    const { watched: sockets, webSocketImpl } = watchSockets();
     const { eventCursor: after } = await client.call('getAccount');
-    const events = client.follow({ after, over: 'socket' });
+    const events = client.follow({ after, over: 'socket', webSocketImpl });
     const write = async (): Promise<void> => {
       await client.call('createConversation', { message: { sender: 'visitor', content: 'Hello' } }); // two events
     };

@@ -296,15 +296,18 @@ test('links lead under the path of the public address, where a proxy has taken i
   await caller.rest('POST', '/conversations');
   const list = await caller.rest('GET', '/conversations?limit=1');
   expect(list.headers['link']).toMatch(/^<\/chat\/v1\/conversations\?limit=1&after=[\w-]+>; rel="next"$/);
-  // The first page may be asked for without the slash at its end.
-  for (const path of ['', '/', '/docs']) {
+  const pages = ['/chat/console', '/chat/docs', '/chat/graphql', '/chat/openapi.json'];
+  for (const [path, expected] of [
+    ['', pages], // which may be asked for without the slash at its end
+    ['/', pages],
+    ['/docs', ['/chat/openapi.json']],
+    ['/console', ['/chat/console/app.css']],
+  ] as const) {
     const page = await (await fetch(behind.url + path)).text();
     const links = [...page.matchAll(/href="([^"#]+)"/g)].map(
       ([, link]) => new URL(String(link), `https://shop.example/chat${path}`).pathname,
     );
-    expect(links).toEqual(
-      path === '/docs' ? ['/chat/openapi.json'] : ['/chat/graphql', '/chat/docs', '/chat/openapi.json'],
-    );
+    expect(links).toEqual(['/chat/favicon.svg', ...expected]);
   }
 });
 

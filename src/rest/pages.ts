@@ -47,8 +47,8 @@ export function createPages(
   const widget = once(() => compressed('text/javascript; charset=utf-8', readFileSync(widgetScript), scriptHeaders));
   return (path, acceptEncoding) => {
     // The sources may be run without having been built.
-    const file = existsSync(consoleFiles.script) ? files.get(path)?.() : undefined;
-    if (file !== undefined) return formFor(file, acceptEncoding);
+    const file = files.get(path);
+    if (file !== undefined && existsSync(consoleFiles.script)) return formFor(file(), acceptEncoding);
     if (path !== '/widget.js' || !existsSync(widgetScript)) return pages.get(path)?.();
     return { ...formFor(widget(), acceptEncoding), isForAll: true };
   };

@@ -22,6 +22,8 @@ const overloadSeconds = 30;
  * Whoever asks takes as much of the machine as the service gets, and its disk is another's, too: mostly it is 2 to 3 s.
  */
 const servedWithinMs = 12_000;
+/** So long each of those who ask could take for one request, with a connection for all. */
+const openSeconds = 2.5;
 const mebibyte = 1024 * 1024;
 
 test('at twice what it can take, it refuses early what it has no time for, serves the rest, and is well right after', {
@@ -57,7 +59,7 @@ test('at twice what it can take, it refuses early what it has no time for, serve
     perSecond *= 2; // and twice as much again, if the machine turns out to have been busy with something else
     const watching = watch(server, secret);
     // Each takes a descriptor here and one there, of which a process may have no more than some.
-    connections = Math.min(Math.ceil(2.5 * perSecond), 10_000);
+    connections = Math.min(Math.ceil(openSeconds * perSecond), 10_000);
     overload = await run({ perSecond, connections, seconds: overloadSeconds });
     watched = await watching.stop();
   } while (overload.refused === 0 && perSecond < 16 * few.servedPerSecond);
@@ -70,9 +72,11 @@ test('at twice what it can take, it refuses early what it has no time for, serve
   const capacityPerSecond = Math.min(few.servedPerSecond, many.servedPerSecond, after.servedPerSecond);
   expect(overload.servedPerSecond, 'and goes on serving').toBeGreaterThan(0.15 * capacityPerSecond);
   expect(overload.servedMs.p99, 'in bounded time').toBeLessThan(servedWithinMs + slowMs);
-  // Each open connection has one request under way; where all wait, on a busy machine, the next is not sent.
+  // Each open connection has one request under way; where all wait, on a busy machine, the next is not sent. On a quick
+  // one there are not connections enough for all in the first place.
+  const share = connections / (openSeconds * perSecond);
   expect(overload.unsent, 'so that a connection is free for most who ask').toBeLessThan(
-    0.25 * perSecond * overloadSeconds,
+    (1 - 0.75 * share) * perSecond * overloadSeconds,
   );
   const boundBytes = 256 * mebibyte + 2.5 * perSecond * 32 * 1024; // what waits, and the connections that it comes by
   expect(watched.peakBytes - before, 'and in bounded memory').toBeLessThan(boundBytes);

@@ -11,7 +11,7 @@ import {
   signIn,
   signOut,
 } from './session.ts';
-import { Failure, type ViewProps, wordsOf } from './ui.tsx';
+import { Failure, KeyField, type ViewProps, wordsOf } from './ui.tsx';
 import { Analytics } from './views/analytics.tsx';
 import { Events } from './views/events.tsx';
 import { Inbox } from './views/inbox.tsx';
@@ -129,17 +129,7 @@ function SignIn({ begin, notice }: SignInProps) {
             {notice}
           </p>
         )}
-        <label>
-          API key
-          <input
-            name="key"
-            type="password"
-            autocomplete="off"
-            required
-            pattern="\s*cs_.*"
-            title="An API key begins with cs_."
-          />
-        </label>
+        <KeyField label="API key" />
         <label>
           Your name, as visitors see it
           <input name="name" autocomplete="name" maxLength={128} defaultValue={agent.name} required />

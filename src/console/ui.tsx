@@ -248,6 +248,23 @@ export function Badge({ kind, children }: { readonly kind: string; readonly chil
   return <span class={`badge ${kind.toLowerCase()}`}>{children}</span>;
 }
 
+/** Asks for an API key, which the form sends under the name `key`. */
+export function KeyField({ label }: { readonly label: string }) {
+  return (
+    <label>
+      {label}
+      <input
+        name="key"
+        type="password"
+        autocomplete="off"
+        required
+        pattern="\s*cs_.*"
+        title="An API key begins with cs_."
+      />
+    </label>
+  );
+}
+
 export function Button(props: {
   readonly children: ComponentChildren;
   readonly onClick: () => unknown;

@@ -23,6 +23,11 @@ export interface PageForms {
 export const html = 'text/html; charset=utf-8';
 const maxAgeSeconds = 300;
 
+/** The path under which a proxy exposes the service, without a trailing slash; empty without a proxy. */
+export function publicPathOf(publicUrl: string | undefined): string {
+  return publicUrl === undefined ? '' : new URL(publicUrl).pathname.replace(/\/$/, '');
+}
+
 /** @param headers in addition to those of every page */
 export function page(type: string, body: string | Uint8Array, headers: Readonly<Record<string, string>> = {}): Page {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;

@@ -6,6 +6,7 @@ import { signIn, signOut } from '../domain/sign-ins.ts';
 import { timestamp } from '../domain/time.ts';
 import { createToken } from '../domain/tokens.ts';
 import { announcesBody } from '../http/body.ts';
+import { publicPathOf } from '../http/page.ts';
 import { answered, type HttpPlugin } from '../http/plugin.ts';
 import type { WholeReply } from '../http/raw-reply.ts';
 import type { RequestContext } from '../http/request-context.ts';
@@ -34,7 +35,7 @@ export function useSignIn(
   ports: Ports,
   { admission, origins, responder, requestLog, publicUrl, problemReply }: SignInOptions,
 ): HttpPlugin {
-  const cookiePath = `${publicUrl === undefined ? '' : new URL(publicUrl).pathname.replace(/\/$/, '')}${sessionPath}`;
+  const cookiePath = publicPathOf(publicUrl) + sessionPath;
 
   /** @param value with which the browser is to call from now on, for so many seconds */
   function cookie(http: RequestContext, value: string, maxAgeSeconds: number): string {

@@ -10,7 +10,7 @@ import type { Ports } from '../domain/ports.ts';
 import { enterAnswerRoom } from '../http/answer-room.ts';
 import { announcesBody } from '../http/body.ts';
 import { isKnown } from '../http/entity-tags.ts';
-import { pageReply } from '../http/page.ts';
+import { pageReply, publicPathOf } from '../http/page.ts';
 import { answered, type HttpPlugin } from '../http/plugin.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { RequestLog } from '../http/request-log.ts';
@@ -57,7 +57,7 @@ export function useRest(
   ports: Ports,
   { admission, sessions, timings, log, requestLog, responder, probes, publicUrl, routes = allRoutes }: RestOptions,
 ): HttpPlugin {
-  const publicPath = publicUrl === undefined ? '' : new URL(publicUrl).pathname.replace(/\/$/, '');
+  const publicPath = publicPathOf(publicUrl);
   const pageAt = createPages(routes, publicUrl, publicPath);
   const probeAt = probeRoutes(probes);
   const router = createRouter<Methods>();

@@ -1,14 +1,15 @@
-import { readFileSync } from 'node:fs';
-import { buildSchema, parse, validate } from 'graphql';
+import { parse, validate } from 'graphql';
 import { expect, test } from 'vitest';
 import * as documents from '../../src/console/documents.ts';
+import * as ofViews from '../../src/console/documents-of-views.ts';
+import { schema } from '../support/relay.ts';
 
 // What the console asks for is in the schema, also where no test of a page comes to ask for it.
 
-const schema = buildSchema(readFileSync(new URL('../../schema.graphql', import.meta.url), 'utf8'));
 const faultsIn = (text: string): string[] => validate(schema, parse(text)).map(({ message }) => message);
 
-const texts = Object.entries<unknown>(documents).flatMap(([name, text]) =>
+const { logFields, ...operationsOfViews } = ofViews;
+const texts = Object.entries<unknown>({ ...documents, ...operationsOfViews }).flatMap(([name, text]) =>
   typeof text === 'string' ? [{ name, text }] : [],
 );
 
@@ -27,3 +28,7 @@ test.each([{ scopes: ['conversations:read', 'events:read'] }, { scopes: ['events
     expect(faultsIn(`subscription { events { __typename id type timestamp cursor ${fields} } }`)).toEqual([]);
   },
 );
+
+test('what the view of the log selects of events is valid', () => {
+  expect(faultsIn(`subscription { events { __typename id type timestamp cursor ${logFields} } }`)).toEqual([]);
+});

@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { request } from 'undici';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { scopes } from '../../src/domain/caller.ts';
 import { signIn } from '../../src/domain/sign-ins.ts';
 import type { Json } from '../support/client.ts';
@@ -115,6 +117,15 @@ test('neither REST nor GraphQL looks at the cookie', async () => {
     const { status, body } = await send('POST', path, { cookie, 'content-type': 'application/json' }, '{}');
     expect([path, status, body.code ?? body.errors[0].extensions.code]).toEqual([path, 401, 'UNAUTHENTICATED']);
   }
+});
+
+test('a socket does not look at the cookie either', async () => {
+  const cookie = await signedIn();
+  const headers = { cookie, origin: server.url };
+  const socket = new WebSocket(`${server.url.replace('http', 'ws')}/graphql`, 'graphql-transport-ws', { headers });
+  socket.on('open', () => socket.send(JSON.stringify({ type: 'connection_init' })));
+  const [code] = await once(socket, 'close');
+  expect(code).toBe(4403);
 });
 
 test('what it stands for ends with the key, after twelve hours, and when its page signs out', async () => {

@@ -93,7 +93,7 @@ function Filters({ inbox }: Pick<Props, 'inbox'>) {
   const set = (change: Partial<Filter>): void => void inbox.filter({ ...filter, ...change });
   return (
     <fieldset class="filters">
-      <legend class="hidden">Filter</legend>
+      <legend class="unseen">Filter</legend>
       <select
         aria-label="Status"
         value={filter.status}
@@ -162,7 +162,7 @@ function RowLink({ row, excerpt, isOpen }: RowProps) {
         {unread > 0 && (
           <span class="unread">
             {unread}
-            <span class="hidden"> unread</span>
+            <span class="unseen"> unread</span>
           </span>
         )}
       </span>

@@ -33,7 +33,7 @@ export function ThreadView({ inbox, thread }: ThreadProps) {
           {row && !thread.isGone && <Badge kind={row.status}>{row.status.toLowerCase()}</Badge>}
         </div>
         {row && !thread.isGone && <About inbox={inbox} thread={thread} row={row} />}
-        <p class="hidden" role="status">
+        <p class="unseen" role="status">
           {row && !thread.isGone && `${row.status.toLowerCase()}, ${assigneeIn(row, inbox)}`}
         </p>
         {thread.refusal !== undefined && <Failure error={thread.refusal} />}

@@ -45,7 +45,7 @@ export function Inbox({ session, live, path }: ViewProps) {
   const thread = inbox.thread?.id === id ? inbox.thread : undefined;
   return (
     <div class={id === undefined ? 'inbox' : 'inbox has-thread'}>
-      <h1 class="hidden">Inbox</h1>
+      <h1 class="unseen">Inbox</h1>
       <section class="conversations" aria-label="Conversations" ref={list}>
         <ListView inbox={inbox} openId={id} isLive={live.connection !== 'off'} />
       </section>

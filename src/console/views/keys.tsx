@@ -11,6 +11,7 @@ import {
   FormDialog,
   Heading,
   Instead,
+  KeyField,
   More,
   type Page,
   SecretDialog,
@@ -176,17 +177,7 @@ function KeyList({ session: { client }, live }: ViewProps) {
             Ends at, or never if this is empty
             <input name="expires" type="datetime-local" />
           </label>
-          <label>
-            An API key of yours, with keys:manage and these scopes
-            <input
-              name="key"
-              type="password"
-              autocomplete="off"
-              required
-              pattern="\s*cs_.*"
-              title="An API key begins with cs_."
-            />
-          </label>
+          <KeyField label="An API key of yours, with keys:manage and these scopes" />
           <p class="hint">
             It is sent once, and not kept. A session cannot create keys that last longer than itself, so that nobody who
             finds this page open takes a key with them.

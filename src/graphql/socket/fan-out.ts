@@ -224,12 +224,11 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
       if (batch === undefined) this.#end();
       if (batch === undefined || this.#ended) break;
       const using = this.#use(batch);
-      batch = undefined; // while it waits, a subscriber must not hold events: there may be a hundred thousand
-      const answer = await using;
-      if (this.#ended) break;
-      if (answer === undefined) continue;
-      if ('result' in answer) return { done: false, value: answer.result };
-      await this.#deliver([answer.json]);
+      // While it waits, a subscriber must hold neither events nor responses: there may be a hundred thousand. A variable
+      // keeps its value until the next event, even where its scope has ended.
+      batch = undefined;
+      const result = await using;
+      if (result !== undefined && !this.#ended) return { done: false, value: result };
     }
     return { done: true, value: undefined };
   }
@@ -237,9 +236,9 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
   /**
    * Sends the responses to the first events that are ready. The rest waits in the log, so that what is erased meanwhile is
    * not sent.
-   * @returns the response to the first, if that has to be sent; undefined once there may be more
+   * @returns the response to the first, if that has errors; undefined once there may be more
    */
-  #use(batch: readonly LogEvent[]): Awaitable<Answer | undefined> {
+  #use(batch: readonly LogEvent[]): Awaitable<ExecutionResult | undefined> {
     const first = batch[0] as LogEvent;
     if (!this.#outlet.isWritable) {
       this.#events.giveBack(first);
@@ -250,9 +249,17 @@ class Subscriber implements AsyncGenerator<ExecutionResult, void, void> {
     if (rest !== undefined) this.#events.giveBack(rest);
     if (ready.length > 0) return this.#deliver(ready) as Promise<undefined>;
     const answer = this.#answers.to(first);
-    if (answer !== undefined) return answer;
+    if (answer !== undefined) return this.#deliverOne(answer);
     this.#events.giveBack(first);
     return this.#answers.turn() as Promise<undefined>;
+  }
+
+  /** @returns the response if it has errors: it is not sent then */
+  async #deliverOne(computing: Awaitable<Answer>): Promise<ExecutionResult | undefined> {
+    const answer = await computing;
+    if ('result' in answer) return answer.result;
+    if (!this.#ended) await this.#deliver([answer.json]);
+    return undefined;
   }
 
   /** The responses to the first of these events: as many as are ready, have no errors and are not too long together. */

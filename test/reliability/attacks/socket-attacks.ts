@@ -38,7 +38,7 @@ async function flood(target: Target, { sockets, forMs, bytes, once = false, agai
           if (!(await socket.write(bytes))) break;
         } while (!once && performance.now() < endMs);
         if (once) while (socket.isOpen && performance.now() < endMs) await sleep(50);
-        outcomes.add(performance.now() < endMs && socket.ending !== undefined ? socket.ending : unfinished);
+        outcomes.add(socket.ending ?? unfinished);
         socket.close();
       } while (again && performance.now() < endMs);
     }),

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
+import { unfinished } from './outcomes.ts';
 
 // A WebSocket by hand: the floods are made of frames that were built before. The mask is zero, so that they need none.
 
@@ -33,7 +34,7 @@ export class FloodSocket {
   readonly #ended: Promise<void>;
   #tail = Buffer.alloc(0);
   #onData: () => void = () => {};
-  /** How the server has ended it. */
+  /** How it has ended. */
   ending: string | undefined;
 
   private constructor(url: string) {
@@ -95,6 +96,7 @@ export class FloodSocket {
   }
 
   close(): void {
+    this.ending ??= unfinished;
     this.#socket.destroy();
   }
 

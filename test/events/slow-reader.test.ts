@@ -340,6 +340,33 @@ test('idle streams cost no memory, however long they stay open', async () => {
   expect((memoryBytes() - startBytes) / more).toBeLessThan(200);
 });
 
+test('subscriptions that wait for their next event keep nothing of the last response', async () => {
+  server = await startTestServer();
+  const client = await server.account();
+  const { body: conversation } = await client.rest('POST', '/conversations', {
+    body: { metadata: { note: 'x'.repeat(8_000) } },
+  });
+  const raw = await new RawSocket(server.url).init(client.secret);
+  onTestFinished(() => raw.socket.terminate());
+  raw.socket.removeAllListeners('message'); // it would keep them all
+  let received = 0;
+  raw.socket.on('message', (data) => {
+    received += String(data).startsWith('{"id"') ? (data as Buffer).length : 0;
+  });
+  const count = 100;
+  const often = Array.from({ length: 20 }, (_, index) => `f${index}: metadata`).join(' ');
+  for (let index = 0; index < count; index++) {
+    raw.subscribe(`${index}`, `subscription { n${index}: messageReceived { conversation { current { ${often} } } } }`);
+  }
+  await until(() => server.app.liveLog.followers === count);
+  const before = memoryBytes();
+  await client.rest('POST', `/conversations/${conversation.id}/messages`, {
+    body: { content: 'Hello?', sender: 'visitor' },
+  });
+  await until(() => received > count * 160_000);
+  await until(() => memoryBytes() - before < 4 * megabyte);
+});
+
 test('subscriptions keep nothing of their request that they do not need', async () => {
   server = await startTestServer();
   const client = await server.account();

@@ -164,16 +164,21 @@ async function stream(res: ServerResponse, pieces: AsyncIterable<string>, onFull
   res.flushHeaders();
   const disconnected = new AbortController();
   res.once('close', () => disconnected.abort());
-  try {
-    for await (const piece of pieces) {
-      if (res.destroyed) break;
-      if (!res.write(piece)) {
-        const drained = once(res, 'drain', { signal: disconnected.signal }).catch(() => {});
-        onFull();
-        await drained;
-      }
-      if (res.destroyed) break;
+  const source = pieces[Symbol.asyncIterator]();
+  /** A call of its own, which ends before the next piece is waited for: a loop would keep the last one until then. */
+  const writeNext = async (): Promise<boolean> => {
+    const next = await source.next();
+    if (next.done === true || res.destroyed) return false;
+    if (!res.write(next.value)) {
+      const drained = once(res, 'drain', { signal: disconnected.signal }).catch(() => {});
+      onFull();
+      await drained;
     }
+    return !res.destroyed;
+  };
+  try {
+    while (await writeNext());
+    await source.return?.();
     res.end();
   } catch (error) {
     res.destroy();

@@ -35,52 +35,77 @@ export function openEventStream(subscription: EventSubscription, options: Stream
   const stream = subscription.follow();
   if (ended.aborted) stream.end();
   else ended.addEventListener('abort', () => stream.end());
-  return eventStreamText(stream, options);
+  return new EventStreamText(stream, options);
 }
 
 /**
  * Formats a stream as Server-Sent Events (html.spec.whatwg.org, section 9.2): `id` is the cursor, `event` the type. A
  * block with only an `id` is a heartbeat that moves the cursor of an idle reader forward.
  *
- * Backpressure comes from the socket: the next block is made when it has taken the last one.
+ * Backpressure comes from the socket: the next block is made when it has taken the last one. No generator, which would
+ * keep the last block until the next event: there may be a thousand idle readers.
  */
-async function* eventStreamText(
-  stream: EventStream,
-  { caller, res, timings, onError }: StreamOptions,
-): AsyncGenerator<string, void> {
-  const { heartbeatMs, slowReaderMs } = timings;
-  const watch = new PullWatch(slowReaderMs, () => res.destroy());
-  const batches = stream[Symbol.asyncIterator]();
-  try {
-    watch.given();
-    yield `retry: ${retryMs}\n${idBlock(stream.cursor)}`;
-    let hasTurn = false;
-    for (let next = new Pending(batches.next()); ; ) {
-      watch.taken();
-      const batch = await next.within(heartbeatMs);
-      if (batch === undefined) {
-        watch.given();
-        yield idBlock(stream.cursor);
-        continue;
+class EventStreamText implements AsyncIterableIterator<string, void> {
+  readonly #stream: EventStream;
+  readonly #batches: AsyncIterator<readonly LogEvent[], unknown>;
+  readonly #options: StreamOptions;
+  readonly #watch: PullWatch;
+  #next: Pending<IteratorResult<readonly LogEvent[], unknown>> | undefined;
+  #hasBegun = false;
+  #hasTurn = false;
+
+  constructor(stream: EventStream, options: StreamOptions) {
+    this.#stream = stream;
+    this.#batches = stream[Symbol.asyncIterator]();
+    this.#options = options;
+    this.#watch = new PullWatch(options.timings.slowReaderMs, () => options.res.destroy());
+  }
+
+  async next(): Promise<IteratorResult<string, void>> {
+    this.#watch.taken();
+    try {
+      const value = this.#hasBegun ? await this.#nextText() : this.#begin();
+      if (value !== undefined) {
+        this.#watch.given();
+        return { done: false, value };
       }
-      if (batch.done === true) return;
-      if (hasTurn) {
-        watch.given();
-        yield batch.value.map(eventBlock).join('');
-      } else {
-        // Its text is made in a turn of the account. Until then it waits in the log: it may be erased meanwhile.
-        stream.giveBack(batch.value[0] as LogEvent);
-        await scheduler.step(caller.account.id);
-      }
-      hasTurn = !hasTurn;
-      next = new Pending(batches.next());
+    } catch (error) {
+      // The client reconnects with its last cursor, and gets CURSOR_EXPIRED as a response then.
+      if (!(error instanceof DomainError && error.code === 'CURSOR_EXPIRED')) this.#options.onError(error);
     }
-  } catch (error) {
-    // The client reconnects with its last cursor, and gets CURSOR_EXPIRED as a response then.
-    if (!(error instanceof DomainError && error.code === 'CURSOR_EXPIRED')) onError(error);
-  } finally {
-    watch.taken();
-    await batches.return?.();
+    return await this.return();
+  }
+
+  async return(): Promise<IteratorResult<string, void>> {
+    this.#watch.taken();
+    await this.#batches.return?.();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #begin(): string {
+    this.#hasBegun = true;
+    return `retry: ${retryMs}\n${idBlock(this.#stream.cursor)}`;
+  }
+
+  /** @returns undefined when the stream has ended */
+  async #nextText(): Promise<string | undefined> {
+    for (;;) {
+      this.#next ??= new Pending(this.#batches.next());
+      const batch = await this.#next.within(this.#options.timings.heartbeatMs);
+      if (batch === undefined) return idBlock(this.#stream.cursor);
+      this.#next = undefined;
+      if (batch.done === true) return undefined;
+      const isTurn = this.#hasTurn;
+      this.#hasTurn = !isTurn;
+      if (isTurn) return batch.value.map(eventBlock).join('');
+      // Its text is made in a turn of the account. Until then it waits in the log: it may be erased meanwhile.
+      this.#stream.giveBack(batch.value[0] as LogEvent);
+      await scheduler.step(this.#options.caller.account.id);
+    }
   }
 }
 

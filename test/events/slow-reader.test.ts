@@ -367,6 +367,45 @@ test('subscriptions that wait for their next event keep nothing of the last resp
   await until(() => memoryBytes() - before < 4 * megabyte);
 });
 
+test.each([
+  ['REST', () => '/v1/events/stream', 1],
+  [
+    'GraphQL',
+    (index: number) => {
+      const often = Array.from({ length: 10 }, (_, alias) => `f${alias}: metadata`).join(' ');
+      const query = `subscription { n${index}: conversationStarted { conversation { ${often} } } }`;
+      return `/graphql?query=${encodeURIComponent(query)}`;
+    },
+    10,
+  ],
+] as const)(
+  'streams of %s that wait for their next event keep nothing of the last response',
+  async (_, path, times) => {
+    server = await startTestServer();
+    const client = await server.account();
+    const [count, bytes] = [100, 15_000];
+    let received = 0;
+    for (let index = 0; index < count; index++) {
+      const request = httpRequest(`${server.url}${path(index)}`, {
+        headers: { authorization: `Bearer ${client.secret}`, accept: 'text/event-stream' },
+      });
+      request.on('error', () => {}).end();
+      onTestFinished(() => void request.destroy());
+      const [response] = (await once(request, 'response')) as [IncomingMessage];
+      response
+        .on('error', () => {})
+        .on('data', (chunk: Buffer) => {
+          received += chunk.length;
+        });
+    }
+    await until(() => server.app.liveLog.followers === count);
+    const before = memoryBytes();
+    await write(client, 1, bytes);
+    await until(() => received > count * bytes * times);
+    await until(() => memoryBytes() - before < megabyte / 2);
+  },
+);
+
 test('subscriptions keep nothing of their request that they do not need', async () => {
   server = await startTestServer();
   const client = await server.account();

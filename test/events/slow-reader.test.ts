@@ -367,6 +367,31 @@ test('subscriptions that wait for their next event keep nothing of the last resp
   await until(() => memoryBytes() - before < 4 * megabyte);
 });
 
+test('responses that are kept for those who subscribed to the same are bounded for an account', async () => {
+  server = await startTestServer();
+  const client = await server.account();
+  let received = 0;
+  const [pairs, each, times, bytes] = [4, 50, 20, 10_000];
+  const often = Array.from({ length: times }, (_, index) => `f${index}: metadata`).join(' ');
+  for (let index = 0; index < 2 * pairs; index++) {
+    const raw = await new RawSocket(server.url).init(client.secret);
+    onTestFinished(() => raw.socket.terminate());
+    raw.socket.removeAllListeners('message'); // it would keep them all
+    raw.socket.on('message', (data: Buffer) => {
+      received += data.length;
+    });
+    for (let number = 0; number < each; number++) {
+      const name = `n${index % pairs}x${number}`;
+      raw.subscribe(`${number}`, `subscription { ${name}: conversationStarted { conversation { ${often} } } }`);
+    }
+  }
+  await until(() => server.app.liveLog.followers === 2 * pairs * each);
+  const before = memoryBytes();
+  await write(client, 1, bytes);
+  await until(() => received > 2 * pairs * each * times * bytes);
+  await until(() => memoryBytes() - before < 6 * megabyte);
+});
+
 test.each([
   ['REST', () => '/v1/events/stream', 1],
   [

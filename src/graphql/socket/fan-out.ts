@@ -13,6 +13,7 @@ import type { OperationContext } from '../context.ts';
 import type { Documents, PreparedDocument } from '../documents.ts';
 import { asGraphQLError, type ReadyOperation, ready } from '../requests.ts';
 import { EventIterator } from '../subscriptions.ts';
+import { CachedText } from './cached-text.ts';
 
 // A thousand dashboards of an account may run the same subscription on the same log. Their response to an event is
 // computed and serialised once, and a subscriber that has fallen behind is sent many responses at once.
@@ -40,6 +41,7 @@ export interface SubscriptionArgs extends ExecutionArgs {
 export class FanOut {
   readonly #documents: Documents;
   readonly #byDocument = new WeakMap<DocumentNode, Map<string, SharedAnswers>>();
+  readonly #cachedText = new CachedText();
 
   constructor(documents: Documents) {
     this.#documents = documents;
@@ -75,13 +77,16 @@ export class FanOut {
     }
     const variables = variableValues ?? {};
     const key = JSON.stringify([viewOf(caller), operationName ?? null, variables]);
-    const answers = byKey.get(key) ?? new SharedAnswers(contextValue as OperationContext, ready(prepared, args));
+    const answers =
+      byKey.get(key) ?? new SharedAnswers(contextValue as OperationContext, ready(prepared, args), this.#cachedText);
     const release = this.#documents.hold(caller, { prepared, compiled: answers.operation.compiled, variables });
     byKey.set(key, answers);
     answers.subscribers++;
     const leave = (): void => {
       release();
-      if (--answers.subscribers === 0) byKey.delete(key);
+      if (--answers.subscribers > 0) return;
+      byKey.delete(key);
+      this.#cachedText.empty(caller.account.id, answers);
     };
     return { answers, leave };
   }
@@ -93,9 +98,8 @@ function viewOf(caller: Caller): unknown[] {
   return [account.id, [...scopes].sort(), bindingOf(caller) ?? null, sender ?? null];
 }
 
-/** The most text of responses, in UTF-16 code units, to cache for identical subscriptions or to send to one at once. */
+/** The most text of responses to send to a subscription at once, and the longest response to cache. In UTF-16 code units. */
 const maxText = 256 * 1024;
-
 /** For how long responses are computed in one turn. */
 const turnMs = 1;
 
@@ -111,12 +115,12 @@ class SharedAnswers {
   /** Whether the present turn has not been used yet, and until when it may be. */
   #isFresh = false;
   #turnEndsMs = Number.NEGATIVE_INFINITY;
-  /** The length of the cached responses. */
-  #text = 0;
+  readonly #cachedText: CachedText;
 
-  constructor(context: OperationContext, operation: ReadyOperation) {
+  constructor(context: OperationContext, operation: ReadyOperation, cachedText: CachedText) {
     this.#context = context;
     this.operation = operation;
+    this.#cachedText = cachedText;
     this.#accountId = context.caller.account.id;
   }
 
@@ -164,22 +168,19 @@ class SharedAnswers {
     return answer;
   }
 
+  /** Empties the cache. */
+  clear(): void {
+    this.#answers = new WeakMap();
+  }
+
   /**
-   * A response can be a thousand times as long as its event, because aliases repeat its fields. So a limited amount is
-   * cached, for subscribers that are slightly behind. A long response, or one with a single subscriber, is kept only
-   * until all waiting subscribers have been woken.
+   * Responses are cached for subscribers that are slightly behind. A long one, or one with a single subscriber, is kept
+   * only until all waiting subscribers have been woken.
    */
   #keep(event: LogEvent, answer: Answer): void {
     const length = 'json' in answer && this.subscribers > 1 ? answer.json.length : maxText;
-    if (length >= maxText) {
-      setImmediate(() => this.#answers.delete(event));
-    } else {
-      if (this.#text + length > maxText) {
-        this.#answers = new WeakMap();
-        this.#text = 0;
-      }
-      this.#text += length;
-    }
+    if (length >= maxText) setImmediate(() => this.#answers.delete(event));
+    else this.#cachedText.add(this.#accountId, this, length);
     this.#answers.set(event, answer);
   }
 }

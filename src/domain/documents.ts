@@ -4,7 +4,7 @@ import type { Awaitable } from './awaitable.ts';
 import { refuseTrustedOnly } from './caller.ts';
 import { DomainError, type Fault, notFound, validationFailed } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
-import { operation } from './operation.ts';
+import { type Context, operation } from './operation.ts';
 import { checkStart, decodeCursor, encodeCursor, type List, pageInput } from './paging.ts';
 import type { Secrets } from './ports.ts';
 import type { Reads } from './storage-port.ts';
@@ -40,6 +40,17 @@ export type TrustedDocument = Readonly<z.output<typeof documentShape>>;
 /** As it is stored: numbered in its account in the order of registration, in which it is listed. */
 export interface StoredDocument extends TrustedDocument {
   readonly number: number;
+}
+
+/** As it is listed: its text can be long, and is read only where it is wanted. */
+export interface ListedDocument extends Omit<StoredDocument, 'text'> {
+  /** Of its text, in UTF-8. */
+  readonly bytes: number;
+}
+
+export interface DocumentList extends List<ListedDocument> {
+  /** The documents of the page with their texts, but for those that are deleted meanwhile. */
+  withTexts(): Promise<readonly TrustedDocument[]>;
 }
 
 /** Two of them would be steps in a path. */
@@ -101,7 +112,8 @@ export const registerDocuments = operation({
       const added = documents.filter((_, index) => known[index] === undefined);
       if (added.length > 0) refuseTooMany(await tx.documents.totals(accountId), added);
       for (const document of added) numbers.set(document.id, await tx.documents.insert(accountId, document));
-      return { documents, cursorOf: cursorBy(numbers), eventCursor: await currentEventCursor(tx, accountId) };
+      const cursorOf = ({ id }: TrustedDocument): string => cursorAt(numbers.get(id) ?? 0);
+      return { documents, cursorOf, eventCursor: await currentEventCursor(tx, accountId) };
     });
   },
 });
@@ -161,9 +173,8 @@ function documentView({ id, text, createdAt }: StoredDocument): TrustedDocument 
 
 const sort = '-createdAt';
 
-/** The cursor of a document, of some whose numbers are known. */
-function cursorBy(numbers: ReadonlyMap<string, number>): List<TrustedDocument>['cursorOf'] {
-  return ({ id }) => encodeCursor(sort, [numbers.get(id) ?? 0]);
+function cursorAt(number: number): string {
+  return encodeCursor(sort, [number]);
 }
 
 export const listDocuments = operation({
@@ -172,23 +183,45 @@ export const listDocuments = operation({
   scope: 'keys:manage',
   input: z.strictObject(pageInput(sort, [1])).check(checkStart({ [sort]: ['number'] })),
   errors: [],
-  async run({ caller, storage }, { limit, offset = 0, after, total }): Promise<List<TrustedDocument>> {
+  async run({ caller, storage }, { limit, offset = 0, after, total }): Promise<DocumentList> {
     const { documents } = storage.read;
     const accountId = caller.account.id;
     const [number] = after === undefined ? [] : decodeCursor(after, sort, ['number']);
     const { items, hasMore } = await documents.page(accountId, { limit, offset, after: number as number | undefined });
     return {
-      items: items.map(documentView),
+      items,
       hasMore,
       limit,
       offset,
       wantsTotal: total === undefined,
       total: async () => (await documents.totals(accountId)).count,
       isEmpty: async () => (await documents.totals(accountId)).count === 0,
-      cursorOf: cursorBy(new Map(items.map(({ id, number }) => [id, number]))),
+      cursorOf: ({ number }) => cursorAt(number),
+      async withTexts() {
+        const texts = await documents.texts(
+          accountId,
+          items.map(({ id }) => id),
+        );
+        return items.flatMap(({ id, createdAt }, index) => {
+          const text = texts[index];
+          return text === undefined ? [] : { id, text, createdAt };
+        });
+      },
     };
   },
 });
+
+/**
+ * The texts of documents of a list, in the order of the ids; undefined for those that were deleted.
+ * @throws FORBIDDEN
+ */
+export async function documentTexts(
+  { caller, storage }: Pick<Context, 'caller' | 'storage'>,
+  ids: readonly string[],
+): Promise<readonly (string | undefined)[]> {
+  listDocuments.authorise(caller);
+  return await storage.read.documents.texts(caller.account.id, ids);
+}
 
 /** Replaces text that cannot be the id of a document, which may be as long as a request. Nothing has this id either. */
 const nobodysId = '';

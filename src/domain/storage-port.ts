@@ -5,7 +5,7 @@ import type { Awaitable } from './awaitable.ts';
 import type { StoredConversation } from './conversation-record.ts';
 import type { ConversationFilter, ConversationQuery } from './conversations.ts';
 import type { Attempt, DeliveryOfWebhook, StoredDelivery } from './delivery-record.ts';
-import type { DocumentTotals, StoredDocument, TrustedDocument } from './documents.ts';
+import type { DocumentTotals, ListedDocument, StoredDocument, TrustedDocument } from './documents.ts';
 import type { EventFilter, NewEvent, StoredEvent } from './events.ts';
 import type { IdempotencyRecord } from './idempotency.ts';
 import type { Lead, LeadFilter, LeadQuery } from './leads.ts';
@@ -428,13 +428,15 @@ export interface DeliveryWrites {
 export interface DocumentReads {
   /** The text of a document; undefined for an unknown one. */
   text(accountId: string, id: string): Awaitable<string | undefined>;
+  /** Those of many, in the order of the ids. */
+  texts(accountId: string, ids: readonly string[]): Awaitable<readonly (string | undefined)[]>;
   /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredDocument | undefined)[]>;
   /** Newest first: by descending number, below `after`. */
   page(
     accountId: string,
     query: { readonly limit: number; readonly offset: number; readonly after?: number | undefined },
-  ): Awaitable<Slice<StoredDocument>>;
+  ): Awaitable<Slice<ListedDocument>>;
   /** The cost depends on their number. */
   totals(accountId: string): Awaitable<DocumentTotals>;
 }

@@ -10,7 +10,7 @@ import { builder, type GraphQLContext, type SchemaTypes, withoutNulls } from './
 /** One page of a list, as the Relay cursor connections specification defines it. */
 export interface Connection<T> {
   readonly nodes: readonly T[];
-  readonly cursorOf: (node: T) => string;
+  cursorOf(node: T): string;
   readonly hasNextPage: boolean;
   readonly hasPreviousPage: () => Awaitable<boolean>;
   readonly total: () => Awaitable<number>;

@@ -6,6 +6,7 @@ import type { Conversation } from '../domain/conversation-record.ts';
 import { conversationsById, getConversation } from '../domain/conversations.ts';
 import { attemptRanges, deliveriesById } from '../domain/deliveries.ts';
 import type { Attempt, Delivery } from '../domain/delivery-record.ts';
+import { documentTexts } from '../domain/documents.ts';
 import { type Lead, leadsById } from '../domain/leads.ts';
 import type { Message } from '../domain/message-record.ts';
 import { listMessageRanges, type MessageRange, messagesById } from '../domain/messages.ts';
@@ -47,6 +48,7 @@ export class Loaders {
   #attemptRange?: DataLoader<AttemptRange, readonly Attempt[], string>;
   #account?: DataLoader<string, Awaited<ReturnType<typeof accountsById>>[number]>;
   #apiKey?: DataLoader<string, ApiKey | undefined>;
+  #documentText?: DataLoader<string, string | undefined>;
 
   /** @param budget what may be read for the answer */
   constructor({ storage, limiter }: Ports, caller: Caller, budget: AnswerBudget) {
@@ -112,6 +114,11 @@ export class Loaders {
     return this.#attemptRange;
   }
 
+  get documentText() {
+    this.#documentText ??= this.#byId(documentTexts);
+    return this.#documentText;
+  }
+
   get apiKey() {
     this.#apiKey ??= this.#byId(apiKeysById);
     return this.#apiKey;
@@ -133,6 +140,7 @@ export class Loaders {
     this.#delivery?.clearAll();
     this.#attemptRange?.clearAll();
     this.#apiKey?.clearAll();
+    this.#documentText?.clearAll();
     this.#account?.clearAll();
   }
 

@@ -79,10 +79,11 @@ const maxBytesRead: Readonly<Record<string, number>> = {
   Event: 98_304,
   Attempt: 16_384,
   Webhook: 4_096,
+  TrustedDocument: 512,
 };
 const otherBytesRead = 256;
 
-/** Fields of the root that take long, however little they answer: to list documents is to read their texts. */
+/** Fields of the root that take long, however little they answer: to list documents is mostly to read their texts. */
 const slowQueries: readonly string[] = ['analytics', 'search', 'documents'];
 
 /** A page that skips more takes long. No conversation has so many messages, whose offsets cost nothing. */

@@ -2,23 +2,35 @@ import { descriptionsOf } from '../domain/descriptions.ts';
 import {
   deleteDocument,
   documentShape,
+  type ListedDocument,
   listDocuments,
   maxAtOnce,
   registerDocuments,
   type TrustedDocument as TrustedDocumentShape,
 } from '../domain/documents.ts';
+import { notFound } from '../domain/errors.ts';
 import { builder, calls, payloadType, type ResultOf } from './builder.ts';
 import { connectionOf, connectionType, listInput, pageArgs } from './connection.ts';
 import { listOfAtMost } from './measure.ts';
 
 const described = descriptionsOf(documentShape);
 
-const TrustedDocument = builder.objectRef<TrustedDocumentShape>('TrustedDocument').implement({
+const TrustedDocument = builder.objectRef<ListedDocument | TrustedDocumentShape>('TrustedDocument').implement({
   description: 'A GraphQL document that clients call by its `id`, as `documentId` or as the hash of a persisted query.',
   fields: (t) => ({
     // JSON can take six bytes for a byte.
     id: t.exposeID('id', { description: described.id, extensions: { maxBytes: 768 } }),
-    text: t.exposeString('text', { description: described.text, extensions: { maxBytes: 98_304 } }),
+    text: t.string({
+      description: described.text,
+      extensions: { maxBytes: 98_304 },
+      async resolve(document, _, { budget, loaders }) {
+        if ('text' in document) return document.text;
+        budget.read(document.bytes);
+        const text = await loaders.documentText.load(document.id);
+        if (text === undefined) throw notFound('document'); // it was deleted after the list was read
+        return text;
+      },
+    }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: described.createdAt }),
   }),
 });
@@ -35,11 +47,7 @@ builder.queryField('documents', (t) =>
     description: listDocuments.summary,
     extensions: calls(listDocuments),
     args: pageArgs,
-    async resolve(_, args, context) {
-      const connection = await connectionOf(context, listDocuments, listInput(args));
-      context.budget.read(connection.nodes.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0));
-      return connection;
-    },
+    resolve: (_, args, context) => connectionOf(context, listDocuments, listInput(args)),
   }),
 );
 

@@ -26,7 +26,14 @@ import {
   testWebhook,
 } from '../domain/deliveries.ts';
 import { type Delivery, deliveryShape, deliveryWithAttemptsShape } from '../domain/delivery-record.ts';
-import { deleteDocument, documentShape, listDocuments, registerDocuments } from '../domain/documents.ts';
+import {
+  type DocumentList,
+  deleteDocument,
+  documentShape,
+  listDocuments,
+  registerDocuments,
+  type TrustedDocument,
+} from '../domain/documents.ts';
 import { eventShape } from '../domain/event-shape.ts';
 import { type EventPage, listEvents, streamEvents } from '../domain/events.ts';
 import { captureLead, getLead, leadShape, listLeads } from '../domain/leads.ts';
@@ -126,6 +133,11 @@ async function listAnswer<T>(list: List<T>): Promise<Answer<ListOf<T>>> {
 
 async function conversationsAnswer(list: ConversationList): Promise<Answer<ListOf<ListedConversation>>> {
   const data = await list.withReadPositions();
+  return { next: nextCursor(list), body: { data, pagination: await paginationOf(list) } };
+}
+
+async function documentsAnswer(list: DocumentList): Promise<Answer<ListOf<TrustedDocument>>> {
+  const data = await list.withTexts();
   return { next: nextCursor(list), body: { data, pagination: await paginationOf(list) } };
 }
 
@@ -302,6 +314,6 @@ export const routes: readonly Route[] = [
     answers: registeredDocumentsShape,
     answer: ({ documents }) => ({ body: { documents } }),
   }),
-  route('GET', '/documents', listDocuments, { answers: listOf(documentShape), answer: listAnswer }),
+  route('GET', '/documents', listDocuments, { answers: listOf(documentShape), answer: documentsAnswer }),
   route('DELETE', '/documents/:id', deleteDocument, { status: 204 }),
 ];

@@ -1,4 +1,4 @@
-import type { StoredDocument } from '../../domain/documents.ts';
+import type { ListedDocument, StoredDocument } from '../../domain/documents.ts';
 import type { DocumentReads, DocumentWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { sliceOf } from './paging.ts';
@@ -8,21 +8,30 @@ import type { trustedDocuments } from './tables.ts';
 
 const table = 'trusted_documents';
 const columns = ['number', 'id', 'text', 'createdAt'] as const;
+const listedColumns = ['number', 'id', 'bytes', 'createdAt'] as const;
 
-type DocumentRow = Pick<typeof trustedDocuments.$inferSelect, (typeof columns)[number]>;
+type Row = typeof trustedDocuments.$inferSelect;
+type DocumentRow = Pick<Row, (typeof columns)[number]>;
+type ListedRow = Pick<Row, (typeof listedColumns)[number]>;
 
 function toDocument({ number, id, text, createdAt }: DocumentRow): StoredDocument {
   return { number, id, text, createdAt: toTimestamp(createdAt) };
 }
 
+function toListed({ number, id, bytes, createdAt }: ListedRow): ListedDocument {
+  return { number, id, bytes, createdAt: toTimestamp(createdAt) };
+}
+
 const ofAccount = 'account_id = :accountId';
 
 export function documentReads(db: Statements): DocumentReads {
-  const select = `SELECT ${columnsOf(table, columns)} FROM ${table} WHERE ${ofAccount}`;
+  const amongIds = `${ofAccount} AND id IN (SELECT value FROM json_each(:ids))`;
   const find = db.prepare<{ text: string }>(`SELECT text FROM ${table} WHERE ${ofAccount} AND id = :id`);
-  const findMany = db.prepare<DocumentRow>(`${select} AND id IN (SELECT value FROM json_each(:ids))`);
-  const page = db.prepare<DocumentRow>(
-    `${select} AND number < :before ORDER BY number DESC LIMIT :limit OFFSET :offset`,
+  const texts = db.prepare<{ id: string; text: string }>(`SELECT id, text FROM ${table} WHERE ${amongIds}`);
+  const findMany = db.prepare<DocumentRow>(`SELECT ${columnsOf(table, columns)} FROM ${table} WHERE ${amongIds}`);
+  const page = db.prepare<ListedRow>(
+    `SELECT ${columnsOf(table, listedColumns)} FROM ${table}
+     WHERE ${ofAccount} AND number < :before ORDER BY number DESC LIMIT :limit OFFSET :offset`,
   );
   const totals = db.prepare<{ count: number; bytes: number }>(
     `SELECT count(*) AS count, ifnull(sum(bytes), 0) AS bytes FROM ${table} WHERE ${ofAccount}`,
@@ -30,11 +39,14 @@ export function documentReads(db: Statements): DocumentReads {
   return {
     text: (accountId, id) => find.get({ accountId, id })?.text,
     findMany: (accountId, ids) => alignToIds(ids, findMany.all({ accountId, ids: jsonList(ids) }).map(toDocument)),
-    // A page can hold more than a megabyte.
-    page: async (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) => {
+    // A page of them can have more than a megabyte.
+    texts: async (accountId, ids) => {
       await scheduler.step(accountId);
-      return sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toDocument);
+      const found = alignToIds(ids, texts.all({ accountId, ids: jsonList(ids) }));
+      return found.map((row) => row?.text);
     },
+    page: (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>
+      sliceOf(page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toListed),
     totals: (accountId) => totals.get({ accountId }) ?? { count: 0, bytes: 0 },
   };
 }

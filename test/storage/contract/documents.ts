@@ -47,7 +47,10 @@ export function documentsContract(open: () => Promise<OpenedStorage>): void {
       const asked = ['b', 'c', 'a', 'b', 'A', 'a ', 'e\u0301', '', "'", '%'];
       const found = await storage.read.documents.findMany(accountId, asked);
       expect(found.map((document) => document?.id)).toEqual(['b', undefined, 'a', 'b', ...Array(6).fill(undefined)]);
+      const texts = await storage.read.documents.texts(accountId, asked);
+      expect(texts).toEqual(found.map((document) => document?.text));
       expect(await storage.read.documents.findMany(accountId, [])).toEqual([]);
+      expect(await storage.read.documents.texts(accountId, [])).toEqual([]);
       expect(await storage.read.documents.text(accountId, 'A')).toBeUndefined();
     });
 
@@ -86,7 +89,10 @@ export function documentsContract(open: () => Promise<OpenedStorage>): void {
           for (const { limit, offset, after } of asked) {
             const rest = newest.filter(({ number }) => after === null || number < after).slice(offset);
             const page = await storage.read.documents.page(accountId, { limit, offset, after: after ?? undefined });
-            expect(page.items.map(({ number, text }) => ({ number, text }))).toEqual(rest.slice(0, limit));
+            const listed = rest.slice(0, limit).map(({ number, text }) => {
+              return { number, id: `d${number}`, bytes: Buffer.byteLength(text), createdAt: start };
+            });
+            expect(page.items).toEqual(listed);
             expect(page.hasMore).toBe(rest.length > limit);
           }
           const totals = {

@@ -112,6 +112,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         failed: await reads.deliveries.failed(accountId, webhook.id, { fromId: '', limit: 9 }),
         document: await reads.documents.text(accountId, 'a'),
         documents: await reads.documents.findMany(accountId, ['a']),
+        documentTexts: await reads.documents.texts(accountId, ['a']),
         documentPage: await reads.documents.page(accountId, { limit: 10, offset: 0 }),
         documentTotals: await reads.documents.totals(accountId),
       });
@@ -152,6 +153,7 @@ export function isolationContract(open: () => Promise<OpenedStorage>): void {
         failed: [],
         document: undefined,
         documents: [undefined],
+        documentTexts: [undefined],
         documentPage: none,
         documentTotals: { count: 0, bytes: 0 },
       };

@@ -14,6 +14,7 @@ import { NamedDocuments } from './graphql/named-documents.ts';
 import { useGraphQL } from './graphql/plugin.ts';
 import { schema } from './graphql/schema.ts';
 import { attachSocket } from './graphql/socket/server.ts';
+import { refusedForRoom } from './http/no-room.ts';
 import { RequestOfNode } from './http/node-request.ts';
 import { type ServerContext, useRequestContext } from './http/plugin.ts';
 import { RequestLog } from './http/request-log.ts';
@@ -148,6 +149,7 @@ export function buildApp(options: AppOptions): App {
     sessions,
     liveLog,
     loadShedder,
+    refused: () => loadShedder.refused + refusedForRoom(),
     scrapeAll: options.scrapeAll,
   });
   const unsent = new UnsentResponses(log);

@@ -1,5 +1,5 @@
-import { overloaded } from '../domain/errors.ts';
 import { Room } from '../runtime/room.ts';
+import { noRoom } from './no-room.ts';
 
 const mebibyte = 1024 * 1024;
 /** What may be held in memory for answers that are being made, on all faces. */
@@ -13,7 +13,6 @@ const room = new Room({ size: 128 * mebibyte, sizeOfAccount: 16 * mebibyte, wait
  */
 export async function enterAnswerRoom(accountId: string, bytes: number): Promise<() => void> {
   const leave = await room.enter(accountId, bytes);
-  if (leave === undefined)
-    throw overloaded('Too many large answers of the account are waiting; send this request again.');
+  if (leave === undefined) throw noRoom('Too many large answers of the account are waiting; send this request again.');
   return leave;
 }

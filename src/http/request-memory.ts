@@ -1,4 +1,4 @@
-import { overloaded } from '../domain/errors.ts';
+import { noRoom } from './no-room.ts';
 
 /** Bytes of one request that are not counted: an ordinary one never waits for large ones, nor is refused for them. */
 export const ordinaryBytes = 16 * 1024;
@@ -26,7 +26,7 @@ class HeldRequests {
   add(accountId: string, bytes: number): void {
     const ofAccount = (this.#byAccount.get(accountId) ?? 0) + bytes;
     if (ofAccount > maxBytesOfAccount || this.#bytes + bytes > maxBytes) {
-      throw overloaded('Too many large requests are under way at once; send this one again.');
+      throw noRoom('Too many large requests are under way at once; send this one again.');
     }
     this.#byAccount.set(accountId, ofAccount);
     this.#bytes += bytes;

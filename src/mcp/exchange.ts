@@ -1,6 +1,7 @@
 import type { Caller } from '../domain/caller.ts';
-import { DomainError, overloaded } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
+import { noRoom } from '../http/no-room.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import { Room } from '../runtime/room.ts';
 import type { Handler } from './protocol.ts';
@@ -53,7 +54,7 @@ export class Exchange implements Handler {
     const leave = await room.enter(this.#caller.account.id, 1);
     try {
       if (leave === undefined) {
-        throw overloaded('Too many calls of the account are waiting; send this one again.');
+        throw noRoom('Too many calls of the account are waiting; send this one again.');
       }
       // As it was sent: the library's copy lacks a key `__proto__`, which has to be refused.
       const text = await callTool(tool, ports, this.#caller, this.#message.params?.arguments ?? {});

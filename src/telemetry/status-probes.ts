@@ -17,7 +17,9 @@ export interface StatusProbesOptions {
   readonly liveLog: { readonly followers: number };
   /** Gets the metrics of all processes that serve together, if there are others. */
   readonly scrapeAll?: (() => Promise<string>) | undefined;
-  readonly loadShedder: { readonly refused: number; readonly backlogMs: number; readonly waitingWrites: number };
+  readonly loadShedder: { readonly backlogMs: number; readonly waitingWrites: number };
+  /** How many requests were refused because of overload. */
+  readonly refused: () => number;
 }
 
 /** Readiness and metrics for monitoring. */
@@ -59,14 +61,14 @@ export class StatusProbes {
 
   /** The metrics of this process. */
   async snapshot(): Promise<MetricsSnapshot> {
-    const { clock, metrics, sessions, liveLog, loadShedder } = this.#options;
+    const { clock, metrics, sessions, liveLog, loadShedder, refused } = this.#options;
     const nowMs = clock.now();
     const backlog = await this.#currentBacklog(nowMs);
     return await metrics.snapshot({
       nowMs,
       backlogMs: loadShedder.backlogMs,
       waitingWrites: loadShedder.waitingWrites,
-      refused: loadShedder.refused,
+      refused: refused(),
       sessions: sessions.size,
       subscribers: liveLog.followers,
       backlog,

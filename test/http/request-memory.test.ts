@@ -3,6 +3,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { RequestMemory } from '../../src/http/request-memory.ts';
 import { clientOf, type Json } from '../support/client.ts';
+import { scrape } from '../support/metrics.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { RawSocket } from '../support/subscribe.ts';
 import { until } from '../support/wait.ts';
@@ -124,6 +125,9 @@ describe('what was parsed of a large request is bounded for an account until it 
   /** Sends many requests, none of which ends before some are refused. */
   async function sendMany(count: number, send: () => Promise<{ status: number; headers: Json; body: Json }>) {
     await client.post(mutation); // its budget is at hand from here on
+    const refusals = async (): Promise<number> =>
+      (await scrape(server.url)).get('conversation_service_overload_refusals_total') ?? 0;
+    const before = await refusals();
     const lock = new Database(server.databasePath);
     onTestFinished(() => void lock.close());
     lock.exec('BEGIN IMMEDIATE');
@@ -136,6 +140,8 @@ describe('what was parsed of a large request is bounded for an account until it 
     }
     lock.exec('COMMIT');
     await Promise.all(all);
+    const refused = answers.filter(({ status }) => status === 503).length;
+    expect((await refusals()) - before, 'the metric counts them').toBe(refused);
     expect((await send()).status).toBeLessThan(300);
   }
 

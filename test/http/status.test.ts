@@ -139,7 +139,8 @@ describe('/readyz', () => {
       metrics: new Metrics(),
       sessions,
       liveLog,
-      loadShedder: { refused: 0, backlogMs: 0, waitingWrites: 0 },
+      loadShedder: { backlogMs: 0, waitingWrites: 0 },
+      refused: () => 0,
     });
     expect(await probes.readiness()).toBe('unavailable');
   });

@@ -9,8 +9,13 @@ type Parameters<Name extends OperationName, Place extends 'path' | 'query'> = If
 >;
 
 type Body<Name extends OperationName> = IfAny<
-  NonNullable<Rest[Name]['requestBody']> extends { content: { 'application/json': infer Given } } ? Given : never
+  NonNullable<Rest[Name]['requestBody']> extends { content: { 'application/json': infer Given } }
+    ? Fields<Given>
+    : never
 >;
+
+/** A body that has no fields is a record of nothing, which no parameter of the path would fit into. */
+type Fields<Given> = string extends keyof Given ? never : Given;
 
 type Flat<T> = { [Key in keyof T]: T[Key] } & {};
 

@@ -2404,6 +2404,19 @@ export interface components {
              */
             revokedAt: string | null;
         };
+        /**
+         * @example {
+         *       "scopes": [
+         *         "conversations:read",
+         *         "conversations:write"
+         *       ],
+         *       "visitor": {
+         *         "id": "customer-7",
+         *         "name": "Ada"
+         *       },
+         *       "requestsPerHour": 60
+         *     }
+         */
         CreateTokenInput: {
             /** @description Its scopes, each of which the calling API key must have. */
             scopes: ("conversations:read" | "conversations:write" | "leads:read" | "leads:write" | "events:read" | "webhooks:manage" | "analytics:read" | "keys:manage")[];
@@ -4583,9 +4596,9 @@ export interface operations {
                 /**
                  * @example {
                  *       "scopes": [
-                 *         "conversations:read"
+                 *         "conversations:read",
+                 *         "conversations:write"
                  *       ],
-                 *       "conversationId": "conv_01m7z12aypfmvv4snqnjfg9r62",
                  *       "visitor": {
                  *         "id": "customer-7",
                  *         "name": "Ada"

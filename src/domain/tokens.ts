@@ -166,7 +166,17 @@ export const createToken = operation({
         error: 'is only for a token that is bound to a conversation or a visitor',
         ...evenWithOtherFaults,
       },
-    ),
+    )
+    // All examples of its fields together would be refused.
+    .meta({
+      examples: [
+        {
+          scopes: ['conversations:read', 'conversations:write'],
+          visitor: { id: 'customer-7', name: 'Ada' },
+          requestsPerHour: 60,
+        },
+      ],
+    }),
   errors: ['NOT_FOUND'],
   async run(context, input): Promise<{ token: NewToken; eventCursor: string }> {
     const { caller, storage, tokens, now } = context;

@@ -1,5 +1,7 @@
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, gzip } from 'node:zlib';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { build } from 'esbuild';
 import { migrationsFolder } from './src/layout.ts';
@@ -11,7 +13,6 @@ const { metafile } = await build({
   absWorkingDir: import.meta.dirname,
   entryPoints: [
     'src/main.js',
-    'src/graphql/graphiql-page.ts',
     'src/storage/sqlite/backup-thread.ts',
     'src/storage/sqlite/checkpoint-thread.ts',
     'src/webhooks/client-thread.ts',
@@ -25,8 +26,7 @@ const { metafile } = await build({
   format: 'esm',
   target: 'node24',
   conditions: ['module-sync'],
-  // The first has a native addon, the second is a page of nine megabytes.
-  external: ['better-sqlite3', '@graphql-yoga/render-graphiql'],
+  external: ['better-sqlite3'], // it has a native addon
   // Inlined as JSON text: esbuild would put an object into a module of its own that every other one imports.
   define: { builtMigrations: JSON.stringify(JSON.stringify(readMigrationFiles({ migrationsFolder }))) },
   // CommonJS code in libraries calls `require` for Node's own modules.
@@ -81,9 +81,41 @@ const console = await build({
   logLevel: 'warning',
 });
 
-const outputs = [metafile, client.metafile, widget.metafile, console.metafile].flatMap((each) =>
-  Object.keys(each.outputs),
+// The script and the styles of the page at `/graphql`. Their names change with what they hold, so that browsers
+// may keep them for ever, and they are compressed here, once. `names.json` says how they are called: see src/http/assets.ts.
+const assets = await build({
+  absWorkingDir: import.meta.dirname,
+  entryPoints: { explorer: 'src/explorer/index.tsx' },
+  entryNames: '[name]-[hash]',
+  outdir: `${outdir}/assets`,
+  bundle: true,
+  minify: true,
+  format: 'esm',
+  target: 'es2022',
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  metafile: true,
+  logLevel: 'warning',
+});
+const assetFiles = await Promise.all(
+  Object.keys(assets.metafile.outputs).map(async (file) => {
+    const bytes = readFileSync(join(import.meta.dirname, file));
+    const made = { br: await promisify(brotliCompress)(bytes), gz: await promisify(gzip)(bytes, { level: 9 }) };
+    for (const [ending, zipped] of Object.entries(made)) {
+      writeFileSync(join(import.meta.dirname, `${file}.${ending}`), zipped);
+    }
+    return [file, `${file}.br`, `${file}.gz`];
+  }),
 );
+const namesFile = `${outdir}/assets/names.json`;
+const names = assetFiles.map(([file = '']) => [file.replace(/.*\/|-\w+(?=\.)/g, ''), file.replace(/.*\//, '')]);
+writeFileSync(join(import.meta.dirname, namesFile), JSON.stringify(Object.fromEntries(names)));
+
+const outputs = [
+  ...[metafile, client.metafile, widget.metafile, console.metafile].flatMap((each) => Object.keys(each.outputs)),
+  ...assetFiles.flat(),
+  namesFile,
+];
 
 // Files of earlier builds are removed last, because a server may be running from them.
 for (const entry of readdirSync(join(import.meta.dirname, outdir), { recursive: true, withFileTypes: true })) {

@@ -170,7 +170,7 @@ export function buildApp(options: AppOptions): App {
     fetchAPI: { Request: RequestOfNode },
     batching: { limit: maxAnsweredBatch }, // it would refuse more than ten in its own way
     parserAndValidationCache: false, // `documents` caches them, for sockets too
-    graphiql: false, // graphql/graphiql.ts serves the page
+    graphiql: false, // graphql/explorer-page.ts is the page
     healthCheckEndpoint: ' ', // Yoga answers any URL that ends in it, and none ends in a space
     // The service does these itself, in the same way for REST and GraphQL.
     cors: false,

@@ -15,6 +15,9 @@ export const consoleFiles = {
   styles: fileURLToPath(new URL('../dist/console/app.css', here)),
 };
 
+/** The scripts and styles of `/docs` and of the page at `/graphql`, which only a build has. */
+export const assetsFolder = fileURLToPath(new URL('../dist/assets', here));
+
 /** The chat widget, which only a build has. */
 export const widgetScript = fileURLToPath(new URL('../dist/widget.js', here));
 

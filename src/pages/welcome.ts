@@ -109,7 +109,7 @@ export const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 
 const links: readonly [path: string, name: string, about: string][] = [
   ['/console', 'Console', 'Sign in, and watch an account: inbox, events, webhooks, figures'],
   ['/docs', 'Reference', 'Every operation of REST, with its errors'],
-  ['/graphql', 'GraphiQL', 'Write queries, and see the schema'],
+  ['/graphql', 'GraphQL', 'Write and run operations, and see the schema'],
   ['/openapi.json', 'openapi.json', 'The same for programs: OpenAPI 3.1'],
 ];
 

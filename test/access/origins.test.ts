@@ -331,7 +331,7 @@ describe('an origin that an account has added', () => {
 });
 
 describe('the service’s own page', () => {
-  test('GraphiQL is served to a browser, and may call with a key and with a token', async () => {
+  test('that of GraphQL is served to a browser, and may call with a key and with a token', async () => {
     const page = await request(`${server.url}/graphql`, { headers: { accept: 'text/html' } });
     await page.body.dump();
     expect([page.statusCode, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);

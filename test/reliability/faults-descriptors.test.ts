@@ -49,7 +49,7 @@ test('with no descriptors left those who are connected are served, and when othe
     expect((await cpuSeconds(server.url)) - before, 'it does not spin').toBeLessThan(0.4);
     await write();
     expect((await client.rest('GET', '/conversations')).status).toBe(200);
-    const page = await graphiQL(server.url); // for which there is no thread
+    const page = await pageOfGraphQL(server.url); // whose files cannot be opened
     expect(page.status).toBe(500);
     expect(page.body.errors).toMatchObject([
       { extensions: { code: 'INTERNAL', requestId: page.headers['x-request-id'] } },
@@ -59,7 +59,7 @@ test('with no descriptors left those who are connected are served, and when othe
     await until(() => receiver.count === sent + 6);
     expect((await fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })).status).toBe(200);
   }
-  expect((await graphiQL(server.url)).status).toBe(200);
+  expect((await pageOfGraphQL(server.url)).status).toBe(200);
   expect(receiver.count).toBe(6 * effort(1, 5));
   // The receiver knows of an attempt before its end is noted. That there were no descriptors says nothing of the receiver.
   const ends = new Set<string>();
@@ -73,7 +73,7 @@ test('with no descriptors left those who are connected are served, and when othe
   expect(await server.ended).toMatchObject({ code: 0, stderr: '' });
 });
 
-async function graphiQL(url: string): Promise<RestResponse> {
+async function pageOfGraphQL(url: string): Promise<RestResponse> {
   const { statusCode: status, headers, body } = await request(`${url}/graphql`, { headers: { accept: 'text/html' } });
   const text = await body.text();
   return { status, headers: headers as Record<string, string>, body: status === 200 ? text : JSON.parse(text) };

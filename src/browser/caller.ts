@@ -1,0 +1,55 @@
+import { Credential } from '../client/credential.ts';
+import { newToken, signedInItem } from '../console/session.ts';
+
+// As whom a page calls. What is typed is in memory alone: it is gone with the page. Who has signed in to the console need
+// not type anything, since its cookie gives out short-lived tokens.
+
+/** `given` is an API key or a token that somebody has typed, `console` the session of the console. */
+export type CallerKind = 'nobody' | 'given' | 'console';
+
+export class Caller {
+  #credential: Credential | undefined;
+  readonly #listeners = new Set<() => void>();
+  kind: CallerKind = 'nobody';
+
+  /** Calls with an API key or a token from now on. */
+  use(typed: string): void {
+    this.#become('given', new Credential(typed));
+  }
+
+  /**
+   * Calls with the console's session from now on.
+   * @throws Error if nobody has signed in there, or no longer
+   */
+  async useConsole(): Promise<void> {
+    const credential = new Credential(newToken);
+    await credential.authorization();
+    this.#become('console', credential);
+  }
+
+  /** Whether this browser remembers that somebody has signed in to the console. */
+  get mayBeSignedIn(): boolean {
+    return localStorage.getItem(signedInItem) !== null;
+  }
+
+  forget(): void {
+    this.#become('nobody', undefined);
+  }
+
+  /** The header of a request; undefined while there is no credential. */
+  async authorization(): Promise<string | undefined> {
+    return await this.#credential?.authorization();
+  }
+
+  /** @returns a function that ends it */
+  listen(tell: () => void): () => void {
+    this.#listeners.add(tell);
+    return () => this.#listeners.delete(tell);
+  }
+
+  #become(kind: CallerKind, credential: Credential | undefined): void {
+    this.kind = kind;
+    this.#credential = credential;
+    for (const tell of this.#listeners) tell();
+  }
+}

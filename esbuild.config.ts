@@ -81,11 +81,11 @@ const console = await build({
   logLevel: 'warning',
 });
 
-// The script and the styles of the page at `/graphql`. Their names change with what they hold, so that browsers
+// The scripts and styles of `/docs` and of the page at `/graphql`. Their names change with what they hold, so that browsers
 // may keep them for ever, and they are compressed here, once. `names.json` says how they are called: see src/http/assets.ts.
 const assets = await build({
   absWorkingDir: import.meta.dirname,
-  entryPoints: { explorer: 'src/explorer/index.tsx' },
+  entryPoints: { reference: 'src/reference/index.tsx', explorer: 'src/explorer/index.tsx' },
   entryNames: '[name]-[hash]',
   outdir: `${outdir}/assets`,
   bundle: true,

@@ -15,7 +15,7 @@ interface Import {
 
 const allFiles = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => /\.tsx?$/.test(file));
 // The client, the widget and the scripts of pages are no part of the service: they run in other programs and in browsers.
-const files = allFiles.filter((file) => !/^(client|widget|console|browser|explorer)\//.test(file));
+const files = allFiles.filter((file) => !/^(client|widget|console|browser|reference|explorer)\//.test(file));
 const importsOf = (file: string): Import[] => {
   const text = readFileSync(join(source, file), 'utf8');
   return [
@@ -80,6 +80,7 @@ test.each([
   ['widget', /^(widget|client)\//],
   ['console', /^(console|client)\/|^(preact|uplot)(\/|$)/],
   ['browser', /^(browser|client)\/|^console\/session\.ts$|^preact(\/|$)/],
+  ['reference', /^(reference|browser)\/|^console\/(session\.ts|base\.css)$|^rest\/openapi\/types\.ts$|^preact(\/|$)/],
   [
     'explorer',
     /^(explorer|browser)\/|^console\/(session\.ts|base\.css)$|^(preact|graphql|graphql-ws|@codemirror|@lezer|cm6-graphql)(\/|$)/,

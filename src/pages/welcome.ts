@@ -108,7 +108,7 @@ export const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 
 
 const links: readonly [path: string, name: string, about: string][] = [
   ['/console', 'Console', 'Sign in, and watch an account: inbox, events, webhooks, figures'],
-  ['/docs', 'Reference', 'Every operation of REST, with its errors'],
+  ['/docs', 'Reference', 'Every operation of REST, to be read and tried'],
   ['/graphql', 'GraphQL', 'Write and run operations, and see the schema'],
   ['/openapi.json', 'openapi.json', 'The same for programs: OpenAPI 3.1'],
 ];

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { Assets } from '../http/assets.ts';
 import {
+  alwaysAsked,
   compressed,
   formFor,
   html,
@@ -20,8 +21,6 @@ import type { Route } from './routes.ts';
 const zipped = { Vary: 'Accept-Encoding' };
 const scripted = { ...zipped, 'Content-Security-Policy': scriptedPolicy };
 
-const docsPolicy = { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'" };
-
 /** For a script that pages of any origin load, also those that are isolated from other origins. */
 const scriptHeaders = { ...zipped, 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
@@ -36,6 +35,10 @@ export function createPages(
 ): (path: string, acceptEncoding: string | undefined) => Page | undefined {
   const assets = new Assets(assetsFolder);
   const document = once(() => openApiDocument(routes, publicUrl));
+  const docs = (): PageForms => {
+    const address = assets.areBuilt ? (name: string) => assets.addressOf(name) : undefined;
+    return compressed(html, Buffer.from(docsPage(document(), address)), { ...alwaysAsked, ...scripted });
+  };
   const pages = new Map<string, () => PageForms>([
     [
       '/',
@@ -48,7 +51,7 @@ export function createPages(
       '/openapi.json',
       once(() => compressed('application/json; charset=utf-8', Buffer.from(JSON.stringify(document())), zipped)),
     ],
-    ['/docs', once(() => [page(html, docsPage(document()), docsPolicy)])],
+    ['/docs', once(docs)],
   ]);
   const files = new Map([
     ['/console', once(() => compressed(html, Buffer.from(consolePage), scripted))],

@@ -3,7 +3,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestServer, type TestServer } from '../support/server.ts';
 
-// The page at `/graphql`, its script and its styles, as a browser loads them.
+// The scripts and styles of `/docs` and of the page at `/graphql`, and these pages, as a browser loads them.
 
 let server: TestServer;
 beforeAll(async () => {
@@ -27,6 +27,7 @@ async function assetsOf(path: string): Promise<string[]> {
 }
 
 test.each([
+  ['/docs', 14_000],
   ['/graphql', 230_000],
 ])('what %s loads may be kept for ever, and takes at most %i bytes, once', async (path, most) => {
   const addresses = await assetsOf(path);
@@ -74,7 +75,7 @@ test('they can be asked for by HEAD, and are not sent to who has them', async ()
 });
 
 test('nothing else of the folder is served', async () => {
-  const [address = ''] = await assetsOf('/graphql');
+  const [address = ''] = await assetsOf('/docs');
   const others = [
     'names.json',
     '',
@@ -82,12 +83,12 @@ test('nothing else of the folder is served', async () => {
     '../main.js',
     '..%2fmain.js',
     '%2e%2e/main.js',
-    'explorer.js',
+    'reference.js',
   ];
   for (const name of others) expect([name, (await get(`/assets/${name}`)).status]).toEqual([name, 404]);
 });
 
-test.each(['/graphql'])(
+test.each(['/docs', '/graphql'])(
   '%s runs nothing that stands in it, loads nothing from elsewhere, cannot be framed, and is asked for again',
   async (path) => {
     const { status, headers, bytes } = await get(path);

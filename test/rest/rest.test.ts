@@ -300,7 +300,7 @@ test('links lead under the path of the public address, where a proxy has taken i
   for (const [path, expected] of [
     ['', pages], // which may be asked for without the slash at its end
     ['/', pages],
-    ['/docs', ['/chat/openapi.json']],
+    ['/docs', ['/chat/', '/chat/openapi.json', '/chat/graphql', '/chat/console']],
     ['/console', ['/chat/console/app.css']],
   ] as const) {
     const page = await (await fetch(behind.url + path)).text();
@@ -699,6 +699,7 @@ describe('the pages for people', () => {
     expect(status).toBe(200);
     expect(headers['content-type']).toMatch(/^text\/html/);
     expect(headers['vary']).toMatch(/^Accept\b/);
+    expect(headers['cache-control']).toBe((await at('GET', '/docs')).headers['cache-control']);
   });
 
   test('it can be asked for by HEAD', async () => {

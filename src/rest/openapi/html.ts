@@ -1,88 +1,86 @@
 import type { JsonSchema } from '../../http/json-schema.ts';
 import { nameOf } from './json-schema.ts';
-import type {
-  Content,
-  OpenApiDocument,
-  OpenApiOperation,
-  OpenApiParameter,
-  OpenApiResponse,
-  Reference,
-} from './types.ts';
+import { type Call, curlSample, serviceOf, typeScriptSample } from './samples.ts';
+import type { Content, OpenApiDocument, OpenApiParameter, OpenApiResponse, Reference } from './types.ts';
 
-// Renders the OpenAPI document as a page of plain HTML, without scripts and without resources of other hosts.
-
-const style = `
-  :root { color-scheme: light dark; --text: #1c2733; --faint: #5b6b7b; --back: #fff; --box: #f3f6f9; --line: #dbe2e9; --link: #0b63b5 }
-  @media (prefers-color-scheme: dark) {
-    :root { --text: #dde5ee; --faint: #93a3b3; --back: #11171d; --box: #1a222b; --line: #2c3844; --link: #7cc0ff }
-  }
-  body { font: 16px/1.5 system-ui, sans-serif; margin: 0; color: var(--text); background: var(--back) }
-  a { color: var(--link) } nav a { text-decoration: none } nav a:hover { text-decoration: underline }
-  nav { position: fixed; top: 0; bottom: 0; width: 15rem; overflow: auto; padding: 1rem; border-right: 1px solid var(--line); font-size: .9rem }
-  nav ul { list-style: none; margin: 0; padding: 0 }
-  main { margin-left: 17rem; max-width: 56rem; padding: 1rem 2rem 4rem }
-  section { border-top: 1px solid var(--line); margin-top: 2.5rem }
-  code, pre { font: .875em/1.5 ui-monospace, monospace; background: var(--box); border-radius: 4px } code { padding: .1em .3em }
-  pre { padding: .75rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere } summary { cursor: pointer }
-  table { border-collapse: collapse; width: 100%; font-size: .9rem }
-  th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line) }
-  small, .faint { color: var(--faint) } .gone { text-decoration: line-through }
-  @media (max-width: 60rem) { nav { position: static; width: auto; border: 0 } main { margin: 0; padding: 1rem } }
-`;
+// Renders the OpenAPI document as a page of plain HTML, which can be read without its script. That one, src/reference, adds
+// what can be tried.
 
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
-interface Entry {
-  readonly method: string;
-  readonly path: string;
-  readonly operation: OpenApiOperation;
+interface Entry extends Call {
+  /** Whether the service sends it, instead of answering it. */
+  readonly isSent?: boolean;
 }
 
-/** Renders the page. It links to `openapi.json` beside it. */
-export function docsPage(document: OpenApiDocument): string {
+/**
+ * Renders the page. It links to `openapi.json` beside it.
+ * @param addressOf where its script and its styles are; undefined if they have not been built
+ */
+export function docsPage(document: OpenApiDocument, addressOf?: (name: string) => string): string {
   const entries = Object.entries(document.paths).flatMap(([path, item]) =>
     methods.flatMap((method): Entry[] =>
       item[method] ? [{ method: method.toUpperCase(), path, operation: item[method] }] : [],
     ),
   );
   for (const { post } of Object.values(document.webhooks)) {
-    entries.push({ method: 'POST', path: 'the webhook’s URL', operation: post });
+    entries.push({ method: 'POST', path: 'the webhook’s URL', operation: post, isSent: true });
   }
   const ofTag = (tag: string): Entry[] => entries.filter(({ operation }) => operation.tags.includes(tag));
   const schemas = Object.entries(document.components.schemas).sort(([a], [b]) => a.localeCompare(b));
+  const title = text(document.info.title);
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${text(document.info.title)}</title>
+<title>Reference · ${title}</title>
 <link rel="icon" href="favicon.svg" type="image/svg+xml">
-<style>${style}</style>
+${
+  addressOf === undefined
+    ? ''
+    : `<link rel="stylesheet" href="${addressOf('reference.css')}">
+<script type="module" src="${addressOf('reference.js')}" data-service="${serviceOf(document)}"></script>`
+}
 </head>
 <body>
-<nav>
-<p><a href="#top"><b>${text(document.info.title)}</b></a></p>
-${document.tags.map(({ name }) => `<b>${text(name)}</b>\n${links(ofTag(name).map(({ operation }) => operation.operationId))}`).join('\n')}
-<b>schemas</b>
-${links(schemas.map(([name]) => name))}
+<header class="bar">
+<a class="home" href="./"><img src="favicon.svg" alt=""> ${title}</a> <small>${text(document.info.version)}</small>
+<a href="openapi.json">openapi.json</a> <a href="graphql">GraphQL</a> <a href="console">Console</a>
+</header>
+<nav aria-label="Operations and schemas">
+${document.tags
+  .map(({ name }) =>
+    navGroup(
+      name,
+      ofTag(name).map(({ operation, method }) => [operation.operationId, method] as const),
+    ),
+  )
+  .join('\n')}
+${navGroup(
+  'schemas',
+  schemas.map(([name]) => [name] as const),
+)}
 </nav>
 <main id="top">
-<h1>${text(document.info.title)} <small>${text(document.info.version)}</small></h1>
+<div class="intro">
+<h1>${title}: the reference</h1>
 ${prose(document.info.description)}
-<p>The same as an OpenAPI document: <a href="openapi.json">openapi.json</a></p>
+</div>
+<div id="caller"></div>
 ${document.tags
   .map(
     ({ name, description }) =>
-      `<section><h2>${text(name)}</h2>${prose(description)}</section>\n${ofTag(name)
+      `<section class="group"><h2>${text(name)}</h2>${prose(description)}</section>\n${ofTag(name)
         .map((entry) => operationSection(entry, document))
         .join('\n')}`,
   )
   .join('\n')}
-<section><h2>problems</h2></section>
+<section class="group"><h2>problems</h2></section>
 ${Object.entries(document.components.responses)
   .map(([name, response]) => problemSection(name, response))
   .join('\n')}
-<section><h2>schemas</h2></section>
+<section class="group"><h2>schemas</h2></section>
 ${schemas.map(([name, schema]) => schemaSection(name, schema)).join('\n')}
 </main>
 </body>
@@ -90,10 +88,11 @@ ${schemas.map(([name, schema]) => schemaSection(name, schema)).join('\n')}
 `;
 }
 
-function operationSection({ method, path, operation }: Entry, { components }: OpenApiDocument): string {
+function operationSection(entry: Entry, document: OpenApiDocument): string {
+  const { method, path, operation } = entry;
   const { operationId, summary, description, parameters, requestBody, responses, deprecated } = operation;
-  return `<section id="${operationId}">
-<h3><code${deprecated ? ' class="gone"' : ''}>${method} ${text(path)}</code> <small>${operationId}</small></h3>
+  const { components } = document;
+  const about = `<h3>${methodBadge(method)} <code${deprecated ? ' class="gone"' : ''}>${text(path)}</code> <small>${operationId}</small></h3>
 ${prose(summary)}
 ${prose(description)}
 ${table(
@@ -105,8 +104,31 @@ ${Object.entries(responses)
   .map(([status, response]) =>
     '$ref' in response ? problemLine(status, nameOf(response.$ref), components) : answerBlock(status, response),
   )
-  .join('\n')}
+  .join('\n')}`;
+  if (entry.isSent) return `<section id="${operationId}">${about}</section>`;
+  return `<section class="operation" id="${operationId}">
+<div>${about}</div>
+<aside aria-label="${operationId}: samples">
+${sample(operationId, 'curl', curlSample(entry, document), true)}
+${sample(operationId, 'TypeScript', typeScriptSample(entry, document), false)}
+</aside>
 </section>`;
+}
+
+/** Of those of one operation, one is open at a time. */
+function sample(operationId: string, language: string, program: string, isOpen: boolean): string {
+  return `<details class="sample" name="sample-${operationId}"${isOpen ? ' open' : ''}><summary>${language}</summary><pre><code>${text(program)}</code></pre></details>`;
+}
+
+function methodBadge(method: string): string {
+  return `<span class="method ${method.toLowerCase()}">${method}</span>`;
+}
+
+function navGroup(title: string, entries: readonly (readonly [name: string, method?: string])[]): string {
+  const items = entries.map(
+    ([name, method]) => `<li><a href="#${name}">${name}${method ? ` ${methodBadge(method)}` : ''}</a></li>`,
+  );
+  return `<section><h2>${text(title)}</h2><ul>${items.join('')}</ul></section>`;
 }
 
 function parameterRow({ name, in: place, required, description = '', schema }: OpenApiParameter): string {
@@ -198,10 +220,6 @@ function table(title: string, rows: readonly string[]): string {
 
 function row(name: string, type: string, description: string): string {
   return `<tr><td><code>${text(name)}</code></td><td>${type}</td><td>${inline(description)}</td></tr>`;
-}
-
-function links(names: readonly string[]): string {
-  return `<ul>${names.map((name) => `<li><a href="#${name}">${name}</a></li>`).join('')}</ul>`;
 }
 
 function resolve<T extends object>(thing: T | Reference, named: Readonly<Record<string, T>>): T {

@@ -1,5 +1,4 @@
 import type { JsonSchema } from '../../http/json-schema.ts';
-import type { Route } from '../routes.ts';
 
 /** The part of OpenAPI 3.1 that this service uses. */
 export interface OpenApiDocument {
@@ -25,7 +24,7 @@ export interface OpenApiDocument {
   };
 }
 
-export type PathItem = Partial<Record<Lowercase<Route['method']>, OpenApiOperation>>;
+export type PathItem = Partial<Record<'get' | 'post' | 'put' | 'patch' | 'delete', OpenApiOperation>>;
 
 export interface OpenApiOperation {
   readonly operationId: string;

@@ -233,6 +233,24 @@ test('the README lists every configuration variable with its default', () => {
   );
 });
 
+test('each ratio in the README is that of its figures, and one of the bars of the picture', () => {
+  const bars = readFileSync(join(root, 'test/bench/results.svg'), 'utf8');
+  const [, table = ''] = readme.split(/^\| work .*\n\|[-| :]+\|\n/m);
+  const rows = (table.split('\n\n')[0] ?? '').trim().split('\n');
+  expect(rows.length).toBeGreaterThan(5);
+  for (const row of rows) {
+    const [, , own = '', others = '', ratios = ''] = row.split('|');
+    const numbers = (text: string) =>
+      [...text.matchAll(/\d[\d,.]*/g)].map(([digits]) => Number(digits.replace(',', '')));
+    const [ours = 0] = numbers(own);
+    expect(
+      numbers(others).map((theirs) => (ours / theirs).toFixed(2)),
+      row,
+    ).toEqual(ratios.trim().split('; '));
+    for (const ratio of ratios.trim().split('; ')) expect(bars).toContain(`>${ratio}<`);
+  }
+});
+
 test('the GUIDE explains every code with which a socket can be closed', () => {
   const explained = [...guide.matchAll(/^\| `(\d{4})` +\|/gm)].map(([, code]) => Number(code));
   // Besides the service's own, those of graphql-transport-ws and of RFC 6455.

@@ -1,10 +1,9 @@
 import { existsSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { onTestFinished, type TestContext } from 'vitest';
+import { executablePath, launchBrowser } from './chromium.ts';
 
 // Pages in a real browser.
-
-const executablePath = '/usr/bin/chromium';
 
 export interface OpenPage {
   readonly page: Page;
@@ -14,23 +13,22 @@ export interface OpenPage {
   readonly foreign: string[];
 }
 
+/** Without the browser the test is skipped, and says so; where all tests have to run, it fails. */
+export function needBrowser({ skip }: Pick<TestContext, 'skip'>): void {
+  if (existsSync(executablePath)) return;
+  const advice = `There is no ${executablePath}, which tests of pages need: apt-get install chromium`;
+  if (process.env['CI'] === 'true') throw new Error(advice);
+  console.log(advice);
+  skip(advice);
+}
+
 /**
- * Opens an empty page in a browser of its own, which is closed with the test. Without the browser the test is skipped, and
- * says so; where all tests have to run, it fails.
+ * Opens an empty page in a browser of its own, which is closed with the test.
  * @param origins the servers that the page may ask
  */
-export async function openPage({ skip }: Pick<TestContext, 'skip'>, origins: readonly string[]): Promise<OpenPage> {
-  if (!existsSync(executablePath)) {
-    const advice = `There is no ${executablePath}, which tests of pages need: apt-get install chromium`;
-    if (process.env['CI'] === 'true') throw new Error(advice);
-    console.log(advice);
-    skip(advice);
-  }
-  const { chromium } = await import('playwright-core'); // takes long to load
-  const browser = await chromium.launch({
-    executablePath,
-    args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
-  });
+export async function openPage(context: Pick<TestContext, 'skip'>, origins: readonly string[]): Promise<OpenPage> {
+  needBrowser(context);
+  const browser = await launchBrowser();
   onTestFinished(() => browser.close());
   const page = await browser.newPage();
   const errors: string[] = [];

@@ -1,8 +1,6 @@
-import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
-import { cpSync, existsSync, lstatSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
@@ -10,6 +8,7 @@ import { variables } from '../src/config.ts';
 import { closeCodes } from '../src/graphql/socket/client-socket.ts';
 import { longTest } from './support/effort.ts';
 import { temporaryFolder } from './support/files.ts';
+import { freshCopy, userEnvironment } from './support/fresh-copy.ts';
 
 // Follows README, GUIDE and OPERATING as a newcomer with a fresh clone would.
 
@@ -44,41 +43,6 @@ function stepsOf(markdown: string): Step[] {
     const command = text.trim();
     return [adjacent ? { command, shown: { language: next[1] ?? '', text: next[2] ?? '' } } : { command }];
   });
-}
-
-/** The environment of a user’s shell, without the variables of this npm run, of vitest or of the service. */
-function userEnvironment(): Record<string, string> {
-  const own = new Set(['INIT_CWD', 'NODE', 'NODE_ENV', 'NODE_OPTIONS', 'CI', 'TEST', 'DEV', 'PROD', 'MODE']);
-  const kept = Object.entries(process.env).filter(
-    (entry): entry is [string, string] =>
-      entry[1] !== undefined &&
-      !own.has(entry[0]) &&
-      !(entry[0] in variables.shape) &&
-      !/^(VITEST|npm_(?!config_)|npm_config_(local_)?prefix$)/i.test(entry[0]),
-  );
-  const path = (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .filter((folder) => !/[\\/](node_modules[\\/]\.bin|node-gyp-bin)[\\/]?$/.test(folder));
-  return {
-    ...Object.fromEntries(kept),
-    PATH: path.join(delimiter),
-    npm_config_prefer_offline: 'true',
-    npm_config_audit: 'false',
-    npm_config_fund: 'false',
-  };
-}
-
-function freshCopy(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
-  // Removing a whole node_modules is slow.
-  onTestFinished(() => rm(folder, { recursive: true, force: true }), 60_000);
-  const files = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
-  for (const file of files.split('\0')) {
-    // A symbolic link, such as a shared node_modules, would let `npm ci` empty the folder it points to.
-    const isFile = file !== '' && lstatSync(join(root, file), { throwIfNoEntry: false })?.isFile() === true;
-    if (isFile) cpSync(join(root, file), join(folder, file));
-  }
-  return folder;
 }
 
 interface Service {

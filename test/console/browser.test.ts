@@ -1,15 +1,15 @@
-import type { Page } from 'playwright-core';
 import type { TestContext } from 'vitest';
 import { expect } from 'vitest';
 import { commandLine, serve } from '../cli/program.ts';
 import { axeFindings } from '../support/axe.ts';
-import { openPage } from '../support/browser.ts';
+import { openPage, shows } from '../support/browser.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
 import { minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer } from '../support/server.ts';
 import { eventually } from '../support/wait.ts';
+import { consoleIn } from './agent.ts';
 
 // The inbox of the console in a browser, with an agent before it and visitors behind the service.
 
@@ -37,38 +37,6 @@ function othersOf(client: Client) {
   };
 }
 
-/** What an agent sees and does. */
-function consoleIn(page: Page) {
-  const list = page.getByRole('region', { name: 'Conversations' });
-  const thread = page.getByRole('region', { name: 'Conversation', exact: true });
-  const reply = thread.getByRole('textbox', { name: 'Reply' });
-  return {
-    page,
-    list,
-    thread,
-    reply,
-    connection: page.locator('header [role=status]').first(),
-    /** The names of the visitors in the list, in their order. */
-    names: (): Promise<string[]> => list.locator('li .name').allTextContents(),
-    row: (name: string) => list.getByRole('link').filter({ hasText: name }),
-    texts: (): Promise<string[]> => thread.locator('li .content').allTextContents(),
-    /** Whether all that was written is confirmed. */
-    isSent: async (): Promise<boolean> => (await thread.locator('.is-draft, .has-failed').count()) === 0,
-    button: (name: string) => page.getByRole('button', { name, exact: true }),
-    async signIn(secret: string): Promise<void> {
-      await page.getByLabel('API key').fill(secret);
-      await page.getByLabel('Your name').fill('Grace');
-      await page.getByLabel('Your id').fill('agent-3');
-      await page.getByRole('button', { name: 'Sign in' }).click();
-      await list.waitFor();
-    },
-    async answer(text: string): Promise<void> {
-      await reply.fill(text);
-      await reply.press('Enter');
-    },
-  };
-}
-
 /** A service, and an agent who has opened its console. */
 async function open(context: TestContext) {
   const clock = new TestClock(new Date().toISOString()); // the page shows the same time
@@ -80,13 +48,6 @@ async function open(context: TestContext) {
   await opened.page.goto(`${server.url}/console`);
   return { ...opened, server, account, others: othersOf(account), agent: consoleIn(opened.page) };
 }
-
-/** Until what a page shows is as expected. */
-const shows = <T>(ask: () => Promise<T>, expected: T): Promise<T> =>
-  eventually(ask, (shown) => JSON.stringify(shown) === JSON.stringify(expected)).catch(async () => {
-    expect(await ask()).toEqual(expected);
-    return expected;
-  });
 
 test('an agent signs in, sees what arrives, answers, closes and opens again, and is still there after a reload', async (context) => {
   const { page, errors, foreign, server, account, others, agent } = await open(context);

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import type { Page } from 'playwright-core';
-import { onTestFinished, type TestContext } from 'vitest';
+import { expect, onTestFinished, type TestContext } from 'vitest';
 import { executablePath, launchBrowser } from './chromium.ts';
+import { eventually } from './wait.ts';
 
 // Pages in a real browser.
 
@@ -45,3 +46,10 @@ export async function openPage(context: Pick<TestContext, 'skip'>, origins: read
   page.on('websocket', (socket) => asked(socket.url()));
   return { page, errors, foreign };
 }
+
+/** Until what a page shows is as expected. */
+export const shows = <T>(ask: () => Promise<T>, expected: T): Promise<T> =>
+  eventually(ask, (shown) => JSON.stringify(shown) === JSON.stringify(expected)).catch(async () => {
+    expect(await ask()).toEqual(expected);
+    return expected;
+  });

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { commandLine, serve } from '../cli/program.ts';
 import { whilePagesAreAway } from '../support/away.ts';
 import { axeFindings } from '../support/axe.ts';
-import { openPage } from '../support/browser.ts';
+import { openPage, shows } from '../support/browser.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
 import { minuteMs, TestClock } from '../support/clock.ts';
 import { longTest as test } from '../support/effort.ts';
@@ -59,13 +59,6 @@ async function open(context: TestContext, { requestsPerHour, isTimed, site: give
   const visitor = visitorIn(opened.page);
   return { ...opened, site, server, account, agent: agentOf(account), visitor };
 }
-
-/** Until what a page shows is as expected. */
-const shows = <T>(ask: () => Promise<T>, expected: T): Promise<T> =>
-  eventually(ask, (shown) => JSON.stringify(shown) === JSON.stringify(expected)).catch(async () => {
-    expect(await ask()).toEqual(expected);
-    return expected;
-  });
 
 test('a visitor writes and sees the answers arrive, with a badge for what is unread, in two tabs', async (context) => {
   const { page, errors, foreign, site, agent, visitor } = await open(context);

@@ -1,6 +1,7 @@
 import { Client, type Event, type Output, ServiceError } from '../client/index.ts';
 import { backOffMs, wait } from '../client/waiting.ts';
 import { queries } from './queries.ts';
+import { followTogether } from './together.ts';
 
 /** A message of the conversation that is open. */
 export interface Message {
@@ -59,9 +60,14 @@ interface Page extends Listed {
   };
 }
 
+interface Listing {
+  readonly nodes: readonly Listed[];
+  readonly pageInfo: { readonly endCursor: string | null; readonly hasNextPage: boolean };
+}
+
 interface Loaded {
   readonly eventCursor: string;
-  readonly conversations: { readonly nodes: readonly Listed[] };
+  readonly conversations: Listing;
   readonly newest?: { readonly nodes: readonly Page[] };
   readonly node?: Page | null;
 }
@@ -82,6 +88,7 @@ const maxWaitSeconds = 20;
 /** The conversations of a visitor, kept up to date by their events. */
 export class Chat {
   readonly #client: Client;
+  readonly #service: string;
   readonly #onChange: () => void;
   readonly #life = new AbortController();
   readonly #rows = new Map<string, Row>();
@@ -100,6 +107,11 @@ export class Chat {
   /** What the service did not let it mark as read. */
   #notMarked = '';
   #isReadingOlder = false;
+  /** Where the list goes on, if there are more conversations. */
+  #rest: string | null = null;
+  #isReadingRest = false;
+  /** Whom the tokens are for. */
+  #visitor: string | undefined;
   #state: 'connecting' | 'ready' | 'unavailable' = 'connecting';
   /** Whether the next message begins a conversation, though there are others. */
   #isNew = false;
@@ -107,9 +119,14 @@ export class Chat {
   constructor({ service, tokenUrl, conversationId, onChange }: ChatOptions) {
     this.#client = new Client({
       url: service,
-      credential: () => tokenFrom(tokenUrl, this.#life.signal),
+      credential: async () => {
+        const given = await tokenFrom(tokenUrl, this.#life.signal);
+        this.#serve(visitorOf(given.token));
+        return given;
+      },
       maxWaitSeconds,
     });
+    this.#service = service;
     this.#wanted = conversationId;
     this.#onChange = onChange;
   }
@@ -143,6 +160,11 @@ export class Chat {
   /** What was written into the open conversation and is not confirmed. */
   get drafts(): readonly Draft[] {
     return this.#drafts.filter(({ conversationId }) => conversationId === this.#thread?.id);
+  }
+
+  /** Whether there are conversations before those in the list. */
+  get hasEarlier(): boolean {
+    return this.#rest !== null;
   }
 
   get hasOlder(): boolean {
@@ -233,6 +255,27 @@ export class Chat {
     this.#onChange();
   }
 
+  /** Reads the conversations before those in the list. */
+  async readEarlier(): Promise<void> {
+    const after = this.#rest;
+    if (after === null || this.#isReadingRest) return;
+    this.#isReadingRest = true;
+    const options = { signal: this.#life.signal };
+    try {
+      const { conversations } = await this.#client.graphql<{ conversations: Listing }>(
+        queries.list,
+        { after },
+        options,
+      );
+      if (this.#rest === after) this.#listAll(conversations);
+    } catch {
+      return; // the visitor asks again
+    } finally {
+      this.#isReadingRest = false;
+    }
+    this.#onChange();
+  }
+
   /** Sends a message. Into a conversation that is closed nothing is written: it begins the next one. */
   write(content: string): void {
     if (this.isClosed) this.begin();
@@ -246,6 +289,12 @@ export class Chat {
   retry(draft: Draft): void {
     draft.hasFailed = false;
     this.#sending = this.#sending.then(() => this.#send(draft));
+    this.#onChange();
+  }
+
+  /** Takes back a message that could not be sent. */
+  discard(draft: Draft): void {
+    this.#drop(draft);
     this.#onChange();
   }
 
@@ -278,12 +327,19 @@ export class Chat {
     for (let failures = 0; !signal.aborted; ) {
       try {
         if (this.#cursor === undefined) await this.#load(signal);
-        for await (const event of this.#client.follow({ after: this.#cursor, signal })) {
-          this.#fold(event);
-          this.#cursor = event.cursor;
-          failures = 0;
-          this.#onChange();
-        }
+        await followTogether({
+          name: `conversation-widget ${this.#service} ${this.#visitor}`,
+          cursor: () => this.#cursor,
+          follow: () => this.#client.follow({ after: this.#cursor, signal }),
+          take: (event) => {
+            this.#fold(event);
+            this.#cursor = event.cursor;
+            failures = 0;
+            this.#onChange();
+          },
+          reload: () => this.#load(signal),
+          signal,
+        });
       } catch (error) {
         if (signal.aborted) return;
         const { code, retryAfterSeconds = 0 } = error instanceof ServiceError ? error : { code: 'UNAVAILABLE' };
@@ -303,7 +359,7 @@ export class Chat {
       signal,
     });
     this.#rows.clear();
-    for (const each of conversations.nodes) this.#list(each);
+    this.#listAll(conversations);
     const page = node ?? newest?.nodes[0];
     const isGone = wanted !== undefined && page === undefined;
     if (isGone) this.#forget(wanted);
@@ -363,6 +419,11 @@ export class Chat {
     if (this.#thread?.id !== id) return;
     this.#thread = undefined;
     for (const draft of this.#drafts) if (draft.conversationId === id) draft.conversationId = undefined;
+  }
+
+  #listAll({ nodes, pageInfo }: Listing): void {
+    for (const each of nodes) this.#list(each);
+    this.#rest = pageInfo.hasNextPage ? pageInfo.endCursor : null;
   }
 
   #list(conversation: Listed): void {
@@ -441,6 +502,19 @@ export class Chat {
     for (const each of messages) this.#add({ ...each });
   }
 
+  /** Begins anew if the page's server gives out tokens for somebody else: what is here is not for them. */
+  #serve(visitor: string): void {
+    const before = this.#visitor;
+    this.#visitor = visitor;
+    if (before === undefined || before === visitor) return;
+    this.#rows.clear();
+    this.#readTo.clear();
+    this.#drafts = [];
+    this.#thread = undefined;
+    this.#wanted = undefined;
+    this.reconnect();
+  }
+
   /** Gives up until the visitor asks again. */
   #fail(error: unknown): void {
     console.error(error); // whoever puts the widget into a page wants to know
@@ -479,6 +553,17 @@ async function tokenFrom(url: string | null, signal: AbortSignal): Promise<{ tok
   // Nobody is logged in, say: the answer would be the same again.
   if (typeof given?.token !== 'string') throw refused(`${url} answers no token, but ${status}.`);
   return given;
+}
+
+/** Whom a token is for, as it says itself. */
+function visitorOf(token: string): string {
+  try {
+    const claims = atob((token.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/'));
+    const { account, conversation, visitor } = JSON.parse(claims);
+    return JSON.stringify([account, conversation, visitor?.id]);
+  } catch {
+    return token; // shared with no other tab
+  }
 }
 
 const refused = (message: string): ServiceError => new ServiceError(message, { code: 'FORBIDDEN' });

@@ -72,8 +72,10 @@ export class ConversationWidget extends HTMLElement {
         if (shown.isListing) change({ isListing: false });
       },
       retry: (draft) => chat.retry(draft),
+      discard: (draft) => chat.discard(draft),
       reconnect: () => chat.reconnect(),
       readOlder: () => void chat.readOlder(),
+      readEarlier: () => void chat.readEarlier(),
       scrolled: () => markSeen(),
     });
     function render(): void {

@@ -11,8 +11,10 @@ export interface Actions {
   begin(): void;
   write(content: string): void;
   retry(draft: Draft): void;
+  discard(draft: Draft): void;
   reconnect(): void;
   readOlder(): void;
+  readEarlier(): void;
   scrolled(): void;
 }
 
@@ -45,6 +47,7 @@ export class View {
   readonly #messages = make('ol', {});
   readonly #list: HTMLElement;
   readonly #rows = make('ul', {});
+  readonly #earlier: HTMLButtonElement;
   readonly #notice = make('p', { part: 'notice', class: 'notice', role: 'status' });
   readonly #retry: HTMLButtonElement;
   readonly #field: HTMLTextAreaElement;
@@ -73,7 +76,8 @@ export class View {
     });
 
     const begin = button('begin', {}, actions.begin, texts('new'));
-    this.#list = make('div', { part: 'list', class: 'list' }, begin, this.#rows);
+    this.#earlier = button('older', {}, actions.readEarlier, texts('earlier'));
+    this.#list = make('div', { part: 'list', class: 'list' }, begin, this.#rows, this.#earlier);
     this.#retry = button('retry', {}, actions.reconnect, texts('retry'));
 
     const field = { part: 'field', rows: '1', maxlength: `${maxLength}`, 'aria-label': texts('message') };
@@ -148,6 +152,7 @@ export class View {
     const focused = this.#list.querySelector<HTMLElement>('button:focus')?.dataset['id'];
     const rows = chat.rows.map((row) => this.#row(row, chat));
     this.#rows.replaceChildren(...rows);
+    this.#earlier.hidden = !chat.hasEarlier;
     if (focused !== undefined) this.#rows.querySelector<HTMLElement>(`[data-id="${focused}"]`)?.focus();
   }
 
@@ -212,12 +217,23 @@ export class View {
   #draft(draft: Draft): HTMLLIElement {
     const item = this.#item(draft.key, 'visitor', this.#texts('you'), draft.content);
     if (draft.hasFailed) {
-      const retry = (): void => {
-        this.#field.focus(); // the button will be gone
-        this.#actions.retry(draft);
+      const choice = (name: 'retry' | 'edit' | 'discard', choose: () => void): HTMLElement => {
+        const chosen = (): void => {
+          this.#field.focus(); // the button will be gone
+          choose();
+        };
+        return button(`${name}-message`, {}, chosen, this.#texts(name));
       };
-      const again = button('retry-message', {}, retry, this.#texts('retry'));
-      this.#meta(item, 'failed', () => [this.#texts('failed'), ' ', again]);
+      const edit = (): void => {
+        this.#field.value = [draft.content, this.#field.value].filter(Boolean).join('\n');
+        this.#actions.discard(draft);
+      };
+      this.#meta(item, 'failed', () => [
+        this.#texts('failed'),
+        choice('retry', () => this.#actions.retry(draft)),
+        choice('edit', edit),
+        choice('discard', () => this.#actions.discard(draft)),
+      ]);
     } else {
       this.#meta(item, 'sending', () => [this.#texts('sending')]);
     }

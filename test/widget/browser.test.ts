@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core';
 import type { TestContext } from 'vitest';
 import { expect } from 'vitest';
 import { commandLine, serve } from '../cli/program.ts';
@@ -199,6 +200,11 @@ test('no message is missed or doubled when the service is killed, whoever has wr
   await shows(visitor.texts, contents);
 });
 
+/** Lets a page believe that it is shown, or that it is not. */
+const become = (page: Page, state: 'hidden' | 'visible') =>
+  page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));`);
+
 /** Uses up the visitor's share of the requests, which is half of a small limit. */
 async function spendShare({ account, server }: Awaited<ReturnType<typeof open>>): Promise<void> {
   const body = { scopes: ['conversations:read'], visitor: { id: 'customer-7' } };
@@ -231,6 +237,132 @@ test('a message that was refused says so, and is there once when it is sent agai
   const all = ['Hello', 'Where is my parcel?', 'On its way.'];
   await shows(visitor.texts, all);
   expect([await agent.contents(id), site.tokens()]).toEqual([all, tokens + 1]);
+});
+
+test('a message that was refused can be written anew, or taken back', async (context) => {
+  const opened = await open(context, { requestsPerHour: 100 });
+  const { page, agent, visitor } = opened;
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  await eventually(visitor.isSent, (isSent) => isSent);
+  await spendShare(opened);
+  await visitor.write('Where is my parcle?');
+  await visitor.field.fill('It is green.');
+  await visitor.widget.getByRole('button', { name: 'Edit' }).click();
+  expect(await visitor.field.inputValue()).toBe('Where is my parcle?\nIt is green.');
+  expect(await visitor.texts()).toEqual(['Hello']);
+  await page.keyboard.press('End');
+  await page.keyboard.press('Enter');
+  const discard = visitor.widget.getByRole('button', { name: 'Discard' });
+  await discard.waitFor();
+  expect(await axeFindings(page)).toEqual([]);
+  await discard.click();
+  expect(await visitor.texts()).toEqual(['Hello']);
+  expect(await page.evaluate("document.activeElement.shadowRoot.activeElement.getAttribute('part')")).toBe('field');
+  expect(await agent.contents(id)).toEqual(['Hello']);
+});
+
+test('the list goes as far back as the visitor wants', async (context) => {
+  const { page, site, agent, visitor, server } = await open(context);
+  await page.goto('about:blank');
+  const subjects: string[] = [];
+  for (let n = 1; n <= 70; n++) {
+    server.clock.advance(1_000);
+    subjects.unshift(`Order ${n}`);
+    await agent.ask('POST', '/conversations', { subject: `Order ${n}`, visitor: { id: 'customer-7', name: 'Ada' } });
+  }
+  await page.goto(site.origin);
+  await visitor.launcher.click();
+  await visitor.widget.getByRole('button', { name: 'Conversations', exact: true }).click();
+  const shown = () => visitor.widget.locator('[part=conversation] .subject').allTextContents();
+  await shows(shown, subjects.slice(0, 50));
+  const earlier = visitor.widget.getByRole('button', { name: 'Show earlier conversations' });
+  await earlier.click();
+  await shows(shown, subjects);
+  expect(await earlier.isVisible()).toBe(false);
+  await visitor.widget.getByRole('button', { name: /^Order 1 / }).click();
+  expect(await visitor.panel.isVisible()).toBe(true);
+});
+
+test('the tabs of a visitor follow the events once, and miss none when the tab that does so is closed', async (context) => {
+  const { page, errors, site, agent, visitor, server } = await open(context);
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  const tabs = [await openTab(page, site.origin), await openTab(page, site.origin), await openTab(page, site.origin)];
+  const others = tabs.map(visitorIn);
+  for (const other of others) await shows(other.texts, ['Hello']);
+  const texts = ['Hello'];
+  const answer = async (text: string) => {
+    texts.push(text);
+    await agent.answer(id, text);
+  };
+  await answer('On its way.');
+  for (const other of [visitor, ...others]) await shows(other.texts, texts);
+  expect(server.app.sessions.size).toBe(1);
+  // Any of them may be the one that goes on.
+  for (const tab of [page, tabs[0], tabs[1]]) {
+    const closed = tab?.goto('about:blank');
+    for (let n = 1; n <= 10; n++) await answer(`Step ${texts.length}`);
+    await closed;
+    await answer('And more.');
+    for (const other of others.filter((each) => each.page.url() !== 'about:blank')) await shows(other.texts, texts);
+    await eventually(
+      async () => server.app.sessions.size,
+      (size) => size === 1,
+    );
+  }
+  expect(errors).toEqual([]);
+});
+
+test('a tab that goes on for others has perhaps read more than they have heard, and they miss none of it', async (context) => {
+  const { page, site, agent, visitor, server } = await open(context, { isTimed: true });
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  const second = visitorIn(await openTab(page, site.origin));
+  await shows(second.texts, ['Hello']);
+  await become(second.page, 'hidden');
+  await page.clock.fastForward(31_000);
+  // The first can no longer reach the service, and does not hear of the answer, as the third does.
+  await page.route('**/v1/events/stream*', (route) => route.abort());
+  server.clock.advance(16 * minuteMs); // its token ends, and with it the stream
+  await eventually(
+    async () => server.app.sessions.size,
+    (size) => size === 0,
+  );
+  await agent.answer(id, 'On its way.');
+  const third = visitorIn(await openTab(page, site.origin));
+  await shows(third.texts, ['Hello', 'On its way.']);
+  await become(second.page, 'visible');
+  await page.goto('about:blank');
+  await agent.answer(id, 'It is there.');
+  for (const each of [second, third]) await shows(each.texts, ['Hello', 'On its way.', 'It is there.']);
+});
+
+test('when the site takes the visitor for somebody else, nothing of the one before is left, and tabs keep apart', async (context) => {
+  const { page, site, agent, visitor, server } = await open(context);
+  await visitor.launcher.click();
+  await visitor.write('Hello');
+  const { id } = await agent.conversation();
+  site.serve({ id: 'customer-8', name: 'Alan' });
+  const other = visitorIn(await openTab(page, site.origin));
+  await other.launcher.click();
+  await other.write('Good morning');
+  await agent.conversation(2);
+  await agent.answer(id, 'On its way.');
+  await shows(visitor.texts, ['Hello', 'On its way.']);
+  await shows(other.texts, ['Good morning']);
+  expect(server.app.sessions.size).toBe(2);
+  server.clock.advance(16 * minuteMs); // the tokens end
+  await shows(visitor.texts, ['Good morning']);
+  await other.write('I am Alan.');
+  for (const each of [visitor, other]) await shows(each.texts, ['Good morning', 'I am Alan.']);
+  await eventually(
+    async () => server.app.sessions.size,
+    (size) => size === 1,
+  );
 });
 
 test('a page whose stream is refused for want of requests waits as it is told, and misses nothing', async (context) => {
@@ -326,11 +458,11 @@ test('a page that was away for longer than the log reaches back reads everything
 
 test('who is not known to the site is told that there is no chat, and gets it once that has changed', async (context) => {
   const { page, site, visitor } = await open(context);
-  site.knows(false);
+  site.serve(undefined);
   await page.reload();
   await visitor.launcher.click();
   await shows(visitor.notice, 'The chat is not available right now.');
-  site.knows(true);
+  site.serve({ id: 'customer-7', name: 'Ada' });
   await visitor.widget.getByRole('button', { name: 'Try again' }).click();
   await visitor.write('Hello');
   await eventually(visitor.isSent, (isSent) => isSent);
@@ -415,14 +547,11 @@ test('what was begun elsewhere opens in a tab that has nothing yet, and what is 
 
 test('a tab that is hidden marks nothing as read and ends its connection, and has everything when it is seen again', async (context) => {
   const { page, agent, visitor, server } = await open(context, { isTimed: true });
-  const become = (state: string) =>
-    page.evaluate(`Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
-      document.dispatchEvent(new Event('visibilitychange'));`);
   await visitor.launcher.click();
   await visitor.write('Hello');
   const { id } = await agent.conversation();
   await eventually(visitor.isSent, (isSent) => isSent);
-  await become('hidden');
+  await become(page, 'hidden');
   await agent.answer(id, 'On its way.');
   await shows(visitor.texts, ['Hello', 'On its way.']);
   await shows(visitor.unread, '1');
@@ -432,7 +561,7 @@ test('a tab that is hidden marks nothing as read and ends its connection, and ha
     (size) => size === 0,
   );
   await agent.answer(id, 'It is there.');
-  await become('visible');
+  await become(page, 'visible');
   await shows(visitor.texts, ['Hello', 'On its way.', 'It is there.']);
   await shows(visitor.unread, '');
 });

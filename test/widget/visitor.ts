@@ -18,8 +18,8 @@ export interface Site {
   tokens(): number;
   /** Where the service is, and the key that the site makes tokens with. */
   connect(url: string, secret: string): Promise<void>;
-  /** Whether the site knows who its visitor is. */
-  knows(isKnown: boolean): void;
+  /** Who the site takes its visitor for, if it knows. */
+  serve(visitor: { readonly id: string; readonly name: string } | undefined): void;
   /** Lets its tokens wait. @returns what gives them out */
   hold(): () => void;
 }
@@ -38,7 +38,7 @@ export async function startWidgetSite({ attributes, content = '', hasScript }: S
   let service = '';
   let endpoint = '';
   let tokens = 0;
-  let isKnown = true;
+  let visitor: { readonly id: string; readonly name: string } | undefined = { id: 'customer-7', name: 'Ada' };
   let waiting = Promise.resolve();
   const html = (): Answer => {
     const policy = [
@@ -70,8 +70,8 @@ export async function startWidgetSite({ attributes, content = '', hasScript }: S
   return {
     origin,
     tokens: () => tokens,
-    knows: (known) => {
-      isKnown = known;
+    serve: (next) => {
+      visitor = next;
     },
     hold: () => {
       const { opened, open } = gate();
@@ -80,8 +80,7 @@ export async function startWidgetSite({ attributes, content = '', hasScript }: S
     },
     async connect(url, secret) {
       service = url;
-      const visitorOf = () => (isKnown ? { id: 'customer-7', name: 'Ada' } : undefined);
-      const globals = { process: { env: { CHAT_KEY: secret } }, visitorOf };
+      const globals = { process: { env: { CHAT_KEY: secret } }, visitorOf: () => visitor };
       const edit = (code: string) => code.replace(example, url).replace('listen(3000)', "listen(0, '127.0.0.1')");
       const server = await runGuide<Server>(heading, 'server', { 'node:http': { createServer } }, globals, edit);
       if (!server.listening) await once(server, 'listening');

@@ -1,0 +1,70 @@
+import type { Event } from '../client/index.ts';
+
+/** How a tab follows the events of its visitor. */
+export interface Following {
+  /** Tabs with the same name follow the same events. */
+  readonly name: string;
+  /** Of the last event that was taken, or where it was read what came before. */
+  cursor(): string | undefined;
+  /** The events after the cursor. */
+  follow(): AsyncIterable<Event>;
+  take(event: Event): void;
+  /** Reads everything anew. */
+  reload(): Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+/** Between tabs: an event, where the tab that follows stands, or that another would like to know it. */
+type Said = { readonly event: Event } | { readonly at: string | undefined } | 'where';
+
+/**
+ * Follows the events in one tab for all of them: it tells the others, and when it ends, another goes on. A tab that stands
+ * somewhere else than the one that it listens to reads everything anew, so that nothing is missed between them.
+ * @throws what `follow` and `reload` throw, and the signal's reason
+ */
+export async function followTogether({ name, cursor, follow, take, reload, signal }: Following): Promise<void> {
+  if (!('locks' in navigator)) {
+    for await (const event of follow()) take(event); // a page without TLS
+    return;
+  }
+  const channel = new BroadcastChannel(name);
+  const say = (said: Said): void => channel.postMessage(said);
+  const listening = new AbortController();
+  const abort = (): void => listening.abort(signal.reason);
+  signal.addEventListener('abort', abort);
+
+  /** What is heard while everything is read anew. */
+  let waiting: Said[] | undefined;
+  let reading: Promise<void> | undefined;
+  const hear = (said: Said): void => {
+    if (said === 'where') return; // not from this one
+    if (waiting !== undefined) waiting.push(said);
+    else if ('event' in said) take(said.event);
+    else if (said.at !== cursor()) {
+      waiting = [];
+      reading = reload().then(heard, (error: unknown) => listening.abort(error));
+    }
+  };
+  const heard = (): void => {
+    const all = waiting ?? [];
+    waiting = undefined;
+    for (const each of all) hear(each);
+  };
+
+  try {
+    channel.onmessage = ({ data }: MessageEvent<Said>) => hear(data);
+    say('where');
+    await navigator.locks.request(name, { signal: listening.signal }, async () => {
+      await reading;
+      channel.onmessage = ({ data }: MessageEvent<Said>) => data === 'where' && say({ at: cursor() });
+      say({ at: cursor() });
+      for await (const event of follow()) {
+        take(event);
+        say({ event });
+      }
+    });
+  } finally {
+    signal.removeEventListener('abort', abort);
+    channel.close();
+  }
+}

@@ -353,7 +353,8 @@ export class Chat {
 
   /** Reads what is shown, and where the events after it begin. */
   async #load(signal: AbortSignal): Promise<void> {
-    const wanted = this.#thread?.id ?? this.#wanted;
+    const open = this.#thread;
+    const wanted = open?.id ?? this.#wanted;
     const variables = { id: wanted ?? '', isWanted: wanted !== undefined };
     const { eventCursor, conversations, newest, node } = await this.#client.graphql<Loaded>(queries.load, variables, {
       signal,
@@ -370,6 +371,7 @@ export class Chat {
     if (page && !this.#isNew && !isOver) {
       this.#adopt(page.id);
       this.#take(page.id, page);
+      if (open?.id === page.id) this.#keepOlder(open);
     }
     this.#isNew ||= isOver;
     this.#wanted = undefined;
@@ -398,6 +400,14 @@ export class Chat {
       this.#add({ ...each, sender: each.sender.toLowerCase() as Given['sender'] });
     thread.cursor = page.messages.pageInfo.startCursor ?? undefined;
     thread.isLoaded = true;
+  }
+
+  /** Keeps what was read of the open conversation before, if it reaches to what is there now. */
+  #keepOlder({ messages, cursor }: Thread): void {
+    const [oldest] = this.messages;
+    if (this.#thread === undefined || oldest === undefined || !messages.has(oldest.sequence)) return;
+    for (const [sequence, message] of messages) this.#thread.messages.set(sequence, message);
+    this.#thread.cursor = cursor;
   }
 
   /** Adds a message to the open conversation, in the place of the draft that it was. */

@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type Connection, Live } from './live.ts';
+import { ServiceError } from '../client/index.ts';
+import { type Connection, Live, pauseMs } from './live.ts';
 import {
   type Agent,
   agentIdPattern,
@@ -72,14 +73,23 @@ export function App() {
     };
   };
   useEffect(() => {
-    setFailure(undefined);
-    resume(ending()).then(setSession, setFailure);
+    let next: ReturnType<typeof setTimeout> | undefined;
+    const resumed = (found: Session | undefined): void => {
+      setFailure(undefined);
+      setSession(found);
+    };
+    resume(ending()).then(resumed, (error: unknown) => {
+      setFailure(error);
+      if (isAway(error)) next = setTimeout(() => setRound(round + 1), pauseMs(round));
+    });
+    return () => clearTimeout(next);
   }, [round]);
 
   if (failure !== undefined)
     return (
       <main class="alone">
         <Failure error={failure} retry={() => setRound(round + 1)} />
+        {isAway(failure) && <p class="hint">It goes on by itself when the service is back.</p>}
       </main>
     );
   if (session === 'unknown') return <main class="alone" aria-busy="true" />;
@@ -92,6 +102,9 @@ export function App() {
   }
   return <Shell session={session} onLeave={() => setSession(undefined)} />;
 }
+
+/** Whether what has failed may pass: the service has not refused it. */
+const isAway = (error: unknown): boolean => !(error instanceof ServiceError);
 
 interface SignInProps {
   readonly begin: (apiKey: string, agent: Agent) => Promise<void>;

@@ -4,9 +4,13 @@ import { eventFields } from './documents.ts';
 import type { LoggedEvent } from './records.ts';
 import { watched } from './sockets.ts';
 
-/** How long to wait before connecting again; each next time is twice as long. */
 const firstPauseMs = 250;
 const longestPauseMs = 4_000;
+
+/** How long to wait before another try: each next time is about twice as long, but never long, since somebody waits. */
+export function pauseMs(failures: number): number {
+  return Math.min(longestPauseMs, firstPauseMs * 2 ** failures) * (0.5 + Math.random() / 2);
+}
 
 /** With which code the service closes a socket whose token has expired: the client comes back with a new one. */
 const renewed = 4403;
@@ -133,9 +137,7 @@ export class Live {
 
   /** @param leastMs what the service asks for */
   async #pause(leastMs: number): Promise<void> {
-    const longestMs = Math.min(longestPauseMs, firstPauseMs * 2 ** this.#failures++);
-    const ms = Math.max(leastMs, longestMs * (0.5 + Math.random() / 2));
-    await wait(ms, this.#end.signal).catch(() => {}); // aborted, the loop ends
+    await wait(Math.max(leastMs, pauseMs(this.#failures++)), this.#end.signal).catch(() => {}); // aborted, the loop ends
   }
 
   #become(connection: Connection): void {

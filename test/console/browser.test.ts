@@ -209,6 +209,25 @@ test('however long the service was away, the page is back within seconds', async
   expect(await agent.connection.textContent()).toBe('Live');
 });
 
+test('a page that was loaded while the service is away says so, and goes on by itself', async (context) => {
+  const { page, account, others, agent } = await open(context);
+  await others.start('Ada', 'Hello');
+  await agent.signIn(account.secret);
+  await shows(agent.names, ['Ada']);
+  const token = '**/console/session/token';
+  let tries = 0;
+  await page.route(token, (route) =>
+    ++tries % 2 ? route.abort() : route.fulfill({ status: 502, body: 'Bad gateway' }),
+  );
+  await page.reload();
+  await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
+  await page.getByText('It goes on by itself when the service is back.').waitFor();
+  await page.getByRole('alert').filter({ hasText: 'The service answers 502.' }).waitFor();
+  await page.unroute(token);
+  await shows(agent.names, ['Ada']);
+  expect(await page.getByRole('alert').count()).toBe(0);
+});
+
 test('a token is renewed when it ends, and nobody notices', async (context) => {
   const { page, server, account, others, agent } = await open(context);
   const id = await others.start('Ada', 'Hello');

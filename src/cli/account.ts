@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
 import { createAccount, limitOf, listAccounts, plans, updateAccount } from '../domain/accounts.ts';
 import { maxOrigins } from '../domain/origins.ts';
-import { keyNotice, print, table } from './output.ts';
-import { withPorts } from './with-ports.ts';
+import { addExamples, keyNotice, print, table } from './output.ts';
+import { noSuchAccount, orElse, withPorts } from './with-ports.ts';
 
 interface AccountOptions {
   readonly name?: string;
@@ -15,8 +15,11 @@ interface AccountOptions {
 export function addAccount(program: Command): void {
   const account = program.command('account').description('Create, list and update accounts');
 
-  account
-    .command('create')
+  addExamples(
+    account.command('create'),
+    'account create --name "Acme Support" --plan pro',
+    'account create --name Trial --plan trial --requests-per-hour 50 --json',
+  )
     .description('Create an account and its first API key, whose secret is shown only once')
     .requiredOption('--name <name>', 'the name of the account')
     .addOption(new Option('--plan <plan>', 'the plan, which sets the rate limit').choices(plans).makeOptionMandatory())
@@ -28,8 +31,7 @@ export function addAccount(program: Command): void {
       print(created, options, () => `${account.id}  ${account.name}\n\n${keyNotice(apiKey.secret)}`);
     });
 
-  account
-    .command('list')
+  addExamples(account.command('list'), 'account list')
     .description('List all accounts')
     .option('--json', 'print JSON')
     .action(async (options: AccountOptions) => {
@@ -42,8 +44,11 @@ export function addAccount(program: Command): void {
       );
     });
 
-  account
-    .command('update')
+  addExamples(
+    account.command('update'),
+    'account update acct_… --plan business --requests-per-hour plan',
+    'account update acct_… --origins https://shop.example,https://www.shop.example',
+  )
     .description('Update an account')
     .argument('<id>', 'the id of the account')
     .option('--name <name>', 'a new name')
@@ -55,7 +60,10 @@ export function addAccount(program: Command): void {
     )
     .option('--json', 'print JSON')
     .action(async (id: string, options: AccountOptions) => {
-      const changed = await withPorts((ports) => updateAccount(ports, id, inputOf(options)));
+      const changed = await orElse(
+        withPorts((ports) => updateAccount(ports, id, inputOf(options))),
+        noSuchAccount(),
+      );
       print(changed, options, () =>
         table(
           [{ ...changed, limit: limitOf(changed), origins: changed.origins.join(' ') || 'none' }],

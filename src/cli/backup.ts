@@ -2,7 +2,8 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { removingUnfinishedFiles, reportingFileErrors } from './files.ts';
-import { formatBytes, print, TerminalLine } from './output.ts';
+import { addExamples, formatBytes, print, TerminalLine } from './output.ts';
+import { requireDatabase } from './with-ports.ts';
 
 interface BackupCommandOptions {
   readonly force?: boolean;
@@ -10,14 +11,14 @@ interface BackupCommandOptions {
 }
 
 export function addBackup(program: Command): void {
-  program
-    .command('backup')
+  addExamples(program.command('backup'), 'backup /var/backups/conversations.db', 'backup --force today.db --json')
     .description('Write a consistent, verified copy of the database to one file, also while servers are using it')
     .argument('<file>', 'the file to write')
     .option('--force', 'replace the file if it exists')
     .option('--json', 'print JSON')
     .action(async (name: string, options: BackupCommandOptions) => {
       const { databasePath } = readConfig();
+      requireDatabase(databasePath);
       const { backUp } = await import('../storage/sqlite/backup.ts');
       const [file, progress] = [resolve(name), new TerminalLine(process.stderr)];
       const { bytes } = await removingUnfinishedFiles((onUnfinished) =>

@@ -1,30 +1,34 @@
-import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig, setTemporaryFolder } from '../config.ts';
 import { finishErasures } from '../domain/conversations.ts';
-import { OperatorError } from '../server/operator-error.ts';
 import { openStorage } from '../server/storage.ts';
-import { formatBytes, print } from './output.ts';
+import { addExamples, formatBytes, print, TerminalLine } from './output.ts';
+import { requireDatabase } from './with-ports.ts';
 
 export function addCompact(program: Command): void {
-  program
-    .command('compact')
+  addExamples(program.command('compact'), 'compact')
     .description('Rewrite the database without the free space and the remnants of rows that erasure leaves in it')
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean }) => {
       const { databasePath } = readConfig();
-      if (!existsSync(databasePath)) throw new OperatorError(`There is no database ${databasePath}.`);
+      requireDatabase(databasePath);
       // Temporary copies must stay on the database's disk, not in a shared /tmp.
       setTemporaryFolder(dirname(databasePath));
-      const storage = await openStorage(databasePath);
-      try {
-        await finishErasures(storage);
-      } finally {
-        await storage.close();
-      }
-      const { compact } = await import('../storage/sqlite/compact.ts');
-      const sizes = await compact(databasePath);
+      const progress = new TerminalLine(process.stderr);
+      const work = async () => {
+        progress.show('Finishing erasures');
+        const storage = await openStorage(databasePath);
+        try {
+          await finishErasures(storage);
+        } finally {
+          await storage.close();
+        }
+        const { compact } = await import('../storage/sqlite/compact.ts');
+        progress.show('Compacting');
+        return await compact(databasePath);
+      };
+      const sizes = await work().finally(() => progress.end());
       print(
         sizes,
         options,

@@ -4,7 +4,7 @@ import { maxAtOnce, registerDocuments } from '../domain/documents.ts';
 import { DomainError, worded } from '../domain/errors.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { reportingFileErrors } from './files.ts';
-import { print } from './output.ts';
+import { addExamples, print } from './output.ts';
 import { asAccount } from './with-ports.ts';
 
 interface PushOptions {
@@ -23,8 +23,7 @@ const maxFaults = 10;
 export function addDocuments(program: Command): void {
   const documents = program.command('documents').description('Register the GraphQL documents of front-ends');
 
-  documents
-    .command('push')
+  addExamples(documents.command('push'), 'documents push persisted-documents.json --account acct_…')
     .description('Register the documents of a manifest of GraphQL Code Generator, Relay, gql.tada or Apollo')
     .argument('<file>', 'the manifest')
     .option('--account <id>', 'the id of the account (default: the only one)')

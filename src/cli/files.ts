@@ -34,7 +34,7 @@ export async function reportingFileErrors<T>(work: () => Promise<T>): Promise<T>
   try {
     return await work();
   } catch (error) {
-    throw isFileError(error) ? new OperatorError(sentence(error.message), error) : error;
+    throw isFileError(error) ? new OperatorError(sentence(wordsOf(error)), error) : error;
   }
 }
 
@@ -46,6 +46,16 @@ function isFileError(error: unknown): error is Error {
     error.name === 'FileFault' ||
     /^(SQLITE_(FULL|IOERR|CANTOPEN|BUSY|READONLY|NOTADB|CORRUPT|PERM)|E[A-Z]+$)/.test(code)
   );
+}
+
+/** What the system says, in words. */
+function wordsOf(error: Error): string {
+  const { code, path, message } = error as NodeJS.ErrnoException;
+  if (path === undefined) return message;
+  if (code === 'ENOENT') return `there is no file ${path}`;
+  if (code === 'ENOTDIR') return `there is no folder for ${path}`;
+  if (code === 'EISDIR') return `${path} is a folder`;
+  return code === 'EACCES' ? `${path} may not be opened by this user` : message;
 }
 
 function sentence(message: string): string {

@@ -3,24 +3,28 @@ import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../domain/
 import { type Caller, scopes } from '../domain/caller.ts';
 import { maxPageSize, nextCursor } from '../domain/paging.ts';
 import type { Ports } from '../domain/ports.ts';
-import { keyNotice, print, table } from './output.ts';
-import { asAccount } from './with-ports.ts';
+import { OperatorError } from '../server/operator-error.ts';
+import { addExamples, keyNotice, print, table } from './output.ts';
+import { asAccount, orElse } from './with-ports.ts';
 
 interface KeyOptions {
-  readonly account: string;
+  readonly account?: string;
   readonly name?: string;
   readonly scopes?: readonly string[];
   readonly expiresAt?: string;
   readonly json?: boolean;
 }
 
-const accountOption = () => new Option('--account <id>', 'the id of the account').makeOptionMandatory();
+const accountOption = () => new Option('--account <id>', 'the id of the account (default: the only one)');
 
 export function addKey(program: Command): void {
   const key = program.command('key').description('Create, list and revoke API keys');
 
-  key
-    .command('create')
+  addExamples(
+    key.command('create'),
+    'key create --name "the shop\'s server"',
+    'key create --account acct_… --name reports --scopes analytics:read --expires-at 2030-01-01T00:00:00Z',
+  )
     .description('Create an API key, whose secret is shown only once')
     .addOption(accountOption())
     .requiredOption('--name <name>', 'what the key is for')
@@ -38,8 +42,7 @@ export function addKey(program: Command): void {
       print(apiKey, options, () => `${apiKey.id}  ${apiKey.name}\n\n${keyNotice(apiKey.secret)}`);
     });
 
-  key
-    .command('list')
+  addExamples(key.command('list'), 'key list --account acct_…')
     .description('List the API keys of an account, newest first')
     .addOption(accountOption())
     .option('--json', 'print JSON')
@@ -53,14 +56,18 @@ export function addKey(program: Command): void {
       );
     });
 
-  key
-    .command('revoke')
+  addExamples(key.command('revoke'), 'key revoke key_…')
     .description('Revoke an API key, permanently and at once, on running servers too')
     .argument('<id>', 'the id of the key')
     .addOption(accountOption())
     .option('--json', 'print JSON')
     .action(async (id: string, options: KeyOptions) => {
-      await asAccount(options.account, (ports, caller) => revokeApiKey.execute(ports, caller, { id }));
+      await asAccount(options.account, (ports, caller) =>
+        orElse(
+          revokeApiKey.execute(ports, caller, { id }),
+          new OperatorError('There is no such API key: `key list` shows those that there are.'),
+        ),
+      );
       print({ revokedApiKeyId: id }, options, () => `Revoked ${id}.`);
     });
 }

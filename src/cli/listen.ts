@@ -1,3 +1,4 @@
+import { styleText } from 'node:util';
 import { type Command, Option } from 'commander';
 import { secrets } from '../access/secrets.ts';
 import { readConfig } from '../config.ts';
@@ -8,6 +9,7 @@ import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { ThreadedWebhookClient } from '../webhooks/threaded-client.ts';
 import { reportingFileErrors } from './files.ts';
+import { addExamples } from './output.ts';
 import { asAccount } from './with-ports.ts';
 
 interface ListenOptions {
@@ -22,8 +24,12 @@ interface ListenOptions {
 const attemptMs = 15_000;
 
 export function addListen(program: Command): void {
-  program
-    .command('listen')
+  addExamples(
+    program.command('listen'),
+    'listen',
+    'listen --types message.received lead.captured --json',
+    'listen --url http://127.0.0.1:3000/hooks',
+  )
     .description('Follow the events of an account as they happen, or forward them, signed, to a local address')
     .option('--account <id>', 'the id of the account (default: the only one)')
     .option('--url <url>', 'forward each event to this address, as a webhook would receive it')
@@ -83,7 +89,8 @@ async function show(event: LogEvent, { json }: ListenOptions, answer?: string): 
     return;
   }
   const about = event.data.lead?.id ?? event.data.message?.id ?? event.conversationId ?? '';
-  await printLine([event.timestamp, event.type.padEnd(20), event.id, about, answer ?? ''].join('  ').trimEnd());
+  const [time, type] = [styleText('dim', event.timestamp), styleText('cyan', event.type.padEnd(20))];
+  await printLine([time, type, event.id, about, answer ?? ''].join('  ').trimEnd());
 }
 
 /** Like `console.log`, which ignores errors of writing. */

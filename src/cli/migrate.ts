@@ -1,15 +1,16 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { openStorage } from '../server/storage.ts';
-import { print } from './output.ts';
+import { addExamples, print, TerminalLine } from './output.ts';
 
 export function addMigrate(program: Command): void {
-  program
-    .command('migrate')
+  addExamples(program.command('migrate'), 'migrate')
     .description('Apply pending migrations to the database; `serve` does so by itself')
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean }) => {
-      const storage = await openStorage(readConfig().databasePath);
+      const progress = new TerminalLine(process.stderr);
+      progress.show('Migrating');
+      const storage = await openStorage(readConfig().databasePath).finally(() => progress.end());
       await storage.close();
       const { applied, total } = storage.migrations;
       print({ applied, total }, options, () =>

@@ -1,3 +1,6 @@
+import { styleText } from 'node:util';
+import type { Command } from 'commander';
+
 /** Prints data as JSON with `--json`, otherwise as text for a person. */
 export function print(data: unknown, { json }: { json?: boolean }, forPeople: () => string): void {
   console.log(json === true ? JSON.stringify(data) : forPeople());
@@ -8,12 +11,23 @@ export function keyNotice(secret: string): string {
   return `API key (shown only once):\n\n  ${secret}\n`;
 }
 
+/** An error as a line of standard error, which is red on a terminal. */
+export function inRed(text: string): string {
+  return styleText('red', text, { stream: process.stderr });
+}
+
+/** Shows at the end of a command's help how it is called. */
+export function addExamples(command: Command, ...lines: readonly string[]): Command {
+  const shown = lines.map((line) => `\n  conversation-service ${line}`).join('');
+  return command.addHelpText('after', `\nExamples:${shown}`);
+}
+
 /** A size in decimal units, as disks are sold: kilobytes below a megabyte. */
 export function formatBytes(bytes: number): string {
   return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-/** Rows in aligned columns, under a header of the columns' names. */
+/** Rows in aligned columns, under a header of the columns' names, which is bold on a terminal. */
 export function table(rows: readonly Record<string, unknown>[], columns: readonly string[]): string {
   const cells = [columns, ...rows.map((row) => columns.map((column) => cell(row[column])))];
   const widths = columns.map((_, index) => Math.max(...cells.map((row) => row[index]?.length ?? 0)));
@@ -24,6 +38,7 @@ export function table(rows: readonly Record<string, unknown>[], columns: readonl
         .join('  ')
         .trimEnd(),
     )
+    .map((line, index) => (index === 0 ? styleText('bold', line) : line))
     .join('\n');
 }
 

@@ -1,7 +1,9 @@
+import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { ConfigError } from '../config.ts';
 import { DomainError, type Fault, worded } from '../domain/errors.ts';
 import { OperatorError } from '../server/operator-error.ts';
+import { version } from '../version.ts';
 import { addAccount } from './account.ts';
 import { addBackup } from './backup.ts';
 import { addCompact } from './compact.ts';
@@ -9,15 +11,34 @@ import { addDocuments } from './documents.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
 import { addMigrate } from './migrate.ts';
+import { inRed } from './output.ts';
 import { addRestore } from './restore.ts';
 import { addSeed } from './seed.ts';
 import { addServe } from './serve.ts';
+
+const always = { validateStream: false };
+const bold = (text: string): string => styleText('bold', text, always);
+const cyan = (text: string): string => styleText('cyan', text, always);
+
+/** What all commands have in common. */
+const about = `
+Every command works on the database that DATABASE_URL names (file:data/conversations.db without it), and all but restore
+also while a server has it open. \`conversation-service <command> --help\` shows examples. With --json, standard output
+holds nothing but JSON; mistakes and progress are on standard error, and the exit code is 0 only if all went well.
+
+To begin:
+  conversation-service account create --name "Acme Support" --plan pro
+  conversation-service serve`;
 
 /** Runs the command that the arguments name. A failure is printed and sets the exit code to 1. */
 export async function run(argv: readonly string[]): Promise<void> {
   const program = new Command('conversation-service')
     .description('Conversations, messages and events, over REST and GraphQL')
-    .configureOutput({ outputError: (text, write) => write(`${sentence(text)} See --help.\n`) });
+    .version(version, '--version', 'print the version')
+    .configureOutput({ outputError: (text, write) => write(`${inRed(`${sentence(text)} See --help.`)}\n`) })
+    // Commander takes the colours away again where they are not for a terminal.
+    .configureHelp({ styleTitle: bold, styleOptionTerm: cyan, styleSubcommandTerm: cyan, styleArgumentTerm: cyan })
+    .addHelpText('after', about);
   addServe(program);
   addAccount(program);
   addKey(program);
@@ -31,7 +52,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   try {
     await program.parseAsync(argv);
   } catch (error) {
-    console.error(explain(error));
+    console.error(inRed(explain(error)));
     process.exitCode = 1;
   }
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { systemClock } from '../server/clock.ts';
 import { removingUnfinishedFiles, reportingFileErrors } from './files.ts';
-import { print, TerminalLine } from './output.ts';
+import { addExamples, print, TerminalLine } from './output.ts';
 
 interface RestoreCommandOptions {
   readonly force?: boolean;
@@ -11,8 +11,7 @@ interface RestoreCommandOptions {
 }
 
 export function addRestore(program: Command): void {
-  program
-    .command('restore')
+  addExamples(program.command('restore'), 'restore /var/backups/conversations.db')
     .description('Replace the database by a backup and move the old one aside; no server may be using it')
     .argument('<file>', 'the backup, which is not changed')
     .option('--force', 'restore even if the present database is too damaged to tell whether a server is using it')

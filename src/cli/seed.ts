@@ -5,7 +5,7 @@ import { type Account, createAccount } from '../domain/accounts.ts';
 import type { NewApiKey } from '../domain/api-keys.ts';
 import { addMonths } from '../domain/calendar.ts';
 import { createConversation } from '../domain/conversations.ts';
-import { codeOf, notFound } from '../domain/errors.ts';
+import { codeOf } from '../domain/errors.ts';
 import type { Ids } from '../domain/ids.ts';
 import { captureLead } from '../domain/leads.ts';
 import { sendMessage } from '../domain/messages.ts';
@@ -13,9 +13,9 @@ import type { Ports } from '../domain/ports.ts';
 import { markRead } from '../domain/read-positions.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import { untilAskedToStop } from '../server/stop.ts';
-import { keyNotice, print, TerminalLine } from './output.ts';
+import { addExamples, keyNotice, print, TerminalLine } from './output.ts';
 import { inOrder, type Shop, type Step, shopName } from './seed-story.ts';
-import { operatorOf, withPorts } from './with-ports.ts';
+import { noSuchAccount, operatorOf, withPorts } from './with-ports.ts';
 
 interface SeedOptions {
   readonly account?: string;
@@ -30,8 +30,7 @@ interface SeedOptions {
 const writing = { maxGroupMs: 50, busyTimeoutMs: 60_000 };
 
 export function addSeed(program: Command): void {
-  program
-    .command('seed')
+  addExamples(program.command('seed'), 'seed --account acct_…', 'seed --accounts 100 --conversations 20000 --months 12')
     .description(
       'Fill an account with the invented history of a shop: conversations, messages, reads, leads and events, up to now',
     )
@@ -167,7 +166,7 @@ function withoutWebhooks(storage: Storage, count: (events: number) => void, onQu
 
 /**
  * The account to fill. A new one is dated to the start of its history.
- * @throws NOT_FOUND
+ * @throws OperatorError
  */
 async function accountFor(
   ports: Ports,
@@ -176,7 +175,7 @@ async function accountFor(
 ): Promise<{ account: Account; apiKey: NewApiKey | null }> {
   if (id !== undefined) {
     const account = await ports.storage.read.accounts.find(id);
-    if (account === undefined) throw notFound('account');
+    if (account === undefined) throw noSuchAccount();
     return { account, apiKey: null };
   }
   const then = { ...ports, clock: { ...ports.clock, now: () => fromMs } };

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { readConfig } from '../config.ts';
 import type { Account } from '../domain/accounts.ts';
 import { type Caller, scopes } from '../domain/caller.ts';
-import { notFound } from '../domain/errors.ts';
+import { codeOf } from '../domain/errors.ts';
 import type { Ports } from '../domain/ports.ts';
 import { LiveLog } from '../events/live-log.ts';
 import { createPorts } from '../ports.ts';
@@ -16,6 +16,26 @@ interface PortsOptions extends Pick<SqliteOptions, 'busyTimeoutMs' | 'maxGroupMs
   readonly mayCreate?: boolean;
 }
 
+/** @throws OperatorError */
+export function requireDatabase(path: string): void {
+  if (existsSync(path)) return;
+  throw new OperatorError(`There is no database ${path}: DATABASE_URL says where it is, and \`serve\` makes it.`);
+}
+
+export function noSuchAccount(): OperatorError {
+  return new OperatorError('There is no such account: `account list` shows those that there are.');
+}
+
+/**
+ * Says what to do when something is not found.
+ * @param missing the error in the place of NOT_FOUND
+ */
+export async function orElse<T>(work: Promise<T>, missing: OperatorError): Promise<T> {
+  return await work.catch((error: unknown) => {
+    throw codeOf(error) === 'NOT_FOUND' ? missing : error;
+  });
+}
+
 /**
  * Opens the configured storage for one command, whether or not a server is running, and closes it afterwards.
  * @throws OperatorError
@@ -25,7 +45,7 @@ export async function withPorts<T>(
   { mayCreate = false, ...options }: PortsOptions = {},
 ): Promise<T> {
   const { databasePath, webhookPolicy } = readConfig();
-  if (!mayCreate && !existsSync(databasePath)) throw new OperatorError(`There is no database ${databasePath}.`);
+  if (!mayCreate) requireDatabase(databasePath);
   const storage = await openStorage(databasePath, options);
   try {
     const liveLog = new LiveLog(storage);
@@ -38,7 +58,7 @@ export async function withPorts<T>(
 /**
  * Runs work as the operator of an account: with every scope, and without a key.
  * @param accountId may be omitted if there is only one account
- * @throws NOT_FOUND, OperatorError
+ * @throws OperatorError
  */
 export async function asAccount<T>(
   accountId: string | undefined,
@@ -46,7 +66,7 @@ export async function asAccount<T>(
 ): Promise<T> {
   return await withPorts(async (ports) => {
     const account = await (accountId === undefined ? onlyAccount(ports) : ports.storage.read.accounts.find(accountId));
-    if (account === undefined) throw notFound('account');
+    if (account === undefined) throw noSuchAccount();
     return await work(ports, operatorOf(account));
   });
 }
@@ -60,6 +80,8 @@ async function onlyAccount({ storage }: Ports): Promise<Account | undefined> {
   const accounts = await storage.read.accounts.list();
   if (accounts.length === 1) return accounts[0];
   throw new OperatorError(
-    accounts.length === 0 ? 'There is no account yet.' : 'There are several accounts: choose one with --account.',
+    accounts.length === 0
+      ? 'There is no account yet: `account create` makes one.'
+      : 'There are several accounts: choose one with --account. `account list` shows them.',
   );
 }

@@ -159,6 +159,10 @@ describe('account update', () => {
 
   test('says so when there is no such account', async () => {
     const result = await cli.run('account', 'update', 'acct_00000000000000000000000000', '--plan', 'pro');
-    expect(result).toEqual({ code: 1, stdout: '', stderr: 'There is no such account.\n' });
+    expect(result).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'There is no such account: `account list` shows those that there are.\n',
+    });
   });
 });

@@ -102,7 +102,7 @@ describe('compact', () => {
     expect(await commandLine(path).run('compact')).toEqual({
       code: 1,
       stdout: '',
-      stderr: `There is no database ${path}.\n`,
+      stderr: `There is no database ${path}: DATABASE_URL says where it is, and \`serve\` makes it.\n`,
     });
     expect(readdirSync(folder)).toEqual([]);
   });

@@ -134,8 +134,12 @@ describe('documents push', () => {
   });
 
   test.each([
-    ['a file that is not there', () => [join(temporaryFolder(), 'x.json')], /^ENOENT: no such file .*\.\n$/],
-    ['an account that is none', () => [manifest({ a: text }), '--account', 'acct_x'], /^There is no such account\.\n$/],
+    ['a file that is not there', () => [join(temporaryFolder(), 'x.json')], /^There is no file \S+\/x\.json\.\n$/],
+    [
+      'an account that is none',
+      () => [manifest({ a: text }), '--account', 'acct_x'],
+      /^There is no such account: `account list` [^\n]*\.\n$/,
+    ],
   ])('refuses %s', async (_, args, stderr) => {
     const ended = await cli.run('documents', 'push', ...args());
     expect(ended).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(stderr) });

@@ -70,8 +70,16 @@ describe('key list', () => {
 });
 
 test.each([
-  ['an account that is none', ['list', '--account', 'acct_x'], 'There is no such account.'],
-  ['another account’s key', ['revoke', 'THEIRS', '--account', 'ITS'], 'There is no such API key.'],
+  [
+    'an account that is none',
+    ['list', '--account', 'acct_x'],
+    'There is no such account: `account list` shows those that there are.',
+  ],
+  [
+    'another account’s key',
+    ['revoke', 'THEIRS', '--account', 'ITS'],
+    'There is no such API key: `key list` shows those that there are.',
+  ],
   [
     'a time that has passed',
     ['create', '--account', 'ITS', '--name', 'n', '--expires-at', '2020-01-01T00:00:00Z'],

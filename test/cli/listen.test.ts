@@ -162,7 +162,10 @@ test.each([
   [['--types', 'nonsense'], 'Allowed choices are conversation.started'],
   [['--after', 'nonsense'], '--after is not a cursor of the event log.'],
   [['--after', Buffer.from('5e0c1a7f.1').toString('base64url')], '\noldestCursor: '],
-  [['--account', 'acct_01m7yzcf3tfz1aan3df712nas7'], 'There is no such account.'],
+  [
+    ['--account', 'acct_01m7yzcf3tfz1aan3df712nas7'],
+    'There is no such account: `account list` shows those that there are.',
+  ],
 ])('listen %j says what is wrong', async (args, words) => {
   const { environment } = await serverWithAccount();
   const { code, stderr } = await run(['listen', ...args], { environment });

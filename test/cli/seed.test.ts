@@ -199,7 +199,11 @@ test('several accounts differ; people are told each key and the sums, or in a se
     cli.run('seed', '--account', 'acct_00000000000000000000000000'),
     cli.run('seed', '--accounts', '2', '--conversations', '20', '--months', '1'),
   ]);
-  expect(none).toEqual({ code: 1, stdout: '', stderr: 'There is no such account.\n' });
+  expect(none).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: 'There is no such account: `account list` shows those that there are.\n',
+  });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(stdout.match(/^ +cs_\S{43}$/gm)).toHaveLength(2);
   expect(stdout).toMatch(/^Wrote 40 conversations with \d+ messages, \d+ leads and \d+ events in [\d.]+ s\.$/m);

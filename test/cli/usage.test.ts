@@ -1,7 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { stripVTControlCharacters } from 'node:util';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
+import manifest from '../../package.json' with { type: 'json' };
 import { temporaryFolder } from '../support/files.ts';
 import { commandLine, run } from './program.ts';
 
@@ -55,7 +59,7 @@ describe('a command line that makes no sense is refused in one line, and does no
     ['backup', "Missing required argument 'file'. See --help."],
     ['documents push', "Missing required argument 'file'. See --help."],
     ['restore a b', /^Too many arguments for 'restore'\./],
-    ['key create --name x', "Required option '--account <id>' not specified. See --help."],
+    ['key create', "Required option '--name <name>' not specified. See --help."],
     ['key create --account a --name x --scopes all', /'all' is invalid\. Allowed choices are conversations:read, /],
     [
       'seed --conversations 0',
@@ -86,6 +90,78 @@ describe('a command line that makes no sense is refused in one line, and does no
   });
 });
 
+/** What can be called, as the help tells. */
+async function commandsBelow(...names: string[]): Promise<string[][]> {
+  const { stdout } = await run([...names, '--help']);
+  const [, listed = ''] = stdout.split('\nCommands:\n');
+  const [section = ''] = listed.split('\n\n');
+  const found = [...section.matchAll(/^ {2}(\w+)/gm)].flatMap(([, name = '']) => (name === 'help' ? [] : [name]));
+  if (found.length === 0) return [names];
+  return (await Promise.all(found.map((name) => commandsBelow(...names, name)))).flat();
+}
+
+test('each command that prints data has --json, and examples that are right', async () => {
+  const commands = (await commandsBelow()).filter(([name]) => name !== 'serve');
+  expect(commands.length).toBeGreaterThan(10);
+  // A database that cannot be made either: whatever an example would do, it comes no further.
+  const file = join(temporaryFolder(), 'file');
+  writeFileSync(file, '');
+  const environment = { DATABASE_URL: `file:${file}/a.db` };
+  for (const names of commands) {
+    const { stdout } = await run([...names, '--help']);
+    expect(stdout).toContain('\n  --json');
+    const [, examples = ''] = stdout.split('\nExamples:\n');
+    const lines = (examples.split('\n\n')[0] ?? '').trim().split('\n');
+    for (const line of lines) {
+      expect(line).toContain(`conversation-service ${names.join(' ')}`);
+      const [, ...words] = line.trim().match(/"[^"]*"|\S+/g) ?? [];
+      const { code, stderr } = await run(
+        words.map((word) => word.replaceAll('"', '')),
+        { environment },
+      );
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/There is no (database|file|folder) |cannot be opened/);
+      expect(stderr).not.toContain('See --help.');
+    }
+  }
+}, 60_000);
+
+test('--version prints the version', async () => {
+  expect(await run(['--version'])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: '' });
+});
+
+/** What a command writes to a terminal. */
+function onTerminal(folder: string, command: string, environment: Record<string, string> = {}): string {
+  const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+  const env = {
+    PATH: process.env['PATH'],
+    TERM: 'xterm-256color',
+    DATABASE_URL: `file:${join(folder, 'a.db')}`,
+    ...environment,
+  };
+  const line = `${process.execPath} ${main} ${command}`;
+  return spawnSync('script', ['-qec', line, '/dev/null'], { env, encoding: 'utf8' }).stdout;
+}
+
+test.skipIf(spawnSync('script', ['--version']).status !== 0)(
+  'there are colours on a terminal, and nowhere else',
+  async () => {
+    const folder = temporaryFolder();
+    const commands = ['--help', 'account list', 'account make', 'key list'];
+    const environment = { DATABASE_URL: `file:${join(folder, 'a.db')}` };
+    await run(['account', 'create', '--name', 'A', '--plan', 'pro'], { environment });
+    for (const command of commands) {
+      const { stdout, stderr } = await run(command.split(' '), { environment });
+      expect(stdout + stderr).not.toContain('\u001b');
+      expect(onTerminal(folder, command), command).toContain('\u001b[');
+      expect(onTerminal(folder, command, { NO_COLOR: '1' })).not.toContain('\u001b');
+      const inWords = (text: string) => text.replace(/\s+/g, ' '); // lines are as wide as the terminal
+      expect(inWords(stripVTControlCharacters(onTerminal(folder, command)))).toBe(inWords(stdout + stderr));
+    }
+    expect(onTerminal(folder, 'account list --json')).not.toContain('\u001b');
+  },
+);
+
 test('without a command it shows what there is, and fails', async () => {
   const { code, stdout, stderr } = await run([]);
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
@@ -105,7 +181,9 @@ describe('migrate', () => {
 test.each([
   'account list',
   'account update acct_01m7yzcf3tfz1aan3df712nas7 --name x',
-  'key list --account acct_01m7yzcf3tfz1aan3df712nas7',
+  'key list',
+  'compact',
+  'backup copy.db',
   'listen',
   'seed --account acct_01m7yzcf3tfz1aan3df712nas7',
 ])('%s makes no database where there is none, and says so', async (line) => {
@@ -114,7 +192,7 @@ test.each([
   expect(await commandLine(path).run(...line.split(' '))).toEqual({
     code: 1,
     stdout: '',
-    stderr: `There is no database ${path}.\n`,
+    stderr: `There is no database ${path}: DATABASE_URL says where it is, and \`serve\` makes it.\n`,
   });
   expect(readdirSync(folder)).toEqual([]);
 });

@@ -93,6 +93,8 @@ describe('a command line that makes no sense is refused in one line, and does no
 /** What can be called, as the help tells. */
 async function commandsBelow(...names: string[]): Promise<string[][]> {
   const { stdout } = await run([...names, '--help']);
+  // Of a command that there is not, it would be the help of all, and this without end.
+  expect(stdout).toContain(['Usage: conversation-service', ...names, ''].join(' '));
   const [, listed = ''] = stdout.split('\nCommands:\n');
   const [section = ''] = listed.split('\n\n');
   const found = [...section.matchAll(/^ {2}(\w+)/gm)].flatMap(([, name = '']) => (name === 'help' ? [] : [name]));

@@ -66,26 +66,15 @@ const widget = await build({
   logLevel: 'warning',
 });
 
-// The console, a script and a style sheet.
-const console = await build({
-  absWorkingDir: import.meta.dirname,
-  entryPoints: { 'console/app': 'src/console/index.tsx' },
-  outdir,
-  bundle: true,
-  minify: true,
-  format: 'esm',
-  target: 'es2022',
-  jsx: 'automatic',
-  jsxImportSource: 'preact',
-  metafile: true,
-  logLevel: 'warning',
-});
-
-// The scripts and styles of `/docs` and of the page at `/graphql`. Their names change with what they hold, so that browsers
+// The scripts and styles of `/console`, `/docs` and the page at `/graphql`. Their names change with what they hold, so that browsers
 // may keep them for ever, and they are compressed here, once. `names.json` says how they are called: see src/http/assets.ts.
 const assets = await build({
   absWorkingDir: import.meta.dirname,
-  entryPoints: { reference: 'src/reference/index.tsx', explorer: 'src/explorer/index.tsx' },
+  entryPoints: {
+    console: 'src/console/index.tsx',
+    reference: 'src/reference/index.tsx',
+    explorer: 'src/explorer/index.tsx',
+  },
   entryNames: '[name]-[hash]',
   outdir: `${outdir}/assets`,
   bundle: true,
@@ -112,7 +101,7 @@ const names = assetFiles.map(([file = '']) => [file.replace(/.*\/|-\w+(?=\.)/g, 
 writeFileSync(join(import.meta.dirname, namesFile), JSON.stringify(Object.fromEntries(names)));
 
 const outputs = [
-  ...[metafile, client.metafile, widget.metafile, console.metafile].flatMap((each) => Object.keys(each.outputs)),
+  ...[metafile, client.metafile, widget.metafile].flatMap((each) => Object.keys(each.outputs)),
   ...assetFiles.flat(),
   namesFile,
 ];

@@ -9,13 +9,7 @@ const here = import.meta.url;
 /** The migrations that drizzle-kit generates. A build includes them and does not read the folder. */
 export const migrationsFolder = fileURLToPath(new URL('../drizzle', here));
 
-/** The script and the styles of the console, which only a build has. */
-export const consoleFiles = {
-  script: fileURLToPath(new URL('../dist/console/app.js', here)),
-  styles: fileURLToPath(new URL('../dist/console/app.css', here)),
-};
-
-/** The scripts and styles of `/docs` and of the page at `/graphql`, which only a build has. */
+/** The scripts and styles of `/console`, `/docs` and the page at `/graphql`, which only a build has. */
 export const assetsFolder = fileURLToPath(new URL('../dist/assets', here));
 
 /** The chat widget, which only a build has. */

@@ -3,7 +3,7 @@ import { Client, ServiceError, type Token } from '../client/index.ts';
 // Who uses the console, and the client that calls for them. The API key is sent once, when signing in: from then on the
 // browser has a cookie that no script can read, which gives out tokens of fifteen minutes. These are in memory alone.
 
-/** Where the service is: the script is at `/console/app.js` of it. */
+/** Where the service is: the script is in `/assets` of it. */
 export const service = new URL('..', import.meta.url).href.replace(/\/$/, '');
 
 /** How the person appears to others: as author, assignee and reader. It is no credential. */

@@ -10,7 +10,7 @@ import {
   page,
   scriptedPolicy,
 } from '../http/page.ts';
-import { assetsFolder, consoleFiles, widgetScript } from '../layout.ts';
+import { assetsFolder, widgetScript } from '../layout.ts';
 import { consolePage } from '../pages/console.ts';
 import { favicon, welcomePage, welcomePolicy } from '../pages/welcome.ts';
 import { version } from '../version.ts';
@@ -53,21 +53,17 @@ export function createPages(
     ],
     ['/docs', once(docs)],
   ]);
-  const files = new Map([
-    ['/console', once(() => compressed(html, Buffer.from(consolePage), scripted))],
-    [
-      '/console/app.js',
-      once(() => compressed('text/javascript; charset=utf-8', readFileSync(consoleFiles.script), zipped)),
-    ],
-    ['/console/app.css', once(() => compressed('text/css; charset=utf-8', readFileSync(consoleFiles.styles), zipped))],
-  ]);
+  const ofConsole = once((): PageForms => {
+    const markup = consolePage((name) => assets.addressOf(name));
+    return compressed(html, Buffer.from(markup), { ...alwaysAsked, ...scripted });
+  });
   const widget = once(() => compressed('text/javascript; charset=utf-8', readFileSync(widgetScript), scriptHeaders));
   return (path, acceptEncoding) => {
     // The sources may be run without having been built.
     if (path === '/widget.js' && existsSync(widgetScript)) {
       return { ...formFor(widget(), acceptEncoding), isForAll: true };
     }
-    const forms = (existsSync(consoleFiles.script) ? files.get(path) : undefined) ?? pages.get(path);
+    const forms = path === '/console' && assets.areBuilt ? ofConsole : pages.get(path);
     return forms === undefined ? assets.at(path, acceptEncoding) : formFor(forms(), acceptEncoding);
   };
 }

@@ -3,7 +3,7 @@ import { request } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestServer, type TestServer } from '../support/server.ts';
 
-// The scripts and styles of `/docs` and of the page at `/graphql`, and these pages, as a browser loads them.
+// The scripts and styles of `/console`, `/docs` and the page at `/graphql`, and these pages, as a browser loads them.
 
 let server: TestServer;
 beforeAll(async () => {
@@ -27,6 +27,7 @@ async function assetsOf(path: string): Promise<string[]> {
 }
 
 test.each([
+  ['/console', 75_000],
   ['/docs', 14_000],
   ['/graphql', 230_000],
 ])('what %s loads may be kept for ever, and takes at most %i bytes, once', async (path, most) => {
@@ -88,7 +89,7 @@ test('nothing else of the folder is served', async () => {
   for (const name of others) expect([name, (await get(`/assets/${name}`)).status]).toEqual([name, 404]);
 });
 
-test.each(['/docs', '/graphql'])(
+test.each(['/console', '/docs', '/graphql'])(
   '%s runs nothing that stands in it, loads nothing from elsewhere, cannot be framed, and is asked for again',
   async (path) => {
     const { status, headers, bytes } = await get(path);

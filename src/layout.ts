@@ -8,6 +8,7 @@ const here = import.meta.url;
 
 /** The migrations that drizzle-kit generates. A build includes them and does not read the folder. */
 export const migrationsFolder = fileURLToPath(new URL('../drizzle', here));
+export const postgresMigrationsFolder = fileURLToPath(new URL('../drizzle/postgres', here));
 
 /** The scripts and styles of `/console`, `/docs` and the page at `/graphql`, which only a build has. */
 export const assetsFolder = fileURLToPath(new URL('../dist/assets', here));

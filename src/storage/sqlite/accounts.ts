@@ -1,10 +1,11 @@
 import type { Account } from '../../domain/accounts.ts';
 import type { ApiKey } from '../../domain/api-keys.ts';
 import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites, FoundApiKey } from '../../domain/storage-port.ts';
+import { aboveAllIds, sliceOf } from '../lists.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { insertInto } from '../sql.ts';
 import { metaCounter, metaIncrement, metaTokenKey } from './meta.ts';
-import { aboveAllIds, sliceOf } from './paging.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
-import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { accounts, accountTotals, apiKeys } from './tables.ts';
 
 type AccountRow = typeof accounts.$inferSelect;

@@ -2,8 +2,9 @@ import { type AnalyticsSums, countNames, type QuarterRange, sumsOfAll } from '..
 import { bucketLimit, bucketOf, type DurationTally } from '../../domain/durations.ts';
 import type { AnalyticsReads, AnalyticsWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
+import { columnOf, insertInto } from '../sql.ts';
 import { nextStep } from './paging.ts';
-import { columnOf, insertInto, type Statements } from './statements.ts';
+import type { Statements } from './statements.ts';
 import type { analyticsHistograms } from './tables.ts';
 
 type HistogramRow = typeof analyticsHistograms.$inferSelect;

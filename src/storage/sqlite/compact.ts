@@ -1,6 +1,7 @@
 import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { asDomainError, isBusy, pause, retryDelayMs, unavailable } from './errors.ts';
+import { pause, retryDelayMs, unavailable } from '../errors.ts';
+import { asDomainError, isBusy } from './errors.ts';
 import { realFile } from './files.ts';
 import { type Connection, openWriter, withOpenLock } from './open.ts';
 import { renewIndex } from './search-index.ts';

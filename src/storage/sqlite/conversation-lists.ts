@@ -1,8 +1,8 @@
 import type { ConversationFilter, ConversationQuery } from '../../domain/conversations.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import { statuses } from '../../domain/lifecycle.ts';
+import { aboveAllIds } from '../lists.ts';
 import {
-  aboveAllIds,
   countInSteps,
   countOfWalk,
   entriesPerStep,

@@ -4,13 +4,15 @@ import { statuses } from '../../domain/lifecycle.ts';
 import type { LastMessage } from '../../domain/message-record.ts';
 import { conversationText } from '../../domain/search.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
+import { emptySlice, sliceOf } from '../lists.ts';
+import { alignToIds, foldedEmail, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { assignments, insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
-import { emptySlice, maxEntriesAtOnce, sliceOf } from './paging.ts';
+import { maxEntriesAtOnce } from './paging.ts';
 import { unreadUpkeep } from './read-positions.ts';
-import { alignToIds, foldedEmail, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { indexUpkeep, textWrites } from './search-index.ts';
-import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { conversations, StoredLastMessage } from './tables.ts';
 
 type Name = keyof typeof conversations.$inferSelect;

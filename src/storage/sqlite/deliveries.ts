@@ -7,11 +7,13 @@ import {
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { AttemptRange, DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/storage-port.ts';
+import { aboveAllIds, sliceOf } from '../lists.ts';
+import { alignToIds, toMs, toTimestamp } from '../rows.ts';
+import { assignments, insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
-import { aboveAllIds, countInSteps, pageAfterSkipping, type RangeReader, readRanges, sliceOf } from './paging.ts';
-import { alignToIds, toMs, toTimestamp } from './rows.ts';
-import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import { countInSteps, pageAfterSkipping, type RangeReader, readRanges } from './paging.ts';
+import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { attempts, deliveries } from './tables.ts';
 import { isPresent, toWebhook, type WebhookRow, webhookColumns } from './webhooks.ts';
 

@@ -1,9 +1,10 @@
 import type { ListedDocument, StoredDocument } from '../../domain/documents.ts';
 import type { DocumentReads, DocumentWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { sliceOf } from './paging.ts';
-import { alignToIds, toMs, toTimestamp } from './rows.ts';
-import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import { sliceOf } from '../lists.ts';
+import { alignToIds, toMs, toTimestamp } from '../rows.ts';
+import { insertInto } from '../sql.ts';
+import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { trustedDocuments } from './tables.ts';
 
 const table = 'trusted_documents';

@@ -2,11 +2,12 @@ import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { TimeBudget } from '../../domain/time-budget.ts';
+import { insertInto } from '../sql.ts';
 import type { EventRow } from './events.ts';
 import { metaIncrement } from './meta.ts';
 import { unreadUpkeep } from './read-positions.ts';
 import { type IndexUpkeep, indexUpkeep } from './search-index.ts';
-import { insertInto, jsonList, type Statements } from './statements.ts';
+import { jsonList, type Statements } from './statements.ts';
 import type { erasing } from './tables.ts';
 
 // A conversation can be too much for one transaction, which blocks the event loop: up to 10,000 messages, an event of

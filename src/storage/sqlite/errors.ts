@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { DomainError } from '../../domain/errors.ts';
+import { pause, retryDelayMs, unavailable } from '../errors.ts';
 
 // What SQLite's errors mean, and retries of what found the database locked. SQLite would wait for another process's lock
 // by blocking the event loop, so retries wait for timers instead.
@@ -30,10 +30,6 @@ export function asDomainError(error: unknown): unknown {
     return unavailable('The storage cannot be written or read at the moment.', error);
   }
   return error;
-}
-
-export function unavailable(detail: string, cause?: unknown): DomainError {
-  return new DomainError('UNAVAILABLE', detail, { retryAfterSeconds: 1, cause });
 }
 
 /**
@@ -70,14 +66,4 @@ async function retry(read: () => unknown, deadlineMs: number): Promise<unknown> 
       if (!isBusy(error) || performance.now() >= deadlineMs) throw asDomainError(error);
     }
   }
-}
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-/** Exponential backoff from 1 ms up to 50 ms. Half of it is random, so that processes do not retry in step. */
-export function retryDelayMs(attempt: number): number {
-  const ceiling = Math.min(50, 2 ** attempt);
-  return ceiling / 2 + (Math.random() * ceiling) / 2;
 }

@@ -1,10 +1,11 @@
 import { createHmac, hkdfSync } from 'node:crypto';
 import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
+import { toMs, toTimestamp } from '../rows.ts';
+import { insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import { metaCounter, metaTokenKey, metaValue } from './meta.ts';
-import { toMs, toTimestamp } from './rows.ts';
-import { insertInto, jsonList, type Statements } from './statements.ts';
+import { jsonList, type Statements } from './statements.ts';
 import type { accountTotals, events } from './tables.ts';
 
 export interface EventRow extends Omit<typeof events.$inferSelect, 'accountId' | 'data'> {

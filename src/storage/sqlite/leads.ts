@@ -1,21 +1,20 @@
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { Lead, LeadFilter } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/storage-port.ts';
+import { aboveAllIds, emptySlice, sliceOf } from '../lists.ts';
+import { alignToIds, foldedEmail, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import {
-  aboveAllIds,
   countOfWalk,
-  emptySlice,
   entriesPerStep,
   maxEntriesAtOnce,
   pageAfterSkipping,
   pageOfWalk,
   rowsPerStep,
-  sliceOf,
   type Walk,
 } from './paging.ts';
-import { alignToIds, foldedEmail, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
-import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { leads } from './tables.ts';
 
 const columns = [

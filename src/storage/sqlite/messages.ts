@@ -1,10 +1,11 @@
 import type { Message } from '../../domain/message-record.ts';
 import type { MessageRange } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { insertInto } from '../sql.ts';
 import { type RangeReader, readRanges } from './paging.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
 import { textWrites } from './search-index.ts';
-import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { messages } from './tables.ts';
 
 const columns = [

@@ -3,9 +3,10 @@ import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { migrationsFolder } from '../../layout.ts';
-import { isBusy, unavailable } from './errors.ts';
+import { unavailable } from '../errors.ts';
+import { foldedEmail } from '../rows.ts';
+import { isBusy } from './errors.ts';
 import { createPrivate, giveToOwnerOf } from './files.ts';
-import { foldedEmail } from './rows.ts';
 
 // Opening a database: its connections, the lock that keeps others from opening or replacing it meanwhile, and its
 // migrations.

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { PageQuery, Slice } from '../../domain/paging.ts';
+import type { PageQuery } from '../../domain/paging.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 
 // Pages and counts of lists. What a page skips, or what is counted, can be all that an account has: that is done in
@@ -15,18 +15,6 @@ export const maxEntriesAtOnce = 500;
 export async function nextStep(accountId: string): Promise<void> {
   await nextTurn();
   await scheduler.step(accountId);
-}
-
-/** Sorts after every id: a list that has the newest entries first begins below it. */
-export const aboveAllIds = '~';
-
-/** A page behind the end of a list. */
-export const emptySlice: Slice<never> = { items: [], hasMore: false };
-
-/** A page from rows that were read with one more than its limit. */
-export function sliceOf<Row, T>(rows: readonly Row[], limit: number, map: (row: Row) => T): Slice<T> {
-  const hasMore = rows.length > limit;
-  return { items: (hasMore ? rows.slice(0, limit) : rows).map(map), hasMore };
 }
 
 /**

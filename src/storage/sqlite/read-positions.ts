@@ -1,8 +1,9 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
 import { maxReadPositions, type ReadPosition } from '../../domain/read-position-record.ts';
 import type { ReadPositionReads, ReadPositionWrites } from '../../domain/storage-port.ts';
-import { toMs, toTimestamp } from './rows.ts';
-import { columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import { toMs, toTimestamp } from '../rows.ts';
+import { insertInto } from '../sql.ts';
+import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { readPositions } from './tables.ts';
 
 const columns = ['reader', 'sequence', 'readAt', 'move'] as const satisfies readonly (keyof Row)[];

@@ -3,10 +3,11 @@ import { conversationText } from '../../domain/search.ts';
 import { termsOf } from '../../domain/search-words.ts';
 import type { SearchWrites } from '../../domain/storage-port.ts';
 import { TimeBudget } from '../../domain/time-budget.ts';
+import { fromJson, type Json } from '../rows.ts';
+import { insertInto } from '../sql.ts';
 import { metaValue } from './meta.ts';
 import type { Connection } from './open.ts';
-import { fromJson, type Json } from './rows.ts';
-import { insertInto, type Statements } from './statements.ts';
+import type { Statements } from './statements.ts';
 import type { searchTexts } from './tables.ts';
 
 // The index of the words of all texts: an FTS5 table that has the words, and not the texts. A transaction that writes a

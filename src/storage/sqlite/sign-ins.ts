@@ -1,6 +1,7 @@
 import type { SignIn } from '../../domain/sign-ins.ts';
 import type { SignInReads, SignInWrites } from '../../domain/storage-port.ts';
-import { insertInto, type Statements } from './statements.ts';
+import { insertInto } from '../sql.ts';
+import type { Statements } from './statements.ts';
 
 export function signInReads(db: Statements): SignInReads {
   const find = db.prepare<SignIn>(

@@ -9,7 +9,7 @@ import type { Status } from '../../domain/lifecycle.ts';
 import type { Author, Sender } from '../../domain/message-record.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import type { DisabledReason, SigningSecret } from '../../domain/webhook-record.ts';
-import type { Json } from './rows.ts';
+import type { Json } from '../rows.ts';
 
 // The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
 // serves to find a row, to isolate accounts, and to list by creation.

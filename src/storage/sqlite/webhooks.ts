@@ -1,8 +1,9 @@
 import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
 import type { StoredWebhook } from '../../domain/webhook-record.ts';
-import { aboveAllIds, sliceOf } from './paging.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from './rows.ts';
-import { assignments, columnsOf, insertInto, jsonList, type Statements } from './statements.ts';
+import { aboveAllIds, sliceOf } from '../lists.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { assignments, insertInto } from '../sql.ts';
+import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { webhooks } from './tables.ts';
 
 /** The columns that can change after creation. */

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { FairQueue } from '../../runtime/fair-queue.ts';
 import { MovingAverage } from '../../runtime/moving-average.ts';
-import { asDomainError, isBusy, pause, retryDelayMs, unavailable } from './errors.ts';
+import { pause, retryDelayMs, unavailable } from '../errors.ts';
+import { asDomainError, isBusy } from './errors.ts';
 import type { Connection } from './open.ts';
 import { Slices } from './slices.ts';
 import type { WorkScope } from './transaction-scope.ts';

@@ -1,0 +1,111 @@
+import postgres from 'postgres';
+import { isDisconnection } from './errors.ts';
+
+// Connections to the database.
+
+export type Client = postgres.Sql<{ bigint: number }>;
+
+/** The rows of an answer, and how many rows the statement read or changed. */
+export interface Answer extends ReadonlyArray<Readonly<Record<string, unknown>>> {
+  readonly count: number;
+  readonly command: string;
+}
+
+/** What statements are run on. */
+export interface Queries {
+  /** @param values those of `$1`, `$2` … */
+  query(text: string, values: readonly unknown[]): Promise<Answer>;
+  /** The same for a statement that changes something. */
+  change(text: string, values: readonly unknown[]): Promise<Answer>;
+  /** A change whose answer nothing depends on: it need not be waited for. What goes wrong shows at the commit at the latest. */
+  send(text: string, values: readonly unknown[]): Promise<unknown> | undefined;
+}
+
+export interface ConnectionOptions {
+  /** Whether statements may be prepared: not behind a proxy that gives each transaction another connection. */
+  readonly prepares?: boolean | undefined;
+  /** How long a statement waits for a lock. */
+  readonly lockTimeoutMs?: number | undefined;
+  readonly statementTimeoutMs?: number | undefined;
+  /** How long a transaction may do nothing: what a node that hangs has locked is free after that. */
+  readonly idleTimeoutMs?: number | undefined;
+  /** Called with every statement, for tests and diagnosis. */
+  readonly onStatement?: ((text: string) => void) | undefined;
+}
+
+/** Seconds after which the network is asked whether the other side is still there. */
+const keepAliveSeconds = 10;
+const connectTimeoutSeconds = 5;
+
+/**
+ * A client with at most `max` connections, which are made when they are needed, and made again when they were lost.
+ * @param onClose called when a connection is lost, before anything learns of it
+ */
+export function connect(url: string, max: number, options: ConnectionOptions = {}, onClose?: () => void): Client {
+  const { prepares = true, lockTimeoutMs = 5_000, statementTimeoutMs = 10_000, idleTimeoutMs = 5_000 } = options;
+  return postgres(url, {
+    max,
+    prepare: prepares,
+    // A connection in use is never replaced just for its age: a transaction would be lost.
+    max_lifetime: null,
+    idle_timeout: 0,
+    connect_timeout: connectTimeoutSeconds,
+    keep_alive: keepAliveSeconds,
+    backoff: (failures: number) => Math.min(0.5, 0.01 * 2 ** failures),
+    fetch_types: false,
+    onnotice: () => {},
+    ...(onClose && { onclose: onClose }),
+    connection: {
+      application_name: 'conversation-service',
+      lock_timeout: lockTimeoutMs,
+      statement_timeout: statementTimeoutMs,
+      idle_in_transaction_session_timeout: idleTimeoutMs,
+    },
+    transform: { column: { from: postgres.toCamel } },
+    types: {
+      // All are below 2^53: times, sequences, counts.
+      bigint: { to: 20, from: [20], serialize: String, parse: Number },
+      // The program has its own JSON: what is read is often sent as it is.
+      json: { to: 114, from: [114], serialize: (text: string) => text, parse: (text: string) => text },
+    } as Record<string, postgres.PostgresType>,
+  }) as unknown as Client;
+}
+
+/** Runs a statement of the program's own. */
+export async function ask(client: Client, text: string, values: readonly unknown[], prepares = true): Promise<Answer> {
+  return await client.unsafe(
+    text,
+    values as never[],
+    { prepare: prepares, simple: false } as postgres.UnsafeQueryOptions,
+  );
+}
+
+/** Runs each statement by itself, on any connection: for reads. One that was lost meanwhile is asked again. */
+export class Pool implements Queries {
+  readonly #client: Client;
+  readonly #options: ConnectionOptions;
+
+  constructor(client: Client, options: ConnectionOptions) {
+    this.#client = client;
+    this.#options = options;
+  }
+
+  async query(text: string, values: readonly unknown[]): Promise<Answer> {
+    const { onStatement, prepares } = this.#options;
+    onStatement?.(text);
+    try {
+      return await ask(this.#client, text, values, prepares);
+    } catch (error) {
+      if (!isDisconnection(error)) throw error;
+      return await ask(this.#client, text, values, prepares);
+    }
+  }
+
+  change(): never {
+    throw new Error('Nothing is changed outside a transaction');
+  }
+
+  send(): never {
+    throw new Error('Nothing is changed outside a transaction');
+  }
+}

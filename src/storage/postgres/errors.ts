@@ -1,0 +1,55 @@
+import postgres from 'postgres';
+import { unavailable } from '../errors.ts';
+
+// What the errors of PostgreSQL and of its connections mean.
+
+/** PostgreSQL chose this transaction to give way to another: the same again may succeed. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && (error.code === '40001' || error.code === '40P01');
+}
+
+/** Codes, or classes of them, that may be temporary: nothing is wrong with the request, and a later one may succeed. */
+const temporary = [
+  '08', // the connection
+  '40001', // given way to others too often
+  '40P01',
+  '25006', // a replica, which became the primary or is about to
+  '25P03', // idle in a transaction for too long
+  '25P04', // a transaction that took too long
+  '53', // memory, the disk, connections
+  '55P03', // a lock that was not free in time
+  '57', // shutting down, starting, or a statement that took too long
+  '58', // the system
+];
+
+/** How the client names what happened to a connection; Node's own codes for that are the others. */
+const ofConnections = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECTION_DESTROYED',
+  'CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ENOENT',
+  'EACCES',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
+
+/** Whether a connection was lost, or there was none. */
+export function isDisconnection(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return typeof code === 'string' && (ofConnections.has(code) || code.startsWith('57P0'));
+}
+
+/** Maps what the client throws to the domain: UNAVAILABLE for what may be temporary, anything else as it is. */
+export function asDomainError(error: unknown): unknown {
+  const isTemporary =
+    isDisconnection(error) ||
+    (error instanceof postgres.PostgresError && temporary.some((code) => error.code.startsWith(code)));
+  return isTemporary ? unavailable('The storage cannot be written or read at the moment.', error) : error;
+}

@@ -1,0 +1,51 @@
+import type { Clock } from '../../domain/ports.ts';
+import type { RateWindowReads, RateWindowWrites } from '../../domain/storage-port.ts';
+import type { Statements } from './statements.ts';
+import type { rateWindows } from './tables.ts';
+
+type Window = Pick<typeof rateWindows.$inferSelect, 'minute' | 'count'>;
+
+export function rateWindowReads(db: Statements, clock: Clock): RateWindowReads {
+  const since = db.prepare<Window>(
+    `SELECT minute, count FROM rate_windows WHERE account_id = :accountId AND minute >= :minute AND count > 0
+      ORDER BY minute`,
+  );
+  // The clocks of nodes differ, so it is the database's that is read, and it never goes back behind what was stored.
+  const read = db.prepare<{ atMs: number }>(
+    `SELECT greatest(at, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS at_ms
+      FROM rate_clock WHERE key = 1`,
+  );
+  return {
+    clock: async () => {
+      // This node's clocks as the question is sent: its time is never behind the database's.
+      const reading = { wallMs: clock.now(), uptimeMs: clock.uptimeMs(), boot: clock.boot };
+      const row = await read.get();
+      return row && { ...reading, atMs: row.atMs };
+    },
+    since: (accountId, minute) => since.all({ accountId, minute }),
+  };
+}
+
+const minuteMs = 60_000;
+
+export function rateWindowWrites(db: Statements): RateWindowWrites {
+  const add = db.prepare<Window>(
+    `INSERT INTO rate_windows AS held (account_id, minute, count) VALUES (:accountId, :minute, :count)
+      ON CONFLICT (account_id, minute) DO UPDATE SET count = held.count + excluded.count RETURNING minute, count`,
+  );
+  const prune = db.prepare('DELETE FROM rate_windows WHERE account_id = :accountId AND minute < :minute');
+  const keep = db.prepare('UPDATE rate_clock SET at = :atMs WHERE key = 1 AND at < :atMs');
+  return {
+    setClock: async ({ atMs }) => {
+      await keep.send({ atMs: Math.floor(atMs) });
+    },
+    add: async (accountId, minute, count) => {
+      // No counted minute may lie in the future, should the database's clock be set back. That writes once a minute.
+      await keep.send({ atMs: minute * minuteMs });
+      return (await add.get({ accountId, minute, count })) as Window;
+    },
+    prune: async (accountId, minute) => {
+      await prune.send({ accountId, minute });
+    },
+  };
+}

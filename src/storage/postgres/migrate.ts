@@ -1,0 +1,79 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
+import { postgresMigrationsFolder } from '../../layout.ts';
+import { type Client, type ConnectionOptions, connect } from './connections.ts';
+
+/** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
+declare const builtPostgresMigrations: string | undefined;
+
+/** Those that this program was built with: an upgrade in place can change the folder while this one is still running. */
+const migrations: readonly MigrationMeta[] =
+  typeof builtPostgresMigrations === 'undefined'
+    ? readMigrationFiles({ migrationsFolder: postgresMigrationsFolder })
+    : JSON.parse(builtPostgresMigrations);
+
+/** When the newest migration was made that this program knows, in epoch milliseconds. */
+export const newestMigration = migrations.at(-1)?.folderMillis ?? 0;
+
+export interface MigrationReport {
+  /** How many migrations this call applied. */
+  readonly applied: number;
+  /** How many there are. */
+  readonly total: number;
+}
+
+/** The advisory lock of whoever migrates: any number will do that nothing else on the database takes. */
+const lockKey = 7_235_114_091;
+
+/** How long to wait for another node that migrates. */
+const patienceMs = 60_000;
+
+/**
+ * Applies the missing migrations in one transaction. Other nodes wait for it.
+ * @param url of the database itself, and not of a proxy
+ * @param options `isTemplate` leaves out what no two databases may have in common
+ * @throws Error when the database was migrated by a newer version of the program
+ */
+export async function migrate(
+  url: string,
+  { isTemplate = false, ...options }: ConnectionOptions & { readonly isTemplate?: boolean },
+): Promise<MigrationReport> {
+  const client = connect(url, 1, { ...options, lockTimeoutMs: patienceMs, statementTimeoutMs: 0 });
+  try {
+    await client.unsafe('BEGIN').simple();
+    const report = await applyMissing(client);
+    if (!isTemplate) await addFacts(client);
+    await client.unsafe('COMMIT').simple();
+    return report;
+  } finally {
+    await client.end({ timeout: 5 }); // which rolls back what was not committed
+  }
+}
+
+async function applyMissing(client: Client): Promise<MigrationReport> {
+  await client`SELECT pg_advisory_xact_lock(${lockKey})`;
+  await client`CREATE TABLE IF NOT EXISTS __drizzle_migrations
+    (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint NOT NULL)`;
+  const [row] = await client<[{ done: number | null }]>`SELECT max(created_at) AS done FROM __drizzle_migrations`;
+  const done = row.done ?? 0;
+  if (done > newestMigration) {
+    throw new Error(
+      'The database was migrated by a newer version of this program; run that version, or restore a backup.',
+    );
+  }
+  const pending = migrations.filter((migration) => migration.folderMillis > done);
+  for (const { sql, hash, folderMillis } of pending) {
+    for (const statement of sql) await client.unsafe(statement).simple();
+    await client`INSERT INTO __drizzle_migrations (hash, created_at) VALUES (${hash}, ${folderMillis})`;
+  }
+  return { applied: pending.length, total: migrations.length };
+}
+
+/** What a database is to have from its first opening on. */
+async function addFacts(client: Client): Promise<void> {
+  const facts = { epoch: randomUUID(), token_key: randomBytes(32).toString('hex'), revocations: '0', erasures: '0' };
+  for (const [name, value] of Object.entries(facts)) {
+    await client`INSERT INTO meta (name, value) VALUES (${name}, ${value}) ON CONFLICT DO NOTHING`;
+  }
+  await client`INSERT INTO rate_clock (key, at) VALUES (1, 0) ON CONFLICT DO NOTHING`;
+}

@@ -1,0 +1,172 @@
+import { unavailable } from '../errors.ts';
+import { Touches } from './commit-watch.ts';
+import { type Answer, ask, type Client, type ConnectionOptions, connect, type Queries } from './connections.ts';
+
+/**
+ * A connection for one transaction after the other. Its statements are sent as they come, and PostgreSQL answers them in
+ * that order: so what needs no answer is not waited for, and `BEGIN` and the account's lock cost no round trip.
+ *
+ * In a careful transaction every change is waited for, and is undone alone if it fails; so a work may go on after it.
+ * That takes two more statements for each change. In any other transaction all is lost when a statement fails.
+ */
+export class Session implements Queries {
+  readonly #client: Client;
+  readonly #newest: number;
+  readonly #options: ConnectionOptions;
+  /** Why nothing of this transaction can be committed. */
+  #failure: unknown;
+  #isOpen = false;
+  #isCareful = false;
+  #lose: (error: unknown) => void = () => {};
+  /** How many changes the transaction has made or tried to make. */
+  changes = 0;
+  /** What the transaction has touched, for those who watch. */
+  touches = new Touches();
+  /** Rejects when the connection of this transaction is lost. */
+  lost: Promise<never> = new Promise(() => {});
+
+  /** @param newest when the newest migration was made that this program knows */
+  constructor(url: string, newest: number, options: ConnectionOptions) {
+    this.#newest = newest;
+    this.#options = options;
+    this.#client = connect(url, 1, options, () => this.#onClose());
+  }
+
+  /** Whether its transaction can still be used. */
+  get inTransaction(): boolean {
+    return this.#isOpen;
+  }
+
+  /** What has gone wrong, so that nothing can be committed; undefined if nothing has. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /**
+   * Begins a transaction, without waiting for that.
+   * @param accountId whose row is locked first; empty for none
+   */
+  begin(accountId: string, { isCareful = false } = {}): void {
+    this.#failure = undefined;
+    this.#isOpen = true;
+    this.#isCareful = isCareful;
+    this.changes = 0;
+    this.touches = new Touches();
+    this.lost = new Promise((_, reject) => {
+      this.#lose = reject;
+    });
+    this.lost.catch(() => {}); // nobody need wait for it
+    this.#keep(this.#tell('BEGIN ISOLATION LEVEL READ COMMITTED'));
+    const newest = '(SELECT max(created_at) FROM __drizzle_migrations) AS newest';
+    const locked =
+      accountId === ''
+        ? this.#tell(`SELECT ${newest}`)
+        : this.#tell(`SELECT ${newest} FROM account_totals WHERE account_id = $1 FOR UPDATE OF account_totals`, [
+            accountId,
+          ]);
+    this.#keep(
+      locked.then(([row]) => {
+        if (Number(row?.['newest'] ?? 0) > this.#newest) {
+          throw unavailable('The database was migrated by a newer version of the service, which is to take over.');
+        }
+      }),
+    );
+  }
+
+  async query(text: string, values: readonly unknown[]): Promise<Answer> {
+    this.#requireWhole();
+    return await this.#kept(this.#tell(text, values));
+  }
+
+  async change(text: string, values: readonly unknown[]): Promise<Answer> {
+    this.#requireWhole();
+    this.changes++;
+    return this.#isCareful ? await this.#changeCarefully(text, values) : await this.#kept(this.#tell(text, values));
+  }
+
+  send(text: string, values: readonly unknown[]): Promise<unknown> | undefined {
+    if (this.#isCareful) return this.change(text, values);
+    this.#requireWhole();
+    this.changes++;
+    this.#keep(this.#tell(text, values));
+    return undefined;
+  }
+
+  /**
+   * Commits what was done.
+   * @throws what had failed, when nothing was committed; UNAVAILABLE when it is not known whether it was
+   */
+  async commit(): Promise<void> {
+    this.#requireWhole();
+    try {
+      const { command } = await this.#tell('COMMIT');
+      if (this.#failure !== undefined) throw this.#failure;
+      if (command !== 'COMMIT') throw new Error(`The transaction was ended by ${command}`);
+    } finally {
+      this.#isOpen = false;
+    }
+  }
+
+  /** Undoes what was done, and never fails: a connection that is lost has done so already. */
+  async rollback(): Promise<void> {
+    try {
+      await this.#tell('ROLLBACK');
+    } catch {
+      // It is lost.
+    } finally {
+      this.#isOpen = false;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#client.end({ timeout: 5 });
+  }
+
+  #onClose(): void {
+    if (!this.#isOpen) return;
+    this.#failure ??= unavailable('The connection to the storage was lost.');
+    this.#isOpen = false;
+    this.#lose(this.#failure);
+  }
+
+  #requireWhole(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+    // Another connection would be made for it, and would do it outside the transaction.
+    if (!this.#isOpen) throw unavailable('The connection to the storage was lost.');
+  }
+
+  async #changeCarefully(text: string, values: readonly unknown[]): Promise<Answer> {
+    this.#keep(this.#tell('SAVEPOINT change'));
+    const changing = this.#tell(text, values);
+    // Both are in vain when it fails.
+    const releasing = this.#tell('RELEASE change').catch(() => undefined);
+    try {
+      const answer = await changing;
+      await releasing;
+      return answer;
+    } catch (error) {
+      this.#requireWhole();
+      await releasing;
+      await this.#kept(this.#tell('ROLLBACK TO change'));
+      throw error;
+    }
+  }
+
+  #tell(text: string, values: readonly unknown[] = []): Promise<Answer> {
+    const { onStatement, prepares } = this.#options;
+    onStatement?.(text);
+    return ask(this.#client, text, values, prepares);
+  }
+
+  /** The answer; if it is an error, the transaction cannot be committed. */
+  #kept(answer: Promise<Answer>): Promise<Answer> {
+    this.#keep(answer);
+    return answer;
+  }
+
+  #keep(answer: Promise<unknown>): void {
+    answer.catch((error: unknown) => {
+      this.#failure ??= error;
+    });
+  }
+}

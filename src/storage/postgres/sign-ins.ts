@@ -1,0 +1,43 @@
+import type { SignInReads, SignInWrites } from '../../domain/storage-port.ts';
+import { insertInto } from '../sql.ts';
+import type { Statements } from './statements.ts';
+import type { signIns } from './tables.ts';
+
+type Row = Omit<typeof signIns.$inferSelect, 'secretHash'>;
+
+export function signInReads(db: Statements): SignInReads {
+  const find = db.prepare<Row>('SELECT account_id, key_id, expires_at FROM sign_ins WHERE secret_hash = :secretHash');
+  return {
+    find: async (secretHash) => {
+      const row = await find.get({ secretHash });
+      return row && { accountId: row.accountId, keyId: row.keyId, expiresAtMs: row.expiresAt };
+    },
+  };
+}
+
+export function signInWrites(db: Statements): SignInWrites {
+  const insert = db.prepare(
+    insertInto('sign_ins', ['secretHash', 'accountId', 'keyId'], { expiresAt: ':expiresAtMs' }),
+  );
+  const remove = db.prepare('DELETE FROM sign_ins WHERE secret_hash = :secretHash');
+  const removeOldest = db.prepare(
+    `DELETE FROM sign_ins WHERE (account_id, secret_hash) IN
+      (SELECT account_id, secret_hash FROM sign_ins WHERE key_id = :keyId ORDER BY expires_at DESC OFFSET :kept)`,
+  );
+  const prune = db.prepare(
+    `DELETE FROM sign_ins WHERE (account_id, secret_hash) IN
+      (SELECT account_id, secret_hash FROM sign_ins WHERE expires_at < :beforeMs ORDER BY expires_at LIMIT :limit)`,
+  );
+  return {
+    insert: async (signIn, secretHash) => {
+      await insert.send({ ...signIn, secretHash });
+    },
+    remove: async (secretHash) => {
+      await remove.send({ secretHash });
+    },
+    removeOldest: async (keyId, kept) => {
+      await removeOldest.send({ keyId, kept });
+    },
+    prune: (beforeMs, limit) => prune.run({ beforeMs, limit }),
+  };
+}

@@ -1,0 +1,93 @@
+import { columnOf } from '../sql.ts';
+import type { Answer, Queries } from './connections.ts';
+
+/** The values of a statement's parameters, by their names. */
+type Values = Readonly<Record<string, unknown>>;
+
+const parameter = /(?<!:):([a-z]\w*)/gi;
+
+/** The statements on one connection, or on any of a pool. */
+export class Statements {
+  readonly queries: Queries;
+
+  constructor(queries: Queries) {
+    this.queries = queries;
+  }
+
+  /**
+   * A statement of SQL, in which `:name` stands for a value. Each connection prepares it at its first use. Columns are
+   * named as in the program: `created_at` comes back as `createdAt`.
+   */
+  prepare<Row = never>(sql: string): Statement<Row> {
+    return new Statement(this.queries, sql);
+  }
+}
+
+/** @typeParam Row what a row is, by the names of its columns */
+export class Statement<Row> {
+  readonly #queries: Queries;
+  readonly #text: string;
+  readonly #names: readonly string[];
+  readonly #changes: boolean;
+
+  constructor(queries: Queries, sql: string) {
+    const names: string[] = [];
+    this.#queries = queries;
+    this.#text = sql.replaceAll(parameter, (_, name: string) => {
+      if (!names.includes(name)) names.push(name);
+      return `$${names.indexOf(name) + 1}`;
+    });
+    this.#names = names;
+    this.#changes = /\b(?:INSERT|UPDATE|DELETE)\b/.test(sql.replaceAll(/FOR (?:NO KEY )?UPDATE/g, ''));
+  }
+
+  /** The first row; undefined if there is none. */
+  async get(values: Values = {}): Promise<Row | undefined> {
+    const [row] = await this.all(values);
+    return row;
+  }
+
+  async all(values: Values = {}): Promise<Row[]> {
+    return (await this.#ask(values)) as unknown as Row[];
+  }
+
+  /** @returns the number of rows changed */
+  async run(values: Values = {}): Promise<number> {
+    return (await this.#ask(values)).count;
+  }
+
+  /**
+   * Changes something, and no answer is needed: then it is sent at once, and is not waited for before the commit. So one
+   * wait serves all that a work writes.
+   */
+  send(values: Values = {}): Promise<unknown> | undefined {
+    return this.#queries.send(this.#text, this.#bound(values));
+  }
+
+  #ask(values: Values): Promise<Answer> {
+    const bound = this.#bound(values);
+    return this.#changes ? this.#queries.change(this.#text, bound) : this.#queries.query(this.#text, bound);
+  }
+
+  #bound(values: Values): unknown[] {
+    return this.#names.map((name) => {
+      const value = values[name];
+      if (value === undefined) throw new Error(`No value for :${name} was given`);
+      return value;
+    });
+  }
+}
+
+/** Columns of a table by the names that the program has for them: `leads.id, leads.created_at`. */
+export function columnsOf(table: string, names: readonly string[]): string {
+  return names.map((name) => `${table}.${columnOf(name)}`).join(', ');
+}
+
+/** A list of texts or numbers to bind for `ANY(:list::text[])`: with it, one statement serves any number of values. */
+export function arrayOf(values: readonly (string | number | null)[]): string {
+  const quoted = values.map((value) => {
+    if (value === null) return 'NULL';
+    return typeof value === 'number' ? String(value) : `"${value.replaceAll(/["\\]/g, '\\$&')}"`;
+  });
+  return `{${quoted.join(',')}}`;
+}

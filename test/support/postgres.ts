@@ -8,6 +8,8 @@ import { afterAll, beforeAll } from 'vitest';
 import { migrate } from '../../src/storage/postgres/migrate.ts';
 
 const template = 'migrated';
+/** It takes a second on a machine that is not busy. */
+const startTimeoutMs = 60_000;
 
 /** A PostgreSQL server for the tests of a file. */
 export class PostgresServer {
@@ -88,7 +90,7 @@ export function postgresServer(): { database(): Promise<string>; readonly server
   let server: PostgresServer | undefined;
   beforeAll(async () => {
     server = await PostgresServer.start();
-  });
+  }, startTimeoutMs);
   afterAll(() => server?.remove());
   const running = (): PostgresServer => {
     if (server === undefined) throw new Error('The server has not been started');

@@ -11,7 +11,8 @@ export function watchTimers(): { left(): Promise<string[]> } {
   const hook = createHook({
     init(id, type) {
       if (type !== 'Timeout') return;
-      const setter = new Error('to see who sets it').stack?.split('\n').find((line) => /\/src\/\w/.test(line));
+      const lines = new Error('to see who sets it').stack?.split('\n');
+      const setter = lines?.find((line) => /\/src\/\w/.test(line) && !line.includes('node_modules'));
       if (setter !== undefined) set.set(id, setter.trim());
     },
     destroy: (id) => void set.delete(id),

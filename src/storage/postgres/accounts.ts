@@ -18,6 +18,9 @@ const accountColumns = [
   'createdAt',
 ] as const satisfies readonly (keyof AccountRow)[];
 
+/** The account's id; null, which is refused, where there is no such account. */
+export const knownAccount = '(SELECT account_id FROM account_totals WHERE account_id = :accountId)';
+
 function toAccount(row: AccountRow): Account {
   return { ...row, createdAt: toTimestamp(row.createdAt) };
 }

@@ -1,21 +1,31 @@
+import { randomUUID } from 'node:crypto';
 import type { Touched } from '../../domain/storage-port.ts';
+import { ask, type Client } from './connections.ts';
 
 type Listener = (touched?: Touched) => void;
 
+const channel = 'conversation_service';
+/** For how long commits are collected before the other nodes are notified of them together. */
+const collectMs = 10;
+/** PostgreSQL takes less than 8,000 bytes. Who is told of more has to look for everything. */
+const maxPayloadBytes = 7_900;
+/** How often to look for commits that no notification told of: because the node that made them died, for example. */
+const pollMs = 500;
+
 /** What a transaction has touched that somebody may wait for. */
 export class Touches {
-  readonly #accountIds = new Set<string>();
-  readonly #webhooks = new Map<string, string>();
+  readonly accountIds = new Set<string>();
+  readonly webhooks = new Map<string, string>();
   #hasTouchedAll = false;
 
   /** It has appended to an account's log. */
   grew(accountId: string): void {
-    this.#accountIds.add(accountId);
+    this.accountIds.add(accountId);
   }
 
   /** It has written a delivery to a webhook that may be due. */
   becameDue(accountId: string, webhookId: string): void {
-    this.#webhooks.set(webhookId, accountId);
+    this.webhooks.set(webhookId, accountId);
   }
 
   /** It has revoked a credential, or hidden what is being erased: every listener has to look what it holds. */
@@ -23,27 +33,145 @@ export class Touches {
     this.#hasTouchedAll = true;
   }
 
-  /** What of all this to tell; null if there is nothing, and undefined if it concerns everybody. */
-  get told(): Touched | null | undefined {
-    if (this.#hasTouchedAll) return undefined;
-    const [accountIds, webhooks] = [this.#accountIds, this.#webhooks];
-    return accountIds.size + webhooks.size > 0 ? { accountIds, webhooks } : null;
+  get isEmpty(): boolean {
+    return !this.#hasTouchedAll && this.accountIds.size + this.webhooks.size === 0;
+  }
+
+  /** What to tell; undefined if it concerns everybody. */
+  get told(): Touched | undefined {
+    return this.#hasTouchedAll ? undefined : this;
+  }
+
+  add(others: Touched | undefined): void {
+    if (others === undefined) this.#hasTouchedAll = true;
+    for (const accountId of others?.accountIds ?? []) this.accountIds.add(accountId);
+    for (const [webhookId, accountId] of others?.webhooks ?? []) this.webhooks.set(webhookId, accountId);
   }
 }
 
-/** Tells listeners of commits. */
+/** A notification as it is sent. */
+interface Notice {
+  readonly node: string;
+  /** Undefined if it concerns everybody. */
+  readonly accountIds?: readonly string[];
+  readonly webhooks?: readonly (readonly [webhookId: string, accountId: string])[];
+}
+
+/**
+ * Tells listeners of commits: of this node's at once, of others' by NOTIFY. That is a statement of its own, some
+ * milliseconds later and for many commits together: within their transactions it would take a lock of the whole server,
+ * and they would commit one after the other.
+ *
+ * Twice a second the end of the write-ahead log is read, while somebody listens. Where it has moved, every listener looks
+ * for what is its own: so nothing is missed for longer. A counter of our own would be a row that every transaction waits
+ * for, and those that PostgreSQL keeps of commits count every read.
+ */
 export class CommitWatch {
+  readonly #node = randomUUID();
+  readonly #client: Client;
+  readonly #connectDirectly: () => Client;
   readonly #listeners = new Set<Listener>();
+  /** What the other nodes are not notified of yet. */
+  #unsent = new Touches();
+  #sendTimer: NodeJS.Timeout | undefined;
+  #pollTimer: NodeJS.Timeout | undefined;
+  #listening: Client | undefined;
+  #logEnd: unknown;
+  #isPolling = false;
+  #isClosed = false;
+
+  /**
+   * @param client for statements
+   * @param connectDirectly makes another, for a connection that stays: to the database itself, and not to a proxy
+   */
+  constructor(client: Client, connectDirectly: () => Client) {
+    this.#client = client;
+    this.#connectDirectly = connectDirectly;
+  }
 
   watch(listener: Listener): () => void {
     this.#listeners.add(listener);
-    return () => void this.#listeners.delete(listener);
+    if (!this.#isClosed) this.#start();
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.#stopPolling();
+    };
   }
 
   /** A transaction was committed. */
-  readonly committed = ({ told }: Touches): void => {
-    if (told !== null) this.#notify(told);
+  readonly committed = (touches: Touches): void => {
+    if (touches.isEmpty) return;
+    this.#unsent.add(touches.told);
+    this.#sendTimer ??= setTimeout(() => void this.#send(), collectMs).unref();
+    this.#notify(touches.told);
   };
+
+  /** Sends what is not sent yet, and ends. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#stopPolling();
+    if (this.#sendTimer !== undefined) await this.#send();
+    await this.#listening?.end({ timeout: 0 });
+  }
+
+  #start(): void {
+    this.#pollTimer ??= setInterval(() => void this.#poll(), pollMs).unref();
+    if (this.#listening !== undefined) return;
+    this.#listening = this.#connectDirectly();
+    // Each time that it begins to listen, also after the connection was lost, there may have been others' commits before.
+    const listening = this.#listening.listen(
+      channel,
+      (payload) => this.#receive(payload),
+      () => this.#notify(undefined),
+    );
+    listening.catch(() => {}); // it tries again, and meanwhile the log is polled
+  }
+
+  #stopPolling(): void {
+    clearInterval(this.#pollTimer);
+    this.#pollTimer = undefined;
+  }
+
+  /** Never rejects: what cannot be sent, the others find by polling. */
+  async #send(): Promise<void> {
+    clearTimeout(this.#sendTimer);
+    this.#sendTimer = undefined;
+    const { told } = this.#unsent;
+    this.#unsent = new Touches();
+    try {
+      await ask(this.#client, 'SELECT pg_notify($1, $2)', [channel, this.#payloadOf(told)]);
+    } catch {}
+  }
+
+  #payloadOf(touched: Touched | undefined): string {
+    const all: Notice = { node: this.#node };
+    if (touched === undefined) return JSON.stringify(all);
+    const notice: Notice = { ...all, accountIds: [...touched.accountIds], webhooks: [...touched.webhooks] };
+    const payload = JSON.stringify(notice);
+    return payload.length <= maxPayloadBytes ? payload : JSON.stringify(all);
+  }
+
+  #receive(payload: string): void {
+    const { node, accountIds, webhooks } = JSON.parse(payload) as Notice;
+    if (node === this.#node) return;
+    this.#notify(accountIds && { accountIds: new Set(accountIds), webhooks: new Map(webhooks) });
+  }
+
+  /** Never rejects: the next poll will see what this one could not. */
+  async #poll(): Promise<void> {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
+    try {
+      const [row] = await ask(this.#client, 'SELECT pg_current_wal_insert_lsn()::text AS log_end', []);
+      const [before, now] = [this.#logEnd, row?.['logEnd']];
+      this.#logEnd = now;
+      if (before !== undefined && now !== before) this.#notify(undefined);
+    } catch {
+      // The database is away. What it did meanwhile shows when it is back.
+    } finally {
+      this.#isPolling = false;
+    }
+  }
 
   #notify(touched: Touched | undefined): void {
     for (const listener of this.#listeners) listener(touched);

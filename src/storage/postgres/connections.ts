@@ -13,12 +13,17 @@ export interface Answer extends ReadonlyArray<Readonly<Record<string, unknown>>>
 
 /** What statements are run on. */
 export interface Queries {
-  /** @param values those of `$1`, `$2` … */
-  query(text: string, values: readonly unknown[]): Promise<Answer>;
+  /**
+   * @param values those of `$1`, `$2` …
+   * @param isKept whether the connection should keep it prepared
+   */
+  query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer>;
   /** The same for a statement that changes something. */
   change(text: string, values: readonly unknown[]): Promise<Answer>;
   /** A change whose answer nothing depends on: it need not be waited for. What goes wrong shows at the commit at the latest. */
   send(text: string, values: readonly unknown[]): Promise<unknown> | undefined;
+  /** Grows when a connection was lost: then the database may be another one. Undefined where that does not show. */
+  readonly losses: number | undefined;
 }
 
 export interface ConnectionOptions {
@@ -82,22 +87,27 @@ export async function ask(client: Client, text: string, values: readonly unknown
 
 /** Runs each statement by itself, on any connection: for reads. One that was lost meanwhile is asked again. */
 export class Pool implements Queries {
-  readonly #client: Client;
+  readonly client: Client;
   readonly #options: ConnectionOptions;
+  #losses = 0;
 
-  constructor(client: Client, options: ConnectionOptions) {
-    this.#client = client;
+  constructor(url: string, max: number, options: ConnectionOptions) {
     this.#options = options;
+    this.client = connect(url, max, options, () => this.#losses++);
   }
 
-  async query(text: string, values: readonly unknown[]): Promise<Answer> {
-    const { onStatement, prepares } = this.#options;
+  get losses(): number | undefined {
+    return this.#options.prepares === false ? undefined : this.#losses; // a proxy keeps its own connections
+  }
+
+  async query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
+    const { onStatement, prepares = true } = this.#options;
     onStatement?.(text);
     try {
-      return await ask(this.#client, text, values, prepares);
+      return await ask(this.client, text, values, prepares && isKept);
     } catch (error) {
       if (!isDisconnection(error)) throw error;
-      return await ask(this.#client, text, values, prepares);
+      return await ask(this.client, text, values, prepares && isKept);
     }
   }
 
@@ -107,5 +117,9 @@ export class Pool implements Queries {
 
   send(): never {
     throw new Error('Nothing is changed outside a transaction');
+  }
+
+  async close(): Promise<void> {
+    await this.client.end({ timeout: 5 });
   }
 }

@@ -3,8 +3,9 @@ import { unavailable } from '../errors.ts';
 
 // What the errors of PostgreSQL and of its connections mean.
 
-/** PostgreSQL chose this transaction to give way to another: the same again may succeed. */
+/** The transaction has to give way to another: the same again may succeed. */
 export function isConflict(error: unknown): boolean {
+  if (error instanceof LostUpdate) return true;
   return error instanceof postgres.PostgresError && (error.code === '40001' || error.code === '40P01');
 }
 
@@ -52,4 +53,14 @@ export function asDomainError(error: unknown): unknown {
     isDisconnection(error) ||
     (error instanceof postgres.PostgresError && temporary.some((code) => error.code.startsWith(code)));
   return isTemporary ? unavailable('The storage cannot be written or read at the moment.', error) : error;
+}
+
+/**
+ * Another transaction has changed a conversation between the reading and the writing of it. That can only happen where
+ * the account's row is not locked first, and repeating the work helps.
+ */
+export class LostUpdate extends Error {
+  constructor(id: string) {
+    super(`Lost an update of ${id}`);
+  }
 }

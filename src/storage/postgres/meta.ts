@@ -36,22 +36,33 @@ export function metaIncrement(db: Statements, name: Counter): () => Promise<unkn
   return () => statement.send({ name });
 }
 
+type EpochRow = Readonly<Record<'value' | 'system' | 'timeline' | 'place', string>>;
+
 /**
  * Prepares reading what identifies the event logs. A number of a log can be given again when a replica that lagged behind
  * becomes the primary, which shows in the timeline; when a physical backup is restored, in the timeline or the system; and
  * when a dump is, in the number of the table.
  */
 export function metaEpoch(db: Statements): () => Promise<string> {
-  const statement = db.prepare<{ value: string; system: string; timeline: string; place: string }>(
+  const statement = db.prepare<EpochRow>(
     `SELECT value, 'meta'::regclass::oid::text AS place,
         (SELECT system_identifier::text FROM pg_control_system()) AS system,
         left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline
       FROM meta WHERE name = 'epoch'`,
   );
+  let known: { readonly epoch: string; readonly losses: number | undefined } | undefined;
   return async () => {
+    // It cannot change while no connection is lost: so it is read anew only after that.
+    const { losses } = db.queries;
+    if (known !== undefined && losses !== undefined && known.losses === losses) return known.epoch;
     const row = await statement.get();
     if (row === undefined) throw new Error('The database has no epoch');
-    const { value, system, timeline, place } = row;
-    return createHash('sha256').update([value, system, timeline, place].join(' ')).digest('hex').slice(0, 16);
+    const epoch = epochOf(row);
+    known = { epoch, losses };
+    return epoch;
   };
+}
+
+function epochOf({ value, system, timeline, place }: EpochRow): string {
+  return createHash('sha256').update([value, system, timeline, place].join(' ')).digest('hex').slice(0, 16);
 }

@@ -1,7 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { postgresMigrationsFolder } from '../../layout.ts';
-import { type Client, type ConnectionOptions, connect } from './connections.ts';
+import { unavailable } from '../errors.ts';
+import { type Answer, type Client, type ConnectionOptions, connect } from './connections.ts';
 
 /** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
 declare const builtPostgresMigrations: string | undefined;
@@ -13,7 +14,21 @@ const migrations: readonly MigrationMeta[] =
     : JSON.parse(builtPostgresMigrations);
 
 /** When the newest migration was made that this program knows, in epoch milliseconds. */
-export const newestMigration = migrations.at(-1)?.folderMillis ?? 0;
+const newestMigration = migrations.at(-1)?.folderMillis ?? 0;
+
+/** The newest migration of the database, as `newest`. */
+export const newestMigrationOf = 'SELECT max(created_at) AS newest FROM __drizzle_migrations';
+
+/**
+ * Guards a database against use after a newer version of the program has migrated it, as in a rolling upgrade: what an
+ * older version writes lacks what the newer one relies on.
+ * @param answer to a statement that has `newest`
+ * @throws UNAVAILABLE
+ */
+export function refuseNewer([row]: Answer): void {
+  if (Number(row?.['newest'] ?? 0) <= newestMigration) return;
+  throw unavailable('The database was migrated by a newer version of the service, which is to take over.');
+}
 
 export interface MigrationReport {
   /** How many migrations this call applied. */

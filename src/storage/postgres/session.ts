@@ -1,6 +1,7 @@
 import { unavailable } from '../errors.ts';
 import { Touches } from './commit-watch.ts';
 import { type Answer, ask, type Client, type ConnectionOptions, connect, type Queries } from './connections.ts';
+import { newestMigrationOf, refuseNewer } from './migrate.ts';
 
 /**
  * A connection for one transaction after the other. Its statements are sent as they come, and PostgreSQL answers them in
@@ -11,12 +12,12 @@ import { type Answer, ask, type Client, type ConnectionOptions, connect, type Qu
  */
 export class Session implements Queries {
   readonly #client: Client;
-  readonly #newest: number;
   readonly #options: ConnectionOptions;
   /** Why nothing of this transaction can be committed. */
   #failure: unknown;
   #isOpen = false;
   #isCareful = false;
+  #losses = 0;
   #lose: (error: unknown) => void = () => {};
   /** How many changes the transaction has made or tried to make. */
   changes = 0;
@@ -25,9 +26,7 @@ export class Session implements Queries {
   /** Rejects when the connection of this transaction is lost. */
   lost: Promise<never> = new Promise(() => {});
 
-  /** @param newest when the newest migration was made that this program knows */
-  constructor(url: string, newest: number, options: ConnectionOptions) {
-    this.#newest = newest;
+  constructor(url: string, options: ConnectionOptions) {
     this.#options = options;
     this.#client = connect(url, 1, options, () => this.#onClose());
   }
@@ -57,25 +56,16 @@ export class Session implements Queries {
     });
     this.lost.catch(() => {}); // nobody need wait for it
     this.#keep(this.#tell('BEGIN ISOLATION LEVEL READ COMMITTED'));
-    const newest = '(SELECT max(created_at) FROM __drizzle_migrations) AS newest';
     const locked =
       accountId === ''
-        ? this.#tell(`SELECT ${newest}`)
-        : this.#tell(`SELECT ${newest} FROM account_totals WHERE account_id = $1 FOR UPDATE OF account_totals`, [
-            accountId,
-          ]);
-    this.#keep(
-      locked.then(([row]) => {
-        if (Number(row?.['newest'] ?? 0) > this.#newest) {
-          throw unavailable('The database was migrated by a newer version of the service, which is to take over.');
-        }
-      }),
-    );
+        ? this.#tell(newestMigrationOf)
+        : this.#tell(`SELECT (${newestMigrationOf}) FROM account_totals WHERE account_id = $1 FOR UPDATE`, [accountId]);
+    this.#keep(locked.then(refuseNewer));
   }
 
-  async query(text: string, values: readonly unknown[]): Promise<Answer> {
+  async query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
     this.#requireWhole();
-    return await this.#kept(this.#tell(text, values));
+    return await this.#kept(this.#tell(text, values, isKept));
   }
 
   async change(text: string, values: readonly unknown[]): Promise<Answer> {
@@ -110,7 +100,7 @@ export class Session implements Queries {
   /** Undoes what was done, and never fails: a connection that is lost has done so already. */
   async rollback(): Promise<void> {
     try {
-      await this.#tell('ROLLBACK');
+      if (this.#isOpen) await this.#tell('ROLLBACK');
     } catch {
       // It is lost.
     } finally {
@@ -122,7 +112,12 @@ export class Session implements Queries {
     await this.#client.end({ timeout: 5 });
   }
 
+  get losses(): number | undefined {
+    return this.#options.prepares === false ? undefined : this.#losses; // a proxy keeps its own connections
+  }
+
   #onClose(): void {
+    this.#losses++;
     if (!this.#isOpen) return;
     this.#failure ??= unavailable('The connection to the storage was lost.');
     this.#isOpen = false;
@@ -152,10 +147,10 @@ export class Session implements Queries {
     }
   }
 
-  #tell(text: string, values: readonly unknown[] = []): Promise<Answer> {
-    const { onStatement, prepares } = this.#options;
+  #tell(text: string, values: readonly unknown[] = [], isKept = true): Promise<Answer> {
+    const { onStatement, prepares = true } = this.#options;
     onStatement?.(text);
-    return ask(this.#client, text, values, prepares);
+    return ask(this.#client, text, values, prepares && isKept);
   }
 
   /** The answer; if it is an error, the transaction cannot be committed. */

@@ -6,9 +6,13 @@ type Values = Readonly<Record<string, unknown>>;
 
 const parameter = /(?<!:):([a-z]\w*)/gi;
 
+/** How many texts that depend on what is asked are kept. */
+const maxTexts = 500;
+
 /** The statements on one connection, or on any of a pool. */
 export class Statements {
   readonly queries: Queries;
+  readonly #byText = new Map<string, Statement<never>>();
 
   constructor(queries: Queries) {
     this.queries = queries;
@@ -21,6 +25,17 @@ export class Statements {
   prepare<Row = never>(sql: string): Statement<Row> {
     return new Statement(this.queries, sql);
   }
+
+  /** The statement of this text, made once: for texts that depend on what is asked. */
+  prepareOnce<Row>(sql: string): Statement<Row> {
+    const known = this.#byText.get(sql) as Statement<Row> | undefined;
+    if (known !== undefined) return known;
+    // What is asked for seldom is not kept: each connection would keep it for ever.
+    if (this.#byText.size >= maxTexts) return new Statement(this.queries, sql, false);
+    const statement = this.prepare<Row>(sql);
+    this.#byText.set(sql, statement as unknown as Statement<never>);
+    return statement;
+  }
 }
 
 /** @typeParam Row what a row is, by the names of its columns */
@@ -29,8 +44,10 @@ export class Statement<Row> {
   readonly #text: string;
   readonly #names: readonly string[];
   readonly #changes: boolean;
+  readonly #isKept: boolean;
 
-  constructor(queries: Queries, sql: string) {
+  constructor(queries: Queries, sql: string, isKept = true) {
+    this.#isKept = isKept;
     const names: string[] = [];
     this.#queries = queries;
     this.#text = sql.replaceAll(parameter, (_, name: string) => {
@@ -66,7 +83,9 @@ export class Statement<Row> {
 
   #ask(values: Values): Promise<Answer> {
     const bound = this.#bound(values);
-    return this.#changes ? this.#queries.change(this.#text, bound) : this.#queries.query(this.#text, bound);
+    return this.#changes
+      ? this.#queries.change(this.#text, bound)
+      : this.#queries.query(this.#text, bound, this.#isKept);
   }
 
   #bound(values: Values): unknown[] {

@@ -1,14 +1,25 @@
 import type { Clock } from '../../domain/ports.ts';
 import type { Reads, Storage, Transaction } from '../../domain/storage-port.ts';
 import { accountReads, accountWrites, apiKeyReads, apiKeyWrites } from './accounts.ts';
+import { analyticsReads, analyticsWrites } from './analytics.ts';
 import { CommitWatch } from './commit-watch.ts';
 import { type ConnectionOptions, connect, Pool } from './connections.ts';
+import { conversationReads, conversationWrites } from './conversations.ts';
+import { deliveryReads, deliveryWrites } from './deliveries.ts';
+import { documentReads, documentWrites } from './documents.ts';
 import { asDomainError } from './errors.ts';
+import { eventReads, eventWrites } from './events.ts';
+import { idempotencyReads, idempotencyWrites } from './idempotency.ts';
+import { leadReads, leadWrites } from './leads.ts';
 import { rateWindowReads, rateWindowWrites } from './limits.ts';
-import { type MigrationReport, migrate, newestMigration } from './migrate.ts';
+import { messageReads, messageWrites } from './messages.ts';
+import { type MigrationReport, migrate, newestMigrationOf, refuseNewer } from './migrate.ts';
+import { readPositionReads, readPositionWrites } from './read-positions.ts';
+import { searchReads, searchWrites } from './search.ts';
 import { Session } from './session.ts';
 import { signInReads, signInWrites } from './sign-ins.ts';
 import { Statements } from './statements.ts';
+import { webhookReads, webhookWrites } from './webhooks.ts';
 import { scoped, type WorkScope } from './work-scope.ts';
 import { Writer, type WriterOptions, type Writing } from './writer.ts';
 
@@ -34,10 +45,9 @@ export interface PostgresOptions extends Omit<WriterOptions, 'onCommit'>, Connec
 export async function openPostgresStorage(url: string, options: PostgresOptions): Promise<PostgresStorage> {
   const { clock, directUrl = url, maxReaders = 8 } = options;
   const migrations = await migrate(directUrl, options);
-  const watch = new CommitWatch();
-  const reading = connect(url, maxReaders, options);
-  const pool = new Pool(reading, options);
-  const writer = new Writer<Transaction>(() => writingOn(new Session(url, newestMigration, options), clock), {
+  const pool = new Pool(url, maxReaders, options);
+  const watch = new CommitWatch(pool.client, () => connect(directUrl, 1, options));
+  const writer = new Writer<Transaction>(() => writingOn(new Session(url, options), clock), {
     ...options,
     onCommit: watch.committed,
   });
@@ -47,7 +57,7 @@ export async function openPostgresStorage(url: string, options: PostgresOptions)
     write: (work, accountId) => writer.write(work, accountId),
     watch: (listener) => watch.watch(listener),
     async check() {
-      await inDomain(() => pool.query('SELECT name FROM meta LIMIT 1', []));
+      await inDomain(async () => refuseNewer(await pool.query(newestMigrationOf, [], true)));
     },
     get waitingWrites() {
       return writer.waiting;
@@ -55,7 +65,8 @@ export async function openPostgresStorage(url: string, options: PostgresOptions)
     writeWaitMs: (accountId) => writer.waitMs(accountId),
     async close() {
       await writer.close();
-      await reading.end({ timeout: 5 });
+      await watch.close();
+      await pool.close();
     },
   };
 }
@@ -81,8 +92,19 @@ function readsOn(db: Statements, clock: Clock): Reads {
     accounts: translated(accountReads(db)),
     apiKeys: translated(apiKeyReads(db)),
     signIns: translated(signInReads(db)),
+    conversations: translated(conversationReads(db)),
+    messages: translated(messageReads(db)),
+    readPositions: translated(readPositionReads(db)),
+    events: translated(eventReads(db)),
+    leads: translated(leadReads(db)),
+    idempotencyRecords: translated(idempotencyReads(db)),
+    webhooks: translated(webhookReads(db)),
+    deliveries: translated(deliveryReads(db)),
+    documents: translated(documentReads(db)),
+    analytics: translated(analyticsReads(db)),
+    search: translated(searchReads(db)),
     rateWindows: translated(rateWindowReads(db, clock)),
-  } as unknown as Reads;
+  };
 }
 
 function writingOn(session: Session, clock: Clock): Writing<Transaction> {
@@ -91,13 +113,36 @@ function writingOn(session: Session, clock: Clock): Writing<Transaction> {
   const accounts = scoped({ ...accountReads(db), ...accountWrites(db) });
   const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, touchedAll) });
   const signIns = scoped({ ...signInReads(db), ...signInWrites(db) });
+  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, touchedAll) });
+  const messages = scoped({ ...messageReads(db), ...messageWrites(db) });
+  const readPositions = scoped({ ...readPositionReads(db), ...readPositionWrites(db) });
+  const events = scoped({ ...eventReads(db), ...eventWrites(db, (accountId) => session.touches.grew(accountId)) });
+  const leads = scoped({ ...leadReads(db), ...leadWrites(db) });
+  const idempotencyRecords = scoped({ ...idempotencyReads(db), ...idempotencyWrites(db) });
+  const onDue = (accountId: string, webhookId: string) => session.touches.becameDue(accountId, webhookId);
+  const locks = { locks: true };
+  const webhooks = scoped({ ...webhookReads(db, locks), ...webhookWrites(db, onDue) });
+  const deliveries = scoped({ ...deliveryReads(db, locks), ...deliveryWrites(db, onDue) });
+  const documents = scoped({ ...documentReads(db), ...documentWrites(db) });
+  const analytics = scoped(analyticsWrites(db));
+  const search = scoped(searchWrites());
   const rateWindows = scoped({ ...rateWindowReads(db, clock), ...rateWindowWrites(db) });
-  const transactionFor = (scope: WorkScope) =>
-    ({
-      accounts: accounts(scope),
-      apiKeys: apiKeys(scope),
-      signIns: signIns(scope),
-      rateWindows: rateWindows(scope),
-    }) as unknown as Transaction;
+  const transactionFor = (scope: WorkScope): Transaction => ({
+    accounts: accounts(scope),
+    apiKeys: apiKeys(scope),
+    signIns: signIns(scope),
+    conversations: conversations(scope),
+    messages: messages(scope),
+    readPositions: readPositions(scope),
+    events: events(scope),
+    leads: leads(scope),
+    idempotencyRecords: idempotencyRecords(scope),
+    webhooks: webhooks(scope),
+    deliveries: deliveries(scope),
+    documents: documents(scope),
+    analytics: analytics(scope),
+    search: search(scope),
+    rateWindows: rateWindows(scope),
+  });
   return { session, transactionFor };
 }

@@ -381,7 +381,7 @@ export const analyticsCounters = pgTable(
   (table) => [primaryKey({ columns: [table.accountId, table.quarter] })],
 );
 
-/** The distribution of durations within a span of quarter hours. */
+/** The distribution of durations within a span of quarter hours: how many are in each bucket; see `durations.ts`. */
 export const analyticsHistograms = pgTable(
   'analytics_histograms',
   {
@@ -391,10 +391,10 @@ export const analyticsHistograms = pgTable(
     width: integer().notNull(),
     /** The first quarter hour of the span. */
     quarter: integer().notNull(),
-    /** Encoded; see `analytics.ts`. */
-    counts: bytes().notNull(),
+    bucket: integer().notNull(),
+    count: integer().notNull(),
   },
-  (table) => [primaryKey({ columns: [table.accountId, table.name, table.width, table.quarter] })],
+  (table) => [primaryKey({ columns: [table.accountId, table.name, table.width, table.quarter, table.bucket] })],
 );
 
 /** A single row: the latest time of the limiter's clock, in milliseconds, that something was counted or read at. */

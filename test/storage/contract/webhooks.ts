@@ -328,7 +328,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         for (const [index, count] of [3, 0, 7, 1, 2].entries()) {
           const delivery = sampleDelivery(index === 4 ? theirs.webhook.id : webhook.id);
           attempts.set(delivery.id, Array.from({ length: count }, fullOrEmptyAttempt));
-          await tx.deliveries.insert(accountId, delivery);
+          await tx.deliveries.insert(index === 4 ? theirs.accountId : accountId, delivery);
         }
         // In another order than their own.
         for (const [id, list] of attempts) {
@@ -421,7 +421,10 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
       await storage.write(async (tx) => {
         for (const webhook of others) await tx.webhooks.insert(accountId, webhook);
         for (const account of [accountId, elsewhere.accountId]) await tx.events.append(account, [event]);
-        for (const delivery of made) await tx.deliveries.insert(accountId, delivery);
+        for (const delivery of made) {
+          const isElsewhere = delivery.webhookId === elsewhere.webhook.id;
+          await tx.deliveries.insert(isElsewhere ? elsewhere.accountId : accountId, delivery);
+        }
       });
       const asked = [others[0], elsewhere.webhook, first, others[1], sampleWebhook()];
       const claims = await storage.write(async (tx) =>
@@ -578,7 +581,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           const told = new Set<string>();
           const accountIds: unknown[] = [];
           const stop = storage.watch((touched) => {
-            accountIds.push(...(touched?.accountIds ?? ['any']));
+            accountIds.push(...(touched?.accountIds ?? []));
             for (const [webhookId, accountId] of touched?.webhooks ?? []) told.add(`${accountId} ${webhookId}`);
           });
           const tried = new Set<string>();
@@ -627,7 +630,8 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
         await tx.webhooks.insert(accountId, off);
         const none = at(-9, { status: 'succeeded', dueAt: null });
         for (const delivery of [at(-5), at(0), at(1), none]) await tx.deliveries.insert(accountId, delivery);
-        await tx.deliveries.insert(accountId, sampleDelivery(other.webhook.id, { dueAt: timestamp(startMs - 7) }));
+        const theirs = sampleDelivery(other.webhook.id, { dueAt: timestamp(startMs - 7) });
+        await tx.deliveries.insert(other.accountId, theirs);
         await tx.deliveries.insert(accountId, sampleDelivery(off.id, { dueAt: timestamp(startMs - 8) }));
       });
       expect(await storage.read.deliveries.backlog(startMs, 10)).toEqual(backlogOf(4, 3, startMs - 7));

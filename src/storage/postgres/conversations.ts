@@ -1,0 +1,215 @@
+import type { StoredConversation } from '../../domain/conversation-record.ts';
+import type { ConversationFilter } from '../../domain/conversations.ts';
+import { statuses } from '../../domain/lifecycle.ts';
+import type { LastMessage } from '../../domain/message-record.ts';
+import { conversationText } from '../../domain/search.ts';
+import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
+import { comparableEmail } from '../../domain/text.ts';
+import { emptySlice, sliceOf } from '../lists.ts';
+import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { assignments, insertInto } from '../sql.ts';
+import { conversationLists } from './conversation-lists.ts';
+import { erasureReads, erasureWrites } from './erasure.ts';
+import { LostUpdate } from './errors.ts';
+import { unreadUpkeep } from './read-positions.ts';
+import { textWrites } from './search-index.ts';
+import { arrayOf, columnsOf, type Statements } from './statements.ts';
+import type { conversations, StoredLastMessage } from './tables.ts';
+
+type Name = keyof typeof conversations.$inferSelect;
+
+/** The columns that change with every message. Of the indexes, two contain any of them. */
+const changingByMessage = [
+  'messageCount',
+  'contentBytes',
+  'lastMessage',
+  'lastActivityAt',
+  'firstVisitorMessageAt',
+  'firstResponseAt',
+  'version',
+  'updatedAt',
+] as const satisfies readonly Name[];
+
+/** The others that can change after creation. */
+const changingOtherwise = [
+  'status',
+  'subject',
+  'visitor',
+  'externalId',
+  'assignee',
+  'tags',
+  'metadata',
+  'reopenedAt',
+  'closedAt',
+] as const satisfies readonly Name[];
+
+/** What is written with them and not read: lists are filtered by it. */
+const forFilters = ['visitorId', 'visitorEmail', 'assigneeId'] as const satisfies readonly Name[];
+
+/** The columns without those that only the storage knows. */
+const columns = ['id', 'createdAt', ...changingOtherwise, ...changingByMessage] as const satisfies readonly Name[];
+
+type ConversationRow = Pick<typeof conversations.$inferSelect, (typeof columns)[number]>;
+
+function fromLastMessage({ id, sequence, sender, author, createdAt, preview }: LastMessage): StoredLastMessage {
+  return [id, sequence, sender, author, toMs(createdAt), preview];
+}
+
+function toLastMessage(json: ConversationRow['lastMessage']): LastMessage | null {
+  if (json === null) return null;
+  const [id, sequence, sender, author, createdAt, preview] = fromJson(json);
+  return { id, sequence, sender, author, createdAt: toTimestamp(createdAt), preview };
+}
+
+function toConversation(row: ConversationRow): StoredConversation {
+  return {
+    ...row,
+    visitor: fromJson(row.visitor),
+    assignee: fromJson(row.assignee),
+    tags: fromJson(row.tags),
+    lastMessage: toLastMessage(row.lastMessage),
+    metadata: fromJson(row.metadata),
+    lastActivityAt: toTimestamp(row.lastActivityAt),
+    firstVisitorMessageAt: toTimestamp(row.firstVisitorMessageAt),
+    firstResponseAt: toTimestamp(row.firstResponseAt),
+    reopenedAt: toTimestamp(row.reopenedAt),
+    closedAt: toTimestamp(row.closedAt),
+    createdAt: toTimestamp(row.createdAt),
+    updatedAt: toTimestamp(row.updatedAt),
+  };
+}
+
+function toRow(conversation: StoredConversation): ConversationRow & Record<(typeof forFilters)[number], string | null> {
+  const { visitor, assignee } = conversation;
+  return {
+    ...conversation,
+    visitor: toJson(visitor),
+    visitorId: visitor?.id ?? null,
+    visitorEmail: visitor?.email == null ? null : comparableEmail(visitor.email),
+    assignee: toJson(assignee),
+    assigneeId: assignee?.id ?? null,
+    tags: toJson(conversation.tags),
+    metadata: toJson(conversation.metadata),
+    lastMessage: toJson(conversation.lastMessage && fromLastMessage(conversation.lastMessage)),
+    lastActivityAt: toMs(conversation.lastActivityAt),
+    firstVisitorMessageAt: toMs(conversation.firstVisitorMessageAt),
+    firstResponseAt: toMs(conversation.firstResponseAt),
+    reopenedAt: toMs(conversation.reopenedAt),
+    closedAt: toMs(conversation.closedAt),
+    createdAt: toMs(conversation.createdAt),
+    updatedAt: toMs(conversation.updatedAt),
+  };
+}
+
+export function conversationReads(db: Statements): ConversationReads {
+  const selected = columnsOf('conversations', columns);
+  const find = db.prepare<ConversationRow>(
+    `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = :id`,
+  );
+  const findMany = db.prepare<ConversationRow>(
+    `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = ANY(:ids::text[])`,
+  );
+  const idByExternalId = db.prepare<Pick<ConversationRow, 'id'>>(
+    'SELECT id FROM conversations WHERE account_id = :accountId AND external_id = :externalId',
+  );
+  const totals = db.prepare<Record<StoredConversation['status'], number>>(
+    'SELECT active, pending, closed FROM account_totals WHERE account_id = :accountId',
+  );
+  /** The total of a list that has no filter but statuses. */
+  const keptTotal = async (accountId: string, filter: ConversationFilter): Promise<number | undefined> => {
+    const { statuses: some = statuses, ...others } = filter;
+    if (Object.values(others).some((value) => value !== undefined)) return undefined;
+    const byStatus = (await totals.get({ accountId })) ?? { active: 0, pending: 0, closed: 0 };
+    return [...new Set(some)].reduce((sum, status) => sum + byStatus[status], 0);
+  };
+  const lists = conversationLists<ConversationRow>(db, selected);
+  return {
+    ...erasureReads(db),
+    find: async (accountId, id) => {
+      const row = await find.get({ accountId, id });
+      return row && toConversation(row);
+    },
+    findMany: async (accountId, ids) => {
+      if (ids.length === 0) return [];
+      return alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toConversation));
+    },
+    idByExternalId: async (accountId, externalId) => (await idByExternalId.get({ accountId, externalId }))?.id,
+    page: async (accountId, query) => {
+      // What lies far ahead is skipped by walking there: not for nothing.
+      const isFar = query.offset > 500;
+      if (isFar && query.offset >= ((await keptTotal(accountId, query.filter)) ?? Infinity)) return emptySlice;
+      return sliceOf(await lists.page(accountId, query), query.limit, toConversation);
+    },
+    count: async (accountId, filter) => (await keptTotal(accountId, filter)) ?? (await lists.count(accountId, filter)),
+  };
+}
+
+/** @param onHide called when something was hidden that is being erased; the transaction may still be rolled back */
+export function conversationWrites(db: Statements, onHide: () => void): ConversationWrites {
+  const texts = textWrites(db);
+  const unread = unreadUpkeep(db);
+  const insert = db.prepare(insertInto('conversations', ['accountId', ...columns, ...forFilters]));
+  const isPrevious = 'account_id = :accountId AND id = :id AND version = :previousVersion';
+  const update = db.prepare(
+    `UPDATE conversations SET ${assignments([...changingOtherwise, ...changingByMessage, ...forFilters])}
+      WHERE ${isPrevious}`,
+  );
+  const updateByMessage = db.prepare(`UPDATE conversations SET ${assignments(changingByMessage)} WHERE ${isPrevious}`);
+  const addTags = db.prepare(
+    `INSERT INTO conversation_tags (account_id, conversation_id, tag)
+      SELECT :accountId, :conversationId, unnest(:tags::text[])`,
+  );
+  const removeTags = db.prepare(
+    `DELETE FROM conversation_tags
+      WHERE account_id = :accountId AND conversation_id = :conversationId AND tag = ANY(:tags::text[])`,
+  );
+  const changeTags = async (
+    accountId: string,
+    conversationId: string,
+    from: readonly string[],
+    to: readonly string[],
+  ): Promise<void> => {
+    const [gone, added] = [from.filter((tag) => !to.includes(tag)), to.filter((tag) => !from.includes(tag))];
+    if (gone.length > 0) await removeTags.send({ accountId, conversationId, tags: arrayOf(gone) });
+    if (added.length > 0) await addTags.send({ accountId, conversationId, tags: arrayOf(added) });
+  };
+  const markConverted = db.prepare(
+    'UPDATE conversations SET converted = true WHERE account_id = :accountId AND id = :id AND NOT converted',
+  );
+  const count = db.prepare(
+    `UPDATE account_totals SET active = active + :active, pending = pending + :pending, closed = closed + :closed
+      WHERE account_id = :accountId`,
+  );
+  const none = { active: 0, pending: 0, closed: 0 };
+  return {
+    ...erasureWrites(db, onHide),
+    insert: async (accountId, conversation) => {
+      const row = toRow(conversation);
+      await insert.send({ ...row, accountId });
+      await changeTags(accountId, row.id, [], conversation.tags);
+      await texts.add(accountId, {
+        conversationId: row.id,
+        sequence: 0,
+        createdAt: row.createdAt,
+        text: conversationText(conversation),
+      });
+      await count.send({ ...none, accountId, [conversation.status]: 1 });
+    },
+    update: async (accountId, previous, next) => {
+      if (next.version <= previous.version) throw new Error(`A change of ${next.id} has no new version`);
+      const isByMessage = changingOtherwise.every((name) => previous[name] === next[name]);
+      const values = { ...toRow(next), accountId, previousVersion: previous.version };
+      const changed = await (isByMessage ? updateByMessage : update).run(values);
+      // Only where the account's row is not locked first can another transaction have come in between.
+      if (changed !== 1) throw new LostUpdate(next.id);
+      const text = conversationText(next);
+      if (!isByMessage && text !== conversationText(previous)) await texts.change(accountId, next.id, text);
+      if (next.tags !== previous.tags) await changeTags(accountId, next.id, previous.tags, next.tags);
+      if (next.messageCount > previous.messageCount) await unread.grew(accountId, next);
+      if (next.status !== previous.status) {
+        await count.send({ ...none, accountId, [previous.status]: -1, [next.status]: 1 });
+      }
+    },
+    markConverted: async (accountId, id) => (await markConverted.run({ accountId, id })) === 1,
+  };
+}

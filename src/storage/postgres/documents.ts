@@ -1,0 +1,53 @@
+import type { StoredDocument } from '../../domain/documents.ts';
+import type { DocumentReads, DocumentWrites } from '../../domain/storage-port.ts';
+import { sliceOf } from '../lists.ts';
+import { alignToIds, toMs, toTimestamp } from '../rows.ts';
+import { insertInto } from '../sql.ts';
+import { arrayOf, columnsOf, type Statements } from './statements.ts';
+import type { trustedDocuments } from './tables.ts';
+
+const table = 'trusted_documents';
+const columns = ['number', 'id', 'text', 'createdAt'] as const;
+
+type DocumentRow = Pick<typeof trustedDocuments.$inferSelect, (typeof columns)[number]>;
+
+function toDocument({ number, id, text, createdAt }: DocumentRow): StoredDocument {
+  return { number, id, text, createdAt: toTimestamp(createdAt) };
+}
+
+const ofAccount = 'account_id = :accountId';
+
+export function documentReads(db: Statements): DocumentReads {
+  const select = `SELECT ${columnsOf(table, columns)} FROM ${table} WHERE ${ofAccount}`;
+  const find = db.prepare<{ text: string }>(`SELECT text FROM ${table} WHERE ${ofAccount} AND id = :id`);
+  const findMany = db.prepare<DocumentRow>(`${select} AND id = ANY(:ids::text[])`);
+  const page = db.prepare<DocumentRow>(
+    `${select} AND number < :before::bigint ORDER BY number DESC LIMIT :limit OFFSET :offset`,
+  );
+  const totals = db.prepare<{ count: number; bytes: number }>(
+    `SELECT count(*) AS count, coalesce(sum(bytes), 0)::bigint AS bytes FROM ${table} WHERE ${ofAccount}`,
+  );
+  return {
+    text: async (accountId, id) => (await find.get({ accountId, id }))?.text,
+    findMany: async (accountId, ids) =>
+      alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toDocument)),
+    page: async (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>
+      sliceOf(await page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toDocument),
+    totals: async (accountId) => (await totals.get({ accountId })) ?? { count: 0, bytes: 0 },
+  };
+}
+
+export function documentWrites(db: Statements): DocumentWrites {
+  const next = `(SELECT coalesce(max(number), 0) + 1 FROM ${table} WHERE ${ofAccount})`;
+  const insert = db.prepare<{ number: number }>(
+    `${insertInto(table, ['accountId', 'id', 'text', 'bytes', 'createdAt'], { number: next })} RETURNING number`,
+  );
+  const remove = db.prepare(`DELETE FROM ${table} WHERE ${ofAccount} AND id = :id`);
+  return {
+    insert: async (accountId, { id, text, createdAt }) => {
+      const row = await insert.get({ accountId, id, text, bytes: Buffer.byteLength(text), createdAt: toMs(createdAt) });
+      return (row as { number: number }).number;
+    },
+    remove: async (accountId, id) => (await remove.run({ accountId, id })) > 0,
+  };
+}

@@ -1,0 +1,204 @@
+import { createHmac, hkdfSync } from 'node:crypto';
+import { erasedJson, type StoredEvent } from '../../domain/events.ts';
+import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
+import { toMs, toTimestamp } from '../rows.ts';
+import { isBeingErased } from './erasure.ts';
+import { metaCounter, metaEpoch, metaTokenKey } from './meta.ts';
+import { arrayOf, type Statements } from './statements.ts';
+import type { accountTotals, events } from './tables.ts';
+
+export interface EventRow extends Omit<typeof events.$inferSelect, 'accountId' | 'data'> {
+  /** Null while its conversation is being erased. */
+  readonly data: string | null;
+}
+
+/**
+ * The columns for every read of an event. That its conversation was deleted is an event which holds nothing to be erased.
+ */
+export const eventColumns = `events.sequence, events.id, events.type, events.timestamp, events.conversation_id,
+  events.visitor_hash,
+  CASE WHEN events.type <> 'conversation.deleted' AND ${isBeingErased('events')} THEN NULL ELSE events.data END AS data`;
+
+export function toEvent(row: EventRow): StoredEvent {
+  return {
+    id: row.id,
+    type: row.type,
+    timestamp: toTimestamp(row.timestamp),
+    conversationId: row.conversationId,
+    visitorHash: row.visitorHash,
+    sequence: row.sequence,
+    dataJson: row.data ?? erasedJson,
+  };
+}
+
+/** How visitors are kept in events: 128 bits of an HMAC, whose key is derived from the one that signs tokens. */
+function visitorHashes(db: Statements): (accountId: string, visitorId: string) => Promise<string> {
+  const tokenKey = metaTokenKey(db);
+  let key: Uint8Array | undefined;
+  return async (accountId, visitorId) => {
+    key ??= new Uint8Array(hkdfSync('sha256', await tokenKey(), '', 'visitors of events', 32));
+    const hash = createHmac('sha256', key).update(`${accountId} ${visitorId}`).digest();
+    return hash.subarray(0, 16).toString('base64url');
+  };
+}
+
+interface ScanRow {
+  /** Where the scan has ended; the same in every row. */
+  readonly scannedTo: number;
+  readonly isCut: boolean;
+}
+
+export function eventReads(db: Statements): EventReads {
+  const bounds = db.prepare<{ first: number; last: number }>(
+    `SELECT event_sequence AS last, coalesce(
+        (SELECT sequence FROM events WHERE account_id = :accountId ORDER BY sequence LIMIT 1), event_sequence + 1) AS first
+      FROM account_totals WHERE account_id = :accountId`,
+  );
+  const lastSequences = db.prepare<Pick<typeof accountTotals.$inferSelect, 'accountId' | 'eventSequence'>>(
+    'SELECT account_id, event_sequence FROM account_totals WHERE account_id = ANY(:accountIds::text[])',
+  );
+  // One statement sees one state: the end of the log, how far to go, and what is there.
+  const entries = {
+    log: '',
+    conversation: 'AND conversation_id = :conversationId',
+    visitor: 'AND visitor_hash = :visitorHash',
+  };
+  const scanOf = (of: keyof typeof entries, isBounded: boolean, isOfTypes: boolean, isOfVisitor: boolean) => {
+    const range = `account_id = :accountId AND sequence > :from ${entries[of]}`;
+    const tests = [
+      ...(isOfTypes ? ['AND type = ANY(:types::text[])'] : []),
+      ...(isOfVisitor && of === 'conversation' ? ['AND visitor_hash = :visitorHash'] : []),
+    ].join(' ');
+    const places = isBounded
+      ? `SELECT sequence FROM events WHERE ${range} AND sequence <= (SELECT sequence FROM reach)
+          ORDER BY sequence LIMIT 2 OFFSET :among::bigint - 1`
+      : 'SELECT NULL::bigint AS sequence WHERE false';
+    return db.prepareOnce<EventRow & ScanRow>(
+      `WITH reach AS (SELECT greatest(:from::bigint, least(coalesce(
+              (SELECT event_sequence FROM account_totals WHERE account_id = :accountId), 0), :to::bigint)) AS sequence),
+          places AS MATERIALIZED (${places}),
+          ending AS (SELECT CASE WHEN (SELECT count(*) FROM places) = 2 THEN (SELECT min(sequence) FROM places)
+              ELSE (SELECT sequence FROM reach) END AS sequence, (SELECT count(*) FROM places) = 2 AS is_cut)
+        SELECT found.*, ending.sequence AS scanned_to, ending.is_cut FROM ending LEFT JOIN LATERAL
+          (SELECT ${eventColumns} FROM events
+            WHERE ${range} AND sequence <= ending.sequence ${tests} ORDER BY sequence LIMIT :limit) AS found ON true`,
+    );
+  };
+  const lastOf = db.prepare<EventRow>(
+    `SELECT ${eventColumns} FROM events
+      WHERE account_id = :accountId AND conversation_id = :conversationId ORDER BY sequence DESC LIMIT 1`,
+  );
+  return {
+    epoch: metaEpoch(db),
+    erasures: metaCounter(db, 'erasures'),
+    bounds: async (accountId) => (await bounds.get({ accountId })) ?? { first: 1, last: 0 },
+    lastSequences: async (accountIds) => {
+      const rows = await lastSequences.all({ accountIds: arrayOf(accountIds) });
+      const found = new Map(rows.map((row) => [row.accountId, row.eventSequence]));
+      return accountIds.map((accountId) => found.get(accountId) ?? 0);
+    },
+    visitorHash: visitorHashes(db),
+    after: async (accountId, from, { filter, limit, span, among }) => {
+      const { types, conversationId = null, visitorHash = null } = filter;
+      const of = conversationId !== null ? 'conversation' : visitorHash !== null ? 'visitor' : 'log';
+      const isBounded = among !== undefined && types?.length !== 0;
+      const scan = scanOf(of, isBounded, types !== undefined, visitorHash !== null);
+      const rows = await scan.all({
+        ...{ accountId, from, limit, conversationId, visitorHash },
+        to: from + span,
+        among: among ?? null,
+        types: arrayOf(types ?? []),
+      });
+      const found = rows.filter(({ id }) => id !== null).map(toEvent);
+      // A full page ends at its last event; otherwise everything up to the end was scanned.
+      if (found.length === limit) return { events: found, scannedTo: found.at(-1)?.sequence ?? from, isCut: false };
+      return { events: found, scannedTo: rows[0]?.scannedTo ?? from, isCut: rows[0]?.isCut ?? false };
+    },
+    lastOf: async (accountId, conversationId) => {
+      const row = await lastOf.get({ accountId, conversationId });
+      return row && toEvent(row);
+    },
+  };
+}
+
+/** @param onAppend called with the account whose log has grown; the transaction may still be rolled back */
+export function eventWrites(db: Statements, onAppend: (accountId: string) => void): EventWrites {
+  // The number comes from the account's row, which nobody else can change before this transaction has ended.
+  const append = db.prepare<{ last: number }>(
+    `WITH advanced AS (UPDATE account_totals SET event_sequence = event_sequence + :count::bigint
+          WHERE account_id = :accountId RETURNING event_sequence AS last),
+        added AS (INSERT INTO events
+            (account_id, sequence, id, type, conversation_id, visitor_hash, timestamp, data)
+          SELECT :accountId, advanced.last - :count::bigint + event.at, event.id, event.type, event.conversation_id,
+              event.visitor_hash, event.timestamp, event.data
+            FROM advanced, unnest(:ids::text[], :types::text[], :conversationIds::text[], :visitorHashes::text[],
+              :timestamps::bigint[], :data::json[])
+              WITH ORDINALITY AS event (id, type, conversation_id, visitor_hash, timestamp, data, at))
+      SELECT last FROM advanced`,
+  );
+  const visitorHash = visitorHashes(db);
+  // The first account, by the time of its oldest event, that has something old at the front of its log.
+  const accountWithOldest = db.prepare<{ accountId: string }>(
+    'SELECT account_id FROM events WHERE timestamp < :before ORDER BY timestamp LIMIT 1',
+  );
+  const accountWithOldFront = db.prepare<{ accountId: string }>(
+    `SELECT account_id FROM account_totals AS log
+      WHERE account_id >= :from
+        AND (SELECT timestamp FROM events WHERE account_id = log.account_id ORDER BY sequence LIMIT 1) < :before
+      ORDER BY account_id LIMIT 1`,
+  );
+  // Removes from the front only: where the clock went back, removing by time would leave a gap in the log.
+  const removeFront = db.prepare(
+    `WITH oldest AS MATERIALIZED
+        (SELECT sequence, timestamp FROM events WHERE account_id = :accountId ORDER BY sequence LIMIT :limit)
+      DELETE FROM events WHERE account_id = :accountId AND sequence <= (SELECT max(sequence) FROM oldest)
+        AND sequence < coalesce((SELECT min(sequence) FROM oldest WHERE timestamp >= :before), 9223372036854775807)`,
+  );
+  /** The account found last: its events take many steps to remove, and the accounts before it had nothing to remove. */
+  let from = '';
+  /** Finds an account whose first event is old, checking one account after another, all of them if need be. */
+  const findOldFront = async (before: number): Promise<string | undefined> => {
+    const behind = await accountWithOldFront.get({ from, before });
+    const found = behind === undefined && from !== '' ? await accountWithOldFront.get({ from: '', before }) : behind;
+    from = found?.accountId ?? '';
+    return found?.accountId;
+  };
+  return {
+    append: async (accountId, added) => {
+      const hashes: (string | null)[] = [];
+      for (const { visitorId } of added) {
+        hashes.push(visitorId === null ? null : await visitorHash(accountId, visitorId));
+      }
+      const row = await append.get({
+        accountId,
+        count: added.length,
+        ids: arrayOf(added.map(({ id }) => id)),
+        types: arrayOf(added.map(({ type }) => type)),
+        conversationIds: arrayOf(added.map(({ conversationId }) => conversationId)),
+        visitorHashes: arrayOf(hashes),
+        timestamps: arrayOf(added.map(({ timestamp }) => toMs(timestamp))),
+        data: arrayOf(added.map(({ data }) => JSON.stringify(data))),
+      });
+      if (row === undefined) throw new Error(`The account ${accountId} has no counters`);
+      if (added.length > 0) onAppend(accountId);
+      return row.last;
+    },
+    prune: async (before, limit) => {
+      let removed = 0;
+      while (removed < limit) {
+        const found = await accountWithOldest.get({ before });
+        if (found === undefined) break;
+        let count = await removeFront.run({ accountId: found.accountId, before, limit: limit - removed });
+        if (count === 0) {
+          // The oldest event lies behind a younger one, as may any number of others, which are not to be walked over.
+          const accountId = await findOldFront(before);
+          if (accountId === undefined) break;
+          count = await removeFront.run({ accountId, before, limit: limit - removed });
+        }
+        removed += count;
+        if (count === 0) break;
+      }
+      return removed;
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import type { IdempotencyRecordReads, IdempotencyRecordWrites } from '../../domain/storage-port.ts';
+import { isBeingErased } from './erasure.ts';
+import type { Statements } from './statements.ts';
+import type { idempotencyRecords } from './tables.ts';
+
+type Row = Omit<typeof idempotencyRecords.$inferSelect, 'accountId' | 'idempotencyKey' | 'createdAt'> & {
+  readonly createdAtMs: number;
+};
+
+export function idempotencyReads(db: Statements): IdempotencyRecordReads {
+  const find = db.prepare<Row>(
+    `SELECT fingerprint, conversation_id, created_at AS created_at_ms,
+        CASE WHEN ${isBeingErased('kept_results')} THEN NULL ELSE result END AS result
+      FROM kept_results WHERE account_id = :accountId AND idempotency_key = :key`,
+  );
+  return { find: (accountId, key) => find.get({ accountId, key }) };
+}
+
+export function idempotencyWrites(db: Statements): IdempotencyRecordWrites {
+  const put = db.prepare(
+    `INSERT INTO kept_results (account_id, idempotency_key, fingerprint, result, conversation_id, created_at)
+      VALUES (:accountId, :key, :fingerprint, :result, :conversationId, :createdAtMs)
+      ON CONFLICT (account_id, idempotency_key) DO UPDATE SET fingerprint = excluded.fingerprint,
+        result = excluded.result, conversation_id = excluded.conversation_id, created_at = excluded.created_at`,
+  );
+  const removeOldest = db.prepare(
+    `DELETE FROM kept_results WHERE (account_id, idempotency_key) IN
+      (SELECT account_id, idempotency_key FROM kept_results WHERE created_at < :beforeMs
+        ORDER BY created_at LIMIT :limit)`,
+  );
+  return {
+    put: async (accountId, key, kept) => {
+      await put.send({ ...kept, accountId, key });
+    },
+    prune: (beforeMs, limit) => removeOldest.run({ beforeMs, limit }),
+  };
+}

@@ -1,0 +1,110 @@
+import type { StoredConversation } from '../../domain/conversation-record.ts';
+import { maxReadPositions, type ReadPosition } from '../../domain/read-position-record.ts';
+import type { ReadPositionReads, ReadPositionWrites } from '../../domain/storage-port.ts';
+import { toMs, toTimestamp } from '../rows.ts';
+import { insertInto } from '../sql.ts';
+import { arrayOf, columnsOf, type Statements } from './statements.ts';
+import type { readPositions } from './tables.ts';
+
+const columns = ['reader', 'sequence', 'readAt', 'move'] as const satisfies readonly (keyof Row)[];
+
+type Row = Omit<typeof readPositions.$inferSelect, 'accountId' | 'conversationId'>;
+
+function toReadPosition({ reader, sequence, readAt }: Row): ReadPosition {
+  return { reader, sequence, readAt: toTimestamp(readAt) };
+}
+
+export function readPositionReads(db: Statements): ReadPositionReads {
+  const ofConversations = db.prepare<Row & { conversationId: string }>(
+    `SELECT ${columnsOf('read_positions', columns)}, conversation_id FROM read_positions
+      WHERE account_id = :accountId AND conversation_id = ANY(:ids::text[]) ORDER BY conversation_id, reader`,
+  );
+  return {
+    ofConversations: async (accountId, ids) => {
+      const found = new Map(ids.map((id) => [id, { positions: [] as ReadPosition[], moves: 0 }]));
+      for (const row of await ofConversations.all({ accountId, ids: arrayOf(ids) })) {
+        const one = found.get(row.conversationId);
+        if (one === undefined) continue;
+        one.positions.push(toReadPosition(row));
+        one.moves = Math.max(one.moves, row.move);
+      }
+      return ids.map((id) => found.get(id) ?? { positions: [], moves: 0 });
+    },
+  };
+}
+
+const ofConversation = 'account_id = :accountId AND conversation_id = :conversationId';
+
+export function readPositionWrites(db: Statements): ReadPositionWrites {
+  // Whoever moves a position locks the conversation first: one of two must see what the other has done.
+  const lock = db.prepare(
+    'SELECT 1 FROM conversations WHERE account_id = :accountId AND id = :conversationId FOR UPDATE',
+  );
+  const all = db.prepare<Row>(
+    `SELECT ${columnsOf('read_positions', columns)} FROM read_positions WHERE ${ofConversation}`,
+  );
+  const put = db.prepare(
+    `${insertInto('read_positions', ['accountId', 'conversationId', ...columns])}
+      ON CONFLICT (account_id, conversation_id, reader)
+      DO UPDATE SET sequence = excluded.sequence, read_at = excluded.read_at, move = excluded.move`,
+  );
+  const remove = db.prepare(`DELETE FROM read_positions WHERE ${ofConversation} AND reader = :reader`);
+  const addUnread = db.prepare(
+    insertInto('unread_conversations', ['accountId', 'reader', 'conversationId', 'lastActivityAt']),
+  );
+  const removeUnread = db.prepare(`DELETE FROM unread_conversations WHERE ${ofConversation} AND reader = :reader`);
+  return {
+    move: async (accountId, { id: conversationId, messageCount, lastActivityAt }, position) => {
+      const place = { accountId, conversationId };
+      const { reader, sequence, readAt } = position;
+      const [locked, rows] = await Promise.all([lock.all(place), all.all(place)]);
+      if (locked.length === 0) throw new Error(`There is no conversation ${conversationId}`);
+      const present = rows.find((row) => row.reader === reader);
+      if (present !== undefined && present.sequence >= sequence) {
+        return { position: toReadPosition(present), hasMoved: false };
+      }
+      const byMove = rows.map((row) => row.move);
+      if (present === undefined && rows.length >= maxReadPositions) {
+        const first = rows[byMove.indexOf(Math.min(...byMove))] as Row;
+        await remove.send({ ...place, reader: first.reader });
+        await removeUnread.send({ ...place, reader: first.reader });
+      }
+      await put.send({ ...place, reader, sequence, readAt: toMs(readAt), move: Math.max(0, ...byMove) + 1 });
+      if (sequence === messageCount) {
+        if (present !== undefined) await removeUnread.send({ ...place, reader });
+      } else if (present === undefined) {
+        await addUnread.send({ ...place, reader, lastActivityAt: toMs(lastActivityAt) });
+      }
+      return { position, hasMoved: true };
+    },
+  };
+}
+
+/** What changes of a conversation mean for who has not read it. */
+export interface UnreadUpkeep {
+  /** A message was added: it is unread by all who have not read up to it. */
+  grew(accountId: string, conversation: StoredConversation): Promise<void>;
+  /** Removes all positions in a conversation that is being erased. */
+  remove(accountId: string, conversationId: string): Promise<void>;
+}
+
+export function unreadUpkeep(db: Statements): UnreadUpkeep {
+  const grow = db.prepare(
+    `INSERT INTO unread_conversations (account_id, reader, conversation_id, last_activity_at)
+      SELECT account_id, reader, conversation_id, :lastActivityAt::bigint FROM read_positions
+      WHERE ${ofConversation} AND sequence < :messageCount
+      ON CONFLICT (account_id, reader, conversation_id) DO UPDATE SET last_activity_at = excluded.last_activity_at`,
+  );
+  const removeAll = db.prepare(
+    `WITH removed AS (DELETE FROM read_positions WHERE ${ofConversation} RETURNING reader)
+      DELETE FROM unread_conversations WHERE ${ofConversation} AND reader IN (SELECT reader FROM removed)`,
+  );
+  return {
+    grew: async (accountId, { id, messageCount, lastActivityAt }) => {
+      await grow.send({ accountId, conversationId: id, messageCount, lastActivityAt: toMs(lastActivityAt) });
+    },
+    remove: async (accountId, conversationId) => {
+      await removeAll.send({ accountId, conversationId });
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import { termsOf } from '../../domain/search-words.ts';
+import { arrayOf, type Statements } from './statements.ts';
+
+// The index of the words of all texts. Words are cut and folded by the domain, so that every storage finds the same; to
+// PostgreSQL they are only names. Each has the account's key before it.
+
+/** The terms of a text as the index has them. */
+const indexed = `array_to_tsvector(ARRAY(SELECT account.key || ':' || term
+  FROM accounts AS account, unnest(:terms::text[]) AS term WHERE account.id = :accountId))`;
+
+/** Keeps the index in the transactions that write texts. */
+export function textWrites(db: Statements) {
+  const insert = db.prepare(
+    `INSERT INTO search_texts (account_id, number, conversation_id, sequence, created_at, terms)
+      VALUES (:accountId, 1 + coalesce((SELECT max(number) FROM search_texts WHERE account_id = :accountId), 0),
+        :conversationId, :sequence, :createdAt, ${indexed})`,
+  );
+  const change = db.prepare(
+    `UPDATE search_texts SET terms = ${indexed}
+      WHERE account_id = :accountId AND conversation_id = :conversationId AND sequence = 0`,
+  );
+  const termsIn = (text: string): string => arrayOf([...termsOf(text)]);
+  return {
+    /** @param text `sequence` is the message's; 0 for the conversation's own text */
+    async add(
+      accountId: string,
+      {
+        text,
+        ...place
+      }: {
+        readonly conversationId: string;
+        readonly sequence: number;
+        readonly createdAt: number;
+        readonly text: string;
+      },
+    ): Promise<void> {
+      await insert.send({ ...place, accountId, terms: termsIn(text) });
+    },
+    /** A conversation's own text has become another. */
+    async change(accountId: string, conversationId: string, text: string): Promise<void> {
+      await change.send({ accountId, conversationId, terms: termsIn(text) });
+    },
+  };
+}

@@ -1,0 +1,102 @@
+import { conversationText, type FoundText, type SearchFilter, type SearchQuery } from '../../domain/search.ts';
+import type { SearchReads, SearchWrites } from '../../domain/storage-port.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
+import { fromJson } from '../rows.ts';
+import { arrayOf, type Statements } from './statements.ts';
+import type { conversations, messages } from './tables.ts';
+
+/** How many texts are read and looked at in one step, where the index alone does not settle it. */
+const textsPerStep = 32;
+
+/** Conditions on a text and its conversation, by the filter that they stand for. */
+const conditions: Readonly<Record<keyof SearchFilter, string>> = {
+  statuses: 'conversations.status = ANY(:statuses::text[])',
+  assigneeId: 'conversations.assignee_id = :assigneeId',
+  tags: `(SELECT count(*) FROM conversation_tags AS tagged WHERE tagged.account_id = :accountId
+    AND tagged.conversation_id = conversations.id AND tagged.tag = ANY(:tags::text[])) = cardinality(:tags::text[])`,
+  createdAfter: 'search_texts.created_at > :createdAfter',
+  createdBefore: 'search_texts.created_at < :createdBefore',
+};
+
+interface TextRow {
+  readonly number: number;
+  readonly conversationId: string;
+  readonly sequence: number;
+}
+
+type TextWithSource = TextRow &
+  Pick<typeof conversations.$inferSelect, 'subject' | 'visitor'> & {
+    readonly content: (typeof messages.$inferSelect)['content'] | null;
+  };
+
+type Search = Pick<SearchQuery, 'words' | 'filter' | 'after'>;
+
+export function searchReads(db: Statements): SearchReads {
+  /** The next texts that have all terms, the newest first. */
+  function withTerms<Row>(accountId: string, { words, filter }: Search, before: number, limit: number, source = false) {
+    const tests = Object.entries(filter).flatMap(([name, value]) =>
+      value === undefined ? [] : [`AND ${conditions[name as keyof SearchFilter]}`],
+    );
+    const statement = db.prepareOnce<Row>(
+      `SELECT search_texts.number, search_texts.conversation_id, search_texts.sequence
+          ${source ? ', messages.content, conversations.subject, conversations.visitor' : ''}
+        FROM search_texts
+        JOIN conversations ON conversations.account_id = :accountId AND conversations.id = search_texts.conversation_id
+        ${
+          source
+            ? `LEFT JOIN messages ON messages.account_id = :accountId
+                AND messages.conversation_id = search_texts.conversation_id AND messages.sequence = search_texts.sequence`
+            : ''
+        }
+        WHERE search_texts.account_id = :accountId AND search_texts.number < :before
+          AND search_texts.terms @@ (SELECT replace(:terms, '@', key || ':')::tsquery FROM accounts WHERE id = :accountId)
+          ${tests.join(' ')}
+        ORDER BY search_texts.number DESC LIMIT :limit`,
+    );
+    // Terms are letters, digits and marks only, so that nothing in them ends the quotation.
+    const terms = words.terms.map(({ text, isPrefix }) => `'@${text}'${isPrefix ? ':*' : ''}`).join(' & ');
+    return statement.all({
+      ...filter,
+      statuses: arrayOf(filter.statuses ?? []),
+      tags: arrayOf(filter.tags ?? []),
+      ...{ accountId, before, limit, terms },
+    });
+  }
+
+  /** The first texts that are found, the newest first. */
+  async function found(accountId: string, search: Search, limit: number): Promise<readonly TextRow[]> {
+    if (search.words.count === 0) return [];
+    let before = search.after ?? Number.MAX_SAFE_INTEGER;
+    if (search.words.areSettledByTerms) return await withTerms<TextRow>(accountId, search, before, limit);
+    const texts: TextRow[] = [];
+    for (;;) {
+      const next = await withTerms<TextWithSource>(accountId, search, before, textsPerStep, true);
+      await scheduler.step(accountId); // for looking at them
+      for (const row of next) {
+        const text = row.content ?? conversationText({ subject: row.subject, visitor: fromJson(row.visitor) });
+        if (search.words.isIn(text)) texts.push(row);
+        if (texts.length === limit) return texts;
+      }
+      if (next.length < textsPerStep) return texts;
+      before = next.at(-1)?.number ?? before;
+    }
+  }
+
+  return {
+    isBehind: () => false, // words are indexed in the transactions that write them
+    page: async (accountId, { limit, ...search }) => {
+      const texts = await found(accountId, search, limit + 1);
+      const items: FoundText[] = texts.map(({ number, conversationId, sequence }) => ({
+        conversationId,
+        sequence,
+        place: number,
+      }));
+      return { items: items.slice(0, limit), hasMore: items.length > limit };
+    },
+    count: async (accountId, search, limit) => (await found(accountId, search, limit)).length,
+  };
+}
+
+export function searchWrites(): SearchWrites {
+  return { indexNew: () => true, indexOld: () => true };
+}

@@ -148,7 +148,7 @@ async function takeAll(
 function withoutWebhooks(storage: Storage, count: (events: number) => void, onQueued: () => void): Storage {
   return {
     ...storage,
-    write: (work) => {
+    write: (work, accountId) => {
       const written = storage.write((tx) => {
         const append: typeof tx.events.append = (accountId, events) => {
           count(events.length);
@@ -157,7 +157,7 @@ function withoutWebhooks(storage: Storage, count: (events: number) => void, onQu
         const events = Object.create(tx.events, { append: { value: append } });
         const webhooks = Object.create(tx.webhooks, { enabled: { value: () => [] } });
         return work({ ...tx, events, webhooks });
-      });
+      }, accountId);
       onQueued();
       return written;
     },

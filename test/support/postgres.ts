@@ -53,16 +53,24 @@ export class PostgresServer {
   /** Makes a database that is migrated already, and returns its URL. */
   async database(): Promise<string> {
     const name = `test_${++this.#databases}`;
-    await this.#run(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
+    await this.#run(`CREATE DATABASE ${name} TEMPLATE ${template}`);
     return this.#urlOf(name);
   }
 
-  /** Stops at once, as a machine that fails. */
+  /** Makes a database with nothing in it, and a user who may do nothing but own it. Returns the URL of both. */
+  async emptyDatabase(): Promise<string> {
+    const name = `test_${++this.#databases}`;
+    await this.#run(`CREATE ROLE ${name} LOGIN PASSWORD 'password'`);
+    await this.#run(`CREATE DATABASE ${name} OWNER ${name}`);
+    return this.#urlOf(name, name);
+  }
+
+  /** Ends all its connections, and takes no more until it runs again. */
   async stop(): Promise<void> {
     await this.#server.stop();
   }
 
-  async start(): Promise<void> {
+  async startAgain(): Promise<void> {
     await this.#server.start();
   }
 
@@ -71,8 +79,8 @@ export class PostgresServer {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  #urlOf(database: string): string {
-    return `postgres://postgres:password@localhost:${this.#port}/${database}`;
+  #urlOf(database: string, user = 'postgres'): string {
+    return `postgres://${user}:password@localhost:${this.#port}/${database}`;
   }
 
   async #run(statement: string): Promise<void> {
@@ -86,7 +94,7 @@ export class PostgresServer {
 }
 
 /** A server that runs during the tests of this file. */
-export function postgresServer(): { database(): Promise<string>; readonly server: PostgresServer } {
+export function postgresServer(): { database(): Promise<string>; server(): PostgresServer } {
   let server: PostgresServer | undefined;
   beforeAll(async () => {
     server = await PostgresServer.start();
@@ -96,12 +104,7 @@ export function postgresServer(): { database(): Promise<string>; readonly server
     if (server === undefined) throw new Error('The server has not been started');
     return server;
   };
-  return {
-    database: () => running().database(),
-    get server() {
-      return running();
-    },
-  };
+  return { database: () => running().database(), server: running };
 }
 
 function freePort(): Promise<number> {

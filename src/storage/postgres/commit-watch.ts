@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Touched } from '../../domain/storage-port.ts';
-import { ask, type Client } from './connections.ts';
+import type { Client, Queries } from './connections.ts';
 
 type Listener = (touched?: Touched) => void;
 
@@ -68,7 +68,7 @@ interface Notice {
  */
 export class CommitWatch {
   readonly #node = randomUUID();
-  readonly #client: Client;
+  readonly #queries: Queries;
   readonly #connectDirectly: () => Client;
   readonly #listeners = new Set<Listener>();
   /** What the other nodes are not notified of yet. */
@@ -81,11 +81,11 @@ export class CommitWatch {
   #isClosed = false;
 
   /**
-   * @param client for statements
+   * @param queries for what is asked and sent
    * @param connectDirectly makes another, for a connection that stays: to the database itself, and not to a proxy
    */
-  constructor(client: Client, connectDirectly: () => Client) {
-    this.#client = client;
+  constructor(queries: Queries, connectDirectly: () => Client) {
+    this.#queries = queries;
     this.#connectDirectly = connectDirectly;
   }
 
@@ -139,7 +139,7 @@ export class CommitWatch {
     const { told } = this.#unsent;
     this.#unsent = new Touches();
     try {
-      await ask(this.#client, 'SELECT pg_notify($1, $2)', [channel, this.#payloadOf(told)]);
+      await this.#queries.query('SELECT pg_notify($1, $2)', [channel, this.#payloadOf(told)], true);
     } catch {}
   }
 
@@ -162,7 +162,7 @@ export class CommitWatch {
     if (this.#isPolling) return;
     this.#isPolling = true;
     try {
-      const [row] = await ask(this.#client, 'SELECT pg_current_wal_insert_lsn()::text AS log_end', []);
+      const [row] = await this.#queries.query('SELECT pg_current_wal_insert_lsn()::text AS log_end', [], true);
       const [before, now] = [this.#logEnd, row?.['logEnd']];
       this.#logEnd = now;
       if (before !== undefined && now !== before) this.#notify(undefined);

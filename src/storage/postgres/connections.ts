@@ -20,8 +20,11 @@ export interface Queries {
   query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer>;
   /** The same for a statement that changes something. */
   change(text: string, values: readonly unknown[]): Promise<Answer>;
-  /** A change whose answer nothing depends on: it need not be waited for. What goes wrong shows at the commit at the latest. */
-  send(text: string, values: readonly unknown[]): Promise<unknown> | undefined;
+  /**
+   * A change whose answer nothing depends on: it need not be waited for. What goes wrong shows at the commit at the latest.
+   * @param check throws if the answer is not as it should be
+   */
+  send(text: string, values: readonly unknown[], check?: (answer: Answer) => void): Promise<unknown> | undefined;
   /** Grows when a connection was lost: then the database may be another one. Undefined where that does not show. */
   readonly losses: number | undefined;
 }
@@ -38,6 +41,10 @@ export interface ConnectionOptions {
   readonly onStatement?: ((text: string) => void) | undefined;
 }
 
+/** What a statement may take, to which the answer's way is added: when it is not there by then, the connection is given up. */
+export const defaultStatementTimeoutMs = 10_000;
+export const answerGraceMs = 3_000;
+
 /** Seconds after which the network is asked whether the other side is still there. */
 const keepAliveSeconds = 10;
 const connectTimeoutSeconds = 5;
@@ -47,7 +54,7 @@ const connectTimeoutSeconds = 5;
  * @param onClose called when a connection is lost, before anything learns of it
  */
 export function connect(url: string, max: number, options: ConnectionOptions = {}, onClose?: () => void): Client {
-  const { prepares = true, lockTimeoutMs = 5_000, statementTimeoutMs = 10_000, idleTimeoutMs = 5_000 } = options;
+  const { prepares = true } = options;
   return postgres(url, {
     max,
     prepare: prepares,
@@ -62,9 +69,8 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
     ...(onClose && { onclose: onClose }),
     connection: {
       application_name: 'conversation-service',
-      lock_timeout: lockTimeoutMs,
-      statement_timeout: statementTimeoutMs,
-      idle_in_transaction_session_timeout: idleTimeoutMs,
+      // A proxy would refuse others: behind it, each transaction sets them.
+      ...(prepares && timeoutsOf(options)),
     },
     transform: { column: { from: postgres.toCamel } },
     types: {
@@ -74,6 +80,16 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
       json: { to: 114, from: [114], serialize: (text: string) => text, parse: (text: string) => text },
     } as Record<string, postgres.PostgresType>,
   }) as unknown as Client;
+}
+
+/** The settings that keep others from waiting for long. */
+export function timeoutsOf(options: ConnectionOptions) {
+  const { lockTimeoutMs = 5_000, statementTimeoutMs = defaultStatementTimeoutMs, idleTimeoutMs = 5_000 } = options;
+  return {
+    lock_timeout: lockTimeoutMs,
+    statement_timeout: statementTimeoutMs,
+    idle_in_transaction_session_timeout: idleTimeoutMs,
+  };
 }
 
 /** Runs a statement of the program's own. */
@@ -87,27 +103,34 @@ export async function ask(client: Client, text: string, values: readonly unknown
 
 /** Runs each statement by itself, on any connection: for reads. One that was lost meanwhile is asked again. */
 export class Pool implements Queries {
-  readonly client: Client;
+  readonly #connect: () => Client;
   readonly #options: ConnectionOptions;
+  #client: Client;
+  #isClosing = false;
   #losses = 0;
 
   constructor(url: string, max: number, options: ConnectionOptions) {
     this.#options = options;
-    this.client = connect(url, max, options, () => this.#losses++);
+    this.#connect = () => {
+      const client = connect(url, max, options, () => {
+        this.#losses++;
+        this.#giveUp(client, answerGraceMs);
+      });
+      return client;
+    };
+    this.#client = this.#connect();
   }
 
   get losses(): number | undefined {
     return this.#options.prepares === false ? undefined : this.#losses; // a proxy keeps its own connections
   }
 
-  async query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
-    const { onStatement, prepares = true } = this.#options;
-    onStatement?.(text);
+  async query(text: string, values: readonly unknown[], isKept = true): Promise<Answer> {
     try {
-      return await ask(this.client, text, values, prepares && isKept);
+      return await this.#ask(text, values, isKept);
     } catch (error) {
       if (!isDisconnection(error)) throw error;
-      return await ask(this.client, text, values, prepares && isKept);
+      return await this.#ask(text, values, isKept);
     }
   }
 
@@ -120,6 +143,31 @@ export class Pool implements Queries {
   }
 
   async close(): Promise<void> {
-    await this.client.end({ timeout: 5 });
+    this.#isClosing = true;
+    await this.#client.end({ timeout: 5 });
+  }
+
+  async #ask(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
+    const { onStatement, prepares = true, statementTimeoutMs = defaultStatementTimeoutMs } = this.#options;
+    onStatement?.(text);
+    const client = this.#client;
+    // Where the network swallows everything, nobody would say so for minutes.
+    const timer = setTimeout(() => this.#giveUp(client), statementTimeoutMs + answerGraceMs);
+    try {
+      return await ask(client, text, values, prepares && isKept);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /**
+   * Makes new connections, and ends the present ones, which rejects what still waits for them. A client that has lost one
+   * is not used again, either: what it was about to send would keep it from sending anything on the next.
+   * @param graceMs how long their answers may take
+   */
+  #giveUp(client: Client, graceMs = 0): void {
+    if (client !== this.#client || this.#isClosing) return;
+    this.#client = this.#connect();
+    void client.end({ timeout: graceMs / 1_000 });
   }
 }

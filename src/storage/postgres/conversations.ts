@@ -199,9 +199,8 @@ export function conversationWrites(db: Statements, onHide: () => void): Conversa
       if (next.version <= previous.version) throw new Error(`A change of ${next.id} has no new version`);
       const isByMessage = changingOtherwise.every((name) => previous[name] === next[name]);
       const values = { ...toRow(next), accountId, previousVersion: previous.version };
-      const changed = await (isByMessage ? updateByMessage : update).run(values);
       // Only where the account's row is not locked first can another transaction have come in between.
-      if (changed !== 1) throw new LostUpdate(next.id);
+      await (isByMessage ? updateByMessage : update).sendOne(values, () => new LostUpdate(next.id));
       const text = conversationText(next);
       if (!isByMessage && text !== conversationText(previous)) await texts.change(accountId, next.id, text);
       if (next.tags !== previous.tags) await changeTags(accountId, next.id, previous.tags, next.tags);

@@ -1,12 +1,13 @@
 import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
+import { fromJson } from '../rows.ts';
 import { insertInto } from '../sql.ts';
 import type { EventRow } from './events.ts';
 import { metaIncrement } from './meta.ts';
 import { unreadUpkeep } from './read-positions.ts';
 import { arrayOf, type Statements } from './statements.ts';
-import type { erasing } from './tables.ts';
+import type { conversations, erasing } from './tables.ts';
 
 // A conversation can be too much for one transaction, which others of its account wait for: up to 10,000 messages, an
 // event of each, and for each event the responses of the webhooks. So the first transaction removes its row, without
@@ -35,8 +36,8 @@ export function erasureReads(db: Statements): Pick<ConversationReads, 'erasing'>
 
 /** @param onHide called when something has been hidden; the transaction may still be rolled back */
 export function erasureWrites(db: Statements, onHide: () => void): Pick<ConversationWrites, 'erase' | 'eraseMore'> {
-  const remove = db.prepare<{ status: 'active' | 'pending' | 'closed' }>(
-    'DELETE FROM conversations WHERE account_id = :accountId AND id = :conversationId RETURNING status',
+  const remove = db.prepare<Pick<typeof conversations.$inferSelect, 'status' | 'tags'>>(
+    'DELETE FROM conversations WHERE account_id = :accountId AND id = :conversationId RETURNING status, tags',
   );
   const discount = db.prepare(
     `UPDATE account_totals SET active = active - :active, pending = pending - :pending, closed = closed - :closed,
@@ -56,7 +57,7 @@ export function erasureWrites(db: Statements, onHide: () => void): Pick<Conversa
   const eraseSome = stepsOf(db);
   const none = { active: 0, pending: 0, closed: 0 };
   return {
-    erase: async (accountId, { id: conversationId, tags }) => {
+    erase: async (accountId, { id: conversationId }) => {
       const place: Place = { accountId, conversationId, eventSequence: 0 };
       const row = await remove.get({ accountId, conversationId });
       if (row === undefined) return;
@@ -64,7 +65,7 @@ export function erasureWrites(db: Statements, onHide: () => void): Pick<Conversa
       await countErasure();
       onHide();
       await unread.remove(accountId, conversationId);
-      await removeTags.send({ accountId, conversationId, tags: arrayOf(tags) });
+      await removeTags.send({ accountId, conversationId, tags: arrayOf(fromJson(row.tags)) });
       if (!(await eraseSome(place))) await record.send({ ...place });
     },
     eraseMore: async (accountId, conversationId) => {

@@ -1,8 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
+import postgres from 'postgres';
 import { postgresMigrationsFolder } from '../../layout.ts';
 import { unavailable } from '../errors.ts';
-import { type Answer, type Client, type ConnectionOptions, connect } from './connections.ts';
+import { type Client, type ConnectionOptions, connect } from './connections.ts';
 
 /** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
 declare const builtPostgresMigrations: string | undefined;
@@ -16,18 +17,17 @@ const migrations: readonly MigrationMeta[] =
 /** When the newest migration was made that this program knows, in epoch milliseconds. */
 const newestMigration = migrations.at(-1)?.folderMillis ?? 0;
 
-/** The newest migration of the database, as `newest`. */
-export const newestMigrationOf = 'SELECT max(created_at) AS newest FROM __drizzle_migrations';
-
 /**
- * Guards a database against use after a newer version of the program has migrated it, as in a rolling upgrade: what an
- * older version writes lacks what the newer one relies on.
- * @param answer to a statement that has `newest`
- * @throws UNAVAILABLE
+ * An expression that fails where a newer version of the program has migrated the database, as in a rolling upgrade: what an
+ * older version writes lacks what the newer one relies on. So the transaction fails, and nobody has to wait for the answer.
  */
-export function refuseNewer([row]: Answer): void {
-  if (Number(row?.['newest'] ?? 0) <= newestMigration) return;
-  throw unavailable('The database was migrated by a newer version of the service, which is to take over.');
+export const isNotNewer = `1 / (SELECT (coalesce(max(created_at), 0) <= ${newestMigration})::integer
+  FROM __drizzle_migrations)`;
+
+/** @throws UNAVAILABLE if that is why a statement failed */
+export function explainNewer(error: unknown): never {
+  if (!(error instanceof postgres.PostgresError) || error.code !== '22012') throw error;
+  throw unavailable('The database was migrated by a newer version of the service, which is to take over.', error);
 }
 
 export interface MigrationReport {

@@ -1,7 +1,17 @@
 import { unavailable } from '../errors.ts';
 import { Touches } from './commit-watch.ts';
-import { type Answer, ask, type Client, type ConnectionOptions, connect, type Queries } from './connections.ts';
-import { newestMigrationOf, refuseNewer } from './migrate.ts';
+import {
+  type Answer,
+  answerGraceMs,
+  ask,
+  type Client,
+  type ConnectionOptions,
+  connect,
+  defaultStatementTimeoutMs,
+  type Queries,
+  timeoutsOf,
+} from './connections.ts';
+import { explainNewer, isNotNewer } from './migrate.ts';
 
 /**
  * A connection for one transaction after the other. Its statements are sent as they come, and PostgreSQL answers them in
@@ -11,13 +21,17 @@ import { newestMigrationOf, refuseNewer } from './migrate.ts';
  * That takes two more statements for each change. In any other transaction all is lost when a statement fails.
  */
 export class Session implements Queries {
-  readonly #client: Client;
+  readonly #connect: () => Client;
+  #client: Client;
   readonly #options: ConnectionOptions;
   /** Why nothing of this transaction can be committed. */
   #failure: unknown;
   #isOpen = false;
   #isCareful = false;
+  #isClosing = false;
   #losses = 0;
+  /** Of changes whose answers have to be looked at. */
+  #checks: Promise<void>[] = [];
   #lose: (error: unknown) => void = () => {};
   /** How many changes the transaction has made or tried to make. */
   changes = 0;
@@ -28,7 +42,11 @@ export class Session implements Queries {
 
   constructor(url: string, options: ConnectionOptions) {
     this.#options = options;
-    this.#client = connect(url, 1, options, () => this.#onClose());
+    this.#connect = () => {
+      const client = connect(url, 1, options, () => this.#giveUp(client));
+      return client;
+    };
+    this.#client = this.#connect();
   }
 
   /** Whether its transaction can still be used. */
@@ -49,6 +67,7 @@ export class Session implements Queries {
     this.#failure = undefined;
     this.#isOpen = true;
     this.#isCareful = isCareful;
+    this.#checks = [];
     this.changes = 0;
     this.touches = new Touches();
     this.lost = new Promise((_, reject) => {
@@ -56,11 +75,15 @@ export class Session implements Queries {
     });
     this.lost.catch(() => {}); // nobody need wait for it
     this.#keep(this.#tell('BEGIN ISOLATION LEVEL READ COMMITTED'));
+    if (this.#options.prepares === false) {
+      for (const [name, ms] of Object.entries(timeoutsOf(this.#options)))
+        this.#keep(this.#tell(`SET LOCAL ${name} = ${ms}`));
+    }
     const locked =
       accountId === ''
-        ? this.#tell(newestMigrationOf)
-        : this.#tell(`SELECT (${newestMigrationOf}) FROM account_totals WHERE account_id = $1 FOR UPDATE`, [accountId]);
-    this.#keep(locked.then(refuseNewer));
+        ? this.#tell(`SELECT ${isNotNewer}`)
+        : this.#tell(`SELECT ${isNotNewer} FROM account_totals WHERE account_id = $1 FOR UPDATE`, [accountId]);
+    this.#keep(locked.catch(explainNewer));
   }
 
   async query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
@@ -74,11 +97,21 @@ export class Session implements Queries {
     return this.#isCareful ? await this.#changeCarefully(text, values) : await this.#kept(this.#tell(text, values));
   }
 
-  send(text: string, values: readonly unknown[]): Promise<unknown> | undefined {
-    if (this.#isCareful) return this.change(text, values);
+  send(text: string, values: readonly unknown[], check?: (answer: Answer) => void): Promise<unknown> | undefined {
+    if (this.#isCareful) {
+      const changing = this.change(text, values);
+      return check === undefined ? changing : changing.then(check);
+    }
     this.#requireWhole();
     this.changes++;
-    this.#keep(this.#tell(text, values));
+    const answer = this.#tell(text, values);
+    if (check === undefined) {
+      this.#keep(answer);
+    } else {
+      const checking = answer.then(check);
+      this.#checks.push(checking);
+      this.#keep(checking);
+    }
     return undefined;
   }
 
@@ -87,6 +120,9 @@ export class Session implements Queries {
    * @throws what had failed, when nothing was committed; UNAVAILABLE when it is not known whether it was
    */
   async commit(): Promise<void> {
+    this.#requireWhole();
+    // PostgreSQL itself would find nothing wrong with what these refuse.
+    if (this.#checks.length > 0) await Promise.allSettled(this.#checks.splice(0));
     this.#requireWhole();
     try {
       const { command } = await this.#tell('COMMIT');
@@ -109,6 +145,7 @@ export class Session implements Queries {
   }
 
   async close(): Promise<void> {
+    this.#isClosing = true;
     await this.#client.end({ timeout: 5 });
   }
 
@@ -116,12 +153,23 @@ export class Session implements Queries {
     return this.#options.prepares === false ? undefined : this.#losses; // a proxy keeps its own connections
   }
 
-  #onClose(): void {
+  #onLoss(): void {
     this.#losses++;
     if (!this.#isOpen) return;
     this.#failure ??= unavailable('The connection to the storage was lost.');
     this.#isOpen = false;
     this.#lose(this.#failure);
+  }
+
+  /**
+   * Ends a connection, which rejects what waits for it, and makes another. A client that has lost one is not used again,
+   * either: what it was about to send would keep it from sending anything on the next.
+   */
+  #giveUp(client: Client): void {
+    if (client !== this.#client || this.#isClosing) return;
+    this.#onLoss();
+    this.#client = this.#connect();
+    void client.end({ timeout: 0 });
   }
 
   #requireWhole(): void {
@@ -147,10 +195,17 @@ export class Session implements Queries {
     }
   }
 
-  #tell(text: string, values: readonly unknown[] = [], isKept = true): Promise<Answer> {
-    const { onStatement, prepares = true } = this.#options;
+  async #tell(text: string, values: readonly unknown[] = [], isKept = true): Promise<Answer> {
+    const { onStatement, prepares = true, statementTimeoutMs = defaultStatementTimeoutMs } = this.#options;
     onStatement?.(text);
-    return ask(this.#client, text, values, prepares && isKept);
+    const client = this.#client;
+    // Where the network swallows everything, nobody would say so for minutes.
+    const timer = setTimeout(() => this.#giveUp(client), statementTimeoutMs + answerGraceMs);
+    try {
+      return await ask(client, text, values, prepares && isKept);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   /** The answer; if it is an error, the transaction cannot be committed. */

@@ -81,6 +81,13 @@ export class Statement<Row> {
     return this.#queries.send(this.#text, this.#bound(values));
   }
 
+  /** The same for a change of one row. @param missing makes the error if there was none: then nothing is committed */
+  sendOne(values: Values, missing: () => Error): Promise<unknown> | undefined {
+    return this.#queries.send(this.#text, this.#bound(values), ({ count }) => {
+      if (count !== 1) throw missing();
+    });
+  }
+
   #ask(values: Values): Promise<Answer> {
     const bound = this.#bound(values);
     return this.#changes

@@ -13,7 +13,7 @@ import { idempotencyReads, idempotencyWrites } from './idempotency.ts';
 import { leadReads, leadWrites } from './leads.ts';
 import { rateWindowReads, rateWindowWrites } from './limits.ts';
 import { messageReads, messageWrites } from './messages.ts';
-import { type MigrationReport, migrate, newestMigrationOf, refuseNewer } from './migrate.ts';
+import { explainNewer, isNotNewer, type MigrationReport, migrate } from './migrate.ts';
 import { readPositionReads, readPositionWrites } from './read-positions.ts';
 import { searchReads, searchWrites } from './search.ts';
 import { Session } from './session.ts';
@@ -25,6 +25,8 @@ import { Writer, type WriterOptions, type Writing } from './writer.ts';
 
 export interface PostgresStorage extends Storage {
   readonly migrations: MigrationReport;
+  /** Who may read it, PostgreSQL decides. */
+  readonly wasPublic: false;
   /** Number of writes waiting for their transaction. */
   readonly waitingWrites: number;
 }
@@ -46,18 +48,19 @@ export async function openPostgresStorage(url: string, options: PostgresOptions)
   const { clock, directUrl = url, maxReaders = 8 } = options;
   const migrations = await migrate(directUrl, options);
   const pool = new Pool(url, maxReaders, options);
-  const watch = new CommitWatch(pool.client, () => connect(directUrl, 1, options));
+  const watch = new CommitWatch(pool, () => connect(directUrl, 1, options));
   const writer = new Writer<Transaction>(() => writingOn(new Session(url, options), clock), {
     ...options,
     onCommit: watch.committed,
   });
   return {
     migrations,
+    wasPublic: false,
     read: readsOn(new Statements(pool), clock),
     write: (work, accountId) => writer.write(work, accountId),
     watch: (listener) => watch.watch(listener),
     async check() {
-      await inDomain(async () => refuseNewer(await pool.query(newestMigrationOf, [], true)));
+      await inDomain(() => pool.query(`SELECT ${isNotNewer}`, []).catch(explainNewer));
     },
     get waitingWrites() {
       return writer.waiting;

@@ -1,0 +1,242 @@
+import postgres from 'postgres';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { StoredConversation } from '../../src/domain/conversation-record.ts';
+import { DomainError } from '../../src/domain/errors.ts';
+import type { Storage } from '../../src/domain/storage-port.ts';
+import { systemClock } from '../../src/server/clock.ts';
+import { openPostgresStorage, type PostgresOptions, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
+import { postgresServer } from '../support/postgres.ts';
+import { sampleAccount, sampleConversation, sampleEvent, storedAccount } from '../support/samples.ts';
+import { until } from '../support/wait.ts';
+
+const { database, server } = postgresServer();
+const unavailable = { code: 'UNAVAILABLE' };
+
+async function opened(url: string, options: Partial<PostgresOptions> = {}): Promise<PostgresStorage> {
+  const storage = await openPostgresStorage(url, { clock: systemClock, ...options });
+  onTestFinished(() => storage.close());
+  return storage;
+}
+
+/** Another client of the database, for what the service itself never does. */
+function clientOf(url: string): postgres.Sql {
+  const client = postgres(url, { max: 1, onnotice: () => {} });
+  onTestFinished(() => client.end({ timeout: 0 }));
+  return client;
+}
+
+/** Reads a conversation, and writes what follows from it. */
+function change(storage: Storage, accountId: string, id: string): Promise<number> {
+  return storage.write(async (tx) => {
+    const previous = (await tx.conversations.find(accountId, id)) as StoredConversation;
+    const next = { ...previous, version: previous.version + 1 };
+    await tx.conversations.update(accountId, previous, next);
+    await tx.events.append(accountId, [sampleEvent(next)]);
+    return next.version;
+  }, accountId);
+}
+
+describe('works of one account', () => {
+  test('on two nodes lose no change of each other, and their log has no gap', async () => {
+    const url = await database();
+    const nodes = [await opened(url), await opened(url)];
+    const [storage = expect.fail()] = nodes;
+    const { id: accountId } = await storedAccount(storage);
+    const conversation = sampleConversation();
+    await storage.write(async (tx) => tx.conversations.insert(accountId, conversation), accountId);
+    const works = Array.from({ length: 60 }, (_, index) =>
+      change(nodes[index % 2] as Storage, accountId, conversation.id),
+    );
+    const versions = (await Promise.all(works)).toSorted((a, b) => a - b);
+    expect(versions).toEqual(Array.from({ length: 60 }, (_, index) => index + 2));
+    const { events } = await storage.read.events.after(accountId, 0, { filter: {}, limit: 100, span: 100 });
+    expect(events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 60 }, (_, index) => index + 1));
+  });
+
+  test('that wait together share a transaction, also if one of them throws before it has written anything', async () => {
+    const statements: string[] = [];
+    const storage = await opened(await database(), { onStatement: (text) => void statements.push(text) });
+    const { id: accountId } = await storedAccount(storage);
+    const fault = new DomainError('CONVERSATION_CLOSED', 'on purpose');
+    statements.length = 0;
+    const results = await Promise.allSettled(
+      Array.from({ length: 9 }, (_, index) =>
+        storage.write(async (tx) => {
+          await tx.conversations.count(accountId, {});
+          if (index === 4) throw fault;
+          await tx.conversations.insert(accountId, sampleConversation());
+        }, accountId),
+      ),
+    );
+    expect(results.filter(({ status }) => status === 'rejected')).toEqual([{ status: 'rejected', reason: fault }]);
+    expect(await storage.read.conversations.count(accountId, {})).toBe(8);
+    expect(statements.filter((text) => text === 'COMMIT')).toHaveLength(1);
+  });
+
+  test('are stored, each for itself, when a statement of one of them fails', async () => {
+    const storage = await opened(await database());
+    const { id: accountId } = await storedAccount(storage);
+    const conversations = Array.from({ length: 5 }, () => sampleConversation());
+    const [first = expect.fail()] = conversations;
+    const results = await Promise.allSettled(
+      [...conversations, first].map((conversation) =>
+        storage.write(async (tx) => tx.conversations.insert(accountId, conversation), accountId),
+      ),
+    );
+    expect(results.map(({ status }) => status)).toEqual([...conversations.map(() => 'fulfilled'), 'rejected']);
+    expect(await storage.read.conversations.count(accountId, {})).toBe(5);
+  });
+
+  test('fail when another holds its lock for too long, and those of other accounts do not wait', async () => {
+    const url = await database();
+    const storage = await opened(url, { lockTimeoutMs: 50 });
+    const [locked, free] = [await storedAccount(storage), await storedAccount(storage)];
+    const holder = clientOf(url);
+    await holder.begin(async (tx) => {
+      await tx`SELECT 1 FROM account_totals WHERE account_id = ${locked.id} FOR UPDATE`;
+      const insert = (accountId: string) =>
+        storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+      const waiting = insert(locked.id);
+      await insert(free.id);
+      await expect(waiting).rejects.toMatchObject(unavailable);
+    });
+    expect(await storage.read.conversations.count(locked.id, {})).toBe(0);
+  });
+});
+
+describe('a work', () => {
+  test('whose connection is lost fails and leaves nothing behind, and the next one succeeds', async () => {
+    const url = await database();
+    const storage = await opened(url);
+    const { id: accountId } = await storedAccount(storage);
+    const administrator = clientOf(url);
+    const lost = storage.write(async (tx) => {
+      await tx.conversations.insert(accountId, sampleConversation());
+      await tx.conversations.count(accountId, {});
+      await administrator`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE state = 'idle in transaction' AND datname = current_database()`;
+      await tx.conversations.insert(accountId, sampleConversation());
+      await tx.conversations.count(accountId, {});
+    }, accountId);
+    await expect(lost).rejects.toMatchObject(unavailable);
+    expect(await storage.read.conversations.count(accountId, {})).toBe(0);
+    await storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+    expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+  });
+
+  test('that awaits something else than its transaction is given up, and holds its locks no longer', async () => {
+    const storage = await opened(await database(), { idleTimeoutMs: 100 });
+    const { id: accountId } = await storedAccount(storage);
+    const stuck = storage.write(async (tx) => {
+      await tx.conversations.insert(accountId, sampleConversation());
+      await new Promise(() => {});
+    }, accountId);
+    await expect(stuck).rejects.toMatchObject(unavailable);
+    await storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+    expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+  });
+
+  test('cannot use its transaction afterwards, and what it did not wait for is part of it or nothing', async () => {
+    const storage = await opened(await database());
+    const { id: accountId } = await storedAccount(storage);
+    let later: (() => unknown) | undefined;
+    await storage.write(async (tx) => {
+      void tx.conversations.insert(accountId, sampleConversation({ tags: ['one'] }));
+      later = () => tx.conversations.insert(accountId, sampleConversation());
+    }, accountId);
+    expect(() => later?.()).toThrow('after it had ended');
+    expect(await storage.read.conversations.count(accountId, {})).toBe(1);
+    const undone = storage.write(async (tx) => {
+      void tx.accounts.insert(sampleAccount());
+      throw new Error('on purpose');
+    }, accountId);
+    await expect(undone).rejects.toThrow('on purpose');
+    expect(await storage.read.accounts.list()).toHaveLength(1);
+  });
+});
+
+describe('a database', () => {
+  test('that is away makes everything unavailable, and is used again when it is back', async () => {
+    const url = await database();
+    const storage = await opened(url);
+    const { id: accountId } = await storedAccount(storage);
+    const insert = () =>
+      storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+    await insert();
+    let told = 0;
+    const stop = storage.watch(() => {
+      told++;
+    });
+    await server().stop();
+    await expect(insert()).rejects.toMatchObject(unavailable);
+    await expect((async () => await storage.read.accounts.list())()).rejects.toMatchObject(unavailable);
+    await expect((async () => await storage.check())()).rejects.toMatchObject(unavailable);
+    await server().startAgain();
+    let isBack = false;
+    for (let tries = 0; !isBack && tries < 200; tries++) {
+      isBack = await insert().then(
+        () => true,
+        () => false,
+      );
+    }
+    expect(await storage.read.conversations.count(accountId, {})).toBe(2);
+    // The connection that listens is made again, too.
+    const other = await opened(url);
+    const before = told;
+    await other.write(async (tx) => tx.events.append(accountId, [sampleEvent(sampleConversation())]), accountId);
+    await until(() => told > before);
+    stop();
+  });
+
+  test('is migrated once by nodes that start together', async () => {
+    const url = await server().emptyDatabase();
+    const nodes = await Promise.all([opened(url), opened(url), opened(url)]);
+    expect(nodes.map(({ migrations }) => migrations.applied).toSorted((a, b) => a - b)).toEqual([0, 0, 1]);
+    const epochs = await Promise.all(nodes.map(({ read }) => read.events.epoch()));
+    expect(new Set(epochs).size).toBe(1);
+  });
+
+  test('that a newer version has migrated is refused at the start, and is not written by who had it open', async () => {
+    const url = await database();
+    const storage = await opened(url);
+    const { id: accountId } = await storedAccount(storage);
+    await clientOf(
+      url,
+    )`INSERT INTO __drizzle_migrations (hash, created_at) VALUES ('newer', ${Number.MAX_SAFE_INTEGER})`;
+    await expect(opened(url)).rejects.toThrow('by a newer version');
+    const late = storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+    await expect(late).rejects.toMatchObject(unavailable);
+    await expect((async () => await storage.check())()).rejects.toMatchObject(unavailable);
+    expect(await storage.read.conversations.count(accountId, {})).toBe(0);
+  });
+});
+
+test('the limiter’s clock is the database’s, whatever the clocks of nodes show', async () => {
+  const url = await database();
+  const behind = { ...systemClock, now: () => 1_000, uptimeMs: () => 500, boot: 'another machine' };
+  const [right, wrong] = [await opened(url), await opened(url, { clock: behind })];
+  const [one, two] = [await right.read.rateWindows.clock(), await wrong.read.rateWindows.clock()];
+  expect(Math.abs((one?.atMs ?? 0) - (two?.atMs ?? 0))).toBeLessThan(60_000);
+  expect(two).toMatchObject({ wallMs: 1_000, uptimeMs: 500, boot: 'another machine' });
+});
+
+test('every primary and unique key begins with the account, but of the service’s own tables', async () => {
+  const keys = await clientOf(await database())<{ table: string; column: string }[]>`
+    SELECT owner.relname AS table, attribute.attname AS column
+    FROM pg_index JOIN pg_class AS owner ON owner.oid = indrelid
+    JOIN pg_namespace ON pg_namespace.oid = owner.relnamespace AND nspname = 'public'
+    JOIN pg_attribute AS attribute ON attribute.attrelid = indrelid AND attribute.attnum = indkey[0]
+    WHERE indisunique`;
+  expect(keys.length).toBeGreaterThan(20);
+  const global = ['__drizzle_migrations', 'accounts', 'meta', 'rate_clock'];
+  const others = keys.filter(({ table, column }) => column !== 'account_id' && !global.includes(table));
+  expect(others).toEqual([]);
+});
+
+test('no text is compared by another order than that of its bytes', async () => {
+  const columns = await clientOf(await database())<{ place: string }[]>`
+    SELECT table_name || '.' || column_name AS place FROM information_schema.columns
+    WHERE table_schema = 'public' AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'
+      AND table_name <> '__drizzle_migrations'`;
+  expect([...columns]).toEqual([]);
+});

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, gzip } from 'node:zlib';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { build } from 'esbuild';
-import { migrationsFolder } from './src/layout.ts';
+import { migrationsFolder, postgresMigrationsFolder } from './src/layout.ts';
 
 // Bundles the program and its libraries into a few files in `dist`: it starts in half the time and takes less memory.
 
@@ -28,7 +28,12 @@ const { metafile } = await build({
   conditions: ['module-sync'],
   external: ['better-sqlite3'], // it has a native addon
   // Inlined as JSON text: esbuild would put an object into a module of its own that every other one imports.
-  define: { builtMigrations: JSON.stringify(JSON.stringify(readMigrationFiles({ migrationsFolder }))) },
+  define: {
+    builtMigrations: JSON.stringify(JSON.stringify(readMigrationFiles({ migrationsFolder }))),
+    builtPostgresMigrations: JSON.stringify(
+      JSON.stringify(readMigrationFiles({ migrationsFolder: postgresMigrationsFolder })),
+    ),
+  },
   // CommonJS code in libraries calls `require` for Node's own modules.
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module';\nconst require = requireFrom(import.meta.url);",

@@ -7,8 +7,10 @@ export interface Config {
   readonly port: number;
   /** How many processes serve. */
   readonly workers: number;
-  /** The path of the SQLite file. */
+  /** The path of the SQLite file; empty where the database is one of PostgreSQL. */
   readonly databasePath: string;
+  /** The PostgreSQL database, if that is what the service stores things in. */
+  readonly postgres: PostgresAddress | undefined;
   /** The URL at which clients reach the service, if it differs from the one it listens on. */
   readonly publicUrl: string | undefined;
   /** Origins whose pages may call with tokens. */
@@ -26,6 +28,12 @@ export interface Config {
   readonly production: boolean;
   /** Whether npm started the program, which then has to end together with npm. */
   readonly underNpm: boolean;
+}
+
+export interface PostgresAddress {
+  readonly url: string;
+  /** That of the database itself, if the other is that of a proxy which gives each transaction another connection. */
+  readonly directUrl: string | undefined;
 }
 
 /** Beyond so many, processes that write to one file have little to gain. */
@@ -78,10 +86,21 @@ function pathOf(url: string): string | undefined {
   }
 }
 
+function isPostgres(url: string): boolean {
+  return /^postgres(ql)?:/.test(url);
+}
+
+function postgresFault(url: string): string | undefined {
+  const example = 'must be the URL of a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME';
+  const isComplete =
+    isPostgres(url) && URL.canParse(url) && new URL(url).host !== '' && new URL(url).pathname.length > 1;
+  return isComplete ? undefined : example;
+}
+
 /** What is wrong with the URL of a database, or undefined. */
 function urlFault(url: string): string | undefined {
   const path = pathOf(url);
-  if (/^postgres(ql)?:/.test(url)) return 'is a PostgreSQL database, which this version cannot use yet; use file:PATH';
+  if (isPostgres(url)) return postgresFault(url);
   if (!/^file:./.test(url)) return 'must be a file, such as file:data/conversations.db';
   if (/[?#]/.test(url)) return 'must be file:PATH without parameters; in a path, write ? as %3F and # as %23';
   if (path === undefined) return 'holds a % that begins no escape; in a path, write % as %25';
@@ -98,6 +117,13 @@ export const variables = z.object({
   PORT: integer(0, 65_535).default(4000),
   WORKERS: workers.default(1),
   DATABASE_URL: databaseUrl.default('file:data/conversations.db'),
+  DATABASE_DIRECT_URL: z
+    .string()
+    .check(({ value, issues }) => {
+      const fault = postgresFault(value);
+      if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
+    })
+    .optional(),
   PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).optional(),
   CORS_ORIGINS: originList.optional(),
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
@@ -131,6 +157,9 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     port: data.PORT,
     workers: data.WORKERS,
     databasePath: pathOf(data.DATABASE_URL) ?? '',
+    postgres: isPostgres(data.DATABASE_URL)
+      ? { url: data.DATABASE_URL, directUrl: data.DATABASE_DIRECT_URL }
+      : undefined,
     publicUrl: data.PUBLIC_URL,
     corsOrigins: data.CORS_ORIGINS ?? [],
     logLevel: data.LOG_LEVEL,

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
+import { requireFile } from '../server/storage.ts';
 import { removingUnfinishedFiles, reportingFileErrors } from './files.ts';
 import { addExamples, formatBytes, print, TerminalLine } from './output.ts';
 import { requireDatabase } from './with-ports.ts';
@@ -17,7 +18,7 @@ export function addBackup(program: Command): void {
     .option('--force', 'replace the file if it exists')
     .option('--json', 'print JSON')
     .action(async (name: string, options: BackupCommandOptions) => {
-      const { databasePath } = readConfig();
+      const databasePath = requireFile(readConfig());
       requireDatabase(databasePath);
       const { backUp } = await import('../storage/sqlite/backup.ts');
       const [file, progress] = [resolve(name), new TerminalLine(process.stderr)];

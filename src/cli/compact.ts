@@ -2,7 +2,8 @@ import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig, setTemporaryFolder } from '../config.ts';
 import { finishErasures } from '../domain/conversations.ts';
-import { openStorage } from '../server/storage.ts';
+import { systemClock } from '../server/clock.ts';
+import { openStorage, requireFile } from '../server/storage.ts';
 import { addExamples, formatBytes, print, TerminalLine } from './output.ts';
 import { requireDatabase } from './with-ports.ts';
 
@@ -11,14 +12,15 @@ export function addCompact(program: Command): void {
     .description('Rewrite the database without the free space and the remnants of rows that erasure leaves in it')
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean }) => {
-      const { databasePath } = readConfig();
+      const config = readConfig();
+      const databasePath = requireFile(config);
       requireDatabase(databasePath);
       // Temporary copies must stay on the database's disk, not in a shared /tmp.
       setTemporaryFolder(dirname(databasePath));
       const progress = new TerminalLine(process.stderr);
       const work = async () => {
         progress.show('Finishing erasures');
-        const storage = await openStorage(databasePath);
+        const storage = await openStorage(config, { clock: systemClock });
         try {
           await finishErasures(storage);
         } finally {

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
+import { systemClock } from '../server/clock.ts';
 import { openStorage } from '../server/storage.ts';
 import { addExamples, print, TerminalLine } from './output.ts';
 
@@ -10,7 +11,7 @@ export function addMigrate(program: Command): void {
     .action(async (options: { json?: boolean }) => {
       const progress = new TerminalLine(process.stderr);
       progress.show('Migrating');
-      const storage = await openStorage(readConfig().databasePath).finally(() => progress.end());
+      const storage = await openStorage(readConfig(), { clock: systemClock }).finally(() => progress.end());
       await storage.close();
       const { applied, total } = storage.migrations;
       print({ applied, total }, options, () =>

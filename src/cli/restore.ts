@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../config.ts';
 import { systemClock } from '../server/clock.ts';
+import { requireFile } from '../server/storage.ts';
 import { removingUnfinishedFiles, reportingFileErrors } from './files.ts';
 import { addExamples, print, TerminalLine } from './output.ts';
 
@@ -17,7 +18,7 @@ export function addRestore(program: Command): void {
     .option('--force', 'restore even if the present database is too damaged to tell whether a server is using it')
     .option('--json', 'print JSON')
     .action(async (name: string, options: RestoreCommandOptions) => {
-      const { databasePath } = readConfig();
+      const databasePath = requireFile(readConfig());
       const { restore } = await import('../storage/sqlite/restore.ts');
       const [backup, progress] = [resolve(name), new TerminalLine(process.stderr)];
       const { previous, carriedOver, migrations } = await removingUnfinishedFiles((onUnfinished) =>

@@ -44,9 +44,10 @@ export async function withPorts<T>(
   work: (ports: Ports) => Promise<T>,
   { mayCreate = false, ...options }: PortsOptions = {},
 ): Promise<T> {
-  const { databasePath, webhookPolicy } = readConfig();
-  if (!mayCreate) requireDatabase(databasePath);
-  const storage = await openStorage(databasePath, options);
+  const config = readConfig();
+  const { databasePath, postgres, webhookPolicy } = config;
+  if (!mayCreate && postgres === undefined) requireDatabase(databasePath);
+  const storage = await openStorage(config, { ...options, clock: systemClock });
   try {
     const liveLog = new LiveLog(storage);
     return await work(createPorts({ storage, clock: systemClock, webhookPolicy, liveLog }));

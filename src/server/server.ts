@@ -8,18 +8,17 @@ import type { Clock } from '../domain/ports.ts';
 import { announcesBody } from '../http/body.ts';
 import { asksForSocket, maxHeaders, toOriginForm } from '../http/protocol.ts';
 import { defaultTimings } from '../http/timings.ts';
-import type { SqliteStorage } from '../storage/sqlite/storage.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { type ConnectionLimits, Connections } from './connections.ts';
 import { listen } from './listen.ts';
-import { openStorage } from './storage.ts';
+import { type OpenedStorage, openStorage } from './storage.ts';
 import { refuseUnreadable } from './unreadable.ts';
 import type { Worker } from './worker.ts';
 
 export interface RunningServer {
   readonly url: string;
   readonly app: App;
-  readonly storage: SqliteStorage;
+  readonly storage: OpenedStorage;
   /** Stops accepting connections. Resolves when nobody can connect any more. */
   refuse(): Promise<void>;
   /** Stops accepting requests, lets those in flight finish within the grace time, and closes the storage. */
@@ -54,7 +53,8 @@ export async function startServer({ config, worker, onStatement, ...options }: S
   const order = await worker?.order;
   const metrics = new Metrics();
   const { log } = options;
-  const storage = await openStorage(config.databasePath, {
+  const storage = await openStorage(config, {
+    clock: options.clock,
     onStatement,
     turn: worker?.turn,
     onGroup: metrics.wrote,

@@ -39,6 +39,14 @@ describe('what is set', () => {
     [{ DATABASE_URL: 'file:my data/a.db' }, { databasePath: 'my data/a.db' }],
     [{ DATABASE_URL: 'file:100%25%3F%23.db' }, { databasePath: '100%?#.db' }],
     [{ DATABASE_URL: 'file:data/:memory:' }, { databasePath: 'data/:memory:' }],
+    [
+      { DATABASE_URL: 'postgresql://a:b@x/y?sslmode=require' },
+      { databasePath: '', postgres: { url: 'postgresql://a:b@x/y?sslmode=require', directUrl: undefined } },
+    ],
+    [
+      { DATABASE_URL: 'postgres://proxy/y', DATABASE_DIRECT_URL: 'postgres://db/y' },
+      { databasePath: '', postgres: { url: 'postgres://proxy/y', directUrl: 'postgres://db/y' } },
+    ],
     [{ PUBLIC_URL: 'https://chat.example.com' }, { publicUrl: 'https://chat.example.com' }],
     [{ CORS_ORIGINS: 'https://shop.example' }, { corsOrigins: ['https://shop.example'] }],
     [
@@ -63,7 +71,7 @@ describe('what is set', () => {
 const noOrigin = (text: string, hint = ''): string =>
   `CORS_ORIGINS must list origins such as https://shop.example, and "${text}" is not one${hint}`;
 
-const noPostgres = 'DATABASE_URL is a PostgreSQL database, which this version cannot use yet; use file:PATH';
+const noPostgres = 'must be the URL of a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME';
 const noParameters = 'DATABASE_URL must be file:PATH without parameters; in a path, write ? as %3F and # as %23';
 
 describe('what is refused', () => {
@@ -76,8 +84,10 @@ describe('what is refused', () => {
     [{ PORT: '1e3' }, 'PORT must be a whole number from 0 to 65535'],
     [{ PORT: ' 80' }, 'PORT must be a whole number from 0 to 65535'],
     [{ PORT: '80.5' }, 'PORT must be a whole number from 0 to 65535'],
-    [{ DATABASE_URL: 'postgres://x' }, noPostgres],
-    [{ DATABASE_URL: 'postgresql://a:b@x/y?sslmode=require' }, noPostgres],
+    [{ DATABASE_URL: 'postgres://x' }, `DATABASE_URL ${noPostgres}`],
+    [{ DATABASE_URL: 'postgresql:x' }, `DATABASE_URL ${noPostgres}`],
+    [{ DATABASE_DIRECT_URL: 'postgres://x/' }, `DATABASE_DIRECT_URL ${noPostgres}`],
+    [{ DATABASE_DIRECT_URL: 'file:a.db' }, `DATABASE_DIRECT_URL ${noPostgres}`],
     [{ DATABASE_URL: 'mysql://x' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
     [{ DATABASE_URL: 'file::memory:' }, 'DATABASE_URL must be a file: nothing would be kept in memory'],
     [{ DATABASE_URL: 'file::memory:?cache=shared' }, noParameters],

@@ -181,7 +181,7 @@ describe('what keeps it from starting is told in a sentence', () => {
       stderr: [
         'The configuration is not valid:',
         '  PORT must be a whole number from 0 to 65535',
-        '  DATABASE_URL is a PostgreSQL database, which this version cannot use yet; use file:PATH',
+        '  DATABASE_URL must be the URL of a PostgreSQL database, such as postgres://USER:PASSWORD@HOST/NAME',
         '  LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent',
         '',
       ].join('\n'),

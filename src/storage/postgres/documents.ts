@@ -1,5 +1,6 @@
-import type { StoredDocument } from '../../domain/documents.ts';
+import type { ListedDocument, StoredDocument } from '../../domain/documents.ts';
 import type { DocumentReads, DocumentWrites } from '../../domain/storage-port.ts';
+import { scheduler } from '../../runtime/scheduler.ts';
 import { sliceOf } from '../lists.ts';
 import { alignToIds, toMs, toTimestamp } from '../rows.ts';
 import { insertInto } from '../sql.ts';
@@ -8,31 +9,46 @@ import type { trustedDocuments } from './tables.ts';
 
 const table = 'trusted_documents';
 const columns = ['number', 'id', 'text', 'createdAt'] as const;
+const listedColumns = ['number', 'id', 'bytes', 'createdAt'] as const;
 
-type DocumentRow = Pick<typeof trustedDocuments.$inferSelect, (typeof columns)[number]>;
+type Row = typeof trustedDocuments.$inferSelect;
+type DocumentRow = Pick<Row, (typeof columns)[number]>;
+type ListedRow = Pick<Row, (typeof listedColumns)[number]>;
 
 function toDocument({ number, id, text, createdAt }: DocumentRow): StoredDocument {
   return { number, id, text, createdAt: toTimestamp(createdAt) };
 }
 
+function toListed({ number, id, bytes, createdAt }: ListedRow): ListedDocument {
+  return { number, id, bytes, createdAt: toTimestamp(createdAt) };
+}
+
 const ofAccount = 'account_id = :accountId';
 
 export function documentReads(db: Statements): DocumentReads {
-  const select = `SELECT ${columnsOf(table, columns)} FROM ${table} WHERE ${ofAccount}`;
+  const amongIds = `${ofAccount} AND id = ANY(:ids::text[])`;
   const find = db.prepare<{ text: string }>(`SELECT text FROM ${table} WHERE ${ofAccount} AND id = :id`);
-  const findMany = db.prepare<DocumentRow>(`${select} AND id = ANY(:ids::text[])`);
-  const page = db.prepare<DocumentRow>(
-    `${select} AND number < :before::bigint ORDER BY number DESC LIMIT :limit OFFSET :offset`,
+  const texts = db.prepare<{ id: string; text: string }>(`SELECT id, text FROM ${table} WHERE ${amongIds}`);
+  const findMany = db.prepare<DocumentRow>(`SELECT ${columnsOf(table, columns)} FROM ${table} WHERE ${amongIds}`);
+  const page = db.prepare<ListedRow>(
+    `SELECT ${columnsOf(table, listedColumns)} FROM ${table}
+      WHERE ${ofAccount} AND number < :before::bigint ORDER BY number DESC LIMIT :limit OFFSET :offset`,
   );
   const totals = db.prepare<{ count: number; bytes: number }>(
     `SELECT count(*) AS count, coalesce(sum(bytes), 0)::bigint AS bytes FROM ${table} WHERE ${ofAccount}`,
   );
   return {
     text: async (accountId, id) => (await find.get({ accountId, id }))?.text,
+    // A page of them can have more than a megabyte.
+    texts: async (accountId, ids) => {
+      await scheduler.step(accountId);
+      const found = alignToIds(ids, await texts.all({ accountId, ids: arrayOf(ids) }));
+      return found.map((row) => row?.text);
+    },
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toDocument)),
     page: async (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>
-      sliceOf(await page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toDocument),
+      sliceOf(await page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toListed),
     totals: async (accountId) => (await totals.get({ accountId })) ?? { count: 0, bytes: 0 },
   };
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -57,6 +58,11 @@ export class PostgresServer {
     return this.#urlOf(name);
   }
 
+  /** The URL from which `named` makes databases. */
+  get url(): string {
+    return this.#urlOf('postgres');
+  }
+
   /** Makes a database with nothing in it, and a user who may do nothing but own it. Returns the URL of both. */
   async emptyDatabase(): Promise<string> {
     const name = `test_${++this.#databases}`;
@@ -105,6 +111,34 @@ export function postgresServer(): { database(): Promise<string>; server(): Postg
     return server;
   };
   return { database: () => running().database(), server: running };
+}
+
+/** The URL of the server on which the whole run is to keep what it stores, if it is not to be in files. */
+export const sharedUrl = process.env['TEST_POSTGRES_URL'];
+
+/** The URL of a database of that server which is a test's own: the same for the same name. It is made if there is none. */
+export async function sharedDatabase(name: string): Promise<string> {
+  const url = new URL(sharedUrl ?? '');
+  url.pathname = `/test_${createHash('sha256').update(name).digest('hex').slice(0, 16)}`;
+  await onServer(`CREATE DATABASE ${url.pathname.slice(1)} TEMPLATE ${template}`).catch((error: unknown) => {
+    const isThere = error instanceof postgres.PostgresError && error.code === '42P04';
+    if (!isThere) throw error;
+  });
+  return url.href;
+}
+
+/** Removes it with all that it holds. */
+export async function dropShared(url: string): Promise<void> {
+  await onServer(`DROP DATABASE IF EXISTS ${new URL(url).pathname.slice(1)} WITH (FORCE)`);
+}
+
+async function onServer(statement: string): Promise<void> {
+  const client = postgres(sharedUrl ?? '', { max: 1, fetch_types: false, onnotice: () => {} });
+  try {
+    await client.unsafe(statement);
+  } finally {
+    await client.end();
+  }
 }
 
 function freePort(): Promise<number> {

@@ -11,6 +11,7 @@ import { type RunningServer, type ServerOptions, startServer } from '../../src/s
 import { type Client, clientOf } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Conformance } from './conformance.ts';
+import { dropShared, sharedDatabase, sharedUrl } from './postgres.ts';
 
 export interface TestServer extends RunningServer {
   readonly clock: TestClock;
@@ -42,7 +43,10 @@ export interface TestServerOptions {
   readonly routes?: ServerOptions['routes'];
 }
 
-/** The whole server on a real socket and a real file; only the clock is the test's. */
+/**
+ * The whole server on a real socket and a real file, or a real database of PostgreSQL in a run with `--mode postgres`; only
+ * the clock is the test's.
+ */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const folder = options.databasePath === undefined ? mkdtempSync(join(tmpdir(), 'conversation-service-')) : undefined;
   const databasePath = options.databasePath ?? join(folder ?? '', 'test.db');
@@ -53,7 +57,9 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     destination: { write: (line: string) => void logLines.push(JSON.parse(line)) },
   });
-  const config = { ...readConfig({}), port: 0, databasePath, ...options.config };
+  const postgresUrl = sharedUrl === undefined ? undefined : await sharedDatabase(databasePath);
+  const postgres = postgresUrl === undefined ? undefined : { url: postgresUrl, directUrl: undefined };
+  const config = { ...readConfig({}), port: 0, databasePath, postgres, ...options.config };
   const server = await startServer({
     config,
     log,
@@ -91,7 +97,9 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     },
     async close() {
       await server.close();
-      if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+      if (folder === undefined) return;
+      rmSync(folder, { recursive: true, force: true });
+      if (postgresUrl !== undefined) await dropShared(postgresUrl);
     },
   };
 }

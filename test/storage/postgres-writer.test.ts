@@ -55,7 +55,8 @@ describe('works of one account', () => {
 
   test('that wait together share a transaction, also if one of them throws before it has written anything', async () => {
     const statements: string[] = [];
-    const storage = await opened(await database(), { onStatement: (text) => void statements.push(text) });
+    const onStatement = (text: string) => void statements.push(text);
+    const storage = await opened(await database(), { onStatement, maxGroupMs: 10_000 });
     const { id: accountId } = await storedAccount(storage);
     const fault = new DomainError('CONVERSATION_CLOSED', 'on purpose');
     statements.length = 0;
@@ -87,18 +88,27 @@ describe('works of one account', () => {
     expect(await storage.read.conversations.count(accountId, {})).toBe(5);
   });
 
+  test('wait for each other as long as it takes, however short the time is for which they wait for others', async () => {
+    const storage = await opened(await database(), { busyTimeoutMs: 1, maxGroupMs: 1 });
+    const { id: accountId } = await storedAccount(storage);
+    const insert = () =>
+      storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+    await Promise.all(Array.from({ length: 200 }, insert));
+    expect(await storage.read.conversations.count(accountId, {})).toBe(200);
+  });
+
   test('fail when another holds its lock for too long, and those of other accounts do not wait', async () => {
     const url = await database();
-    const storage = await opened(url, { lockTimeoutMs: 50 });
+    const storage = await opened(url, { lockTimeoutMs: 200 });
     const [locked, free] = [await storedAccount(storage), await storedAccount(storage)];
     const holder = clientOf(url);
     await holder.begin(async (tx) => {
       await tx`SELECT 1 FROM account_totals WHERE account_id = ${locked.id} FOR UPDATE`;
       const insert = (accountId: string) =>
         storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
-      const waiting = insert(locked.id);
+      const waiting = expect(insert(locked.id)).rejects.toMatchObject(unavailable);
       await insert(free.id);
-      await expect(waiting).rejects.toMatchObject(unavailable);
+      await waiting;
     });
     expect(await storage.read.conversations.count(locked.id, {})).toBe(0);
   });

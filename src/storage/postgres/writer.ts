@@ -11,7 +11,7 @@ const maxGroupSize = 128;
 const maxAttempts = 10;
 
 export interface WriterOptions {
-  /** How long a unit of work waits for its turn, and may be repeated. */
+  /** How long a unit of work waits for locks and connections that cannot be had, and may be repeated. */
   readonly busyTimeoutMs?: number | undefined;
   /** After how long a group takes no further work but commits. */
   readonly maxGroupMs?: number | undefined;
@@ -154,16 +154,23 @@ export class Writer<Tx> {
     this.#waiting.set(accountId, jobs);
   }
 
-  /** Takes the next job of an account. Those that have waited too long fail. */
   #take(accountId: string): Job<Tx> | undefined {
     const jobs = this.#waiting.get(accountId);
-    for (let job = jobs?.shift(); job !== undefined; job = jobs?.shift()) {
-      this.#waitingCount--;
-      if (jobs?.length === 0) this.#waiting.delete(accountId);
-      if (job.deadlineMs > performance.now()) return job;
-      job.reject(unavailable('The storage is busy.'));
-    }
-    return undefined;
+    const job = jobs?.shift();
+    if (job === undefined) return undefined;
+    this.#waitingCount--;
+    if (jobs?.length === 0) this.#waiting.delete(accountId);
+    return job;
+  }
+
+  /** Fails the jobs of an account that have waited too long for what a group of it could not get, such as its lock. */
+  #expire(accountId: string, error: unknown): void {
+    const now = performance.now();
+    const [late, left] = partition(this.#waiting.get(accountId) ?? [], ({ deadlineMs }) => deadlineMs <= now);
+    if (left.length > 0) this.#waiting.set(accountId, left);
+    else this.#waiting.delete(accountId);
+    this.#waitingCount -= late.length;
+    for (const { reject } of late) reject(failureOf(error));
   }
 
   /** @returns how many jobs are done */
@@ -208,6 +215,7 @@ export class Writer<Tx> {
       else if (done.length === 1 && failure === undefined) settle(job, outcome);
       else await this.#runAlone(writing, accountId, job);
     }
+    if (isUnavailable) this.#expire(accountId, failure);
     return done.length;
   }
 
@@ -248,6 +256,11 @@ async function run<Tx>({ session, transactionFor }: Writing<Tx>, { work }: Job<T
   } finally {
     await scope.end();
   }
+}
+
+/** Those for which something holds, and the others. */
+function partition<T>(items: readonly T[], holds: (item: T) => boolean): [T[], T[]] {
+  return [items.filter(holds), items.filter((item) => !holds(item))];
 }
 
 function settle<Tx>(job: Job<Tx>, outcome: Outcome): void {

@@ -18,6 +18,7 @@ export class PostgresServer {
   readonly #folder: string;
   readonly #port: number;
   #databases = 0;
+  #administrator: postgres.Sql | undefined;
 
   private constructor(folder: string, port: number) {
     this.#folder = folder;
@@ -31,6 +32,8 @@ export class PostgresServer {
       // Nothing here has to survive a power failure.
       postgresFlags: [
         'fsync=off',
+        'full_page_writes=off',
+        'autovacuum=off',
         'max_connections=200',
         'listen_addresses=localhost',
         'unix_socket_directories=',
@@ -81,6 +84,7 @@ export class PostgresServer {
   }
 
   async remove(): Promise<void> {
+    await this.#administrator?.end({ timeout: 0 });
     await this.#server.stop();
     rmSync(this.#folder, { recursive: true, force: true });
   }
@@ -90,12 +94,8 @@ export class PostgresServer {
   }
 
   async #run(statement: string): Promise<void> {
-    const client = postgres(this.#urlOf('postgres'), { max: 1, fetch_types: false });
-    try {
-      await client.unsafe(statement);
-    } finally {
-      await client.end();
-    }
+    this.#administrator ??= postgres(this.#urlOf('postgres'), { max: 1, fetch_types: false });
+    await this.#administrator.unsafe(statement);
   }
 }
 

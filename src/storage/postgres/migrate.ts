@@ -86,9 +86,8 @@ async function applyMissing(client: Client): Promise<MigrationReport> {
 
 /** What a database is to have from its first opening on. */
 async function addFacts(client: Client): Promise<void> {
-  const facts = { epoch: randomUUID(), token_key: randomBytes(32).toString('hex'), revocations: '0', erasures: '0' };
-  for (const [name, value] of Object.entries(facts)) {
-    await client`INSERT INTO meta (name, value) VALUES (${name}, ${value}) ON CONFLICT DO NOTHING`;
-  }
+  const [epoch, tokenKey] = [randomUUID(), randomBytes(32).toString('hex')];
+  await client`INSERT INTO meta (name, value)
+    VALUES ('epoch', ${epoch}), ('token_key', ${tokenKey}), ('revocations', '0'), ('erasures', '0') ON CONFLICT DO NOTHING`;
   await client`INSERT INTO rate_clock (key, at) VALUES (1, 0) ON CONFLICT DO NOTHING`;
 }

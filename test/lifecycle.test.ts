@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Json } from './support/client.ts';
 import { effort } from './support/effort.ts';
-import { eventsOf } from './support/log.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 // The life of a conversation as a state machine: random commands, each through a random face, against a
@@ -173,7 +172,7 @@ test('a conversation lives by the table, whichever face each command comes throu
             Array.from({ length: model.messageCount }, (_unused, index) => index + 1),
           );
         }
-        const events = eventsOf(server.databasePath, client.account.id);
+        const events = await server.log(client.account.id);
         expect(events.map(({ type }) => type)).toEqual(model.events);
         expect(events.map(({ sequence }) => sequence)).toEqual(model.events.map((_unused, index) => index + 1));
         const { body } = await client.rest('GET', `/conversations?status=${model.status}`);

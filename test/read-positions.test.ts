@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Json } from './support/client.ts';
-import { eventsOf } from './support/log.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
 
 let server: TestServer;
@@ -33,7 +32,7 @@ describe('a read position', () => {
     await send(id, { content: 'Who am I?', sender: 'agent' });
     await send(id, { content: 'No reader', sender: 'agent', author: { id: 'agent 4' } });
     expect(await positionsIn(id)).toEqual({ 'agent-3': 2, 'bot@shop': 3, visitor: 1 });
-    const types = eventsOf(server.databasePath, client.account.id).map(({ type }) => type);
+    const types = (await server.log(client.account.id)).map(({ type }) => type);
     expect(types).not.toContain('conversation.read');
   });
 
@@ -96,7 +95,8 @@ describe('a read position', () => {
     for (const [index, { body }] of answers.entries())
       expect(body.sequence).toBeGreaterThanOrEqual(sequences[index] ?? 0);
     expect((await positionsIn(id))['agent-3']).toBe(30);
-    const moves = eventsOf(server.databasePath, client.account.id).filter(({ type }) => type === 'conversation.read');
+    const log = await server.log(client.account.id);
+    const moves = log.filter(({ type }) => type === 'conversation.read');
     const told = moves.map(({ data }) => (data as Json).readPosition.sequence);
     expect(told).toEqual([...new Set(told)].sort((a, b) => a - b));
     expect(told.at(-1)).toBe(30);

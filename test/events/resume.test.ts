@@ -2,7 +2,6 @@ import { createClient as createSseClient } from 'graphql-sse';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { temporaryFolder } from '../support/files.ts';
-import { eventsOf } from '../support/log.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { eventFields, socketClient } from '../support/subscribe.ts';
@@ -23,8 +22,8 @@ async function makeEvents(client: TestAccount): Promise<void> {
   await client.rest('PATCH', `/conversations/${body.id}`, { body: { status: 'closed' } });
 }
 
-function logged(client: TestAccount): [number, string][] {
-  return eventsOf(server.databasePath, client.account.id).map(({ sequence, type }) => [sequence, type]);
+async function logged(client: TestAccount): Promise<[number, string][]> {
+  return (await server.log(client.account.id)).map(({ sequence, type }) => [sequence, type]);
 }
 
 const spelling = (type: string) => type.toUpperCase().replace('.', '_');
@@ -82,7 +81,7 @@ describe('a stock graphql-ws client that is cut off after every event', () => {
     stop();
     await Promise.resolve(subscriber.dispose()).catch(() => {}); // so does this, by rejecting
     expect(received.map(({ sequence, type }) => [sequence, type])).toEqual(
-      logged(client).map(([sequence, type]) => [sequence, spelling(type)]),
+      (await logged(client)).map(([sequence, type]) => [sequence, spelling(type)]),
     );
   });
 });
@@ -150,7 +149,7 @@ describe('a stock graphql-sse client that is cut off after every event', () => {
 
     expect([failure, received.length]).toEqual([undefined, 30]);
     expect(received.map(({ sequence, type }) => [sequence, type])).toEqual(
-      logged(client).map(([sequence, type]) => [sequence, spelling(type)]),
+      (await logged(client)).map(([sequence, type]) => [sequence, spelling(type)]),
     );
   });
 });
@@ -177,7 +176,7 @@ describe('GET /v1/events/stream', () => {
       lastEventId = first.cursor;
     }
     await writing;
-    expect(received.map(({ sequence, type }) => [sequence, type])).toEqual(logged(client));
+    expect(received.map(({ sequence, type }) => [sequence, type])).toEqual(await logged(client));
   });
 
   test('reads the same as GET /v1/events, event for event', async () => {

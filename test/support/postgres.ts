@@ -116,6 +116,9 @@ export function postgresServer(): { database(): Promise<string>; server(): Postg
 /** The URL of the server on which the whole run is to keep what it stores, if it is not to be in files. */
 export const sharedUrl = process.env['TEST_POSTGRES_URL'];
 
+/** A promise that SQLite keeps by its statements, which this run does not look at. */
+export const isOnPostgres = sharedUrl !== undefined;
+
 /** The URL of a database of that server which is a test's own: the same for the same name. It is made if there is none. */
 export async function sharedDatabase(name: string): Promise<string> {
   const url = new URL(sharedUrl ?? '');

@@ -11,6 +11,7 @@ import { type RunningServer, type ServerOptions, startServer } from '../../src/s
 import { type Client, clientOf } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Conformance } from './conformance.ts';
+import type { LoggedEvent } from './log.ts';
 import { dropShared, sharedDatabase, sharedUrl } from './postgres.ts';
 
 export interface TestServer extends RunningServer {
@@ -18,6 +19,8 @@ export interface TestServer extends RunningServer {
   readonly databasePath: string;
   /** Every line that was logged, parsed. */
   readonly logLines: Record<string, unknown>[];
+  /** An account's event log as it is stored, from its beginning. */
+  log(accountId: string): Promise<LoggedEvent[]>;
   /** A client with a key that was made before. */
   clientFor(secret: string): Client;
   /** Makes an account, with a limit far above what a test sends unless it names a plan or a limit. */
@@ -80,6 +83,11 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     databasePath,
     logLines,
+    async log(accountId) {
+      const whole = { filter: {}, limit: 1_000_000, span: Number.MAX_SAFE_INTEGER };
+      const { events } = await ports.storage.read.events.after(accountId, 0, whole);
+      return events.map(({ sequence, type, dataJson }) => ({ sequence, type, data: JSON.parse(dataJson) }));
+    },
     clientFor: (secret) => clientOf(server.url, secret, conformance),
     async account({ plan = 'business', requestsPerHour } = {}) {
       const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);

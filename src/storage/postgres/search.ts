@@ -5,8 +5,10 @@ import { fromJson } from '../rows.ts';
 import { arrayOf, type Statements } from './statements.ts';
 import type { conversations, messages } from './tables.ts';
 
-/** How many texts are read and looked at in one step, where the index alone does not settle it. */
-const textsPerStep = 32;
+/** How many texts are read at once, where the index alone does not settle it. */
+const textsAtOnce = 32;
+/** So much text, in UTF-16 code units, is looked at in one step. */
+const textPerStep = 8 * 1024;
 
 /** Conditions on a text and its conversation, by the filter that they stand for. */
 const conditions: Readonly<Record<keyof SearchFilter, string>> = {
@@ -70,14 +72,19 @@ export function searchReads(db: Statements): SearchReads {
     if (search.words.areSettledByTerms) return await withTerms<TextRow>(accountId, search, before, limit);
     const texts: TextRow[] = [];
     for (;;) {
-      const next = await withTerms<TextWithSource>(accountId, search, before, textsPerStep, true);
-      await scheduler.step(accountId); // for looking at them
+      const next = await withTerms<TextWithSource>(accountId, search, before, textsAtOnce, true);
+      let left = 0;
       for (const row of next) {
+        if (left <= 0) {
+          await scheduler.step(accountId);
+          left = textPerStep;
+        }
         const text = row.content ?? conversationText({ subject: row.subject, visitor: fromJson(row.visitor) });
+        left -= text.length;
         if (search.words.isIn(text)) texts.push(row);
         if (texts.length === limit) return texts;
       }
-      if (next.length < textsPerStep) return texts;
+      if (next.length < textsAtOnce) return texts;
       before = next.at(-1)?.number ?? before;
     }
   }

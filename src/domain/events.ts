@@ -176,17 +176,22 @@ export class LogEvent {
 
 /**
  * Appends events to the account's log, with a delivery for each subscribed webhook.
+ * @param enabled the account's enabled webhooks, if they have been read in this transaction: that saves a round trip
  * @returns a cursor at the end of the log
  */
 export async function appendEvents(
   tx: Transaction,
   { caller, ids, now }: Pick<Context, 'caller' | 'ids' | 'now'>,
   events: readonly NewEvent[],
+  enabled?: Awaited<ReturnType<Transaction['webhooks']['enabled']>>,
 ): Promise<string> {
   const accountId = caller.account.id;
   if (events.length === 0) return await currentEventCursor(tx, accountId);
-  const last = await tx.events.append(accountId, events);
-  for (const webhook of await tx.webhooks.enabled(accountId)) {
+  const [last, webhooks] = await Promise.all([
+    tx.events.append(accountId, events),
+    enabled ?? tx.webhooks.enabled(accountId),
+  ]);
+  for (const webhook of webhooks) {
     for (const [index, event] of events.entries()) {
       if (!webhook.events.includes(event.type)) continue;
       const eventSequence = last - events.length + 1 + index;

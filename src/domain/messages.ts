@@ -189,7 +189,10 @@ export const sendMessage = operation({
     requireSender(caller, draft.sender);
     const { show } = await cursorFormOf(context);
     const sent = await context.once(async (tx) => {
-      const previous = await findConversation(tx, caller, conversationId, expectedVersion);
+      const [previous, webhooks] = await Promise.all([
+        findConversation(tx, caller, conversationId, expectedVersion),
+        tx.webhooks.enabled(caller.account.id),
+      ]);
       const moment = momentAfter(context, previous);
       const { message, conversation } = addMessage(previous, draft, moment);
       const next = { ...conversation, version: previous.version + 1 };
@@ -200,7 +203,7 @@ export const sendMessage = operation({
       return {
         message: shownTo(caller, message),
         conversation: conversationView(next, caller),
-        eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, message, moment)),
+        eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, message, moment), webhooks),
       };
     });
     return { ...sent, eventCursor: show(sent.eventCursor) };

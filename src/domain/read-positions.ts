@@ -113,10 +113,10 @@ export async function moveSender(
   tx: Transaction,
   accountId: string,
   conversation: StoredConversation,
-  { sender, author, sequence, createdAt }: Message,
+  { sender, author, createdAt }: Message,
 ): Promise<void> {
   const reader = sender === 'visitor' ? visitorReader : author?.id;
-  if (isReader(reader)) await tx.readPositions.move(accountId, conversation, { reader, sequence, readAt: createdAt });
+  if (isReader(reader)) await tx.readPositions.moveToEnd(accountId, conversation, reader, createdAt);
 }
 
 /** Gives a new assignee a position, unless there is one. The event of the assignment tells of that. */

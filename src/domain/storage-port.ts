@@ -246,6 +246,8 @@ export interface ReadPositionWrites {
     conversation: StoredConversation,
     position: ReadPosition,
   ): Awaitable<{ position: ReadPosition; hasMoved: boolean }>;
+  /** The same to the conversation's last message, for who has just written it: nothing is known of it before it is there. */
+  moveToEnd(accountId: string, conversation: StoredConversation, reader: string, readAt: string): Awaitable<void>;
 }
 
 export interface EventReads {

@@ -132,8 +132,8 @@ async function listAnswer<T>(list: List<T>): Promise<Answer<ListOf<T>>> {
 }
 
 async function conversationsAnswer(list: ConversationList): Promise<Answer<ListOf<ListedConversation>>> {
-  const data = await list.withReadPositions();
-  return { next: nextCursor(list), body: { data, pagination: await paginationOf(list) } };
+  const [data, pagination] = await Promise.all([list.withReadPositions(), paginationOf(list)]);
+  return { next: nextCursor(list), body: { data, pagination } };
 }
 
 async function documentsAnswer(list: DocumentList): Promise<Answer<ListOf<TrustedDocument>>> {

@@ -357,6 +357,7 @@ const writes: Calls<Writes> = {
     insert: (messages) => messages.insert(account.id, message),
   },
   readPositions: {
+    moveToEnd: (readPositions) => readPositions.moveToEnd(account.id, conversation, 'writer', start),
     move: (readPositions) =>
       [...Array(maxReadPositions + 1).keys()].flatMap((index) =>
         [0, 1].map((sequence) =>

@@ -1,3 +1,4 @@
+import { connect as netConnect, type Socket } from 'node:net';
 import postgres from 'postgres';
 import { isDisconnection } from './errors.ts';
 
@@ -22,9 +23,14 @@ export interface Queries {
   change(text: string, values: readonly unknown[]): Promise<Answer>;
   /**
    * A change whose answer nothing depends on: it need not be waited for. What goes wrong shows at the commit at the latest.
-   * @param check throws if the answer is not as it should be
+   * @param explain makes another error of one of PostgreSQL
    */
-  send(text: string, values: readonly unknown[], check?: (answer: Answer) => void): Promise<unknown> | undefined;
+  send(text: string, values: readonly unknown[], explain?: (error: unknown) => never): Promise<unknown> | undefined;
+  /**
+   * Takes the next numbers of the log of the account that is locked, which is known since then.
+   * @returns the last of them; undefined where they have to be asked for
+   */
+  advanceLog(accountId: string, count: number): Promise<number> | undefined;
   /** Grows when a connection was lost: then the database may be another one. Undefined where that does not show. */
   readonly losses: number | undefined;
 }
@@ -72,6 +78,7 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
       // A proxy would refuse others: behind it, each transaction sets them.
       ...(prepares && timeoutsOf(options)),
     },
+    ...({ socket: socketOf } as object), // which its types leave out
     transform: { column: { from: postgres.toCamel } },
     types: {
       // All are below 2^53: times, sequences, counts.
@@ -80,6 +87,18 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
       json: { to: 114, from: [114], serialize: (text: string) => text, parse: (text: string) => text },
     } as Record<string, postgres.PostgresType>,
   }) as unknown as Client;
+}
+
+let connections = 0;
+
+/**
+ * Begins to connect, as the driver would, but for Nagle's algorithm: with it, statements that are sent while an answer is
+ * awaited wait for that answer.
+ */
+function socketOf({ host, port, path }: { host: string[]; port: number[]; path: string | false | undefined }): Socket {
+  if (path) return netConnect(path);
+  const at = connections++ % host.length; // where there are several, the next time another
+  return netConnect({ host: host[at] ?? 'localhost', port: port[at] ?? 5432, noDelay: true });
 }
 
 /** The settings that keep others from waiting for long. */
@@ -141,6 +160,8 @@ export class Pool implements Queries {
   send(): never {
     throw new Error('Nothing is changed outside a transaction');
   }
+
+  advanceLog(): undefined {}
 
   async close(): Promise<void> {
     this.#isClosing = true;

@@ -64,3 +64,8 @@ export class LostUpdate extends Error {
     super(`Lost an update of ${id}`);
   }
 }
+
+/** What a statement fails with on purpose, where a condition does not hold. */
+export function isDivisionByZero(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === '22012';
+}

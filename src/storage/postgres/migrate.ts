@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
-import postgres from 'postgres';
 import { postgresMigrationsFolder } from '../../layout.ts';
 import { unavailable } from '../errors.ts';
 import { type Client, type ConnectionOptions, connect } from './connections.ts';
+import { isDivisionByZero } from './errors.ts';
 
 /** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
 declare const builtPostgresMigrations: string | undefined;
@@ -26,7 +26,7 @@ export const isNotNewer = `1 / (SELECT (coalesce(max(created_at), 0) <= ${newest
 
 /** @throws UNAVAILABLE if that is why a statement failed */
 export function explainNewer(error: unknown): never {
-  if (!(error instanceof postgres.PostgresError) || error.code !== '22012') throw error;
+  if (!isDivisionByZero(error)) throw error;
   throw unavailable('The database was migrated by a newer version of the service, which is to take over.', error);
 }
 

@@ -53,7 +53,22 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
     insertInto('unread_conversations', ['accountId', 'reader', 'conversationId', 'lastActivityAt']),
   );
   const removeUnread = db.prepare(`DELETE FROM unread_conversations WHERE ${ofConversation} AND reader = :reader`);
+  const putAtEnd = db.prepare(
+    `WITH known AS MATERIALIZED (SELECT reader, move FROM read_positions WHERE ${ofConversation}),
+        first AS (SELECT reader FROM known WHERE (SELECT count(*) FROM known) >= ${maxReadPositions}
+          AND NOT EXISTS (SELECT 1 FROM known WHERE reader = :reader) ORDER BY move LIMIT 1),
+        removed AS (DELETE FROM read_positions WHERE ${ofConversation} AND reader = (SELECT reader FROM first)),
+        read AS (DELETE FROM unread_conversations
+          WHERE ${ofConversation} AND (reader = :reader OR reader = (SELECT reader FROM first)))
+      INSERT INTO read_positions (account_id, conversation_id, reader, sequence, read_at, move)
+        SELECT :accountId, :conversationId, :reader, :sequence::bigint, :readAt::bigint, coalesce(max(move), 0) + 1 FROM known
+      ON CONFLICT (account_id, conversation_id, reader)
+        DO UPDATE SET sequence = excluded.sequence, read_at = excluded.read_at, move = excluded.move`,
+  );
   return {
+    moveToEnd: async (accountId, { id: conversationId, messageCount }, reader, readAt) => {
+      await putAtEnd.send({ accountId, conversationId, reader, sequence: messageCount, readAt: toMs(readAt) });
+    },
     move: async (accountId, { id: conversationId, messageCount, lastActivityAt }, position) => {
       const place = { accountId, conversationId };
       const { reader, sequence, readAt } = position;

@@ -30,8 +30,9 @@ export class Session implements Queries {
   #isCareful = false;
   #isClosing = false;
   #losses = 0;
-  /** Of changes whose answers have to be looked at. */
-  #checks: Promise<void>[] = [];
+  /** The account whose row is locked, and the end of its log; as far as the changes go that were sent. */
+  #accountId = '';
+  #logEnd: Promise<number> = Promise.resolve(0);
   #lose: (error: unknown) => void = () => {};
   /** How many changes the transaction has made or tried to make. */
   changes = 0;
@@ -67,7 +68,6 @@ export class Session implements Queries {
     this.#failure = undefined;
     this.#isOpen = true;
     this.#isCareful = isCareful;
-    this.#checks = [];
     this.changes = 0;
     this.touches = new Touches();
     this.lost = new Promise((_, reject) => {
@@ -79,11 +79,20 @@ export class Session implements Queries {
       for (const [name, ms] of Object.entries(timeoutsOf(this.#options)))
         this.#keep(this.#tell(`SET LOCAL ${name} = ${ms}`));
     }
-    const locked =
-      accountId === ''
-        ? this.#tell(`SELECT ${isNotNewer}`)
-        : this.#tell(`SELECT ${isNotNewer} FROM account_totals WHERE account_id = $1 FOR UPDATE`, [accountId]);
+    const lock = `SELECT event_sequence, ${isNotNewer} FROM account_totals WHERE account_id = $1 FOR UPDATE`;
+    const locked = accountId === '' ? this.#tell(`SELECT ${isNotNewer}`) : this.#tell(lock, [accountId]);
     this.#keep(locked.catch(explainNewer));
+    this.#accountId = accountId;
+    this.#logEnd = locked.then(([row]) => Number(row?.['eventSequence']));
+    this.#logEnd.catch(() => {}); // nobody need ask for it
+  }
+
+  advanceLog(accountId: string, count: number): Promise<number> | undefined {
+    // What is undone alone would have taken numbers.
+    if (this.#isCareful || accountId !== this.#accountId) return undefined;
+    this.#logEnd = this.#logEnd.then((end) => end + count);
+    this.#logEnd.catch(() => {});
+    return this.#logEnd;
   }
 
   async query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
@@ -97,21 +106,11 @@ export class Session implements Queries {
     return this.#isCareful ? await this.#changeCarefully(text, values) : await this.#kept(this.#tell(text, values));
   }
 
-  send(text: string, values: readonly unknown[], check?: (answer: Answer) => void): Promise<unknown> | undefined {
-    if (this.#isCareful) {
-      const changing = this.change(text, values);
-      return check === undefined ? changing : changing.then(check);
-    }
+  send(text: string, values: readonly unknown[], explain?: (error: unknown) => never): Promise<unknown> | undefined {
+    if (this.#isCareful) return this.change(text, values).catch(explain);
     this.#requireWhole();
     this.changes++;
-    const answer = this.#tell(text, values);
-    if (check === undefined) {
-      this.#keep(answer);
-    } else {
-      const checking = answer.then(check);
-      this.#checks.push(checking);
-      this.#keep(checking);
-    }
+    this.#keep(this.#tell(text, values).catch(explain));
     return undefined;
   }
 
@@ -120,9 +119,6 @@ export class Session implements Queries {
    * @throws what had failed, when nothing was committed; UNAVAILABLE when it is not known whether it was
    */
   async commit(): Promise<void> {
-    this.#requireWhole();
-    // PostgreSQL itself would find nothing wrong with what these refuse.
-    if (this.#checks.length > 0) await Promise.allSettled(this.#checks.splice(0));
     this.#requireWhole();
     try {
       const { command } = await this.#tell('COMMIT');

@@ -1,5 +1,6 @@
 import { columnOf } from '../sql.ts';
 import type { Answer, Queries } from './connections.ts';
+import { isDivisionByZero } from './errors.ts';
 
 /** The values of a statement's parameters, by their names. */
 type Values = Readonly<Record<string, unknown>>;
@@ -81,10 +82,15 @@ export class Statement<Row> {
     return this.#queries.send(this.#text, this.#bound(values));
   }
 
-  /** The same for a change of one row. @param missing makes the error if there was none: then nothing is committed */
+  /**
+   * The same for a change of one row, which fails if there is none: then nothing is committed. PostgreSQL finds out, since
+   * nobody waits for the answer: it is asked to divide by the number of rows.
+   * @param missing makes the error
+   */
   sendOne(values: Values, missing: () => Error): Promise<unknown> | undefined {
-    return this.#queries.send(this.#text, this.#bound(values), ({ count }) => {
-      if (count !== 1) throw missing();
+    const text = `WITH changed AS (${this.#text} RETURNING 1) SELECT 1 / count(*) FROM changed`;
+    return this.#queries.send(text, this.#bound(values), (error) => {
+      throw isDivisionByZero(error) ? missing() : error;
     });
   }
 

@@ -59,30 +59,38 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
     `DELETE FROM unread_conversations
       WHERE account_id = :accountId AND reader = :reader AND conversation_id = :conversationId`,
   );
+  const move = (
+    accountId: string,
+    { id: conversationId, messageCount, lastActivityAt }: StoredConversation,
+    position: ReadPosition,
+  ) => {
+    const ofConversation = { accountId, conversationId };
+    const { reader, sequence, readAt } = position;
+    const conversationKey = findKey.get(ofConversation)?.key;
+    if (conversationKey === undefined) throw new Error(`There is no conversation ${conversationId}`);
+    const rows = ofKey.all({ conversationKey });
+    const present = rows.find((row) => row.reader === reader);
+    if (present !== undefined && present.sequence >= sequence) {
+      return { position: toReadPosition(present), hasMoved: false };
+    }
+    const byMove = rows.map((row) => row.move);
+    if (present === undefined && rows.length >= maxReadPositions) {
+      const first = rows[byMove.indexOf(Math.min(...byMove))] as Row;
+      remove.run({ conversationKey, reader: first.reader });
+      removeUnread.run({ ...ofConversation, reader: first.reader });
+    }
+    put.run({ conversationKey, reader, sequence, readAt: toMs(readAt), move: Math.max(0, ...byMove) + 1 });
+    if (sequence === messageCount) {
+      if (present !== undefined) removeUnread.run({ ...ofConversation, reader });
+    } else if (present === undefined) {
+      addUnread.run({ ...ofConversation, reader, lastActivityAt: toMs(lastActivityAt) });
+    }
+    return { position, hasMoved: true };
+  };
   return {
-    move: (accountId, { id: conversationId, messageCount, lastActivityAt }, position) => {
-      const ofConversation = { accountId, conversationId };
-      const { reader, sequence, readAt } = position;
-      const conversationKey = findKey.get(ofConversation)?.key;
-      if (conversationKey === undefined) throw new Error(`There is no conversation ${conversationId}`);
-      const rows = ofKey.all({ conversationKey });
-      const present = rows.find((row) => row.reader === reader);
-      if (present !== undefined && present.sequence >= sequence) {
-        return { position: toReadPosition(present), hasMoved: false };
-      }
-      const byMove = rows.map((row) => row.move);
-      if (present === undefined && rows.length >= maxReadPositions) {
-        const first = rows[byMove.indexOf(Math.min(...byMove))] as Row;
-        remove.run({ conversationKey, reader: first.reader });
-        removeUnread.run({ ...ofConversation, reader: first.reader });
-      }
-      put.run({ conversationKey, reader, sequence, readAt: toMs(readAt), move: Math.max(0, ...byMove) + 1 });
-      if (sequence === messageCount) {
-        if (present !== undefined) removeUnread.run({ ...ofConversation, reader });
-      } else if (present === undefined) {
-        addUnread.run({ ...ofConversation, reader, lastActivityAt: toMs(lastActivityAt) });
-      }
-      return { position, hasMoved: true };
+    move,
+    moveToEnd: (accountId, conversation, reader, readAt) => {
+      move(accountId, conversation, { reader, sequence: conversation.messageCount, readAt });
     },
   };
 }

@@ -71,6 +71,32 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
       );
     });
 
+    test('of who writes move to the last message, as if they had been moved there', async () => {
+      const { storage } = await open();
+      const step = fc.tuple(fc.boolean(), fc.nat(maxReadPositions + 20));
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { minLength: 100, maxLength: 100 }), async (steps) => {
+          const [own, moved] = [await stored(storage), await stored(storage)];
+          for (const [index, [isOwn, number]] of steps.entries()) {
+            const position = at(index + 1, `reader-${number}`, 0);
+            await moved.move(position);
+            if (isOwn) {
+              const conversation = { ...own.conversation, messageCount: position.sequence };
+              const { reader, readAt } = position;
+              await storage.write(
+                async (tx) => await tx.readPositions.moveToEnd(own.accountId, conversation, reader, readAt),
+                own.accountId,
+              );
+            } else {
+              await own.move(position);
+            }
+          }
+          expect(await own.all()).toEqual(await moved.all());
+        }),
+        { numRuns: 3 },
+      );
+    });
+
     test('of many conversations come in the order of their ids, and none of what is unknown, erased or another account’s', async () => {
       const { storage } = await open();
       const one = await stored(storage);
@@ -117,7 +143,9 @@ export function readPositionsContract(open: () => Promise<OpenedStorage>): void 
                 version: previous.version + 1,
               };
               await storage.write(async (tx) => {
-                await tx.readPositions.move(accountId, next, at(next.messageCount, reader));
+                const position = at(next.messageCount, reader);
+                if (part % 2 === 0) await tx.readPositions.move(accountId, next, position);
+                else await tx.readPositions.moveToEnd(accountId, next, reader, position.readAt);
                 await tx.conversations.update(accountId, previous, next);
               });
               conversations.set(next.id, next);

@@ -31,6 +31,8 @@ export class Inbox {
   #drafts: readonly Draft[] = [];
   #sending: Promise<void> = Promise.resolve();
   #isMarking = false;
+  /** Whether a message was seen while another one was being marked. */
+  #hasSeenMore = false;
   /** What the service did not let it mark as read. */
   #notMarked = '';
   #stop: (() => void) | undefined;
@@ -162,7 +164,9 @@ export class Inbox {
     const { thread } = this;
     const sequence = thread?.messages.at(-1)?.sequence ?? 0;
     const row = thread?.row;
-    if (thread === undefined || row === undefined || !this.may('conversations:write') || this.#isMarking) return;
+    if (thread === undefined || row === undefined || !this.may('conversations:write')) return;
+    this.#hasSeenMore = this.#isMarking;
+    if (this.#isMarking) return;
     const isRead = row.unreadCount !== null && row.messageCount - row.unreadCount >= sequence;
     const mark = `${thread.id} ${sequence}`;
     if (isRead || sequence === 0 || mark === this.#notMarked) return;
@@ -177,6 +181,7 @@ export class Inbox {
       this.#isMarking = false;
     }
     this.#changed();
+    if (this.#hasSeenMore) await this.seen();
   }
 
   /** Never rejects. */

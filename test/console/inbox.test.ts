@@ -308,6 +308,22 @@ test('nobody closes a conversation past what it does not show: it is shown first
   expect(inbox.list.rows).toEqual([]); // closed, it is none of those that are shown
 });
 
+test('what is seen while an earlier message is being marked is marked, too', async () => {
+  const { inbox, ask } = await openThread();
+  let last = 0;
+  inbox.listen(() => {
+    const sequence = inbox.thread?.messages.at(-1)?.sequence ?? 0;
+    if (sequence === last) return;
+    last = sequence;
+    void inbox.seen(); // as the page does when there is another message
+  });
+  const write = () => ask('POST', '/messages', { sender: 'visitor', content: 'Are you there?' });
+  for (let count = 4; count < 30; count += 3) {
+    await Promise.all([write(), write(), write()]);
+    await until(() => inbox.thread?.row?.messageCount === count && inbox.thread.row.unreadCount === 0);
+  }
+});
+
 test('each action costs one request, and following costs none', async () => {
   const { inbox, account, id, ask } = await openThread();
   await ask('PATCH', '', { addTags: ['b'] });

@@ -1,7 +1,7 @@
 import { type AnalyticsSums, countNames, type QuarterRange } from '../../domain/analytics-delta.ts';
 import { bucketOf, type DurationTally } from '../../domain/durations.ts';
 import type { AnalyticsReads, AnalyticsWrites } from '../../domain/storage-port.ts';
-import { fromJson, type Json } from '../rows.ts';
+import { fromJson, type Json } from '../rows/values.ts';
 import { columnOf, insertInto } from '../sql.ts';
 import { knownAccount } from './accounts.ts';
 import { arrayOf, type Statements } from './statements.ts';

@@ -1,12 +1,19 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { ConversationFilter } from '../../domain/conversations.ts';
 import { statuses } from '../../domain/lifecycle.ts';
-import type { LastMessage } from '../../domain/message-record.ts';
 import { conversationText } from '../../domain/search.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { comparableEmail } from '../../domain/text.ts';
 import { emptySlice, sliceOf } from '../lists.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import {
+  type ConversationRow,
+  changingByMessage,
+  changingOtherwise,
+  conversationColumns,
+  toConversation,
+  toConversationRow,
+} from '../rows/conversations.ts';
+import { alignToIds } from '../rows/values.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { erasureReads, erasureWrites } from './erasure.ts';
@@ -14,95 +21,27 @@ import { LostUpdate } from './errors.ts';
 import { unreadUpkeep } from './read-positions.ts';
 import { textWrites } from './search-index.ts';
 import { arrayOf, columnsOf, type Statements } from './statements.ts';
-import type { conversations, StoredLastMessage } from './tables.ts';
+import type { conversations } from './tables.ts';
 
-type Name = keyof typeof conversations.$inferSelect;
-
-/** The columns that change with every message. Of the indexes, two contain any of them. */
-const changingByMessage = [
-  'messageCount',
-  'contentBytes',
-  'lastMessage',
-  'lastActivityAt',
-  'firstVisitorMessageAt',
-  'firstResponseAt',
-  'version',
-  'updatedAt',
-] as const satisfies readonly Name[];
-
-/** The others that can change after creation. */
-const changingOtherwise = [
-  'status',
-  'subject',
-  'visitor',
-  'externalId',
-  'assignee',
-  'tags',
-  'metadata',
-  'reopenedAt',
-  'closedAt',
-] as const satisfies readonly Name[];
-
-/** What is written with them and not read: lists are filtered by it. */
-const forFilters = ['visitorId', 'visitorEmail', 'assigneeId'] as const satisfies readonly Name[];
-
-/** The columns without those that only the storage knows. */
-const columns = ['id', 'createdAt', ...changingOtherwise, ...changingByMessage] as const satisfies readonly Name[];
-
-type ConversationRow = Pick<typeof conversations.$inferSelect, (typeof columns)[number]>;
-
-function fromLastMessage({ id, sequence, sender, author, createdAt, preview }: LastMessage): StoredLastMessage {
-  return [id, sequence, sender, author, toMs(createdAt), preview];
-}
-
-function toLastMessage(json: ConversationRow['lastMessage']): LastMessage | null {
-  if (json === null) return null;
-  const [id, sequence, sender, author, createdAt, preview] = fromJson(json);
-  return { id, sequence, sender, author, createdAt: toTimestamp(createdAt), preview };
-}
-
-function toConversation(row: ConversationRow): StoredConversation {
-  return {
-    ...row,
-    visitor: fromJson(row.visitor),
-    assignee: fromJson(row.assignee),
-    tags: fromJson(row.tags),
-    lastMessage: toLastMessage(row.lastMessage),
-    metadata: fromJson(row.metadata),
-    lastActivityAt: toTimestamp(row.lastActivityAt),
-    firstVisitorMessageAt: toTimestamp(row.firstVisitorMessageAt),
-    firstResponseAt: toTimestamp(row.firstResponseAt),
-    reopenedAt: toTimestamp(row.reopenedAt),
-    closedAt: toTimestamp(row.closedAt),
-    createdAt: toTimestamp(row.createdAt),
-    updatedAt: toTimestamp(row.updatedAt),
-  };
-}
+/** What is written with the others and not read: lists are filtered by it. */
+const forFilters = [
+  'visitorId',
+  'visitorEmail',
+  'assigneeId',
+] as const satisfies readonly (keyof typeof conversations.$inferSelect)[];
 
 function toRow(conversation: StoredConversation): ConversationRow & Record<(typeof forFilters)[number], string | null> {
   const { visitor, assignee } = conversation;
   return {
-    ...conversation,
-    visitor: toJson(visitor),
+    ...toConversationRow(conversation),
     visitorId: visitor?.id ?? null,
     visitorEmail: visitor?.email == null ? null : comparableEmail(visitor.email),
-    assignee: toJson(assignee),
     assigneeId: assignee?.id ?? null,
-    tags: toJson(conversation.tags),
-    metadata: toJson(conversation.metadata),
-    lastMessage: toJson(conversation.lastMessage && fromLastMessage(conversation.lastMessage)),
-    lastActivityAt: toMs(conversation.lastActivityAt),
-    firstVisitorMessageAt: toMs(conversation.firstVisitorMessageAt),
-    firstResponseAt: toMs(conversation.firstResponseAt),
-    reopenedAt: toMs(conversation.reopenedAt),
-    closedAt: toMs(conversation.closedAt),
-    createdAt: toMs(conversation.createdAt),
-    updatedAt: toMs(conversation.updatedAt),
   };
 }
 
 export function conversationReads(db: Statements): ConversationReads {
-  const selected = columnsOf('conversations', columns);
+  const selected = columnsOf('conversations', conversationColumns);
   const find = db.prepare<ConversationRow>(
     `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = :id`,
   );
@@ -148,7 +87,7 @@ export function conversationReads(db: Statements): ConversationReads {
 export function conversationWrites(db: Statements, onHide: () => void): ConversationWrites {
   const texts = textWrites(db);
   const unread = unreadUpkeep(db);
-  const insert = db.prepare(insertInto('conversations', ['accountId', ...columns, ...forFilters]));
+  const insert = db.prepare(insertInto('conversations', ['accountId', ...conversationColumns, ...forFilters]));
   const isPrevious = 'account_id = :accountId AND id = :id AND version = :previousVersion';
   const update = db.prepare(
     `UPDATE conversations SET ${assignments([...changingOtherwise, ...changingByMessage, ...forFilters])}

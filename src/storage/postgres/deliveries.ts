@@ -1,97 +1,27 @@
-import {
-  type Attempt,
-  type DeliveryOfWebhook,
-  longestLeaseMs,
-  type StoredDelivery,
-} from '../../domain/delivery-record.ts';
+import { type DeliveryOfWebhook, longestLeaseMs } from '../../domain/delivery-record.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/storage-port.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
-import { alignToIds, toMs, toTimestamp } from '../rows.ts';
+import {
+  type AttemptRow,
+  attemptColumns,
+  changingOfDelivery,
+  type DeliveryRow,
+  deliveryColumns,
+  toAttempt,
+  toDelivery,
+  toDeliveryRow,
+} from '../rows/deliveries.ts';
+import { alignToIds, toMs } from '../rows/values.ts';
+import { toWebhook, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
 import { readRanges } from './ranges.ts';
 import { arrayOf, columnsOf, type Statements } from './statements.ts';
-import type { attempts, deliveries } from './tables.ts';
-import { toWebhook, type WebhookRow, webhookColumns } from './webhooks.ts';
+import type { deliveries } from './tables.ts';
 
-/** The columns that can change after creation. */
-const changing = [
-  'status',
-  'attemptCount',
-  'step',
-  'trigger',
-  'dueAt',
-  'completedAt',
-] as const satisfies readonly (keyof Row)[];
-
-/** All columns but the account and the webhook. */
-const columns = [
-  'id',
-  'eventId',
-  'eventType',
-  'eventSequence',
-  'sample',
-  'traceparent',
-  'createdAt',
-  ...changing,
-] as const satisfies readonly (keyof Row)[];
-
-type Row = typeof deliveries.$inferSelect;
-type DeliveryRow = Pick<Row, (typeof columns)[number] | 'webhookId'>;
-
-function toDelivery(row: DeliveryRow): StoredDelivery {
-  return {
-    id: row.id,
-    webhookId: row.webhookId,
-    eventId: row.eventId,
-    eventType: row.eventType,
-    eventSequence: row.eventSequence,
-    sample: row.sample,
-    status: row.status,
-    attemptCount: row.attemptCount,
-    step: row.step,
-    trigger: row.trigger,
-    dueAt: toTimestamp(row.dueAt),
-    traceparent: row.traceparent,
-    createdAt: toTimestamp(row.createdAt),
-    completedAt: toTimestamp(row.completedAt),
-  };
-}
-
-function toRow(delivery: StoredDelivery): DeliveryRow {
-  return {
-    ...delivery,
-    dueAt: toMs(delivery.dueAt),
-    createdAt: toMs(delivery.createdAt),
-    completedAt: toMs(delivery.completedAt),
-  };
-}
-
-const attemptColumns = [
-  'number',
-  'id',
-  'startedAt',
-  'durationMs',
-  'trigger',
-  'responseStatus',
-  'error',
-] as const satisfies readonly (keyof typeof attempts.$inferSelect)[];
-
-type AttemptRow = Pick<typeof attempts.$inferSelect, (typeof attemptColumns)[number] | 'responseBody'>;
-
-function toAttempt(row: AttemptRow): Attempt {
-  return {
-    id: row.id,
-    startedAt: toTimestamp(row.startedAt),
-    durationMs: row.durationMs,
-    trigger: row.trigger,
-    responseStatus: row.responseStatus,
-    responseBody: row.responseBody,
-    error: row.error,
-  };
-}
+type OwnRow = DeliveryRow & Pick<typeof deliveries.$inferSelect, 'webhookId'>;
 
 const isPending = `deliveries.status = 'pending'`;
 const ofEnabledWebhook = 'webhooks.enabled AND NOT webhooks.removed';
@@ -106,18 +36,18 @@ const isTried = `EXISTS (${lease})`;
 const holds = `delivery_leases.ends_at - :nowMs::bigint BETWEEN 1 AND ${longestLeaseMs}`;
 const isHeld = `EXISTS (${lease} AND ${holds})`;
 
-interface JoinedRow extends DeliveryRow {
+interface JoinedRow extends OwnRow {
   readonly webhookEnabled: boolean;
   readonly isTried: boolean;
 }
 
 function toDeliveryOfWebhook(row: JoinedRow): DeliveryOfWebhook {
-  return { ...toDelivery(row), webhookEnabled: row.webhookEnabled, isTried: row.isTried };
+  return { ...toDelivery(row, row.webhookId), webhookEnabled: row.webhookEnabled, isTried: row.isTried };
 }
 
 /** @param locks whether a delivery that is found stays as it is until the transaction ends, as in `webhookReads` */
 export function deliveryReads(db: Statements, { locks = false } = {}): DeliveryReads {
-  const select = `SELECT ${columnsOf('deliveries', columns)}, webhooks.id AS webhook_id,
+  const select = `SELECT ${columnsOf('deliveries', deliveryColumns)}, webhooks.id AS webhook_id,
     webhooks.enabled AS webhook_enabled, ${isTried} AS is_tried`;
   const ofAccount = `FROM webhooks JOIN deliveries ON ${itsOwn}
     WHERE webhooks.account_id = :accountId AND deliveries.account_id = :accountId AND NOT webhooks.removed`;
@@ -176,7 +106,7 @@ export function deliveryReads(db: Statements, { locks = false } = {}): DeliveryR
         onRead,
       }),
     failed: async (accountId, webhookId, range) =>
-      (await failed.all({ ...range, accountId, webhookId })).map(toDelivery),
+      (await failed.all({ ...range, accountId, webhookId })).map((row) => toDelivery(row, webhookId)),
   };
 }
 
@@ -225,12 +155,12 @@ function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
 export function deliveryWrites(db: Statements, onDue: (accountId: string, webhookId: string) => void): DeliveryWrites {
   // Null, which is refused, where there is no such webhook or delivery.
   const insert = db.prepare(
-    insertInto('deliveries', ['accountId', ...columns], {
+    insertInto('deliveries', ['accountId', ...deliveryColumns], {
       webhookId: '(SELECT id FROM webhooks WHERE account_id = :accountId AND id = :webhookId)',
     }),
   );
   const update = db.prepare(
-    `UPDATE deliveries SET ${assignments(changing)} WHERE account_id = :accountId AND id = :id`,
+    `UPDATE deliveries SET ${assignments(changingOfDelivery)} WHERE account_id = :accountId AND id = :id`,
   );
   const insertAttempt = db.prepare(
     insertInto('attempts', ['deliveryId', ...attemptColumns, 'responseBody'], {
@@ -241,11 +171,11 @@ export function deliveryWrites(db: Statements, onDue: (accountId: string, webhoo
     ...claims(db),
     ...pruning(db),
     insert: async (accountId, delivery) => {
-      await insert.send({ ...toRow(delivery), accountId });
+      await insert.send({ ...toDeliveryRow(delivery), accountId });
       onDue(accountId, delivery.webhookId);
     },
     update: async (accountId, delivery) => {
-      await update.send({ ...toRow(delivery), accountId });
+      await update.send({ ...toDeliveryRow(delivery), accountId });
       if (delivery.status === 'pending') onDue(accountId, delivery.webhookId);
     },
     insertAttempt: async (deliveryId, number, attempt) => {
@@ -254,7 +184,7 @@ export function deliveryWrites(db: Statements, onDue: (accountId: string, webhoo
   };
 }
 
-type KeyedRow = DeliveryRow & Pick<Row, 'accountId'>;
+type KeyedRow = OwnRow & Pick<typeof deliveries.$inferSelect, 'accountId'>;
 
 /** The webhook of a delivery, and its account. */
 type Receiver = Pick<ReleasedDelivery, 'accountId' | 'webhook'>;
@@ -269,7 +199,7 @@ function toReceiver(row: ReceiverRow): Receiver {
 
 /** Taking deliveries for an attempt, and giving them back after it. */
 function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
-  const selectWebhook = `SELECT webhooks.account_id, ${webhookColumns} FROM webhooks
+  const selectWebhook = `SELECT webhooks.account_id, ${columnsOf('webhooks', webhookColumns)} FROM webhooks
     WHERE id = ANY(:ids::text[]) AND NOT removed`;
   const receiversOf = db.prepare<ReceiverRow>(selectWebhook);
   const lockedReceivers = db.prepare<ReceiverRow>(`${selectWebhook} ORDER BY id FOR UPDATE`);
@@ -278,7 +208,7 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
   const free = `FROM deliveries WHERE ${itsOwn} AND ${isPending} AND NOT ${isHeld}`;
   // Those that another node is claiming at this moment are passed over.
   const firstFree = db.prepare<KeyedRow>(
-    `SELECT ${columnsOf('deliveries', ['accountId', 'webhookId', ...columns])} FROM ${wanted}
+    `SELECT ${columnsOf('deliveries', ['accountId', 'webhookId', ...deliveryColumns])} FROM ${wanted}
       CROSS JOIN LATERAL (SELECT deliveries.* ${free} AND deliveries.due_at <= :nowMs::bigint
         ORDER BY deliveries.due_at LIMIT wanted.most FOR UPDATE SKIP LOCKED) AS deliveries
       ORDER BY wanted.at, deliveries.due_at`,
@@ -301,7 +231,7 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
         ON events.account_id = wanted.account_id AND events.sequence = wanted.sequence`,
   );
   const deliveriesByIds = db.prepare<KeyedRow>(
-    `SELECT ${columnsOf('deliveries', ['accountId', 'webhookId', ...columns])} FROM deliveries
+    `SELECT ${columnsOf('deliveries', ['accountId', 'webhookId', ...deliveryColumns])} FROM deliveries
       WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE`,
   );
   const endLeases = db.prepare<{ deliveryId: string }>(
@@ -342,7 +272,7 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
         const claimed = due
           .filter((row) => row.webhookId === webhookId && isLeased.has(row.id))
           .map((row) => ({
-            delivery: toDelivery(row),
+            delivery: toDelivery(row, row.webhookId),
             ...receiver,
             event: eventAt.get(`${row.accountId} ${row.eventSequence}`) ?? null,
           }));
@@ -362,7 +292,7 @@ function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
       for (const row of rows) {
         const receiver = receivers.get(row.webhookId);
         if (receiver !== undefined && wasHeld.has(row.id)) {
-          found.set(row.id, { delivery: toDelivery(row), ...receiver });
+          found.set(row.id, { delivery: toDelivery(row, row.webhookId), ...receiver });
         }
       }
       return ids.map((id) => found.get(id));

@@ -1,37 +1,30 @@
-import type { ListedDocument, StoredDocument } from '../../domain/documents.ts';
 import type { DocumentReads, DocumentWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
 import { sliceOf } from '../lists.ts';
-import { alignToIds, toMs, toTimestamp } from '../rows.ts';
+import {
+  type DocumentRow,
+  documentColumns,
+  type ListedDocumentRow,
+  listedDocumentColumns,
+  toDocument,
+  toListedDocument,
+} from '../rows/documents.ts';
+import { alignToIds, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { arrayOf, columnsOf, type Statements } from './statements.ts';
-import type { trustedDocuments } from './tables.ts';
 
 const table = 'trusted_documents';
-const columns = ['number', 'id', 'text', 'createdAt'] as const;
-const listedColumns = ['number', 'id', 'bytes', 'createdAt'] as const;
-
-type Row = typeof trustedDocuments.$inferSelect;
-type DocumentRow = Pick<Row, (typeof columns)[number]>;
-type ListedRow = Pick<Row, (typeof listedColumns)[number]>;
-
-function toDocument({ number, id, text, createdAt }: DocumentRow): StoredDocument {
-  return { number, id, text, createdAt: toTimestamp(createdAt) };
-}
-
-function toListed({ number, id, bytes, createdAt }: ListedRow): ListedDocument {
-  return { number, id, bytes, createdAt: toTimestamp(createdAt) };
-}
-
 const ofAccount = 'account_id = :accountId';
 
 export function documentReads(db: Statements): DocumentReads {
   const amongIds = `${ofAccount} AND id = ANY(:ids::text[])`;
   const find = db.prepare<{ text: string }>(`SELECT text FROM ${table} WHERE ${ofAccount} AND id = :id`);
   const texts = db.prepare<{ id: string; text: string }>(`SELECT id, text FROM ${table} WHERE ${amongIds}`);
-  const findMany = db.prepare<DocumentRow>(`SELECT ${columnsOf(table, columns)} FROM ${table} WHERE ${amongIds}`);
-  const page = db.prepare<ListedRow>(
-    `SELECT ${columnsOf(table, listedColumns)} FROM ${table}
+  const findMany = db.prepare<DocumentRow>(
+    `SELECT ${columnsOf(table, documentColumns)} FROM ${table} WHERE ${amongIds}`,
+  );
+  const page = db.prepare<ListedDocumentRow>(
+    `SELECT ${columnsOf(table, listedDocumentColumns)} FROM ${table}
       WHERE ${ofAccount} AND number < :before::bigint ORDER BY number DESC LIMIT :limit OFFSET :offset`,
   );
   const totals = db.prepare<{ count: number; bytes: number }>(
@@ -48,7 +41,7 @@ export function documentReads(db: Statements): DocumentReads {
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toDocument)),
     page: async (accountId, { limit, offset, after = Number.MAX_SAFE_INTEGER }) =>
-      sliceOf(await page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toListed),
+      sliceOf(await page.all({ accountId, before: after, limit: limit + 1, offset }), limit, toListedDocument),
     totals: async (accountId) => (await totals.get({ accountId })) ?? { count: 0, bytes: 0 },
   };
 }

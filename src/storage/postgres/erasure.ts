@@ -1,7 +1,7 @@
 import { erasedJson } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
-import { fromJson } from '../rows.ts';
+import { fromJson } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import type { EventRow } from './events.ts';
 import { metaIncrement } from './meta.ts';

@@ -1,31 +1,14 @@
 import { lowestIdAt } from '../../domain/ids.ts';
-import type { Lead, LeadFilter } from '../../domain/leads.ts';
+import type { LeadFilter } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/storage-port.ts';
 import { comparableEmail } from '../../domain/text.ts';
 import { emptySlice, sliceOf } from '../lists.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { type LeadRow, leadColumns, toLead, toLeadRow } from '../rows/leads.ts';
+import { alignToIds } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { knownAccount } from './accounts.ts';
 import { isBeingErased } from './erasure.ts';
 import { arrayOf, columnsOf, type Statements } from './statements.ts';
-import type { leads } from './tables.ts';
-
-const columns = [
-  'id',
-  'conversationId',
-  'name',
-  'email',
-  'phone',
-  'company',
-  'metadata',
-  'createdAt',
-] as const satisfies readonly (keyof typeof leads.$inferSelect)[];
-
-type Row = Pick<typeof leads.$inferSelect, (typeof columns)[number]>;
-
-function toLead(row: Row): Lead {
-  return { ...row, metadata: fromJson(row.metadata), createdAt: toTimestamp(row.createdAt) };
-}
 
 /** The conditions of a filter, each with its value. */
 function testsOf({ conversationId, email, createdAfter, createdBefore }: LeadFilter) {
@@ -45,9 +28,9 @@ function testsOf({ conversationId, email, createdAfter, createdBefore }: LeadFil
 
 export function leadReads(db: Statements): LeadReads {
   const ofAccount = `FROM leads WHERE account_id = :accountId AND NOT ${isBeingErased('leads')}`;
-  const select = `SELECT ${columnsOf('leads', columns)}`;
-  const find = db.prepare<Row>(`${select} ${ofAccount} AND id = :id`);
-  const findMany = db.prepare<Row>(`${select} ${ofAccount} AND id = ANY(:ids::text[])`);
+  const select = `SELECT ${columnsOf('leads', leadColumns)}`;
+  const find = db.prepare<LeadRow>(`${select} ${ofAccount} AND id = :id`);
+  const findMany = db.prepare<LeadRow>(`${select} ${ofAccount} AND id = ANY(:ids::text[])`);
   const total = db.prepare<{ leads: number }>('SELECT leads FROM account_totals WHERE account_id = :accountId');
 
   /** The total of a list without filters. */
@@ -68,7 +51,7 @@ export function leadReads(db: Statements): LeadReads {
       if (isFar && offset >= ((await keptTotal(accountId, filter)) ?? Infinity)) return emptySlice;
       const { tests, values } = testsOf(filter);
       if (after !== undefined) tests.push('AND id < :after');
-      const page = db.prepareOnce<Row>(
+      const page = db.prepareOnce<LeadRow>(
         `${select} ${ofAccount} ${tests.join(' ')} ORDER BY id DESC LIMIT :limit OFFSET :offset`,
       );
       const rows = await page.all({ ...values, accountId, after: after ?? null, limit: limit + 1, offset });
@@ -85,16 +68,14 @@ export function leadReads(db: Statements): LeadReads {
 }
 
 export function leadWrites(db: Statements): LeadWrites {
-  const insert = db.prepare(insertInto('leads', [...columns, 'comparableEmail'], { accountId: knownAccount }));
+  const insert = db.prepare(insertInto('leads', [...leadColumns, 'comparableEmail'], { accountId: knownAccount }));
   const count = db.prepare('UPDATE account_totals SET leads = leads + 1 WHERE account_id = :accountId');
   return {
     insert: async (accountId, lead) => {
       await insert.send({
-        ...lead,
+        ...toLeadRow(lead),
         accountId,
         comparableEmail: lead.email === null ? null : comparableEmail(lead.email),
-        metadata: toJson(lead.metadata),
-        createdAt: toMs(lead.createdAt),
       });
       await count.send({ accountId });
     },

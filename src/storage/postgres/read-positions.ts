@@ -1,22 +1,14 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
 import { maxReadPositions, type ReadPosition } from '../../domain/read-position-record.ts';
 import type { ReadPositionReads, ReadPositionWrites } from '../../domain/storage-port.ts';
-import { toMs, toTimestamp } from '../rows.ts';
+import { type ReadPositionRow, readPositionColumns, toReadPosition } from '../rows/read-positions.ts';
+import { toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { arrayOf, columnsOf, type Statements } from './statements.ts';
-import type { readPositions } from './tables.ts';
-
-const columns = ['reader', 'sequence', 'readAt', 'move'] as const satisfies readonly (keyof Row)[];
-
-type Row = Omit<typeof readPositions.$inferSelect, 'accountId' | 'conversationId'>;
-
-function toReadPosition({ reader, sequence, readAt }: Row): ReadPosition {
-  return { reader, sequence, readAt: toTimestamp(readAt) };
-}
 
 export function readPositionReads(db: Statements): ReadPositionReads {
-  const ofConversations = db.prepare<Row & { conversationId: string }>(
-    `SELECT ${columnsOf('read_positions', columns)}, conversation_id FROM read_positions
+  const ofConversations = db.prepare<ReadPositionRow & { conversationId: string }>(
+    `SELECT ${columnsOf('read_positions', readPositionColumns)}, conversation_id FROM read_positions
       WHERE account_id = :accountId AND conversation_id = ANY(:ids::text[]) ORDER BY conversation_id, reader`,
   );
   return {
@@ -40,11 +32,11 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
   const lock = db.prepare(
     'SELECT 1 FROM conversations WHERE account_id = :accountId AND id = :conversationId FOR UPDATE',
   );
-  const all = db.prepare<Row>(
-    `SELECT ${columnsOf('read_positions', columns)} FROM read_positions WHERE ${ofConversation}`,
+  const all = db.prepare<ReadPositionRow>(
+    `SELECT ${columnsOf('read_positions', readPositionColumns)} FROM read_positions WHERE ${ofConversation}`,
   );
   const put = db.prepare(
-    `${insertInto('read_positions', ['accountId', 'conversationId', ...columns])}
+    `${insertInto('read_positions', ['accountId', 'conversationId', ...readPositionColumns])}
       ON CONFLICT (account_id, conversation_id, reader)
       DO UPDATE SET sequence = excluded.sequence, read_at = excluded.read_at, move = excluded.move`,
   );
@@ -80,7 +72,7 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
       }
       const byMove = rows.map((row) => row.move);
       if (present === undefined && rows.length >= maxReadPositions) {
-        const first = rows[byMove.indexOf(Math.min(...byMove))] as Row;
+        const first = rows[byMove.indexOf(Math.min(...byMove))] as ReadPositionRow;
         await remove.send({ ...place, reader: first.reader });
         await removeUnread.send({ ...place, reader: first.reader });
       }

@@ -1,7 +1,7 @@
 import { conversationText, type FoundText, type SearchFilter, type SearchQuery } from '../../domain/search.ts';
 import type { SearchReads, SearchWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { fromJson } from '../rows.ts';
+import { fromJson } from '../rows/values.ts';
 import { arrayOf, type Statements } from './statements.ts';
 import type { conversations, messages } from './tables.ts';
 

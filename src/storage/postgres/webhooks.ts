@@ -1,54 +1,10 @@
 import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
-import type { StoredWebhook } from '../../domain/webhook-record.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { alignToIds, fromJson } from '../rows/values.ts';
+import { changingOfWebhook, toWebhook, toWebhookRow, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { knownAccount } from './accounts.ts';
 import { arrayOf, columnsOf, type Statements } from './statements.ts';
-import type { webhooks } from './tables.ts';
-
-/** The columns that can change after creation. */
-const changing = [
-  'url',
-  'events',
-  'description',
-  'enabled',
-  'disabledReason',
-  'updatedAt',
-  'secrets',
-  'failingSince',
-] as const satisfies readonly (keyof typeof webhooks.$inferSelect)[];
-
-const columns = ['id', 'createdAt', ...changing] as const;
-
-export type WebhookRow = Pick<typeof webhooks.$inferSelect, (typeof columns)[number]>;
-export const webhookColumns = columnsOf('webhooks', columns);
-
-export function toWebhook(row: WebhookRow): StoredWebhook {
-  return {
-    id: row.id,
-    url: row.url,
-    events: fromJson(row.events),
-    description: row.description,
-    enabled: row.enabled,
-    disabledReason: row.disabledReason,
-    createdAt: toTimestamp(row.createdAt),
-    updatedAt: toTimestamp(row.updatedAt),
-    secrets: fromJson(row.secrets),
-    failingSince: toTimestamp(row.failingSince),
-  };
-}
-
-function toRow(webhook: StoredWebhook): WebhookRow {
-  return {
-    ...webhook,
-    events: toJson(webhook.events),
-    secrets: toJson(webhook.secrets),
-    failingSince: toMs(webhook.failingSince),
-    createdAt: toMs(webhook.createdAt),
-    updatedAt: toMs(webhook.updatedAt),
-  };
-}
 
 const ofAccount = 'account_id = :accountId AND NOT removed';
 
@@ -57,7 +13,7 @@ const ofAccount = 'account_id = :accountId AND NOT removed';
  * change webhooks, do not lock the account
  */
 export function webhookReads(db: Statements, { locks = false } = {}): WebhookReads {
-  const select = `SELECT ${webhookColumns} FROM webhooks WHERE ${ofAccount}`;
+  const select = `SELECT ${columnsOf('webhooks', webhookColumns)} FROM webhooks WHERE ${ofAccount}`;
   const find = db.prepare<WebhookRow>(`${select} AND id = :id${locks ? ' FOR UPDATE' : ''}`);
   const findMany = db.prepare<WebhookRow>(`${select} AND id = ANY(:ids::text[])`);
   const page = db.prepare<WebhookRow>(`${select} AND id < :before ORDER BY id DESC LIMIT :limit OFFSET :offset`);
@@ -82,15 +38,15 @@ export function webhookReads(db: Statements, { locks = false } = {}): WebhookRea
 
 /** @param onDue called with a webhook that may have a delivery due; the transaction may still be rolled back */
 export function webhookWrites(db: Statements, onDue: (accountId: string, webhookId: string) => void): WebhookWrites {
-  const insert = db.prepare(insertInto('webhooks', columns, { accountId: knownAccount }));
-  const update = db.prepare(`UPDATE webhooks SET ${assignments(changing)} WHERE ${ofAccount} AND id = :id`);
+  const insert = db.prepare(insertInto('webhooks', webhookColumns, { accountId: knownAccount }));
+  const update = db.prepare(`UPDATE webhooks SET ${assignments(changingOfWebhook)} WHERE ${ofAccount} AND id = :id`);
   const remove = db.prepare(`UPDATE webhooks SET removed = true WHERE ${ofAccount} AND id = :id`);
   return {
     insert: async (accountId, webhook) => {
-      await insert.send({ ...toRow(webhook), accountId });
+      await insert.send({ ...toWebhookRow(webhook), accountId });
     },
     update: async (accountId, webhook) => {
-      await update.send({ ...toRow(webhook), accountId });
+      await update.send({ ...toWebhookRow(webhook), accountId });
       if (webhook.enabled) onDue(accountId, webhook.id);
     },
     remove: async (accountId, id) => {

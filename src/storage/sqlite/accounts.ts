@@ -1,26 +1,23 @@
-import type { Account } from '../../domain/accounts.ts';
 import type { ApiKey } from '../../domain/api-keys.ts';
-import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites, FoundApiKey } from '../../domain/storage-port.ts';
+import type { AccountReads, AccountWrites, ApiKeyReads, ApiKeyWrites } from '../../domain/storage-port.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import {
+  type AccountRow,
+  accountColumns,
+  type FoundKeyRow,
+  type KeyRow,
+  keyColumns,
+  toAccount,
+  toAccountRow,
+  toApiKey,
+  toFoundApiKey,
+  toKeyRow,
+} from '../rows/accounts.ts';
+import { alignToIds, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { metaCounter, metaIncrement, metaTokenKey } from './meta.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
-import type { accounts, accountTotals, apiKeys } from './tables.ts';
-
-type AccountRow = typeof accounts.$inferSelect;
-
-const accountColumns = [
-  'id',
-  'name',
-  'plan',
-  'requestsPerHour',
-  'createdAt',
-] as const satisfies readonly (keyof AccountRow)[];
-
-function toAccount(row: AccountRow): Account {
-  return { ...row, createdAt: toTimestamp(row.createdAt) };
-}
+import type { accountTotals } from './tables.ts';
 
 export function accountReads(db: Statements): AccountReads {
   const columns = columnsOf('accounts', accountColumns);
@@ -65,50 +62,13 @@ export function accountWrites(db: Statements): AccountWrites {
       for (const origin of origins) addOrigin.run({ accountId, origin });
     },
     insert: (account) => {
-      insert.run({ ...account, createdAt: toMs(account.createdAt) });
+      insert.run(toAccountRow(account));
       insertTotals.run({ id: account.id });
     },
     update: (account) => {
       update.run({ ...account });
     },
   };
-}
-
-const keyColumns = [
-  'id',
-  'name',
-  'prefix',
-  'scopes',
-  'expiresAt',
-  'lastUsedAt',
-  'createdAt',
-  'revokedAt',
-] as const satisfies readonly (keyof typeof apiKeys.$inferSelect)[];
-
-type KeyRow = Pick<typeof apiKeys.$inferSelect, (typeof keyColumns)[number]>;
-
-function toApiKey(row: KeyRow): ApiKey {
-  return {
-    id: row.id,
-    name: row.name,
-    prefix: row.prefix,
-    scopes: fromJson(row.scopes),
-    expiresAt: toTimestamp(row.expiresAt),
-    lastUsedAt: toTimestamp(row.lastUsedAt),
-    createdAt: toTimestamp(row.createdAt),
-    revokedAt: toTimestamp(row.revokedAt),
-  };
-}
-
-interface FoundKeyRow extends KeyRow, Pick<AccountRow, 'plan' | 'requestsPerHour'> {
-  readonly accountId: string;
-  readonly accountName: string;
-  readonly accountCreatedAt: number;
-}
-
-function toFoundApiKey(row: FoundKeyRow): FoundApiKey {
-  const { accountId: id, accountName: name, plan, requestsPerHour, accountCreatedAt: createdAt } = row;
-  return { key: toApiKey(row), account: toAccount({ id, name, plan, requestsPerHour, createdAt }) };
 }
 
 export function apiKeyReads(db: Statements): ApiKeyReads {
@@ -178,13 +138,9 @@ export function apiKeyWrites(db: Statements, onRevoke: () => void): ApiKeyWrites
   return {
     insert: (accountId, key, secretHash) => {
       insert.run({
-        ...key,
-        ...times(key),
+        ...toKeyRow(key),
         accountId,
         secretHash,
-        scopes: toJson(key.scopes),
-        expiresAt: toMs(key.expiresAt),
-        createdAt: toMs(key.createdAt),
       });
     },
     update: (key) => {

@@ -1,11 +1,18 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
 import type { ConversationFilter } from '../../domain/conversations.ts';
 import { statuses } from '../../domain/lifecycle.ts';
-import type { LastMessage } from '../../domain/message-record.ts';
 import { conversationText } from '../../domain/search.ts';
 import type { ConversationReads, ConversationWrites } from '../../domain/storage-port.ts';
 import { emptySlice, sliceOf } from '../lists.ts';
-import { alignToIds, foldedEmail, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import {
+  type ConversationRow,
+  changingByMessage,
+  changingOtherwise,
+  conversationColumns,
+  toConversation,
+  toConversationRow,
+} from '../rows/conversations.ts';
+import { alignToIds, foldedEmail } from '../rows/values.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { type ErasureHooks, erasureReads, erasureWrites } from './erasure.ts';
@@ -13,92 +20,17 @@ import { maxEntriesAtOnce } from './paging.ts';
 import { unreadUpkeep } from './read-positions.ts';
 import { indexUpkeep, textWrites } from './search-index.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
-import type { conversations, StoredLastMessage } from './tables.ts';
-
-type Name = keyof typeof conversations.$inferSelect;
-
-/** The columns that change with every message. Of the indexes, two contain any of them. */
-const changingByMessage = [
-  'messageCount',
-  'contentBytes',
-  'lastMessage',
-  'lastActivityAt',
-  'firstVisitorMessageAt',
-  'firstResponseAt',
-  'version',
-  'updatedAt',
-] as const satisfies readonly Name[];
-
-/** The others that can change after creation. */
-const changingOtherwise = [
-  'status',
-  'subject',
-  'visitor',
-  'externalId',
-  'assignee',
-  'tags',
-  'metadata',
-  'reopenedAt',
-  'closedAt',
-] as const satisfies readonly Name[];
-
-/** The columns without those that only the storage knows. */
-const columns = ['id', 'createdAt', ...changingOtherwise, ...changingByMessage] as const satisfies readonly Name[];
-
-type ConversationRow = Pick<typeof conversations.$inferSelect, (typeof columns)[number]>;
+import type { conversations } from './tables.ts';
 
 /** A column that is written with the others and not read: lists are filtered by what is made of it. */
-const folded = 'foldedVisitorEmail' satisfies Name;
+const folded = 'foldedVisitorEmail' satisfies keyof typeof conversations.$inferSelect;
 
-function fromLastMessage({ id, sequence, sender, author, createdAt, preview }: LastMessage): StoredLastMessage {
-  return [id, sequence, sender, author, toMs(createdAt), preview];
-}
-
-function toLastMessage(json: ConversationRow['lastMessage']): LastMessage | null {
-  if (json === null) return null;
-  const [id, sequence, sender, author, createdAt, preview] = fromJson(json);
-  return { id, sequence, sender, author, createdAt: toTimestamp(createdAt), preview };
-}
-
-function toConversation(row: ConversationRow): StoredConversation {
-  return {
-    ...row,
-    visitor: fromJson(row.visitor),
-    assignee: fromJson(row.assignee),
-    tags: fromJson(row.tags),
-    lastMessage: toLastMessage(row.lastMessage),
-    metadata: fromJson(row.metadata),
-    lastActivityAt: toTimestamp(row.lastActivityAt),
-    firstVisitorMessageAt: toTimestamp(row.firstVisitorMessageAt),
-    firstResponseAt: toTimestamp(row.firstResponseAt),
-    reopenedAt: toTimestamp(row.reopenedAt),
-    closedAt: toTimestamp(row.closedAt),
-    createdAt: toTimestamp(row.createdAt),
-    updatedAt: toTimestamp(row.updatedAt),
-  };
-}
-
-function toRow(conversation: StoredConversation): ConversationRow & Record<typeof folded, string | null> {
-  return {
-    ...conversation,
-    visitor: toJson(conversation.visitor),
-    foldedVisitorEmail: foldedEmail(conversation.visitor?.email ?? null),
-    assignee: toJson(conversation.assignee),
-    tags: toJson(conversation.tags),
-    metadata: toJson(conversation.metadata),
-    lastMessage: toJson(conversation.lastMessage && fromLastMessage(conversation.lastMessage)),
-    lastActivityAt: toMs(conversation.lastActivityAt),
-    firstVisitorMessageAt: toMs(conversation.firstVisitorMessageAt),
-    firstResponseAt: toMs(conversation.firstResponseAt),
-    reopenedAt: toMs(conversation.reopenedAt),
-    closedAt: toMs(conversation.closedAt),
-    createdAt: toMs(conversation.createdAt),
-    updatedAt: toMs(conversation.updatedAt),
-  };
+function toRow(conversation: StoredConversation) {
+  return { ...toConversationRow(conversation), [folded]: foldedEmail(conversation.visitor?.email ?? null) };
 }
 
 export function conversationReads(db: Statements): ConversationReads {
-  const selected = columnsOf('conversations', columns);
+  const selected = columnsOf('conversations', conversationColumns);
   const find = db.prepare<ConversationRow>(
     `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = :id`,
   );
@@ -153,7 +85,7 @@ export function conversationWrites(db: Statements, hooks: ConversationHooks): Co
   const texts = textWrites(db, hooks.onWaiting);
   const index = indexUpkeep(db);
   const unread = unreadUpkeep(db);
-  const insert = db.prepare(insertInto('conversations', ['accountId', ...columns, folded]));
+  const insert = db.prepare(insertInto('conversations', ['accountId', ...conversationColumns, folded]));
   const isPrevious = 'account_id = :accountId AND id = :id AND version = :previousVersion';
   const update = db.prepare(
     `UPDATE conversations SET ${assignments([...changingOtherwise, ...changingByMessage, folded])} WHERE ${isPrevious}`,

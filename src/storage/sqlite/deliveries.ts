@@ -1,101 +1,30 @@
-import {
-  type Attempt,
-  type DeliveryOfWebhook,
-  longestLeaseMs,
-  type StoredDelivery,
-} from '../../domain/delivery-record.ts';
+import { type Attempt, type DeliveryOfWebhook, longestLeaseMs } from '../../domain/delivery-record.ts';
 import type { StoredEvent } from '../../domain/events.ts';
 import { lowestIdAt } from '../../domain/ids.ts';
 import type { AttemptRange, DeliveryReads, DeliveryWrites, ReleasedDelivery } from '../../domain/storage-port.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
-import { alignToIds, toMs, toTimestamp } from '../rows.ts';
+import {
+  type AttemptRow,
+  attemptColumns,
+  changingOfDelivery,
+  type DeliveryRow,
+  deliveryColumns,
+  toAttempt,
+  toDelivery,
+  toDeliveryRow,
+} from '../rows/deliveries.ts';
+import { alignToIds, toMs } from '../rows/values.ts';
+import { toWebhook, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import { type EventRow, eventColumns, toEvent } from './events.ts';
 import { countInSteps, pageAfterSkipping, type RangeReader, readRanges } from './paging.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
 import type { attempts, deliveries } from './tables.ts';
-import { isPresent, toWebhook, type WebhookRow, webhookColumns } from './webhooks.ts';
+import { isPresent } from './webhooks.ts';
 
-/** The columns that can change after creation. */
-const changing = [
-  'status',
-  'attemptCount',
-  'step',
-  'trigger',
-  'dueAt',
-  'completedAt',
-] as const satisfies readonly (keyof Row)[];
-
-/** All columns but the keys. */
-const columns = [
-  'id',
-  'eventId',
-  'eventType',
-  'eventSequence',
-  'sample',
-  'traceparent',
-  'createdAt',
-  ...changing,
-] as const satisfies readonly (keyof Row)[];
-
-type Row = typeof deliveries.$inferSelect;
-type DeliveryRow = Pick<Row, (typeof columns)[number]>;
-type KeyedRow = DeliveryRow & Pick<Row, 'key' | 'webhookKey'>;
-
-function toDelivery(row: DeliveryRow, webhookId: string): StoredDelivery {
-  return {
-    id: row.id,
-    webhookId,
-    eventId: row.eventId,
-    eventType: row.eventType,
-    eventSequence: row.eventSequence,
-    sample: row.sample,
-    status: row.status,
-    attemptCount: row.attemptCount,
-    step: row.step,
-    trigger: row.trigger,
-    dueAt: toTimestamp(row.dueAt),
-    traceparent: row.traceparent,
-    createdAt: toTimestamp(row.createdAt),
-    completedAt: toTimestamp(row.completedAt),
-  };
-}
-
-function toRow(delivery: StoredDelivery): DeliveryRow {
-  return {
-    ...delivery,
-    dueAt: toMs(delivery.dueAt),
-    createdAt: toMs(delivery.createdAt),
-    completedAt: toMs(delivery.completedAt),
-  };
-}
-
-const attemptColumns = [
-  'number',
-  'id',
-  'startedAt',
-  'durationMs',
-  'trigger',
-  'responseStatus',
-  'error',
-] as const satisfies readonly (keyof typeof attempts.$inferSelect)[];
-
-type AttemptRow = Pick<typeof attempts.$inferSelect, (typeof attemptColumns)[number] | 'responseBody'>;
-
+type KeyedRow = DeliveryRow & Pick<typeof deliveries.$inferSelect, 'key' | 'webhookKey'>;
 type NumberedAttempt = AttemptRow & Pick<typeof attempts.$inferSelect, 'number'>;
-
-function toAttempt(row: AttemptRow): Attempt {
-  return {
-    id: row.id,
-    startedAt: toTimestamp(row.startedAt),
-    durationMs: row.durationMs,
-    trigger: row.trigger,
-    responseStatus: row.responseStatus,
-    responseBody: row.responseBody,
-    error: row.error,
-  };
-}
 
 // Conditions of partial indexes have to appear word for word in a statement that is to use them.
 
@@ -120,7 +49,7 @@ function toDeliveryOfWebhook(row: JoinedRow): DeliveryOfWebhook {
 
 // CROSS JOIN makes SQLite begin with the table that is named first.
 export function deliveryReads(db: Statements): DeliveryReads {
-  const select = `SELECT ${columnsOf('deliveries', columns)}, webhooks.id AS webhookId,
+  const select = `SELECT ${columnsOf('deliveries', deliveryColumns)}, webhooks.id AS webhookId,
     webhooks.enabled AS webhookEnabled, ${isTried} AS isTried`;
   const ofAccount = `webhooks.account_id = :accountId AND ${isPresent}`;
   const withWebhook = `FROM deliveries CROSS JOIN webhooks WHERE webhooks.key = deliveries.webhook_key AND ${ofAccount}`;
@@ -133,7 +62,9 @@ export function deliveryReads(db: Statements): DeliveryReads {
     `${select} ${withWebhook} AND deliveries.id IN (SELECT value FROM json_each(:ids))`,
   );
   const page = db.prepare<JoinedRow>(`${select} ${before} LIMIT :limit OFFSET :offset`);
-  const place = db.prepare<Pick<Row, 'id'>>(`SELECT deliveries.id AS id ${before} LIMIT 1 OFFSET :offset`);
+  const place = db.prepare<Pick<typeof deliveries.$inferSelect, 'id'>>(
+    `SELECT deliveries.id AS id ${before} LIMIT 1 OFFSET :offset`,
+  );
   const countUpTo = db.prepare<{ count: number; lastId: string | null }>(
     `SELECT count(*) AS count, min(id) AS lastId FROM (SELECT deliveries.id AS id ${before} LIMIT :limit) AS some`,
   );
@@ -255,9 +186,9 @@ function backlogReads(db: Statements): Pick<DeliveryReads, 'due' | 'backlog'> {
 /** @param onDue called with a webhook that may have a delivery due; the transaction may still be rolled back */
 export function deliveryWrites(db: Statements, onDue: (accountId: string, webhookId: string) => void): DeliveryWrites {
   const insert = db.prepare(
-    insertInto('deliveries', columns, { webhookKey: '(SELECT key FROM webhooks WHERE id = :webhookId)' }),
+    insertInto('deliveries', deliveryColumns, { webhookKey: '(SELECT key FROM webhooks WHERE id = :webhookId)' }),
   );
-  const update = db.prepare(`UPDATE deliveries SET ${assignments(changing)} WHERE id = :id`);
+  const update = db.prepare(`UPDATE deliveries SET ${assignments(changingOfDelivery)} WHERE id = :id`);
   const insertAttempt = db.prepare(
     insertInto('attempts', [...attemptColumns, 'responseBody'], {
       deliveryKey: '(SELECT key FROM deliveries WHERE id = :deliveryId)',
@@ -267,11 +198,11 @@ export function deliveryWrites(db: Statements, onDue: (accountId: string, webhoo
     ...claims(db),
     ...pruning(db),
     insert: (accountId, delivery) => {
-      insert.run({ ...toRow(delivery), webhookId: delivery.webhookId });
+      insert.run({ ...toDeliveryRow(delivery), webhookId: delivery.webhookId });
       onDue(accountId, delivery.webhookId);
     },
     update: (accountId, delivery) => {
-      update.run({ ...toRow(delivery) });
+      update.run({ ...toDeliveryRow(delivery) });
       if (delivery.status === 'pending') onDue(accountId, delivery.webhookId);
     },
     insertAttempt: (deliveryId, number, attempt) => {
@@ -303,11 +234,11 @@ interface Due {
 /** Taking deliveries for an attempt, and giving them back after it. */
 function claims(db: Statements): Pick<DeliveryWrites, 'claim' | 'release'> {
   // No joins: so a webhook or an event is read once for all of its deliveries.
-  const selectWebhook = `SELECT webhooks.key AS key, webhooks.account_id AS accountId, ${webhookColumns} FROM webhooks
+  const selectWebhook = `SELECT webhooks.key AS key, webhooks.account_id AS accountId, ${columnsOf('webhooks', webhookColumns)} FROM webhooks
     WHERE ${isPresent}`;
   const webhookById = db.prepare<ReceiverRow>(`${selectWebhook} AND id = :webhookId`);
   const webhookByKey = db.prepare<ReceiverRow>(`${selectWebhook} AND key = :key`);
-  const selectDelivery = `SELECT ${columnsOf('deliveries', ['key', 'webhookKey', ...columns])} FROM deliveries`;
+  const selectDelivery = `SELECT ${columnsOf('deliveries', ['key', 'webhookKey', ...deliveryColumns])} FROM deliveries`;
   const firstFree = db.prepare<KeyedRow>(
     `${selectDelivery} WHERE webhook_key = :webhookKey AND ${isPending} AND NOT ${isHeld}
       ORDER BY due_at LIMIT :limit`,

@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync } from 'node:crypto';
 import { erasedJson, type StoredEvent } from '../../domain/events.ts';
 import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
-import { toMs, toTimestamp } from '../rows.ts';
+import { toMs, toTimestamp } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import { metaCounter, metaTokenKey, metaValue } from './meta.ts';

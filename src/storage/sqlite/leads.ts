@@ -1,8 +1,9 @@
 import { lowestIdAt } from '../../domain/ids.ts';
-import type { Lead, LeadFilter } from '../../domain/leads.ts';
+import type { LeadFilter } from '../../domain/leads.ts';
 import type { LeadReads, LeadWrites } from '../../domain/storage-port.ts';
 import { aboveAllIds, emptySlice, sliceOf } from '../lists.ts';
-import { alignToIds, foldedEmail, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { type LeadRow, leadColumns, toLead, toLeadRow } from '../rows/leads.ts';
+import { alignToIds, foldedEmail } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
 import {
@@ -15,30 +16,12 @@ import {
   type Walk,
 } from './paging.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
-import type { leads } from './tables.ts';
-
-const columns = [
-  'id',
-  'conversationId',
-  'name',
-  'email',
-  'phone',
-  'company',
-  'metadata',
-  'createdAt',
-] as const satisfies readonly (keyof typeof leads.$inferSelect)[];
-
-type Row = Pick<typeof leads.$inferSelect, (typeof columns)[number]>;
-
-function toLead(row: Row): Lead {
-  return { ...row, metadata: fromJson(row.metadata), createdAt: toTimestamp(row.createdAt) };
-}
 
 export function leadReads(db: Statements): LeadReads {
   const ofAccount = `account_id = :accountId AND NOT ${isBeingErased('leads')}`;
-  const select = `SELECT ${columnsOf('leads', columns)} FROM leads WHERE ${ofAccount}`;
-  const find = db.prepare<Row>(`${select} AND id = :id`);
-  const findMany = db.prepare<Row>(`${select} AND id IN (SELECT value FROM json_each(:ids))`);
+  const select = `SELECT ${columnsOf('leads', leadColumns)} FROM leads WHERE ${ofAccount}`;
+  const find = db.prepare<LeadRow>(`${select} AND id = :id`);
+  const findMany = db.prepare<LeadRow>(`${select} AND id IN (SELECT value FROM json_each(:ids))`);
   const total = db.prepare<{ leads: number }>('SELECT leads FROM account_totals WHERE account_id = :accountId');
 
   /** The total of a list without filters. */
@@ -46,7 +29,7 @@ export function leadReads(db: Statements): LeadReads {
     Object.values(filter).every((value) => value === undefined) ? (total.get({ accountId })?.leads ?? 0) : undefined;
 
   /** A list, newest first, as a walk on the narrowest index. */
-  function walkOf(accountId: string, filter: LeadFilter): Walk<string, Row> & { readonly isExact: boolean } {
+  function walkOf(accountId: string, filter: LeadFilter): Walk<string, LeadRow> & { readonly isExact: boolean } {
     const { conversationId = null, email = null, createdAfter, createdBefore } = filter;
     const [index, entry] =
       conversationId !== null
@@ -73,14 +56,14 @@ export function leadReads(db: Statements): LeadReads {
       perStep: isExact ? entriesPerStep : rowsPerStep,
       placeAfter: (after, entries) =>
         db
-          .prepareOnce<Pick<Row, 'id'>>(
+          .prepareOnce<Pick<LeadRow, 'id'>>(
             `SELECT id ${isExact ? found : within} ORDER BY id DESC LIMIT :limit OFFSET :offset`,
           )
           .get({ ...bound({ after }), limit: 1, offset: entries - 1 })?.id,
       rows: (stretch, { limit, offset }) =>
         db
-          .prepareOnce<Row>(
-            `SELECT ${columnsOf('leads', columns)} ${found} ORDER BY id DESC LIMIT :limit OFFSET :offset`,
+          .prepareOnce<LeadRow>(
+            `SELECT ${columnsOf('leads', leadColumns)} ${found} ORDER BY id DESC LIMIT :limit OFFSET :offset`,
           )
           .all({ ...bound(stretch), limit: limit + 1, offset }),
       count: (stretch) =>
@@ -98,7 +81,7 @@ export function leadReads(db: Statements): LeadReads {
       const isFar = query.offset > maxEntriesAtOnce;
       if (isFar && query.offset >= (keptTotal(accountId, filter) ?? Infinity)) return emptySlice;
       const walk = walkOf(accountId, filter);
-      const sliced = (rows: readonly Row[]) => sliceOf(rows, query.limit, toLead);
+      const sliced = (rows: readonly LeadRow[]) => sliceOf(rows, query.limit, toLead);
       if (walk.isExact) {
         return pageAfterSkipping(
           accountId,
@@ -115,16 +98,14 @@ export function leadReads(db: Statements): LeadReads {
 }
 
 export function leadWrites(db: Statements): LeadWrites {
-  const insert = db.prepare(insertInto('leads', ['accountId', ...columns, 'foldedEmail']));
+  const insert = db.prepare(insertInto('leads', ['accountId', ...leadColumns, 'foldedEmail']));
   const count = db.prepare('UPDATE account_totals SET leads = leads + 1 WHERE account_id = :accountId');
   return {
     insert: (accountId, lead) => {
       insert.run({
-        ...lead,
+        ...toLeadRow(lead),
         accountId,
         foldedEmail: foldedEmail(lead.email),
-        metadata: toJson(lead.metadata),
-        createdAt: toMs(lead.createdAt),
       });
       count.run({ accountId });
     },

@@ -1,57 +1,30 @@
 import type { Message } from '../../domain/message-record.ts';
 import type { MessageRange } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { type MessageRow, messageColumns, toMessage, toMessageRow } from '../rows/messages.ts';
+import { alignToIds, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { type RangeReader, readRanges } from './paging.ts';
 import { textWrites } from './search-index.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
-import type { messages } from './tables.ts';
-
-const columns = [
-  'sequence',
-  'id',
-  'sender',
-  'content',
-  'author',
-  'clientId',
-  'metadata',
-  'createdAt',
-] as const satisfies readonly (keyof typeof messages.$inferSelect)[];
-
-type Row = Pick<typeof messages.$inferSelect, (typeof columns)[number]>;
-
-function toMessage(row: Row, conversationId: string): Message {
-  return {
-    id: row.id,
-    conversationId,
-    sequence: row.sequence,
-    sender: row.sender,
-    content: row.content,
-    author: fromJson(row.author),
-    clientId: row.clientId,
-    metadata: fromJson(row.metadata),
-    createdAt: toTimestamp(row.createdAt),
-  };
-}
 
 // CROSS JOIN makes SQLite begin with the table that is named first.
 export function messageReads(db: Statements): MessageReads {
-  const select = `SELECT ${columnsOf('messages', columns)}`;
+  const select = `SELECT ${columnsOf('messages', messageColumns)}`;
   // Left to itself, SQLite would begin with all the account's conversations.
-  const findMany = db.prepare<Row & { conversationId: string }>(
+  const findMany = db.prepare<MessageRow & { conversationId: string }>(
     `${select}, conversations.id AS conversationId FROM messages CROSS JOIN conversations
       WHERE conversations.key = messages.conversation_key AND conversations.account_id = :accountId
         AND messages.id IN (SELECT value FROM json_each(:ids))`,
   );
   // One statement for any number of ranges, in the order in which they were given.
-  const ranges = db.prepare<Row & { range: number }>(
+  const ranges = db.prepare<MessageRow & { range: number }>(
     `${select}, range.key AS range FROM json_each(:ranges) AS range CROSS JOIN conversations CROSS JOIN messages
       WHERE conversations.account_id = :accountId AND conversations.id = range.value ->> 0
         AND messages.conversation_key = conversations.key
         AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2`,
   );
-  const rangeReader = (accountId: string): RangeReader<MessageRange, Row, Message> => ({
+  const rangeReader = (accountId: string): RangeReader<MessageRange, MessageRow, Message> => ({
     rows(asked, areFew) {
       const list = jsonList(asked.map(({ conversationId, from, to }) => [conversationId, from, to]));
       return ranges[areFew ? 'all' : 'each']({ accountId, ranges: list });
@@ -76,18 +49,15 @@ export function messageReads(db: Statements): MessageReads {
 export function messageWrites(db: Statements, onWaiting: () => void): MessageWrites {
   const texts = textWrites(db, onWaiting);
   const insert = db.prepare(
-    insertInto('messages', columns, {
+    insertInto('messages', messageColumns, {
       conversationKey: '(SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId)',
     }),
   );
   return {
     insert: (accountId, message) => {
       insert.run({
-        ...message,
+        ...toMessageRow(message),
         accountId,
-        author: toJson(message.author),
-        metadata: toJson(message.metadata),
-        createdAt: toMs(message.createdAt),
       });
       texts.add(accountId, { ...message, createdAt: toMs(message.createdAt) });
     },

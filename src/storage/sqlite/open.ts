@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { migrationsFolder } from '../../layout.ts';
 import { unavailable } from '../errors.ts';
-import { foldedEmail } from '../rows.ts';
+import { foldedEmail } from '../rows/values.ts';
 import { isBusy } from './errors.ts';
 import { createPrivate, giveToOwnerOf } from './files.ts';
 

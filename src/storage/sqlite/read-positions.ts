@@ -1,23 +1,15 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
 import { maxReadPositions, type ReadPosition } from '../../domain/read-position-record.ts';
 import type { ReadPositionReads, ReadPositionWrites } from '../../domain/storage-port.ts';
-import { toMs, toTimestamp } from '../rows.ts';
+import { type ReadPositionRow, readPositionColumns, toReadPosition } from '../rows/read-positions.ts';
+import { toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
-import type { readPositions } from './tables.ts';
-
-const columns = ['reader', 'sequence', 'readAt', 'move'] as const satisfies readonly (keyof Row)[];
-
-type Row = Omit<typeof readPositions.$inferSelect, 'conversationKey'>;
-
-function toReadPosition({ reader, sequence, readAt }: Row): ReadPosition {
-  return { reader, sequence, readAt: toTimestamp(readAt) };
-}
 
 export function readPositionReads(db: Statements): ReadPositionReads {
   // CROSS JOIN makes SQLite begin with the table that is named first: so the rows come by conversation, then by reader.
-  const ofConversations = db.prepare<Row & { place: number }>(
-    `SELECT ${columnsOf('read_positions', columns)}, asked.key AS place
+  const ofConversations = db.prepare<ReadPositionRow & { place: number }>(
+    `SELECT ${columnsOf('read_positions', readPositionColumns)}, asked.key AS place
       FROM json_each(:asked) AS asked CROSS JOIN conversations CROSS JOIN read_positions
       WHERE conversations.account_id = :accountId AND conversations.id = asked.value
         AND read_positions.conversation_key = conversations.key`,
@@ -42,11 +34,11 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
   const findKey = db.prepare<{ key: number }>(
     'SELECT key FROM conversations WHERE account_id = :accountId AND id = :conversationId',
   );
-  const ofKey = db.prepare<Row>(
-    `SELECT ${columnsOf('read_positions', columns)} FROM read_positions WHERE conversation_key = :conversationKey`,
+  const ofKey = db.prepare<ReadPositionRow>(
+    `SELECT ${columnsOf('read_positions', readPositionColumns)} FROM read_positions WHERE conversation_key = :conversationKey`,
   );
   const put = db.prepare(
-    `${insertInto('read_positions', ['conversationKey', ...columns])}
+    `${insertInto('read_positions', ['conversationKey', ...readPositionColumns])}
       ON CONFLICT DO UPDATE SET sequence = excluded.sequence, read_at = excluded.read_at, move = excluded.move`,
   );
   const remove = db.prepare(
@@ -75,7 +67,7 @@ export function readPositionWrites(db: Statements): ReadPositionWrites {
     }
     const byMove = rows.map((row) => row.move);
     if (present === undefined && rows.length >= maxReadPositions) {
-      const first = rows[byMove.indexOf(Math.min(...byMove))] as Row;
+      const first = rows[byMove.indexOf(Math.min(...byMove))] as ReadPositionRow;
       remove.run({ conversationKey, reader: first.reader });
       removeUnread.run({ ...ofConversation, reader: first.reader });
     }

@@ -3,7 +3,7 @@ import { conversationText } from '../../domain/search.ts';
 import { termsOf } from '../../domain/search-words.ts';
 import type { SearchWrites } from '../../domain/storage-port.ts';
 import { TimeBudget } from '../../domain/time-budget.ts';
-import { fromJson, type Json } from '../rows.ts';
+import { fromJson, type Json } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { metaValue } from './meta.ts';
 import type { Connection } from './open.ts';

@@ -9,7 +9,15 @@ import type { Status } from '../../domain/lifecycle.ts';
 import type { Author, Sender } from '../../domain/message-record.ts';
 import type { Metadata } from '../../domain/metadata.ts';
 import type { DisabledReason, SigningSecret } from '../../domain/webhook-record.ts';
-import type { Json } from '../rows.ts';
+import type { AccountRow, KeyRow } from '../rows/accounts.ts';
+import type { ConversationRow, StoredLastMessage } from '../rows/conversations.ts';
+import type { AttemptRow, DeliveryRow } from '../rows/deliveries.ts';
+import type { DocumentRow, ListedDocumentRow } from '../rows/documents.ts';
+import type { LeadRow } from '../rows/leads.ts';
+import type { MessageRow } from '../rows/messages.ts';
+import type { ReadPositionRow } from '../rows/read-positions.ts';
+import type { Json } from '../rows/values.ts';
+import type { WebhookRow } from '../rows/webhooks.ts';
 
 // The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
 // serves to find a row, to isolate accounts, and to list by creation.
@@ -111,19 +119,6 @@ export const signIns = sqliteTable(
     index('sign_ins_by_expiry').on(table.expiresAt),
   ],
 );
-
-/**
- * The last message beside its conversation, so that a list need not look into the messages. An array takes a third of the
- * time of an object to make and to read.
- */
-export type StoredLastMessage = [
-  id: string,
-  sequence: number,
-  sender: Sender,
-  author: Author | null,
-  createdAt: number,
-  preview: string,
-];
 
 export const conversations = sqliteTable(
   'conversations',
@@ -579,3 +574,18 @@ export const idempotencyRecords = sqliteTable(
     index('kept_results_by_time').on(table.createdAt),
   ],
 );
+
+/** The columns of a table are those that `../rows` converts: one of another name or type is an error here. */
+type Fits<Row, Table extends { readonly $inferSelect: Row }> = Table;
+export type ConvertedTables = [
+  Fits<AccountRow, typeof accounts>,
+  Fits<KeyRow, typeof apiKeys>,
+  Fits<ConversationRow, typeof conversations>,
+  Fits<MessageRow, typeof messages>,
+  Fits<ReadPositionRow, typeof readPositions>,
+  Fits<LeadRow, typeof leads>,
+  Fits<WebhookRow, typeof webhooks>,
+  Fits<DeliveryRow, typeof deliveries>,
+  Fits<AttemptRow, typeof attempts>,
+  Fits<DocumentRow & ListedDocumentRow, typeof trustedDocuments>,
+];

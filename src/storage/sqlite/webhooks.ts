@@ -1,54 +1,13 @@
 import type { WebhookReads, WebhookWrites } from '../../domain/storage-port.ts';
 import type { StoredWebhook } from '../../domain/webhook-record.ts';
 import { aboveAllIds, sliceOf } from '../lists.ts';
-import { alignToIds, fromJson, toJson, toMs, toTimestamp } from '../rows.ts';
+import { alignToIds, fromJson } from '../rows/values.ts';
+import { changingOfWebhook, toWebhook, toWebhookRow, type WebhookRow, webhookColumns } from '../rows/webhooks.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
-import type { webhooks } from './tables.ts';
 
-/** The columns that can change after creation. */
-const changing = [
-  'url',
-  'events',
-  'description',
-  'enabled',
-  'disabledReason',
-  'updatedAt',
-  'secrets',
-  'failingSince',
-] as const satisfies readonly (keyof typeof webhooks.$inferSelect)[];
-
-const columns = ['id', 'createdAt', ...changing] as const;
-
-export type WebhookRow = Pick<typeof webhooks.$inferSelect, (typeof columns)[number]>;
-export const webhookColumns = columnsOf('webhooks', columns);
-
-export function toWebhook(row: WebhookRow): StoredWebhook {
-  return {
-    id: row.id,
-    url: row.url,
-    events: fromJson(row.events),
-    description: row.description,
-    enabled: row.enabled === 1,
-    disabledReason: row.disabledReason,
-    createdAt: toTimestamp(row.createdAt),
-    updatedAt: toTimestamp(row.updatedAt),
-    secrets: fromJson(row.secrets),
-    failingSince: toTimestamp(row.failingSince),
-  };
-}
-
-function toRow(webhook: StoredWebhook): WebhookRow {
-  return {
-    ...webhook,
-    events: toJson(webhook.events),
-    enabled: webhook.enabled ? 1 : 0,
-    secrets: toJson(webhook.secrets),
-    failingSince: toMs(webhook.failingSince),
-    createdAt: toMs(webhook.createdAt),
-    updatedAt: toMs(webhook.updatedAt),
-  };
-}
+/** What is bound: SQLite has no truth values. */
+const toRow = (webhook: StoredWebhook) => ({ ...toWebhookRow(webhook), enabled: Number(webhook.enabled) });
 
 // The condition of a partial index has to appear word for word in a statement that is to use it.
 
@@ -57,7 +16,7 @@ export const isPresent = 'webhooks.removed = 0';
 const ofAccount = `account_id = :accountId AND ${isPresent}`;
 
 export function webhookReads(db: Statements): WebhookReads {
-  const select = `SELECT ${webhookColumns} FROM webhooks WHERE ${ofAccount}`;
+  const select = `SELECT ${columnsOf('webhooks', webhookColumns)} FROM webhooks WHERE ${ofAccount}`;
   const find = db.prepare<WebhookRow>(`${select} AND id = :id`);
   const findMany = db.prepare<WebhookRow>(`${select} AND id IN (SELECT value FROM json_each(:ids))`);
   const page = db.prepare<WebhookRow>(`${select} AND id < :before ORDER BY id DESC LIMIT :limit OFFSET :offset`);
@@ -80,8 +39,8 @@ export function webhookReads(db: Statements): WebhookReads {
 
 /** @param onDue called with a webhook that may have a delivery due; the transaction may still be rolled back */
 export function webhookWrites(db: Statements, onDue: (accountId: string, webhookId: string) => void): WebhookWrites {
-  const insert = db.prepare(insertInto('webhooks', ['accountId', ...columns]));
-  const update = db.prepare(`UPDATE webhooks SET ${assignments(changing)} WHERE ${ofAccount} AND id = :id`);
+  const insert = db.prepare(insertInto('webhooks', ['accountId', ...webhookColumns]));
+  const update = db.prepare(`UPDATE webhooks SET ${assignments(changingOfWebhook)} WHERE ${ofAccount} AND id = :id`);
   const remove = db.prepare(`UPDATE webhooks SET removed = 1 WHERE ${ofAccount} AND id = :id`);
   return {
     insert: (accountId, webhook) => {

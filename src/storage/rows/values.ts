@@ -1,5 +1,5 @@
-import { comparableEmail } from '../domain/text.ts';
-import { type Timestamp, timestamp } from '../domain/time.ts';
+import { comparableEmail } from '../../domain/text.ts';
+import { type Timestamp, timestamp } from '../../domain/time.ts';
 
 // Conversions between rows and the domain. A time is epoch milliseconds in rows, and RFC 3339 in the domain.
 

@@ -774,7 +774,9 @@ const inConversation: Partial<
 };
 
 describe('a caller that is bound to one conversation', () => {
-  const metadata = { order: 4711 };
+  /** What cannot stand in an id by chance. */
+  const order = 'No. 4711';
+  const metadata = { order };
   let own: Talk;
   let other: Talk;
   let bound: Caller;
@@ -856,7 +858,7 @@ describe('a caller that is bound to one conversation', () => {
       (await client.rest('GET', `/conversations/${own.id}/messages`)).body,
       (await client.rest('GET', '/events')).body,
       await client.graphql(`mutation { sendMessage(input: { conversationId: "${own.id}", content: "Hello", sender: VISITOR,
-        metadata: { order: 4711 } }) { message { metadata conversation { metadata } } conversation { metadata } } }`),
+        metadata: { order: "${order}" } }) { message { metadata conversation { metadata } } conversation { metadata } } }`),
       await client.graphql(`{ conversation(id: "${own.id}") { metadata messages { nodes { metadata } } }
         node(id: "${own.messageId}") { ... on Message { metadata conversation { metadata } } }
         events { nodes { ... on MessageReceivedEvent { message { metadata } conversation { metadata } }
@@ -865,7 +867,7 @@ describe('a caller that is bound to one conversation', () => {
     for (const answer of answers) {
       const text = JSON.stringify(answer);
       expect(text).toContain('"metadata":{}');
-      expect(text).not.toContain('4711');
+      expect(text).not.toContain(order);
     }
   });
 
@@ -888,7 +890,7 @@ describe('a caller that is bound to one conversation', () => {
     ]);
     const text = items.map(({ json }) => json).join('');
     expect(text).toContain('"metadata":{}');
-    expect(text).not.toContain('4711');
+    expect(text).not.toContain(order);
     for (const operation of [listEvents, streamEvents]) {
       await expect(operation.execute(ports, bound, { conversationId: other.id })).rejects.toMatchObject({
         code: 'NOT_FOUND',

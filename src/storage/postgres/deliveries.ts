@@ -93,7 +93,7 @@ export function deliveryReads(db: Statements, { locks = false } = {}): DeliveryR
       ),
     count: async (accountId, webhookId) => (await count.get({ accountId, webhookId, before: aboveAllIds }))?.count ?? 0,
     attempts: (accountId, asked, onRead) =>
-      readRanges(asked, {
+      readRanges(accountId, asked, {
         rows: (some) =>
           attemptRanges.all({
             accountId,

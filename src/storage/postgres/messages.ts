@@ -32,7 +32,7 @@ export function messageReads(db: Statements): MessageReads {
     findMany: async (accountId, ids) =>
       alignToIds(ids, (await findMany.all({ accountId, ids: arrayOf(ids) })).map(toOwnMessage)),
     ranges: (accountId, asked, onRead) =>
-      readRanges(asked, {
+      readRanges(accountId, asked, {
         rows: (left) =>
           ranges.all({
             accountId,

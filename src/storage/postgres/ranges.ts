@@ -1,3 +1,5 @@
+import { scheduler } from '../../runtime/scheduler.ts';
+
 /** Of long texts, so many bytes are read in one step. */
 const bytesPerStep = 1.5 * 1024 * 1024;
 /** So many rows are asked for at once. Ten such texts as can be longest are two steps. */
@@ -20,14 +22,17 @@ interface RangeReader<Range, Row, Item> {
   readonly onRead?: ((bytes: number) => void) | undefined;
 }
 
-/** Reads the rows of ranges, in steps: so memory is asked for before more of it is taken. */
+/** Reads the rows of ranges, in steps by turns with other accounts: and memory is asked for before more of it is taken. */
 export async function readRanges<Range extends NumberedRange, Row, Item>(
+  accountId: string,
   ranges: readonly Range[],
   { rows, textsOf, toItem, onRead = () => {} }: RangeReader<Range, Row, Item>,
 ): Promise<Item[][]> {
   const found: Item[][] = ranges.map(() => []);
-  let left: readonly Range[] = ranges.map((range) => ({ ...range, from: Math.max(1, range.from) }));
+  const all: readonly Range[] = ranges.map((range) => ({ ...range, from: Math.max(1, range.from) }));
+  let left = all;
   for (let limit = rowsPerStep; left.length > 0; ) {
+    if (left !== all) await scheduler.step(accountId);
     const asked = firstOf(left, limit);
     const counts = asked.map(() => 0);
     let bytes = 0;

@@ -1,7 +1,8 @@
-import { type AnalyticsSums, countNames, type QuarterRange, sumsOfAll } from '../../domain/analytics-delta.ts';
+import { type AnalyticsSums, type QuarterRange, sumsOfAll } from '../../domain/analytics-delta.ts';
 import { bucketLimit, bucketOf, type DurationTally } from '../../domain/durations.ts';
 import type { AnalyticsReads, AnalyticsWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
+import { type Added, added, spansOf, widths } from '../analytics-spans.ts';
 import { columnOf, insertInto } from '../sql.ts';
 import { nextStep } from './paging.ts';
 import type { Statements } from './statements.ts';
@@ -9,35 +10,6 @@ import type { analyticsHistograms } from './tables.ts';
 
 type HistogramRow = typeof analyticsHistograms.$inferSelect;
 type DurationName = HistogramRow['name'];
-
-/** The sums of a quarter hour. Each has a column of its name. */
-const added = [...countNames, 'firstResponses', 'firstResponseMs', 'resolutions', 'resolutionMs'] as const;
-type Added = (typeof added)[number];
-
-/**
- * Histograms are stored per UTC day, hour and quarter hour; these are their widths in quarter hours. A month is then
- * read as about thirty rows and two ragged ends, and a day in any time zone as about thirty rows.
- */
-const widths = [96, 4, 1] as const;
-
-interface Span extends QuarterRange {
-  readonly width: number;
-}
-
-/** Covers a range with as few rows as possible: wide ones in the middle, narrower ones at its ends. */
-function* spansOf({ from, to }: QuarterRange, level = 0): Generator<Span> {
-  const width = widths[level];
-  if (width === undefined || from >= to) return;
-  const first = Math.ceil(from / width) * width;
-  const last = Math.floor(to / width) * width;
-  if (first < last) {
-    yield* spansOf({ from, to: first }, level + 1);
-    yield { width, from: first, to: last };
-    yield* spansOf({ from: last, to }, level + 1);
-  } else {
-    yield* spansOf({ from, to }, level + 1);
-  }
-}
 
 /** For how long a report reads before it waits for its account's next turn. */
 const sliceMs = 2;

@@ -5,8 +5,10 @@ import { BaseSequencer } from 'vitest/node';
 // Vite would pick another copy of graphql than Node does for the libraries: there must be one.
 const conditions = ['node', 'module-sync'];
 
-/** Those that take minutes come first, so that no core is idle at the end. */
-const order = ['soak', 'reliability/crash', 'reliability/hostile', 'storm', 'worst-document'];
+/** Of the long trials, those that take minutes come first, so that no core is idle at the end. */
+const first = ['soak', 'reliability/crash', 'reliability/hostile', 'storm', 'worst-document'];
+/** These measure how long others wait, and come when nothing else is left that takes the processor from them. */
+const last = ['attacks/attacks'];
 
 /**
  * Where tests make their files: in memory, if there is room. Waiting for a disk takes half of their time. The long ones
@@ -22,11 +24,12 @@ function temporaryFolder() {
   }
 }
 
-class LongRun extends BaseSequencer {
+class InOrder extends BaseSequencer {
   async sort(files) {
-    const placeOf = ({ moduleId }) => {
-      const place = order.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
-      return place === -1 ? order.length : place;
+    const placeIn = (names, { moduleId }) => names.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
+    const placeOf = (file) => {
+      const place = this.ctx.config.mode === 'long' ? placeIn(first, file) : -1;
+      return place === -1 ? first.length + placeIn(last, file) + 1 : place;
     };
     return (await super.sort(files)).sort((a, b) => placeOf(a) - placeOf(b));
   }
@@ -41,7 +44,7 @@ export default defineConfig(({ mode }) => ({
     isolate: false,
     // The same promises, tried harder: `npm run test:long`.
     env: { TEST_EFFORT: mode === 'long' ? 'long' : 'short', ...(mode === 'long' ? {} : temporaryFolder()) },
-    ...(mode === 'long' ? { sequence: { sequencer: LongRun } } : {}),
+    sequence: { sequencer: InOrder },
     testTimeout: mode === 'long' ? 600_000 : 20_000,
     hookTimeout: 20_000,
     // By default it leaves a core idle, which on a machine of two is half of it.

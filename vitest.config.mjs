@@ -1,4 +1,6 @@
 import { statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer } from 'vitest/node';
 
@@ -23,6 +25,9 @@ function temporaryFolder() {
     return {}; // this is not Linux
   }
 }
+
+// Hundreds of threads and of processes load the same modules. This is inherited by all that are started.
+process.env.NODE_COMPILE_CACHE ??= join(tmpdir(), 'conversation-service-compile-cache');
 
 class InOrder extends BaseSequencer {
   async sort(files) {

@@ -1,11 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { LoadShedder } from '../../src/access/load-shedder.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { Scheduler } from '../../src/runtime/scheduler.ts';
 
-// What is let in while there is time for it, and what is refused. Time is the loop's own here, so it is really spent;
-// test/reliability/overload.test.ts tries the same with a whole server.
+// What is let in while there is time for it, and what is refused. Time passes as the work here says;
+// test/reliability/overload.test.ts tries the same with a whole server, whose work takes real time.
+
+beforeAll(() => void vi.useFakeTimers({ toFake: ['performance'] }));
+afterAll(() => void vi.useRealTimers());
 
 const noWrites = { waitingWrites: 0, writeWaitMs: 0 };
 
@@ -57,8 +60,9 @@ function microtasks(): Promise<void> {
   return new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)));
 }
 
+/** Holds the loop, so that nothing else happens meanwhile. */
 function hold(ms: number): void {
-  for (const endMs = performance.now() + ms; performance.now() < endMs; );
+  vi.advanceTimersByTime(ms);
 }
 
 const isRefused = (answer: unknown): boolean => answer instanceof DomainError;

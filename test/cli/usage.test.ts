@@ -155,10 +155,11 @@ test.skipIf(spawnSync('script', ['--version']).status !== 0)(
     for (const command of commands) {
       const { stdout, stderr } = await run(command.split(' '), { environment });
       expect(stdout + stderr).not.toContain('\u001b');
-      expect(onTerminal(folder, command), command).toContain('\u001b[');
+      const onColourTerminal = onTerminal(folder, command);
+      expect(onColourTerminal, command).toContain('\u001b[');
       expect(onTerminal(folder, command, { NO_COLOR: '1' })).not.toContain('\u001b');
       const inWords = (text: string) => text.replace(/\s+/g, ' '); // lines are as wide as the terminal
-      expect(inWords(stripVTControlCharacters(onTerminal(folder, command)))).toBe(inWords(stdout + stderr));
+      expect(inWords(stripVTControlCharacters(onColourTerminal))).toBe(inWords(stdout + stderr));
     }
     expect(onTerminal(folder, 'account list --json')).not.toContain('\u001b');
   },

@@ -249,7 +249,7 @@ async function stopAndResume(
 }
 
 test('a socket that stops reading while many events are written costs no memory, is closed with 4290, and resumes without a gap', async () => {
-  const count = effort(10_000, 100_000);
+  const count = effort(6_000, 100_000);
   const result = await stopAndResume([socket], {
     beside: restStream,
     count,
@@ -266,9 +266,10 @@ test('a socket that stops reading while many events are written costs no memory,
 }, 120_000);
 
 test('event streams that stop reading cost no memory, are ended, and resume without a gap', async () => {
+  const count = effort(6_000, 10_000);
   const result = await stopAndResume([restStream, graphqlStream], {
     beside: socket,
-    count: 10_000,
+    count,
     bytes: 10_000,
     slowReaderMs: 2_000,
   });
@@ -276,7 +277,7 @@ test('event streams that stop reading cost no memory, are ended, and resume with
   expect(result.longestMs).toBeLessThan(5_000);
   expect(result.endings).toEqual(['cut off', 'cut off']);
   for (const [index, received] of result.received.entries()) {
-    expect(result.missed[index]).toBeGreaterThan(3_000);
+    expect(result.missed[index]).toBeGreaterThan(0.3 * count);
     expect(received.join()).toBe(result.log.join());
   }
   expect(result.receivedByFast.join()).toBe(result.log.join());

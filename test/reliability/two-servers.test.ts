@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { eventTypes } from '../../src/domain/event-types.ts';
 import { commandLine, type Serving, serve } from '../cli/program.ts';
 import { clientOf } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
 import { Random } from '../support/random.ts';
@@ -26,26 +26,30 @@ import { RunningServers } from './running-servers.ts';
 // Two servers on one file, as in a rolling restart. One of them is killed again and again, and the other one serves
 // on: together they are one service.
 
-const kills = effort(2, 20);
+const kills = 20;
 const environment = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_PRIVATE_NETWORKS: 'true', LOG_LEVEL: 'debug' };
 /** The budget of an account beside the one that is under load. */
 const limit = 640;
 /** The most of it that a server has reserved and not spent. */
 const largestBlock = limit / 64;
 
-test('two servers, one of which is killed again and again, are one service', {
-  timeout: 60_000 + kills * 10_000,
-}, async () => {
-  const stage = await setTheStage();
-  const random = new Random(seed, 0);
-  let kill = 0;
-  try {
-    for (; kill < kills; kill++) await serveTogether(stage, kill, random);
-    await end(stage);
-  } catch (error) {
-    throw withHint(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
-  }
-});
+longTest(
+  'two servers, one of which is killed again and again, are one service',
+  {
+    timeout: 60_000 + kills * 10_000,
+  },
+  async () => {
+    const stage = await setTheStage();
+    const random = new Random(seed, 0);
+    let kill = 0;
+    try {
+      for (; kill < kills; kill++) await serveTogether(stage, kill, random);
+      await end(stage);
+    } catch (error) {
+      throw withHint(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
+    }
+  },
+);
 
 type Stage = Awaited<ReturnType<typeof setTheStage>>;
 

@@ -8,7 +8,7 @@ import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { storageContract } from './contract.ts';
 
-const { database } = postgresServer();
+const { server } = postgresServer();
 
 interface EventRow {
   readonly sequence: string;
@@ -21,7 +21,7 @@ interface EventRow {
 }
 
 storageContract('PostgreSQL', async () => {
-  const url = await database();
+  const url = await server().usedDatabase();
   const opened = async (): Promise<Storage> => {
     const storage = await openPostgresStorage(url, { clock: systemClock });
     onTestFinished(() => storage.close());

@@ -14,7 +14,7 @@ import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import * as declared from '../../src/storage/sqlite/tables.ts';
 import { commandLine, serve } from '../cli/program.ts';
 import { type Client, clientOf, type Json } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { migrations, OlderFile } from '../support/older-file.ts';
 import { sampleMessage, storedAccount } from '../support/samples.ts';
@@ -415,7 +415,7 @@ describe('a file that a newer version migrates while this one serves it', () => 
     }
   });
 
-  test('is no longer written by this one either if the newer one has replaced its files', async () => {
+  longTest('is no longer written by this one either if the newer one has replaced its files', async () => {
     const folder = temporaryFolder();
     for (const name of ['dist', 'drizzle', 'esbuild.config.ts', 'package.json', 'src']) {
       cpSync(join(repository, name), join(folder, name), { recursive: true });

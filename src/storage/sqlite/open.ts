@@ -136,6 +136,8 @@ export function addMigrationFunctions(connection: Connection): void {
  */
 export function migrate(connection: Connection): MigrationReport {
   addMigrationFunctions(connection);
+  const store = connection.pragma('temp_store', { simple: true });
+  connection.pragma('temp_store = FILE'); // what it takes grows with the database
   const apply = connection.transaction(() => {
     connection.exec(
       'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',
@@ -155,7 +157,11 @@ export function migrate(connection: Connection): MigrationReport {
     }
     return { applied: pending.length, total: migrations.length };
   });
-  return apply.immediate();
+  try {
+    return apply.immediate();
+  } finally {
+    connection.pragma(`temp_store = ${store}`);
+  }
 }
 
 /**

@@ -22,9 +22,10 @@ import type { WebhookRow } from '../rows/webhooks.ts';
 // The types of the columns are those of the rows as SQLite returns them. Times are epoch milliseconds. Ids contain the time of their creation and sort by it, so an index on (account, id)
 // serves to find a row, to isolate accounts, and to list by creation.
 //
-// conversation_tags, messages, read_positions, unread_conversations, events, rate_windows, analytics_counters,
+// conversation_tags, messages, read_positions, unread_conversations, rate_windows, analytics_counters,
 // analytics_histograms, search_texts and search_partitions are WITHOUT ROWID, which drizzle cannot express: their rows are
-// then stored in the order in which they are read. The migrations that create them were completed by hand.
+// then stored in the order in which they are read. The migrations that create them were completed by hand. Rows that often
+// have more than 1,002 bytes, as events do, would each take a page of their own there.
 
 /**
  * Facts about the database itself. `epoch` identifies its event logs, `token_key` signs its tokens, and `revocations`

@@ -8,11 +8,17 @@ import { addMessage } from '../../src/domain/messages.ts';
 import type { Ports } from '../../src/domain/ports.ts';
 import { indexTexts } from '../../src/domain/search.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
+import { systemClock } from '../../src/server/clock.ts';
+import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
+import type { PostgresDatabase } from './postgres.ts';
 
-/** A file to measure with, and what is needed to ask for what is in it. */
+/** A database to measure with, and what is needed to ask for what is in it. */
 export interface BenchData extends Tenant {
+  /** The file. */
   readonly path: string;
+  /** The database, if it is not in a file. */
+  readonly postgres?: PostgresDatabase;
   /** All accounts in it, of which the first is the one that is named here. */
   readonly tenants: readonly Tenant[];
 }
@@ -45,15 +51,24 @@ interface Amounts {
 
 /** Makes a file with so many conversations, over ninety days. */
 export async function makeData(path: string, amounts: Amounts): Promise<BenchData> {
+  return { ...(await fill(openSqliteStorage(path), amounts)), path };
+}
+
+/** The same in a database of PostgreSQL. */
+export async function makePostgresData(postgres: PostgresDatabase, amounts: Amounts): Promise<BenchData> {
+  const storage = await openPostgresStorage(postgres.url, { clock: systemClock });
+  return { ...(await fill(storage, amounts)), path: '', postgres };
+}
+
+async function fill(storage: Storage, amounts: Amounts): Promise<Omit<BenchData, 'path'>> {
   const { conversations, withMessages = conversations, accounts = 1 } = amounts;
-  const storage = openSqliteStorage(path);
   const tenants: Tenant[] = [];
   for (let index = 0; index < accounts; index++) {
     tenants.push(await fillAccount(storage, conversations / accounts, withMessages / accounts));
   }
   await indexTexts(storage);
   await storage.close();
-  return { ...(tenants[0] as Tenant), path, tenants };
+  return { ...(tenants[0] as Tenant), tenants };
 }
 
 async function fillAccount(storage: Storage, conversations: number, withMessagesCount: number): Promise<Tenant> {

@@ -33,7 +33,11 @@ export interface Served {
 }
 
 /** Starts a contestant in a fresh process on the data and waits until it listens. */
-export async function serve(contestant: Contestant, data: Pick<BenchData, 'path'>, environment = {}): Promise<Served> {
+export async function serve(
+  contestant: Contestant,
+  { path, postgres }: Pick<BenchData, 'path' | 'postgres'>,
+  environment = {},
+): Promise<Served> {
   const port = await freePort();
   const began = performance.now();
   const child = spawn(process.execPath, contestant.args, {
@@ -42,8 +46,8 @@ export async function serve(contestant: Contestant, data: Pick<BenchData, 'path'
       PATH: process.env['PATH'],
       NODE_ENV: 'production',
       PORT: String(port),
-      DATABASE_URL: `file:${data.path}`,
-      BENCH_DATABASE: data.path,
+      DATABASE_URL: postgres?.url ?? `file:${path}`,
+      BENCH_DATABASE: postgres?.url ?? path,
       ...contestant.environment,
       ...environment,
     },

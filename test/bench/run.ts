@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type BenchData, makeData } from './data.ts';
+import { type BenchData, makeData, makePostgresData } from './data.ts';
 import { compareDeliveries } from './deliveries.ts';
 import { compareFanOut } from './fanout.ts';
 import { filterTimes } from './filters.ts';
@@ -16,8 +16,9 @@ import {
   startTime,
 } from './growth.ts';
 import { plot } from './plot.ts';
+import { withPostgres } from './postgres.ts';
 import { searchTimes } from './search.ts';
-import { compare, median, type Plan, repeated, type WorkResult, works } from './throughput.ts';
+import { compare, median, type Plan, postgresWorks, repeated, type WorkResult, works } from './throughput.ts';
 
 // `npm run bench`: the service beside its peers, at the same work on the same data in the same run. `--only TEXT` takes
 // the works whose names hold the text (and `--only cost` growth and cost), `--quick` is for a first look, `--out FILE`
@@ -49,6 +50,7 @@ const chosen = [
   { name: 'Fan-out to 1,000 sockets', run: (data: BenchData) => compareFanOut(data, plan) },
   comparison(repeated),
 ].filter(({ name }) => name.toLowerCase().includes(only));
+const chosenOnPostgres = postgresWorks.map(comparison).filter(({ name }) => name.toLowerCase().includes(only));
 const sizes = { small: 10_000, large: options.quick ? 100_000 : 1_000_000, withMessages: 1_000 };
 const quickGrowth = { samples: 100, deep: 50_000 };
 const fullGrowth = { samples: 400, deep: 100_000 };
@@ -68,15 +70,20 @@ const temporary = mkdtempSync(join(tmpdir(), 'conversation-service-bench-'));
 const results: WorkResult[] = [];
 const costResults: CostResult[] = [];
 try {
-  if (chosen.length > 0) {
-    const data = await makeData(join(temporary, 'bench.db'), amounts);
-    for (const work of chosen) {
+  const runAll = async (list: typeof chosen, data: BenchData): Promise<void> => {
+    for (const work of list) {
       const result = await work.run(data);
       results.push(result);
       print(result);
     }
-    console.log(`\n${inWords()}`);
+  };
+  if (chosen.length > 0) await runAll(chosen, await makeData(join(temporary, 'bench.db'), amounts));
+  if (chosenOnPostgres.length > 0) {
+    await withPostgres(temporary, async (database) => {
+      await runAll(chosenOnPostgres, await makePostgresData(database, amounts));
+    });
   }
+  if (results.length > 0) console.log(`\n${inWords()}`);
   if (costs.length > 0) {
     console.log(`\nGrowth and cost, with ${sizes.large} conversations (and ${sizes.small} to compare)`);
     const { withMessages } = sizes;
@@ -157,7 +164,7 @@ function inWords(): string {
   return `Medians of ${plan.rounds} round(s) of ${plan.seconds} s in fresh processes on fresh files, the order reversed each round; all values in
 brackets. ${plan.connections} connections ask for any of ${amounts.conversations} conversations of ${amounts.accounts} accounts, by chance. Each peer looks the
 API key up by its SHA-256 in the database, gives the request an id, says what is left of the limit and logs a JSON line.
-What the peers do not do: sync each write to the disk before the response, share a limit that is exact among processes
+What the peers do not do: sync each write to the disk before the response (but on PostgreSQL, which does), share a limit that is exact among processes
 and restarts, log events and deliver them to webhooks, count for reports, and check idempotency keys and versions.
 The webhook loop signs, claims and logs nothing. The broadcast keeps no log and selects no fields.`;
 }

@@ -123,6 +123,13 @@ export const works: readonly Work[] = [
   },
 ];
 
+const onPostgres = { peers: ['fastify'], aims: { fastify: 0.9 } };
+
+/** The works over REST again, on PostgreSQL, with Fastify on the same database by the same driver. */
+export const postgresWorks: readonly Work[] = works
+  .filter((work) => 'fastify' in work.aims && work.beside === undefined)
+  .map((work) => ({ ...work, ...onPostgres, name: `PostgreSQL: ${work.name}` }));
+
 /** Shows at most how fast an answer can be that is known already. */
 export const repeated: Work = {
   ...rest,
@@ -218,16 +225,21 @@ export async function onFreshCopy<T>(
   data: BenchData,
   run: (url: string) => Promise<T>,
 ): Promise<T> {
-  const path = `${data.path}.copy`;
-  remove(path);
-  cpSync(data.path, path);
-  const server = await serve(contestant, { ...data, path });
+  const copy = await (data.postgres === undefined ? copyOfFile(data.path) : data.postgres.copy());
+  const server = await serve(contestant, copy);
   try {
     return await run(server.url);
   } finally {
     await server.stop();
-    remove(path);
+    await copy.remove();
   }
+}
+
+function copyOfFile(original: string): { path: string; remove: () => void } {
+  const path = `${original}.copy`;
+  remove(path);
+  cpSync(original, path);
+  return { path, remove: () => remove(path) };
 }
 
 export function median(values: readonly number[]): number {

@@ -1,19 +1,15 @@
 import { hash, randomUUID } from 'node:crypto';
 import pino from 'pino';
-import { db } from './store.mjs';
+import { accountOfKey } from './store.mjs';
 
 // What every peer does for a request beside answering it, as the service does: it finds the account of the API key,
 // gives the request an id, says what is left of the account's limit, and writes a line to the log.
 
 export const log = pino(); // standard output, which the benchmark discards, the service's too
 
-const findKey = db.prepare('SELECT account_id AS accountId, ends_at AS endsAt FROM api_keys WHERE secret_hash = ?');
-
-/** The account of an API key, which is known by its SHA-256 only; undefined if there is none. */
+/** The account of an API key, which is known by its SHA-256 only; undefined if there is none. PostgreSQL's has to be awaited. */
 export function accountOf(authorization = '') {
-  const key = findKey.get(hash('sha256', authorization.slice('Bearer '.length), 'buffer'));
-  if (key === undefined || (key.endsAt !== null && key.endsAt <= Date.now())) return undefined;
-  return key.accountId;
+  return accountOfKey(hash('sha256', authorization.slice('Bearer '.length), 'buffer'));
 }
 
 export function requestIdOf({ headers }) {

@@ -9,7 +9,7 @@ export const app = fastify({ loggerInstance: log, logController, genReqId: reque
 app.decorateRequest('accountId', '');
 app.addHook('onRequest', async (request, reply) => {
   reply.header('X-Request-Id', request.id);
-  const accountId = accountOf(request.headers.authorization);
+  const accountId = await accountOf(request.headers.authorization);
   if (accountId === undefined) return reply.code(401).send({ title: 'Unauthorized', status: 401 });
   request.accountId = accountId;
   reply.headers(limitHeaders(accountId));

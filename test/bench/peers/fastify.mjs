@@ -92,6 +92,6 @@ app.post(
       response: { 201: message },
     },
   },
-  async ({ accountId, params, body }, reply) => reply.code(201).send(send(accountId, params.id, body)),
+  async ({ accountId, params, body }, reply) => reply.code(201).send(await send(accountId, params.id, body)),
 );
 await app.listen({ port: Number(process.env.PORT), host: '127.0.0.1' });

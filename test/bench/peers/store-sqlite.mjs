@@ -1,0 +1,60 @@
+import Database from 'better-sqlite3';
+import { conversationOf, idIn, isInForce, lastMessageOf, messageOf, newMessage, pageBody } from './rows.mjs';
+
+// What the peers have of the service: its file, read and written by hand with the driver that the service uses. No events,
+// no search, no read positions, no counts for reports, and `synchronous=NORMAL`.
+
+const path = process.env.BENCH_DATABASE;
+
+const db = new Database(path);
+db.pragma('journal_mode = WAL');
+db.pragma('synchronous = NORMAL');
+db.pragma('cache_size = -16384');
+
+const findKey = db.prepare('SELECT account_id AS accountId, ends_at AS endsAt FROM api_keys WHERE secret_hash = ?');
+const page = db.prepare('SELECT * FROM conversations WHERE account_id = ? ORDER BY id DESC LIMIT ?');
+const pageAfter = db.prepare('SELECT * FROM conversations WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?');
+const totals = db.prepare('SELECT active + pending + closed AS total FROM account_totals WHERE account_id = ?').pluck();
+const find = db.prepare('SELECT * FROM conversations WHERE account_id = ? AND id = ?');
+const messages = db.prepare('SELECT * FROM messages WHERE conversation_key = ? ORDER BY sequence LIMIT ?');
+const insert = db.prepare(
+  `INSERT INTO messages (conversation_key, sequence, id, sender, content, author, metadata, created_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+);
+const update = db.prepare(
+  `UPDATE conversations SET message_count = ?, last_message = ?, last_activity_at = ?, updated_at = ?, version = version + 1
+    WHERE key = ?`,
+);
+
+/** The account of the key of this hash; undefined if there is none. */
+export function accountOfKey(secretHash) {
+  const key = findKey.get(secretHash);
+  return isInForce(key) ? key.accountId : undefined;
+}
+
+/** Conversations, newest first, those after the cursor if there is one. */
+export function list(accountId, limit, cursor) {
+  if (cursor == null) return page.all(accountId, limit).map(conversationOf);
+  return pageAfter.all(accountId, idIn(cursor), limit).map(conversationOf);
+}
+
+/** The body of the service's answer to `GET /v1/conversations`. */
+export function listBody(accountId, { limit = 20, after }) {
+  return pageBody(list(accountId, limit + 1, after), limit, totals.get(accountId));
+}
+
+export function one(accountId, id, limit = -1) {
+  const row = find.get(accountId, id);
+  if (row === undefined) return undefined;
+  return { ...conversationOf(row), messages: messages.all(row.key, limit).map((message) => messageOf(message, id)) };
+}
+
+export const send = db.transaction((accountId, id, input) => {
+  const row = find.get(accountId, id);
+  if (row === undefined) return undefined;
+  const now = Date.now();
+  const message = newMessage(id, row.message_count + 1, input, now);
+  insert.run(row.key, message.sequence, message.id, message.sender, message.content, null, '{}', now);
+  update.run(message.sequence, lastMessageOf(message, now), now, now, row.key);
+  return message;
+});

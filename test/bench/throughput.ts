@@ -21,6 +21,8 @@ interface Work {
   readonly aims: Readonly<Record<string, number>>;
   /** Each request that is sent is one of these, by chance. */
   requests(data: BenchData): readonly Request[];
+  /** How long each is warmed up, if not for a second. */
+  readonly warmUpSeconds?: number;
   /** What is sent meanwhile twenty times a second. */
   beside?(data: BenchData): readonly Request[];
 }
@@ -123,7 +125,8 @@ export const works: readonly Work[] = [
   },
 ];
 
-const onPostgres = { peers: ['fastify'], aims: { fastify: 0.9 } };
+// A second has a few hundred requests there, too few for the code to be compiled.
+const onPostgres = { peers: ['fastify'], aims: { fastify: 0.9 }, warmUpSeconds: 5 };
 
 /** The works over REST again, on PostgreSQL, with Fastify on the same database by the same driver. */
 export const postgresWorks: readonly Work[] = works
@@ -187,7 +190,7 @@ export async function compare(
       const result = await onFreshCopy(contestant, data, async (url) => {
         const ended = new AbortController();
         const sending = sendBeside(url, beside, ended.signal);
-        await measure<Load>('load.mjs', { ...load, url, seconds: 1 }); // until it is compiled
+        await measure<Load>('load.mjs', { ...load, url, seconds: work.warmUpSeconds ?? 1 }); // until it is compiled
         const measured = await measure<Load>('load.mjs', { ...load, url, seconds });
         ended.abort();
         await sending;

@@ -2,15 +2,11 @@ import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 import { originFault } from './domain/origins.ts';
 
-export interface Config {
+export interface Config extends DatabaseAddress {
   readonly host: string;
   readonly port: number;
   /** How many processes serve. */
   readonly workers: number;
-  /** The path of the SQLite file; empty where the database is one of PostgreSQL. */
-  readonly databasePath: string;
-  /** The PostgreSQL database, if that is what the service stores things in. */
-  readonly postgres: PostgresAddress | undefined;
   /** The URL at which clients reach the service, if it differs from the one it listens on. */
   readonly publicUrl: string | undefined;
   /** Origins whose pages may call with tokens. */
@@ -28,6 +24,14 @@ export interface Config {
   readonly production: boolean;
   /** Whether npm started the program, which then has to end together with npm. */
   readonly underNpm: boolean;
+}
+
+/** Where the service stores things. */
+export interface DatabaseAddress {
+  /** The path of the SQLite file; empty where the database is one of PostgreSQL. */
+  readonly databasePath: string;
+  /** The PostgreSQL database, if it is one. */
+  readonly postgres: PostgresAddress | undefined;
 }
 
 export interface PostgresAddress {
@@ -72,7 +76,7 @@ const originList = z.string().transform((text, context) => {
 
 /** A file as a URL (RFC 8089), whose path may be relative. */
 const databaseUrl = z.string().check(({ value, issues }) => {
-  const fault = urlFault(value);
+  const fault = databaseFault(value);
   if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
 });
 
@@ -98,7 +102,7 @@ function postgresFault(url: string): string | undefined {
 }
 
 /** What is wrong with the URL of a database, or undefined. */
-function urlFault(url: string): string | undefined {
+export function databaseFault(url: string): string | undefined {
   const path = pathOf(url);
   if (isPostgres(url)) return postgresFault(url);
   if (!/^file:./.test(url)) return 'must be a file, such as file:data/conversations.db';
@@ -109,6 +113,11 @@ function urlFault(url: string): string | undefined {
   // SQLite's driver would trim the path, and take an empty one for a temporary database.
   if (path !== path.trim() || path.includes('\0') || path.endsWith('/')) return 'must hold the path of a file';
   return undefined;
+}
+
+/** What the URL of a database names, which has no fault. */
+export function databaseAt(url: string, directUrl?: string): DatabaseAddress {
+  return { databasePath: pathOf(url) ?? '', postgres: isPostgres(url) ? { url, directUrl } : undefined };
 }
 
 /** All environment variables that configure the service. */
@@ -156,10 +165,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     host: data.HOST,
     port: data.PORT,
     workers: data.WORKERS,
-    databasePath: pathOf(data.DATABASE_URL) ?? '',
-    postgres: isPostgres(data.DATABASE_URL)
-      ? { url: data.DATABASE_URL, directUrl: data.DATABASE_DIRECT_URL }
-      : undefined,
+    ...databaseAt(data.DATABASE_URL, data.DATABASE_DIRECT_URL),
     publicUrl: data.PUBLIC_URL,
     corsOrigins: data.CORS_ORIGINS ?? [],
     logLevel: data.LOG_LEVEL,

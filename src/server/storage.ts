@@ -1,4 +1,4 @@
-import type { Config, PostgresAddress } from '../config.ts';
+import type { DatabaseAddress, PostgresAddress } from '../config.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Storage } from '../domain/storage-port.ts';
 import type { SqliteOptions } from '../storage/sqlite/storage.ts';
@@ -18,35 +18,42 @@ interface OpenOptions extends SqliteOptions {
 }
 
 /** @throws OperatorError if the file or the database cannot be opened as one of this program */
-export async function openStorage(
-  { databasePath, postgres }: Pick<Config, 'databasePath' | 'postgres'>,
-  options: OpenOptions,
-): Promise<OpenedStorage> {
-  // Loaded only here, so that `--help` and a mistyped option respond at once.
-  if (postgres !== undefined) return await openPostgres(postgres, options);
-  const { openSqliteStorage } = await import('../storage/sqlite/storage.ts');
+export async function openStorage(address: DatabaseAddress, options: OpenOptions): Promise<OpenedStorage> {
+  return await opening(address, async () => {
+    // Loaded only here, so that `--help` and a mistyped option respond at once.
+    if (address.postgres !== undefined) return await openPostgres(address.postgres, options);
+    const { openSqliteStorage } = await import('../storage/sqlite/storage.ts');
+    return openSqliteStorage(address.databasePath, options);
+  });
+}
+
+async function openPostgres({ url, directUrl }: PostgresAddress, options: OpenOptions): Promise<OpenedStorage> {
+  const { openPostgresStorage } = await import('../storage/postgres/storage.ts');
+  return await openPostgresStorage(url, {
+    ...options,
+    // Whoever names another address for the database itself has a proxy, which would lose what is prepared.
+    ...(directUrl !== undefined && { directUrl, prepares: false }),
+  });
+}
+
+/**
+ * Opens a database.
+ * @throws OperatorError if it cannot be opened
+ */
+export async function opening<T>(address: DatabaseAddress, open: () => Promise<T>): Promise<T> {
   try {
-    return openSqliteStorage(databasePath, options);
+    return await open();
   } catch (error) {
     if (!(error instanceof Error) || isBug(error)) throw error;
-    throw new OperatorError(`The database ${databasePath} cannot be opened: ${withoutStop(error)}.`, error);
+    throw new OperatorError(`The database ${nameOf(address)} cannot be opened: ${withoutStop(error)}.`, error);
   }
 }
 
-async function openPostgres(address: PostgresAddress, options: OpenOptions): Promise<OpenedStorage> {
-  const { openPostgresStorage } = await import('../storage/postgres/storage.ts');
-  const { url, directUrl } = address;
-  try {
-    return await openPostgresStorage(url, {
-      ...options,
-      // Whoever names another address for the database itself has a proxy, which would lose what is prepared.
-      ...(directUrl !== undefined && { directUrl, prepares: false }),
-    });
-  } catch (error) {
-    if (!(error instanceof Error) || isBug(error)) throw error;
-    const { host, pathname } = new URL(url); // the rest is secret
-    throw new OperatorError(`The database ${host}${pathname} cannot be opened: ${withoutStop(error)}.`, error);
-  }
+/** The name of a database, without what is secret in its address. */
+export function nameOf({ databasePath, postgres }: DatabaseAddress): string {
+  if (postgres === undefined) return databasePath;
+  const { host, pathname } = new URL(postgres.url);
+  return `${host}${pathname}`;
 }
 
 /** What an error says. That of several attempts to connect says nothing but what it holds. */
@@ -56,13 +63,13 @@ function withoutStop(error: Error): string {
 }
 
 /** A programming error, such as SQL that the database rejects, which the operator cannot fix. */
-function isBug(error: Error): boolean {
+export function isBug(error: Error): boolean {
   const code = 'code' in error ? String(error.code) : undefined;
   return error instanceof TypeError || code === 'SQLITE_ERROR' || code === 'SQLITE_MISUSE' || code === '42601';
 }
 
 /** @throws OperatorError if the database is no file: for commands that SQLite alone needs */
-export function requireFile({ databasePath, postgres }: Pick<Config, 'databasePath' | 'postgres'>): string {
+export function requireFile({ databasePath, postgres }: DatabaseAddress): string {
   if (postgres === undefined) return databasePath;
   throw new OperatorError(
     'This command is for SQLite. A PostgreSQL database has tools of its own, such as pg_dump and pg_restore.',

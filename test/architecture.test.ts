@@ -141,7 +141,8 @@ const measuring: Readonly<Record<string, readonly string[]>> = {
     'storage/sqlite/slices.ts',
     'cli/seed.ts',
   ],
-  'how long requests, calls and attempts took, for the log and the metrics': [
+  'how long requests, calls and attempts took, for the log and the metrics; and a copy': [
+    'cli/copy.ts',
     'graphql/context.ts',
     'graphql/socket/protocol.ts',
     'http/request-context.ts',

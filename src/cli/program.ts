@@ -7,6 +7,7 @@ import { version } from '../version.ts';
 import { addAccount } from './account.ts';
 import { addBackup } from './backup.ts';
 import { addCompact } from './compact.ts';
+import { addCopy } from './copy.ts';
 import { addDocuments } from './documents.ts';
 import { addKey } from './key.ts';
 import { addListen } from './listen.ts';
@@ -23,7 +24,7 @@ const cyan = (text: string): string => styleText('cyan', text, always);
 /** What all commands have in common. */
 const about = `
 Every command works on the database that DATABASE_URL names (file:data/conversations.db without it), and all but restore
-also while a server has it open. \`conversation-service <command> --help\` shows examples. With --json, standard output
+and copy also while a server has it open. \`conversation-service <command> --help\` shows examples. With --json, standard output
 holds nothing but JSON; mistakes and progress are on standard error, and the exit code is 0 only if all went well.
 
 To begin:
@@ -48,6 +49,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   addCompact(program);
   addBackup(program);
   addRestore(program);
+  addCopy(program);
   addSeed(program);
   try {
     await program.parseAsync(argv);

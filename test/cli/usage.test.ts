@@ -21,7 +21,7 @@ function helpOf(...names: string[]): ReturnType<typeof run> {
 
 describe('--help', () => {
   test.each([
-    ['', ['serve', 'account', 'key', 'documents', 'migrate', 'seed', 'compact', 'backup', 'restore']],
+    ['', ['serve', 'account', 'key', 'documents', 'migrate', 'seed', 'compact', 'backup', 'restore', 'copy']],
     ['serve', []],
     ['account', ['create', 'list', 'update']],
     ['account create', ['--name <name>', '--plan <plan>', '--requests-per-hour <number>', '--json']],
@@ -48,6 +48,7 @@ describe('--help', () => {
     ['compact', ['--json']],
     ['backup', ['file', '--force', '--json']],
     ['restore', ['file', '--force', '--json']],
+    ['copy', ['--from <url>', '--to <url>', '--json']],
   ])('of `%s` shows what it takes', async (command, parts) => {
     const { code, stdout, stderr } = await helpOf(...command.split(' ').filter(Boolean));
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -68,6 +69,15 @@ describe('a command line that makes no sense is refused in one line, and does no
     ['account update', "Missing required argument 'id'. See --help."],
     ['backup', "Missing required argument 'file'. See --help."],
     ['documents push', "Missing required argument 'file'. See --help."],
+    ['copy --from file:a.db', "Required option '--to <url>' not specified. See --help."],
+    [
+      'copy --from a.db --to file:b.db',
+      "Option '--from <url>' argument 'a.db' is invalid. It must be a file, such as file:data/conversations.db. See --help.",
+    ],
+    [
+      'copy --from file:a.db --to postgres://host',
+      /argument 'postgres:\/\/host' is invalid\. It must be the URL of a PostgreSQL database, such as /,
+    ],
     ['restore a b', /^Too many arguments for 'restore'\./],
     ['key create', "Required option '--name <name>' not specified. See --help."],
     ['key create --account a --name x --scopes all', /'all' is invalid\. Allowed choices are conversations:read, /],

@@ -30,14 +30,19 @@ const forFilters = [
   'assigneeId',
 ] as const satisfies readonly (keyof typeof conversations.$inferSelect)[];
 
-function toRow(conversation: StoredConversation): ConversationRow & Record<(typeof forFilters)[number], string | null> {
-  const { visitor, assignee } = conversation;
+export function filtersOf({
+  visitor,
+  assignee,
+}: Pick<StoredConversation, 'visitor' | 'assignee'>): Record<(typeof forFilters)[number], string | null> {
   return {
-    ...toConversationRow(conversation),
     visitorId: visitor?.id ?? null,
     visitorEmail: visitor?.email == null ? null : comparableEmail(visitor.email),
     assigneeId: assignee?.id ?? null,
   };
+}
+
+function toRow(conversation: StoredConversation): ConversationRow & ReturnType<typeof filtersOf> {
+  return { ...toConversationRow(conversation), ...filtersOf(conversation) };
 }
 
 export function conversationReads(db: Statements): ConversationReads {

@@ -23,6 +23,11 @@ const temporary = [
   '58', // the system
 ];
 
+/** Whether a lock was not free in time. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === '55P03';
+}
+
 /** How the client names what happened to a connection; Node's own codes for that are the others. */
 const ofConnections = new Set([
   'CONNECTION_CLOSED',

@@ -36,7 +36,13 @@ export function metaIncrement(db: Statements, name: Counter): () => Promise<unkn
   return () => statement.send({ name });
 }
 
-type EpochRow = Readonly<Record<'value' | 'system' | 'timeline' | 'place', string>>;
+export type EpochRow = Readonly<Record<'value' | 'system' | 'timeline' | 'place', string> & { copied: string | null }>;
+
+export const selectEpoch = `SELECT value, 'meta'::regclass::oid::text AS place,
+    (SELECT system_identifier::text FROM pg_control_system()) AS system,
+    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline,
+    (SELECT value FROM meta WHERE name = 'copied_epoch') AS copied
+  FROM meta WHERE name = 'epoch'`;
 
 /**
  * Prepares reading what identifies the event logs. A number of a log can be given again when a replica that lagged behind
@@ -44,12 +50,7 @@ type EpochRow = Readonly<Record<'value' | 'system' | 'timeline' | 'place', strin
  * when a dump is, in the number of the table.
  */
 export function metaEpoch(db: Statements): () => Promise<string> {
-  const statement = db.prepare<EpochRow>(
-    `SELECT value, 'meta'::regclass::oid::text AS place,
-        (SELECT system_identifier::text FROM pg_control_system()) AS system,
-        left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline
-      FROM meta WHERE name = 'epoch'`,
-  );
+  const statement = db.prepare<EpochRow>(selectEpoch);
   let known: { readonly epoch: string; readonly losses: number | undefined } | undefined;
   return async () => {
     // It cannot change while no connection is lost: so it is read anew only after that.
@@ -63,6 +64,13 @@ export function metaEpoch(db: Statements): () => Promise<string> {
   };
 }
 
-function epochOf({ value, system, timeline, place }: EpochRow): string {
+/** That of the source, where all was copied from another database and the log is still the one that was copied. */
+export function epochOf(row: EpochRow): string {
+  const own = ownEpochOf(row);
+  const [of, epoch] = row.copied?.split(' ') ?? [];
+  return of === own && epoch !== undefined ? epoch : own;
+}
+
+export function ownEpochOf({ value, system, timeline, place }: EpochRow): string {
   return createHash('sha256').update([value, system, timeline, place].join(' ')).digest('hex').slice(0, 16);
 }

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { postgresMigrationsFolder } from '../../layout.ts';
 import { unavailable } from '../errors.ts';
+import { unknownMigration } from '../unfinished-copy.ts';
 import { type Client, type ConnectionOptions, connect } from './connections.ts';
 import { isDivisionByZero } from './errors.ts';
 
@@ -15,7 +16,7 @@ const migrations: readonly MigrationMeta[] =
     : JSON.parse(builtPostgresMigrations);
 
 /** When the newest migration was made that this program knows, in epoch milliseconds. */
-const newestMigration = migrations.at(-1)?.folderMillis ?? 0;
+export const newestMigration = migrations.at(-1)?.folderMillis ?? 0;
 
 /**
  * An expression that fails where a newer version of the program has migrated the database, as in a rolling upgrade: what an
@@ -71,11 +72,7 @@ async function applyMissing(client: Client): Promise<MigrationReport> {
     (id serial PRIMARY KEY, hash text NOT NULL, created_at bigint NOT NULL)`;
   const [row] = await client<[{ done: number | null }]>`SELECT max(created_at) AS done FROM __drizzle_migrations`;
   const done = row.done ?? 0;
-  if (done > newestMigration) {
-    throw new Error(
-      'The database was migrated by a newer version of this program; run that version, or restore a backup.',
-    );
-  }
+  if (done > newestMigration) throw unknownMigration(done);
   const pending = migrations.filter((migration) => migration.folderMillis > done);
   for (const { sql, hash, folderMillis } of pending) {
     for (const statement of sql) await client.unsafe(statement).simple();

@@ -56,6 +56,7 @@ const long = (name: string) => bigint(name, { mode: 'number' });
 /**
  * Facts about the database itself. `epoch` identifies its event logs, `token_key` signs its tokens, and `revocations`
  * and `erasures` are counters: when one of them grows, credentials or events that are held in memory have to be checked.
+ * `copied_epoch` is that of the source where all was copied from one, `unfinished_copy` how far a copy has come.
  */
 export const meta = pgTable('meta', {
   name: text().primaryKey(),

@@ -140,6 +140,26 @@ function withOneMore(histogram: Buffer | undefined, bucket: number): Buffer {
   return Buffer.concat([previous.subarray(0, at), entry, previous.subarray(at)]);
 }
 
+/** Returns each bucket that is not empty, and its count. */
+export function bucketsOf(histogram: Buffer): number[] {
+  const buckets: number[] = [];
+  for (let at = 0; at < histogram.length; at += entryBytes) {
+    buckets.push(histogram.readUInt16BE(at), histogram.readUInt32BE(at + 2));
+  }
+  return buckets;
+}
+
+/** The histogram of these buckets, which ascend, and their counts. */
+export function histogramOf(buckets: readonly number[]): Buffer {
+  const histogram = Buffer.alloc((buckets.length / 2) * entryBytes);
+  for (let index = 0; index < buckets.length; index += 2) {
+    const at = (index / 2) * entryBytes;
+    histogram.writeUInt16BE(buckets[index] as number, at);
+    histogram.writeUInt32BE(buckets[index + 1] as number, at + 2);
+  }
+  return histogram;
+}
+
 /** Adds up histograms. */
 class HistogramSum {
   readonly #counts = new Float64Array(bucketLimit);

@@ -21,7 +21,7 @@ export const eventColumns = `sequence, id, type, timestamp, conversation_id AS c
   CASE WHEN type <> 'conversation.deleted' AND ${isBeingErased('events')} THEN NULL ELSE data END AS data`;
 
 /** Since version 2, conversations have an assignee, tags and a last message, and messages a `clientId`. */
-const dataVersion = 2;
+export const dataVersion = 2;
 
 /** The data of an event from before, with the fields that were added since. */
 function withAddedFields(json: string): string {
@@ -34,6 +34,11 @@ function withAddedFields(json: string): string {
   });
 }
 
+/** The data of an event, with all fields. */
+export function currentData(data: string, version: number): string {
+  return version < dataVersion ? withAddedFields(data) : data;
+}
+
 export function toEvent(row: EventRow): StoredEvent {
   return {
     id: row.id,
@@ -42,7 +47,7 @@ export function toEvent(row: EventRow): StoredEvent {
     conversationId: row.conversationId,
     visitorHash: row.visitorHash,
     sequence: row.sequence,
-    dataJson: row.data === null ? erasedJson : row.dataVersion < dataVersion ? withAddedFields(row.data) : row.data,
+    dataJson: row.data === null ? erasedJson : currentData(row.data, row.dataVersion),
   };
 }
 

@@ -5,6 +5,7 @@ import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { migrationsFolder } from '../../layout.ts';
 import { unavailable } from '../errors.ts';
 import { foldedEmail } from '../rows/values.ts';
+import { unknownMigration } from '../unfinished-copy.ts';
 import { isBusy } from './errors.ts';
 import { createPrivate, giveToOwnerOf } from './files.ts';
 
@@ -100,9 +101,21 @@ export function takeOpenLock(path: string, timeoutMs: number): { close(): void }
   } catch (error) {
     lock.close();
     throw isBusy(error)
-      ? new Error('another process is opening it or restoring a backup into it; try again later', { cause: error })
+      ? new Error('another process is opening it, copying it or restoring a backup into it; try again later', {
+          cause: error,
+        })
       : error;
   }
+}
+
+/**
+ * Takes the exclusive lock and keeps it: nobody gets it while the database is open anywhere, since every connection to a
+ * database with a write-ahead log holds a shared lock, even when idle, until it is closed or its process ends.
+ * @throws SQLITE_BUSY when others have the database open
+ */
+export function keepOthersOut(connection: Connection): void {
+  connection.pragma('locking_mode = EXCLUSIVE'); // locks taken from here on are kept
+  connection.exec('BEGIN EXCLUSIVE; SELECT count(*) FROM sqlite_schema; COMMIT');
 }
 
 /** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
@@ -143,11 +156,7 @@ export function migrate(connection: Connection): MigrationReport {
       'CREATE TABLE IF NOT EXISTS __drizzle_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, hash text NOT NULL, created_at numeric)',
     );
     const { done, newest } = migrationState(connection);
-    if (done > newest) {
-      throw new Error(
-        'The database was migrated by a newer version of this program; run that version, or restore a backup.',
-      );
-    }
+    if (done > newest) throw unknownMigration(done);
     const pending = migrations.filter((migration) => migration.folderMillis > done);
     for (const migration of pending) {
       for (const statement of migration.sql) connection.exec(statement);

@@ -35,7 +35,7 @@ import {
   sync,
   unfinishedName,
 } from './files.ts';
-import { type Connection, type MigrationReport, takeOpenLock } from './open.ts';
+import { type Connection, keepOthersOut, type MigrationReport, takeOpenLock } from './open.ts';
 
 export interface RestoreOptions {
   readonly clock: Clock;
@@ -117,8 +117,7 @@ interface Present {
 }
 
 /**
- * Takes the exclusive lock, which nobody gets while the database is open anywhere: every connection to a database with
- * a write-ahead log holds a shared lock, even when idle, until it is closed or its process ends.
+ * Keeps others out of the database.
  * @throws FileFault
  */
 function holdPresent(path: string, force: boolean): Present | undefined {
@@ -127,8 +126,7 @@ function holdPresent(path: string, force: boolean): Present | undefined {
   if (!beginsAsDatabase(path)) return unreadable(path, 'it is not a database', force);
   const connection = new Database(path, { fileMustExist: true, timeout: 0 });
   try {
-    connection.pragma('locking_mode = EXCLUSIVE'); // locks taken from here on are kept
-    connection.exec('BEGIN EXCLUSIVE; SELECT count(*) FROM sqlite_schema; COMMIT');
+    keepOthersOut(connection);
     return { connection };
   } catch (error) {
     connection.close();

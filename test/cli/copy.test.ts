@@ -12,6 +12,7 @@ import { openPostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { openSqliteSource, openSqliteTarget } from '../../src/storage/sqlite/copy.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf, type Json } from '../support/client.ts';
+import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { Receiver } from '../support/receiver.ts';
@@ -330,10 +331,10 @@ async function serveOn(url: string) {
   return await serve('', { ...production, DATABASE_URL: url });
 }
 
-describe.each([
-  ['file', 'postgres'],
-  ['postgres', 'file'],
-] as const)('from %s to %s', (from, to) => {
+const toPostgres = ['file', 'postgres'] as const;
+const toFile = ['postgres', 'file'] as const;
+
+describe.each(effort([toPostgres], [toPostgres, toFile]))('from %s to %s', (from, to) => {
   test('clients notice nothing: they go on with keys, tokens, cursors, events, webhooks and limits', async () => {
     const [source, target] = [await emptyDatabase(from), await emptyDatabase(to)];
     const made = await run(['account', 'create', '--name', 'A', '--plan', 'pro'], {

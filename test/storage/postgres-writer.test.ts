@@ -7,6 +7,7 @@ import { systemClock } from '../../src/server/clock.ts';
 import { openPostgresStorage, type PostgresOptions, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { sampleAccount, sampleConversation, sampleEvent, storedAccount } from '../support/samples.ts';
+import { TcpRelay } from '../support/tcp-relay.ts';
 import { until } from '../support/wait.ts';
 
 const { database, server } = postgresServer();
@@ -196,6 +197,26 @@ describe('a database', () => {
     await other.write(async (tx) => tx.events.append(accountId, [sampleEvent(sampleConversation())]), accountId);
     await until(() => told > before);
     stop();
+  });
+
+  test('whose proxy accepts connections only to close them is unavailable at once, and used when it is back', async () => {
+    const direct = await database();
+    const relay = await TcpRelay.open(direct);
+    const storage = await opened(relay.through(direct));
+    const { id: accountId } = await storedAccount(storage);
+    relay.remove(direct);
+    relay.cut();
+    const startedMs = performance.now();
+    const insert = () =>
+      storage.write(async (tx) => tx.conversations.insert(accountId, sampleConversation()), accountId);
+    for (let count = 0; count < 3; count++) {
+      await expect(insert()).rejects.toMatchObject(unavailable);
+      await expect((async () => await storage.read.accounts.list())()).rejects.toMatchObject(unavailable);
+    }
+    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    relay.add(direct);
+    await insert();
+    expect(await storage.read.conversations.count(accountId, {})).toBe(1);
   });
 
   test('is migrated once by nodes that start together', async () => {

@@ -96,9 +96,22 @@ let connections = 0;
  * awaited wait for that answer.
  */
 function socketOf({ host, port, path }: { host: string[]; port: number[]; path: string | false | undefined }): Socket {
-  if (path) return netConnect(path);
   const at = connections++ % host.length; // where there are several, the next time another
-  return netConnect({ host: host[at] ?? 'localhost', port: port[at] ?? 5432, noDelay: true });
+  const address = path ? { path } : { host: host[at] ?? 'localhost', port: port[at] ?? 5432, noDelay: true };
+  const socket = netConnect(address);
+  // So does a proxy whose database is away. The driver would connect again, without a pause, for as long as that lasts.
+  socket.once('end', () => {
+    if (socket.bytesRead === 0) socket.destroy(new ClosedAtOnce());
+  });
+  return socket;
+}
+
+class ClosedAtOnce extends Error {
+  readonly code = 'ECONNRESET';
+
+  constructor() {
+    super('The connection was closed before anything came');
+  }
 }
 
 /** The settings that keep others from waiting for long. */

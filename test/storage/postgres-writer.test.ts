@@ -219,6 +219,27 @@ describe('a database', () => {
     expect(await storage.read.conversations.count(accountId, {})).toBe(1);
   });
 
+  test('is left without a connection when the storage is closed, also after some were cut while others were made', {
+    timeout: 60_000,
+  }, async () => {
+    const direct = await database();
+    const relay = await TcpRelay.open(direct);
+    const storage = await openPostgresStorage(relay.through(direct), { clock: systemClock });
+    const accounts = await Promise.all(Array.from({ length: 8 }, () => storedAccount(storage)));
+    storage.watch(() => {});
+    for (let count = 0; count < 30; count++) {
+      const works = accounts.flatMap(({ id }) => [
+        storage.write(async (tx) => tx.conversations.insert(id, sampleConversation()), id),
+        storage.read.conversations.count(id, {}),
+      ]);
+      for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
+      relay.cut();
+      await Promise.allSettled(works);
+    }
+    await storage.close();
+    await until(() => relay.openEnds === 0, 5_000);
+  });
+
   test('is migrated once by nodes that start together', async () => {
     const url = await server().emptyDatabase();
     const nodes = await Promise.all([opened(url), opened(url), opened(url)]);

@@ -46,6 +46,11 @@ export class TcpRelay {
     );
   }
 
+  /** How many connections there are, counted at both ends. */
+  get openEnds(): number {
+    return this.#open.size;
+  }
+
   /** Cuts all connections that there are. @returns how many */
   cut(): number {
     const count = this.#open.size;

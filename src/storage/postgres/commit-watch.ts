@@ -111,7 +111,7 @@ export class CommitWatch {
     this.#isClosed = true;
     this.#stopPolling();
     if (this.#sendTimer !== undefined) await this.#send();
-    await this.#listening?.end({ timeout: 0 });
+    await this.#listening?.finish(0);
   }
 
   #start(): void {

@@ -4,7 +4,13 @@ import { isDisconnection } from './errors.ts';
 
 // Connections to the database.
 
-export type Client = postgres.Sql<{ bigint: number }>;
+export type Client = postgres.Sql<{ bigint: number }> & {
+  /**
+   * Ends it with all its connections. The driver’s own `end` would leave those open that are being made at that moment.
+   * @param graceMs how long what it has been asked may take
+   */
+  finish(graceMs: number): Promise<void>;
+};
 
 /** The rows of an answer, and how many rows the statement read or changed. */
 export interface Answer extends ReadonlyArray<Readonly<Record<string, unknown>>> {
@@ -51,6 +57,9 @@ export interface ConnectionOptions {
 export const defaultStatementTimeoutMs = 10_000;
 export const answerGraceMs = 3_000;
 
+/** What is under way may take this long when a connection is closed. */
+export const closeMs = 5_000;
+
 /** Seconds after which the network is asked whether the other side is still there. */
 const keepAliveSeconds = 10;
 const connectTimeoutSeconds = 5;
@@ -61,7 +70,15 @@ const connectTimeoutSeconds = 5;
  */
 export function connect(url: string, max: number, options: ConnectionOptions = {}, onClose?: () => void): Client {
   const { prepares = true } = options;
-  return postgres(url, {
+  let isFinished = false;
+  let sockets: Socket[] = [];
+  const socketFor = (address: SocketAddress): Socket => {
+    if (isFinished) throw new Error('The client was ended');
+    const socket = socketOf(address);
+    sockets = [...sockets.filter(({ destroyed }) => !destroyed), socket];
+    return socket;
+  };
+  const client = postgres(url, {
     max,
     prepare: prepares,
     // A connection in use is never replaced just for its age: a transaction would be lost.
@@ -78,7 +95,7 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
       // A proxy would refuse others: behind it, each transaction sets them.
       ...(prepares && timeoutsOf(options)),
     },
-    ...({ socket: socketOf } as object), // which its types leave out
+    ...({ socket: socketFor } as object), // which its types leave out
     transform: { column: { from: postgres.toCamel } },
     types: {
       // All are below 2^53: times, sequences, counts.
@@ -86,7 +103,20 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
       // The program has its own JSON: what is read is often sent as it is.
       json: { to: 114, from: [114], serialize: (text: string) => text, parse: (text: string) => text },
     } as Record<string, postgres.PostgresType>,
+  });
+  return Object.assign(client, {
+    async finish(graceMs: number) {
+      await client.end({ timeout: graceMs / 1_000 });
+      isFinished = true;
+      for (const socket of sockets) socket.destroy();
+    },
   }) as unknown as Client;
+}
+
+interface SocketAddress {
+  readonly host: readonly string[];
+  readonly port: readonly number[];
+  readonly path: string | false | undefined;
 }
 
 let connections = 0;
@@ -95,7 +125,7 @@ let connections = 0;
  * Begins to connect, as the driver would, but for Nagle's algorithm: with it, statements that are sent while an answer is
  * awaited wait for that answer.
  */
-function socketOf({ host, port, path }: { host: string[]; port: number[]; path: string | false | undefined }): Socket {
+function socketOf({ host, port, path }: SocketAddress): Socket {
   const at = connections++ % host.length; // where there are several, the next time another
   const address = path ? { path } : { host: host[at] ?? 'localhost', port: port[at] ?? 5432, noDelay: true };
   const socket = netConnect(address);
@@ -178,7 +208,7 @@ export class Pool implements Queries {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    await this.#client.end({ timeout: 5 });
+    await this.#client.finish(closeMs);
   }
 
   async #ask(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
@@ -202,6 +232,6 @@ export class Pool implements Queries {
   #giveUp(client: Client, graceMs = 0): void {
     if (client !== this.#client || this.#isClosing) return;
     this.#client = this.#connect();
-    void client.end({ timeout: graceMs / 1_000 });
+    void client.finish(graceMs);
   }
 }

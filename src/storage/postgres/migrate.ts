@@ -3,7 +3,7 @@ import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator';
 import { postgresMigrationsFolder } from '../../layout.ts';
 import { unavailable } from '../errors.ts';
 import { unknownMigration } from '../unfinished-copy.ts';
-import { type Client, type ConnectionOptions, connect } from './connections.ts';
+import { type Client, type ConnectionOptions, closeMs, connect } from './connections.ts';
 import { isDivisionByZero } from './errors.ts';
 
 /** The migrations as JSON, which esbuild.config.ts inserts into the built program. The sources run without it. */
@@ -62,7 +62,7 @@ export async function migrate(
     await client.unsafe('COMMIT').simple();
     return report;
   } finally {
-    await client.end({ timeout: 5 }); // which rolls back what was not committed
+    await client.finish(closeMs); // which rolls back what was not committed
   }
 }
 

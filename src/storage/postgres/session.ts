@@ -6,6 +6,7 @@ import {
   ask,
   type Client,
   type ConnectionOptions,
+  closeMs,
   connect,
   defaultStatementTimeoutMs,
   type Queries,
@@ -142,7 +143,7 @@ export class Session implements Queries {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    await this.#client.end({ timeout: 5 });
+    await this.#client.finish(closeMs);
   }
 
   get losses(): number | undefined {
@@ -165,7 +166,7 @@ export class Session implements Queries {
     if (client !== this.#client || this.#isClosing) return;
     this.#onLoss();
     this.#client = this.#connect();
-    void client.end({ timeout: 0 });
+    void client.finish(0);
   }
 
   #requireWhole(): void {

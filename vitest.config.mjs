@@ -8,7 +8,7 @@ import { BaseSequencer } from 'vitest/node';
 const conditions = ['node', 'module-sync'];
 
 /** Of the long trials, those that take minutes come first, so that no core is idle at the end. */
-const first = ['soak', 'reliability/crash', 'reliability/hostile', 'storm', 'worst-document'];
+const first = ['soak', 'reliability/nodes', 'reliability/crash', 'reliability/hostile', 'storm', 'worst-document'];
 /** These measure how long others wait, and come when nothing else is left that takes the processor from them. */
 const last = ['attacks/attacks'];
 

@@ -26,7 +26,12 @@ interface Options {
   readonly secret: string;
   /** The place to begin at. */
   readonly after: string;
+  /** Whether servers may answer UNAVAILABLE, since their database is away at times. */
+  readonly mayBeUnavailable?: boolean;
 }
+
+/** A server cannot read the log at the moment. */
+class Unavailable extends Error {}
 
 export abstract class Follower {
   readonly name: string;
@@ -39,14 +44,16 @@ export abstract class Follower {
   protected readonly secret: string;
   protected after: string;
   protected isStopped = false;
+  readonly #mayBeUnavailable: boolean;
   #seen: Seen[] = [];
   #following: Promise<void> = Promise.resolve();
 
-  constructor(name: string, { servers, secret, after }: Options) {
+  constructor(name: string, { servers, secret, after, mayBeUnavailable = false }: Options) {
     this.name = name;
     this.servers = servers;
     this.secret = secret;
     this.after = after;
+    this.#mayBeUnavailable = mayBeUnavailable;
   }
 
   start(): this {
@@ -65,6 +72,11 @@ export abstract class Follower {
     this.isStopped = true;
     this.end();
     await this.#following;
+  }
+
+  /** Whether to try again after an error. */
+  protected isExpected(error: unknown): boolean {
+    return isCutOff(error) || (this.#mayBeUnavailable && error instanceof Unavailable);
   }
 
   protected abstract follow(): Promise<void>;
@@ -90,6 +102,17 @@ class SocketFollower extends Follower {
   #end = (): void => {};
 
   protected override async follow(): Promise<void> {
+    while (!this.isStopped) {
+      try {
+        await this.#followOnce();
+      } catch (error) {
+        if (!this.isExpected(error)) throw error;
+        await sleep(pollMs);
+      }
+    }
+  }
+
+  async #followOnce(): Promise<void> {
     const client = socketClient('', this.secret, {
       url: async () => `${(await this.servers.url()).replace('http', 'ws')}/graphql`,
       on: { connected: () => this.connections++ },
@@ -112,10 +135,10 @@ class SocketFollower extends Follower {
         { query, variables },
         {
           next: ({ data, errors }) => {
-            if (errors !== undefined) reject(new Error(JSON.stringify(errors)));
+            if (errors !== undefined) reject(errorOf(errors));
             else this.given({ ...data.events, data: data.events });
           },
-          error: (error) => reject(error instanceof Error ? error : new Error(JSON.stringify(error))),
+          error: (error) => reject(error instanceof Error ? error : errorOf(error)),
           complete: resolve,
         },
       );
@@ -138,12 +161,13 @@ class StreamFollower extends Follower {
       try {
         const headers = { authorization: `Bearer ${this.secret}`, 'last-event-id': this.after };
         this.#reader = await SseReader.open(`${url}/v1/events/stream`, headers, (event) => this.given(event));
+        if (this.#reader.status === 503) throw new Unavailable();
         expect(this.#reader.status).toBe(200);
         this.connections++;
         if (this.isStopped) this.#reader.close();
         await this.#reader.over;
       } catch (error) {
-        if (!isCutOff(error)) throw error;
+        if (!this.isExpected(error)) throw error;
         await sleep(pollMs);
       }
     }
@@ -160,18 +184,25 @@ class LogFollower extends Follower {
       const client = clientOf(await this.servers.url(), this.secret);
       try {
         const { status, body } = await client.rest('GET', `/events?limit=100&after=${this.after}`);
+        if (status === 503) throw new Unavailable();
         expect({ status, code: body.code }).toEqual({ status: 200, code: undefined });
         for (const event of body.data) this.given(event);
         this.after = body.pagination.nextCursor;
         if (!body.pagination.hasMore) await sleep(pollMs);
       } catch (error) {
-        if (!isCutOff(error)) throw error;
+        if (!this.isExpected(error)) throw error;
         await sleep(pollMs);
       }
     }
   }
 
   protected override end(): void {}
+}
+
+/** What a subscription has ended with. */
+function errorOf(errors: Json): Error {
+  const [first] = [errors].flat();
+  return first?.extensions?.code === 'UNAVAILABLE' ? new Unavailable() : new Error(JSON.stringify(errors));
 }
 
 /** One of each kind, from the beginning of the log on. */

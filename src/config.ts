@@ -38,6 +38,10 @@ export interface PostgresAddress {
   readonly url: string;
   /** That of the database itself, if the other is that of a proxy which gives each transaction another connection. */
   readonly directUrl: string | undefined;
+  /** Whether statements may be prepared; by default they are. */
+  readonly prepares?: boolean;
+  /** How many connections a process may have, half of them for reads and half for writes. */
+  readonly poolSize?: number;
 }
 
 /** Beyond so many, processes that write to one file have little to gain. */
@@ -60,10 +64,13 @@ const workers = z
   })
   .transform((text) => (text === 'auto' ? Math.min(availableParallelism(), maxWorkers) : Number(text)));
 
-const flag = z
-  .enum(['true', 'false', '1', '0'], { error: 'must be true or false' })
-  .default('false')
-  .transform((value) => value === 'true' || value === '1');
+function flag(byDefault: 'true' | 'false') {
+  return z
+    .enum(['true', 'false', '1', '0'], { error: 'must be true or false' })
+    .default(byDefault)
+    .transform((value) => value === 'true' || value === '1');
+}
+
 /** Comma-separated origins as browsers send them: scheme, host and port only. */
 const originList = z.string().transform((text, context) => {
   const origins = text.split(',').map((origin) => origin.trim());
@@ -116,8 +123,11 @@ export function databaseFault(url: string): string | undefined {
 }
 
 /** What the URL of a database names, which has no fault. */
-export function databaseAt(url: string, directUrl?: string): DatabaseAddress {
-  return { databasePath: pathOf(url) ?? '', postgres: isPostgres(url) ? { url, directUrl } : undefined };
+export function databaseAt(
+  url: string,
+  settings: Omit<PostgresAddress, 'url'> = { directUrl: undefined },
+): DatabaseAddress {
+  return { databasePath: pathOf(url) ?? '', postgres: isPostgres(url) ? { url, ...settings } : undefined };
 }
 
 /** All environment variables that configure the service. */
@@ -133,6 +143,8 @@ export const variables = z.object({
       if (fault !== undefined) issues.push({ code: 'custom', input: value, message: fault });
     })
     .optional(),
+  DATABASE_PREPARE: flag('true'),
+  DATABASE_POOL_SIZE: integer(2, 1_000).default(16),
   PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an http or https address' }).optional(),
   CORS_ORIGINS: originList.optional(),
   LOG_LEVEL: z.enum(logLevels, { error: `must be one of ${logLevels.join(', ')}` }).default('info'),
@@ -140,8 +152,8 @@ export const variables = z.object({
   SHUTDOWN_GRACE_SECONDS: integer(0, 3_600).default(10),
   SHUTDOWN_DELAY_SECONDS: integer(0, 3_600).default(0),
   EVENT_RETENTION_DAYS: integer(1, 3_650).default(30),
-  WEBHOOK_ALLOW_HTTP: flag,
-  WEBHOOK_ALLOW_PRIVATE_NETWORKS: flag,
+  WEBHOOK_ALLOW_HTTP: flag('false'),
+  WEBHOOK_ALLOW_PRIVATE_NETWORKS: flag('false'),
   NODE_ENV: z.string().default('development'),
 });
 
@@ -165,7 +177,11 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     host: data.HOST,
     port: data.PORT,
     workers: data.WORKERS,
-    ...databaseAt(data.DATABASE_URL, data.DATABASE_DIRECT_URL),
+    ...databaseAt(data.DATABASE_URL, {
+      directUrl: data.DATABASE_DIRECT_URL,
+      prepares: data.DATABASE_PREPARE,
+      poolSize: data.DATABASE_POOL_SIZE,
+    }),
     publicUrl: data.PUBLIC_URL,
     corsOrigins: data.CORS_ORIGINS ?? [],
     logLevel: data.LOG_LEVEL,

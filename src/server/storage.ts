@@ -27,12 +27,16 @@ export async function openStorage(address: DatabaseAddress, options: OpenOptions
   });
 }
 
-async function openPostgres({ url, directUrl }: PostgresAddress, options: OpenOptions): Promise<OpenedStorage> {
+/** As many as the configuration has where it is not set. */
+const defaultPoolSize = 16;
+
+async function openPostgres(address: PostgresAddress, options: OpenOptions): Promise<OpenedStorage> {
   const { openPostgresStorage } = await import('../storage/postgres/storage.ts');
+  const { url, directUrl, prepares, poolSize = defaultPoolSize } = address;
   return await openPostgresStorage(url, {
-    ...options,
-    // Whoever names another address for the database itself has a proxy, which would lose what is prepared.
-    ...(directUrl !== undefined && { directUrl, prepares: false }),
+    ...{ ...options, directUrl, prepares },
+    maxReaders: Math.ceil(poolSize / 2),
+    maxSessions: Math.floor(poolSize / 2),
   });
 }
 

@@ -41,11 +41,22 @@ describe('what is set', () => {
     [{ DATABASE_URL: 'file:data/:memory:' }, { databasePath: 'data/:memory:' }],
     [
       { DATABASE_URL: 'postgresql://a:b@x/y?sslmode=require' },
-      { databasePath: '', postgres: { url: 'postgresql://a:b@x/y?sslmode=require', directUrl: undefined } },
+      {
+        databasePath: '',
+        postgres: { url: 'postgresql://a:b@x/y?sslmode=require', directUrl: undefined, prepares: true, poolSize: 16 },
+      },
     ],
     [
-      { DATABASE_URL: 'postgres://proxy/y', DATABASE_DIRECT_URL: 'postgres://db/y' },
-      { databasePath: '', postgres: { url: 'postgres://proxy/y', directUrl: 'postgres://db/y' } },
+      {
+        DATABASE_URL: 'postgres://proxy/y',
+        DATABASE_DIRECT_URL: 'postgres://db/y',
+        DATABASE_PREPARE: 'false',
+        DATABASE_POOL_SIZE: '5',
+      },
+      {
+        databasePath: '',
+        postgres: { url: 'postgres://proxy/y', directUrl: 'postgres://db/y', prepares: false, poolSize: 5 },
+      },
     ],
     [{ PUBLIC_URL: 'https://chat.example.com' }, { publicUrl: 'https://chat.example.com' }],
     [{ CORS_ORIGINS: 'https://shop.example' }, { corsOrigins: ['https://shop.example'] }],
@@ -88,6 +99,8 @@ describe('what is refused', () => {
     [{ DATABASE_URL: 'postgresql:x' }, `DATABASE_URL ${noPostgres}`],
     [{ DATABASE_DIRECT_URL: 'postgres://x/' }, `DATABASE_DIRECT_URL ${noPostgres}`],
     [{ DATABASE_DIRECT_URL: 'file:a.db' }, `DATABASE_DIRECT_URL ${noPostgres}`],
+    [{ DATABASE_PREPARE: 'no' }, 'DATABASE_PREPARE must be true or false'],
+    [{ DATABASE_POOL_SIZE: '1' }, 'DATABASE_POOL_SIZE must be a whole number from 2 to 1000'],
     [{ DATABASE_URL: 'mysql://x' }, 'DATABASE_URL must be a file, such as file:data/conversations.db'],
     [{ DATABASE_URL: 'file::memory:' }, 'DATABASE_URL must be a file: nothing would be kept in memory'],
     [{ DATABASE_URL: 'file::memory:?cache=shared' }, noParameters],

@@ -42,8 +42,10 @@ export interface Queries {
 }
 
 export interface ConnectionOptions {
-  /** Whether statements may be prepared: not behind a proxy that gives each transaction another connection. */
+  /** Whether statements may be prepared; by default they are. */
   readonly prepares?: boolean | undefined;
+  /** Whether a proxy stands before the database that may give each transaction another connection. */
+  readonly isProxied?: boolean | undefined;
   /** How long a statement waits for a lock. */
   readonly lockTimeoutMs?: number | undefined;
   readonly statementTimeoutMs?: number | undefined;
@@ -69,7 +71,7 @@ const connectTimeoutSeconds = 5;
  * @param onClose called when a connection is lost, before anything learns of it
  */
 export function connect(url: string, max: number, options: ConnectionOptions = {}, onClose?: () => void): Client {
-  const { prepares = true } = options;
+  const { prepares = true, isProxied = false } = options;
   let isFinished = false;
   let sockets: Socket[] = [];
   const socketFor = (address: SocketAddress): Socket => {
@@ -93,7 +95,7 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
     connection: {
       application_name: 'conversation-service',
       // A proxy would refuse others: behind it, each transaction sets them.
-      ...(prepares && timeoutsOf(options)),
+      ...(!isProxied && timeoutsOf(options)),
     },
     ...({ socket: socketFor } as object), // which its types leave out
     transform: { column: { from: postgres.toCamel } },
@@ -184,7 +186,7 @@ export class Pool implements Queries {
   }
 
   get losses(): number | undefined {
-    return this.#options.prepares === false ? undefined : this.#losses; // a proxy keeps its own connections
+    return this.#options.isProxied ? undefined : this.#losses; // a proxy keeps its own connections
   }
 
   async query(text: string, values: readonly unknown[], isKept = true): Promise<Answer> {

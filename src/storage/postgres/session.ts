@@ -76,7 +76,7 @@ export class Session implements Queries {
     });
     this.lost.catch(() => {}); // nobody need wait for it
     this.#keep(this.#tell('BEGIN ISOLATION LEVEL READ COMMITTED'));
-    if (this.#options.prepares === false) {
+    if (this.#options.isProxied) {
       for (const [name, ms] of Object.entries(timeoutsOf(this.#options)))
         this.#keep(this.#tell(`SET LOCAL ${name} = ${ms}`));
     }
@@ -147,7 +147,7 @@ export class Session implements Queries {
   }
 
   get losses(): number | undefined {
-    return this.#options.prepares === false ? undefined : this.#losses; // a proxy keeps its own connections
+    return this.#options.isProxied ? undefined : this.#losses; // a proxy keeps its own connections
   }
 
   #onLoss(): void {

@@ -44,11 +44,13 @@ export interface PostgresOptions extends Omit<WriterOptions, 'onCommit'>, Connec
  * Opens the storage in a PostgreSQL database, and migrates it if need be.
  * @throws Error when the database was migrated by a newer version of the program
  */
-export async function openPostgresStorage(url: string, options: PostgresOptions): Promise<PostgresStorage> {
-  const { clock, directUrl = url, maxReaders = 8 } = options;
-  const migrations = await migrate(directUrl, options);
+export async function openPostgresStorage(url: string, given: PostgresOptions): Promise<PostgresStorage> {
+  const { clock, directUrl = url, maxReaders = 8 } = given;
+  const options = { ...given, isProxied: directUrl !== url };
+  const direct = { ...given, isProxied: false };
+  const migrations = await migrate(directUrl, direct);
   const pool = new Pool(url, maxReaders, options);
-  const watch = new CommitWatch(pool, () => connect(directUrl, 1, options));
+  const watch = new CommitWatch(pool, () => connect(directUrl, 1, direct));
   const writer = new Writer<Transaction>(() => writingOn(new Session(url, options), clock), {
     ...options,
     onCommit: watch.committed,

@@ -4,6 +4,7 @@ import type { StoredConversation } from '../../src/domain/conversation-record.ts
 import { DomainError } from '../../src/domain/errors.ts';
 import type { Storage } from '../../src/domain/storage-port.ts';
 import { systemClock } from '../../src/server/clock.ts';
+import { Pool } from '../../src/storage/postgres/connections.ts';
 import { openPostgresStorage, type PostgresOptions, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { sampleAccount, sampleConversation, sampleEvent, storedAccount } from '../support/samples.ts';
@@ -163,6 +164,32 @@ describe('a work', () => {
     }, accountId);
     await expect(undone).rejects.toThrow('on purpose');
     expect(await storage.read.accounts.list()).toHaveLength(1);
+  });
+});
+
+describe('a read', () => {
+  test('has its own answer, also when what was prepared has become useless and others come at the same time', async () => {
+    const url = await database();
+    const other = clientOf(url);
+    await other`CREATE TABLE numbers AS SELECT n AS number FROM generate_series(1, 100) AS n`;
+    const pool = new Pool(url, 1, {});
+    onTestFinished(() => pool.close());
+    const useless = 'SELECT * FROM numbers WHERE number = $1';
+    const harmless = 'SELECT number FROM numbers WHERE number = $1';
+    const ask = async (text: string, number: number): Promise<unknown> =>
+      (await pool.query(text, [number]))[0]?.['number'];
+    for (let round = 0; round < 20; round++) {
+      for (const text of [useless, harmless]) await ask(text, 1);
+      await other.unsafe(`ALTER TABLE numbers ADD COLUMN more_${round} integer`);
+      const asked = Array.from({ length: 40 }, (_, index) => index + 1);
+      const answers: unknown[] = [];
+      for (const number of asked) {
+        // Now and then they go out while answers come.
+        if (number % 4 === round % 4) await new Promise((resolve) => setImmediate(resolve));
+        answers.push(ask(number % 5 === 1 ? useless : harmless, number));
+      }
+      expect(await Promise.all(answers)).toEqual(asked);
+    }
   });
 });
 

@@ -1,6 +1,6 @@
 import { connect as netConnect, type Socket } from 'node:net';
 import postgres from 'postgres';
-import { isDisconnection } from './errors.ts';
+import { isDisconnection, isUseless } from './errors.ts';
 
 // Connections to the database.
 
@@ -156,13 +156,21 @@ export function timeoutsOf(options: ConnectionOptions) {
   };
 }
 
-/** Runs a statement of the program's own. */
+/**
+ * Runs a statement of the program's own.
+ *
+ * The driver would prepare a statement anew that has become useless, and meanwhile take the answer of whatever is sent
+ * next for its own: somebody would read what another one has asked for. So it is not to know that it was prepared, once
+ * it is sent. `isUseless` says what to do then.
+ */
 export async function ask(client: Client, text: string, values: readonly unknown[], prepares = true): Promise<Answer> {
-  return await client.unsafe(
-    text,
-    values as never[],
-    { prepare: prepares, simple: false } as postgres.UnsafeQueryOptions,
-  );
+  const onexecute = (): boolean => {
+    (query as unknown as { prepared: boolean }).prepared = false;
+    return true;
+  };
+  const options = { prepare: prepares, simple: false, onexecute } as postgres.UnsafeQueryOptions;
+  const query = client.unsafe(text, values as never[], options);
+  return await query;
 }
 
 /** Runs each statement by itself, on any connection: for reads. One that was lost meanwhile is asked again. */
@@ -193,7 +201,7 @@ export class Pool implements Queries {
     try {
       return await this.#ask(text, values, isKept);
     } catch (error) {
-      if (!isDisconnection(error)) throw error;
+      if (!isDisconnection(error) && !isUseless(error)) throw error;
       return await this.#ask(text, values, isKept);
     }
   }
@@ -221,6 +229,9 @@ export class Pool implements Queries {
     const timer = setTimeout(() => this.#giveUp(client), statementTimeoutMs + answerGraceMs);
     try {
       return await ask(client, text, values, prepares && isKept);
+    } catch (error) {
+      if (isUseless(error)) this.#giveUp(client, answerGraceMs);
+      throw error;
     } finally {
       clearTimeout(timer);
     }

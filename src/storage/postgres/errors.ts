@@ -5,8 +5,17 @@ import { unavailable } from '../errors.ts';
 
 /** The transaction has to give way to another: the same again may succeed. */
 export function isConflict(error: unknown): boolean {
-  if (error instanceof LostUpdate) return true;
+  if (error instanceof LostUpdate || isUseless(error)) return true;
   return error instanceof postgres.PostgresError && (error.code === '40001' || error.code === '40P01');
+}
+
+/**
+ * What this connection has prepared cannot be used any more: a table was changed that it reads, or a proxy has put another
+ * connection in its place. The same on a new connection may succeed.
+ */
+export function isUseless(error: unknown): boolean {
+  if (!(error instanceof postgres.PostgresError)) return false;
+  return error.code === '26000' || error.code === '42P05' || error.routine === 'RevalidateCachedQuery';
 }
 
 /** Codes, or classes of them, that may be temporary: nothing is wrong with the request, and a later one may succeed. */

@@ -12,6 +12,7 @@ import {
   type Queries,
   timeoutsOf,
 } from './connections.ts';
+import { isUseless } from './errors.ts';
 import { explainNewer, isNotNewer } from './migrate.ts';
 
 /**
@@ -200,6 +201,12 @@ export class Session implements Queries {
     const timer = setTimeout(() => this.#giveUp(client), statementTimeoutMs + answerGraceMs);
     try {
       return await ask(client, text, values, prepares && isKept);
+    } catch (error) {
+      if (isUseless(error)) {
+        this.#failure ??= error;
+        this.#giveUp(client);
+      }
+      throw error;
     } finally {
       clearTimeout(timer);
     }

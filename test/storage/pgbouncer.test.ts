@@ -1,4 +1,6 @@
-import { expect, type TestContext, test } from 'vitest';
+import { expect, onTestFinished, type TestContext, test } from 'vitest';
+import { Pool } from '../../src/storage/postgres/connections.ts';
+import { isUseless } from '../../src/storage/postgres/errors.ts';
 import { serve } from '../cli/program.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { readLog } from '../support/log.ts';
@@ -87,6 +89,38 @@ test('behind pgbouncer in transaction mode, nodes that prepare nothing keep ever
   needPgbouncer(context);
   await serveBehindProxy(false);
 });
+
+test.for([false, true])(
+  'behind pgbouncer no read has the answer of another one, whether they prepare: %s',
+  {
+    timeout: 120_000,
+  },
+  async (prepares, context) => {
+    needPgbouncer(context);
+    const url = await database();
+    const proxy = await Pgbouncer.start(url, poolSize);
+    const pools = Array.from({ length: 4 }, () => new Pool(proxy.url, 2, { prepares, isProxied: true }));
+    onTestFinished(() => Promise.all(pools.map((pool) => pool.close())).then(() => {}));
+    const read = async (pool: Pool, number: number): Promise<void> => {
+      // Without parameters a statement is sent at once, with some after it was described.
+      const [text, values] =
+        number % 2 === 0
+          ? [`SELECT 'one' AS one_${number % 20}`, []]
+          : [`SELECT 'two' AS two_${number % 30}, $1::integer AS number`, [number]];
+      const found = await pool.query(text, values, number % 7 !== 0).catch((error: Error) => {
+        // An older one cannot hand on what is prepared, which is then an error, and nothing else.
+        if (prepares && !canPrepare() && isUseless(error)) return undefined;
+        throw error;
+      });
+      const wanted = number % 2 === 0 ? { [`one${number % 20}`]: 'one' } : { [`two${number % 30}`]: 'two', number };
+      if (found !== undefined) expect([...found]).toEqual([wanted]);
+    };
+    for (let round = 0; round < 20; round++) {
+      const all = pools.flatMap((pool) => Array.from({ length: 30 }, (_, index) => read(pool, round * 30 + index)));
+      await Promise.all(all);
+    }
+  },
+);
 
 test('behind a pgbouncer that hands on prepared statements, nodes may prepare them', {
   timeout: 120_000,

@@ -46,6 +46,8 @@ export interface ConnectionOptions {
   readonly prepares?: boolean | undefined;
   /** Whether a proxy stands before the database that may give each transaction another connection. */
   readonly isProxied?: boolean | undefined;
+  /** Whether a statement may be sent before the one before it is answered; by default it may. */
+  readonly pipelines?: boolean | undefined;
   /** How long a statement waits for a lock. */
   readonly lockTimeoutMs?: number | undefined;
   readonly statementTimeoutMs?: number | undefined;
@@ -71,7 +73,7 @@ const connectTimeoutSeconds = 5;
  * @param onClose called when a connection is lost, before anything learns of it
  */
 export function connect(url: string, max: number, options: ConnectionOptions = {}, onClose?: () => void): Client {
-  const { prepares = true, isProxied = false } = options;
+  const { prepares = true, isProxied = false, pipelines = true } = options;
   let isFinished = false;
   let sockets: Socket[] = [];
   const socketFor = (address: SocketAddress): Socket => {
@@ -97,7 +99,7 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
       // A proxy would refuse others: behind it, each transaction sets them.
       ...(!isProxied && timeoutsOf(options)),
     },
-    ...({ socket: socketFor } as object), // which its types leave out
+    ...({ socket: socketFor, ...(!pipelines && { max_pipeline: 0 }) } as object), // which its types leave out
     transform: { column: { from: postgres.toCamel } },
     types: {
       // All are below 2^53: times, sequences, counts.
@@ -181,7 +183,10 @@ export class Pool implements Queries {
   #isClosing = false;
   #losses = 0;
 
-  constructor(url: string, max: number, options: ConnectionOptions) {
+  constructor(url: string, max: number, given: ConnectionOptions) {
+    // Outside transactions, a proxy passes on a connection as soon as a statement is answered. What was sent behind it, and
+    // is not complete yet, would be answered to somebody else.
+    const options = { ...given, pipelines: !given.isProxied };
     this.#options = options;
     this.#connect = () => {
       const client = connect(url, max, options, () => {

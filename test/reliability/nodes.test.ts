@@ -135,6 +135,7 @@ const mishaps: Readonly<Record<string, (stage: Stage) => Promise<unknown>>> = {
     const victim = stage.random.pick(stage.nodes);
     victim.signal('SIGKILL');
     await leave(stage, victim);
+    expect((await victim.ended).code, 'it had not ended by itself').toBeNull();
     const leased = await stage.administrator`SELECT event_id FROM delivery_leases
       JOIN deliveries ON deliveries.account_id = delivery_leases.account_id AND deliveries.id = delivery_id`;
     for (const { event_id } of leased) stage.inFlight.add(event_id);
@@ -262,4 +263,10 @@ test('nodes on one PostgreSQL database are one service, whatever becomes of each
   } catch (error) {
     throw withHint(error, `TEST_SEED=${seed}, ${mishap}`);
   }
+  const sum = (of: 'acknowledged' | 'unavailable' | 'cutOff') =>
+    stage.callers.reduce((sum, { load }) => sum + load[of], 0);
+  console.log(
+    `${sum('acknowledged')} writes were acknowledged, ${sum('unavailable')} requests unavailable, ` +
+      `${sum('cutOff')} cut off; ${[...stage.happened].map(([what, times]) => `${times} times ${what}`).join('; ')}.`,
+  );
 });

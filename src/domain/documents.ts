@@ -5,7 +5,7 @@ import { refuseTrustedOnly } from './caller.ts';
 import { DomainError, type Fault, notFound, validationFailed } from './errors.ts';
 import { currentEventCursor } from './event-cursor.ts';
 import { type Context, operation } from './operation.ts';
-import { checkStart, decodeCursor, encodeCursor, type List, pageInput } from './paging.ts';
+import { checkStart, decodeCursor, encodeCursor, type List, pageInput, pageWithTotal } from './paging.ts';
 import type { Secrets } from './ports.ts';
 import type { Reads } from './storage-port.ts';
 import { line, proseOfBytes } from './text.ts';
@@ -187,15 +187,16 @@ export const listDocuments = operation({
     const { documents } = storage.read;
     const accountId = caller.account.id;
     const [number] = after === undefined ? [] : decodeCursor(after, sort, ['number']);
-    const { items, hasMore } = await documents.page(accountId, { limit, offset, after: number as number | undefined });
+    const query = { limit, offset, after: number as number | undefined };
+    const countOf = async (): Promise<number> => (await documents.totals(accountId)).count;
+    const [{ items, hasMore }, totals] = await pageWithTotal(() => documents.page(accountId, query), countOf, total);
     return {
+      ...totals,
       items,
       hasMore,
       limit,
       offset,
-      wantsTotal: total === undefined,
-      total: async () => (await documents.totals(accountId)).count,
-      isEmpty: async () => (await documents.totals(accountId)).count === 0,
+      isEmpty: async () => (await countOf()) === 0,
       cursorOf: ({ number }) => cursorAt(number),
       async withTexts() {
         const texts = await documents.texts(

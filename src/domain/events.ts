@@ -286,20 +286,17 @@ export const listEvents = operation({
   errors: ['NOT_FOUND', 'CURSOR_EXPIRED'],
   async run(context, { limit, after, ...asked }): Promise<EventPage> {
     const { caller, storage, turns } = context;
-    const accountId = caller.account.id;
     const hasOwnLog = isBound(caller);
     const cursors = await cursorFormOf(context);
     const position = after === undefined ? undefined : cursors.read(after);
     const filter = await filterFor(context, asked);
     const { events: log } = storage.read;
     const epoch = await log.epoch();
-    const start = position?.sequence ?? (await log.bounds(accountId)).first - 1;
+    const start = position?.sequence ?? 0;
     const reader = { caller, log, epoch, filter, cursors, turns };
     // To a bound caller the log has its own events only. One more of them tells whether the page is the last.
     const wanted = hasOwnLog ? { limit: limit + 1, span: Number.MAX_SAFE_INTEGER } : { limit, span: maxSpan };
-    const { items, scannedTo, isCut } = await readShown(reader, { start, ...wanted });
-    // Checked after reading: events pruned just before it would leave an unnoticed gap.
-    const { first, last } = await log.bounds(accountId);
+    const { items, scannedTo, isCut, first, last } = await readShown(reader, { start, ...wanted });
     if (position !== undefined) refuseExpired(position, { epoch, first, last }, cursors);
     const page = items.slice(0, limit);
     const isFull = items.length > limit;
@@ -325,21 +322,23 @@ interface LogReader {
 
 /**
  * Events as the caller may see them, without those that tell it nothing.
- * @returns the events, the last sequence scanned, and whether reading stopped before there were enough of them
+ * @returns the events, the last sequence scanned, whether reading stopped before there were enough of them, and the bounds
+ * of the log as it was read last
  */
 async function readShown(
   { caller, log, epoch, filter, cursors, turns }: LogReader,
   { start, limit, span }: { start: number; limit: number; span: number },
-): Promise<{ items: readonly LogEvent[]; scannedTo: number; isCut: boolean }> {
+): Promise<{ items: readonly LogEvent[]; scannedTo: number; isCut: boolean; first: number; last: number }> {
   const accountId = caller.account.id;
   const items: LogEvent[] = [];
   const among = filter.types === undefined ? {} : { among: lookedAtPerPart };
-  let scannedTo = start;
-  for (let part = 0; part < maxParts; part++) {
-    if (part > 0) await turns.step(accountId);
-    const wanted = part === 0 ? limit : Math.max(limit, readAtOnce);
-    const rest = span - (scannedTo - start);
+  let [begin, scannedTo] = [start, start];
+  for (let part = 1; ; part++) {
+    const wanted = part === 1 ? limit : Math.max(limit, readAtOnce);
+    const rest = span - (scannedTo - begin);
     const read = await log.after(accountId, scannedTo, { filter, limit: wanted, span: rest, ...among });
+    const { first, last } = read;
+    begin = Math.max(begin, first - 1); // what the log no longer has was not scanned
     const events = read.events.map((event) => new LogEvent(accountId, epoch, event));
     let length = events.reduce((sum, { dataLength }) => sum + dataLength, 0); // reading them took about as long
     for (const event of events) {
@@ -350,12 +349,15 @@ async function readShown(
       length += event.dataLength;
       items.push(...shown([event], caller, cursors));
     }
-    const last = items[limit - 1];
-    if (last !== undefined) return { items: items.slice(0, limit), scannedTo: last.position, isCut: false };
+    const end = items[limit - 1];
+    if (end !== undefined) {
+      return { items: items.slice(0, limit), scannedTo: end.position, isCut: false, first, last };
+    }
     scannedTo = read.scannedTo;
-    if (events.length < wanted && !read.isCut) return { items, scannedTo, isCut: false };
+    const isAll = events.length < wanted && !read.isCut;
+    if (isAll || part === maxParts) return { items, scannedTo, isCut: !isAll, first, last };
+    await turns.step(accountId);
   }
-  return { items, scannedTo, isCut: true };
 }
 
 function shown(events: readonly LogEvent[], caller: Caller, cursors: CursorForm): LogEvent[] {

@@ -216,7 +216,7 @@ const cursorShapes = { sequence: ['number'], '-sequence': ['number'] } as const 
 const page = pageInput('sequence', [20]);
 
 /** A page between two sequences, both excluded: the beginning of what is between them, or its end. */
-interface MessagePage {
+export interface MessagePage {
   readonly after?: number | undefined;
   readonly before?: number | undefined;
   readonly isFromEnd: boolean;
@@ -255,12 +255,14 @@ export const listMessages = operation({
   errors: ['NOT_FOUND'],
   async run({ caller, storage }, { conversationId, limit, offset = 0, after, total, sort }): Promise<List<Message>> {
     const position = after === undefined ? undefined : Number(decodeCursor(after, sort, cursorShapes[sort])[0]);
-    const conversation = await findConversation(storage.read, caller, conversationId);
-    const count = conversation.messageCount;
     const isFromEnd = sort === '-sequence';
-    const bounds = isFromEnd ? { before: position } : { after: position };
-    const { from, to } = sequencesOf(count, { ...bounds, isFromEnd, limit, offset });
-    const items = from > to ? [] : await readRange(storage.read, caller, { conversationId, from, to });
+    const page = { ...(isFromEnd ? { before: position } : { after: position }), isFromEnd, limit, offset };
+    const found = await storage.read.messages.page(caller.account.id, conversationId, page);
+    if (found === undefined || !maySee(caller, found.conversation)) throw notFound('conversation');
+    const { messageCount: count } = found.conversation;
+    const { from, to } = sequencesOf(count, page);
+    if (from <= to && !isWhole({ from, to }, found.messages)) throw notFound('conversation');
+    const items = found.messages.map((message) => shownTo(caller, message));
     return {
       items: isFromEnd ? items.toReversed() : items,
       limit,
@@ -274,18 +276,8 @@ export const listMessages = operation({
   },
 });
 
-async function readRange(
-  read: Context['storage']['read'],
-  caller: Caller,
-  range: MessageRange,
-): Promise<readonly Message[]> {
-  const [items = []] = await read.messages.ranges(caller.account.id, [range]);
-  if (!isWhole(range, items)) throw notFound('conversation');
-  return items.map((message) => shownTo(caller, message));
-}
-
 /** Whether these are all messages of a range: some are missing if the conversation was deleted while they were read. */
-function isWhole({ from, to }: MessageRange, items: readonly Message[]): boolean {
+function isWhole({ from, to }: Pick<MessageRange, 'from' | 'to'>, items: readonly Message[]): boolean {
   return items.length > to - from;
 }
 

@@ -48,9 +48,9 @@ export interface List<T> {
   readonly limit: number;
   readonly offset: number;
   readonly hasMore: boolean;
-  /** Whether the total is part of the response. In GraphQL it is if it is selected. */
+  /** Whether the total is part of the response. */
   readonly wantsTotal: boolean;
-  /** The number of items in the whole list. Queried only when called. */
+  /** The number of items in the whole list. Where it is not wanted, it is queried only when called. */
   total(): Awaitable<number>;
   /** Whether the whole list has no items. Queried only when called; it costs no more than the first page. */
   isEmpty(): Awaitable<boolean>;
@@ -68,6 +68,21 @@ export function nextCursor<T>(list: List<T>): string | null {
 export interface Slice<T> {
   readonly items: readonly T[];
   readonly hasMore: boolean;
+}
+
+/**
+ * Reads a page, and its list's total if that is wanted: both are asked for at once, so that they take no longer than one
+ * where each question is a way to the database and back.
+ * @returns the page, and what its list says of the total
+ */
+export async function pageWithTotal<Page>(
+  page: () => Awaitable<Page>,
+  count: () => Awaitable<number>,
+  total: z.output<typeof totalInput>,
+): Promise<[Page, Pick<List<unknown>, 'wantsTotal' | 'total'>]> {
+  const wantsTotal = total === undefined;
+  const [read, counted] = await Promise.all([Promise.try(page), wantsTotal ? Promise.try(count) : undefined]);
+  return [read, { wantsTotal, total: () => counted ?? count() }];
 }
 
 export type CursorPart = string | number;
@@ -177,17 +192,17 @@ export async function newestFirst<T extends { readonly id: string }>(
 ): Promise<List<T>> {
   const sort = '-createdAt';
   const [afterId] = after === undefined ? [] : decodeCursor(after, sort, [kind]);
-  const slice = await reads.page(accountId, {
-    limit,
-    offset,
-    ...(afterId === undefined ? {} : { after: String(afterId) }),
-  });
+  const query = { limit, offset, ...(afterId === undefined ? {} : { after: String(afterId) }) };
+  const [slice, totals] = await pageWithTotal(
+    () => reads.page(accountId, query),
+    () => reads.count(accountId),
+    total,
+  );
   return {
     ...slice,
+    ...totals,
     limit,
     offset,
-    wantsTotal: total === undefined,
-    total: () => reads.count(accountId),
     isEmpty: async () => (await reads.page(accountId, { limit: 1, offset: 0 })).items.length === 0,
     cursorOf: newestFirstCursor,
   };

@@ -54,7 +54,10 @@ export const markRead = operation({
     }
     const { show } = await cursorFormOf(context);
     const marked = await storage.write(async (tx) => {
-      const conversation = await findConversation(tx, caller, conversationId);
+      const [conversation, webhooks] = await Promise.all([
+        findConversation(tx, caller, conversationId),
+        tx.webhooks.enabled(caller.account.id),
+      ]);
       const { messageCount } = conversation;
       if (sequence > messageCount) {
         const detail = `must be at most ${messageCount}: the conversation has no further messages`;
@@ -63,10 +66,11 @@ export const markRead = operation({
       const moment = momentAfter(context, conversation);
       const asked = { reader, sequence, readAt: timestamp(moment.now) };
       const { position, hasMoved } = await tx.readPositions.move(caller.account.id, conversation, asked);
+      const events = hasMoved ? [readEvent(conversation, position, moment)] : [];
       return {
         readPosition: position,
         conversation: conversationView(conversation, caller),
-        eventCursor: await appendEvents(tx, moment, hasMoved ? [readEvent(conversation, position, moment)] : []),
+        eventCursor: await appendEvents(tx, moment, events, webhooks),
       };
     });
     return { ...marked, eventCursor: show(marked.eventCursor) };
@@ -76,13 +80,15 @@ export const markRead = operation({
 /**
  * The read positions of conversations that the caller has been allowed to see, in the order of the ids; none for unknown
  * ones.
+ * @param along what was read along with the conversations
  */
 export async function readPositionsOf(
   reads: Pick<Reads, 'readPositions'>,
   caller: Caller,
   ids: readonly string[],
+  along?: readonly ReadPositions[],
 ): Promise<readonly ReadPositions[]> {
-  const found = await reads.readPositions.ofConversations(caller.account.id, ids);
+  const found = along ?? (await reads.readPositions.ofConversations(caller.account.id, ids));
   return found.map((all) => positionsShownTo(caller, all));
 }
 

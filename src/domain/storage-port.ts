@@ -10,7 +10,7 @@ import type { EventFilter, NewEvent, StoredEvent } from './events.ts';
 import type { IdempotencyRecord } from './idempotency.ts';
 import type { Lead, LeadFilter, LeadQuery } from './leads.ts';
 import type { Message } from './message-record.ts';
-import type { MessageRange } from './messages.ts';
+import type { MessagePage, MessageRange } from './messages.ts';
 import type { NewestFirstReads, PageQuery, Slice } from './paging.ts';
 import type { RateWindow } from './rate-window.ts';
 import type { ReadPosition, ReadPositions } from './read-position-record.ts';
@@ -176,12 +176,37 @@ export interface SignInWrites {
   prune(beforeMs: number, limit: number): Awaitable<number>;
 }
 
+// Where each question is a way to the database and back, a storage may read along with conversations what will be asked for
+// next. It is of the same state.
+
+export interface ConversationSlice extends Slice<StoredConversation> {
+  readonly readPositions?: readonly ReadPositions[];
+}
+
+export interface OpenedConversation {
+  readonly conversation: StoredConversation;
+  readonly readPositions?: ReadPositions;
+  /** The newest messages. */
+  readonly messages?: readonly Message[];
+}
+
+/** How many of a conversation's newest messages will be asked for, and where that is too much to be read along. */
+export interface NewestMessages {
+  readonly count: number;
+  /** Of the messages asked for. */
+  readonly maxCount: number;
+  /** Of all that the conversation holds. */
+  readonly maxBytes: number;
+}
+
 export interface ConversationReads {
   find(accountId: string, id: string): Awaitable<StoredConversation | undefined>;
+  /** Like `find`, for who will ask for its read positions and its newest messages. */
+  open(accountId: string, id: string, newest: NewestMessages): Awaitable<OpenedConversation | undefined>;
   /** In the order of the ids; undefined for unknown ones. */
   findMany(accountId: string, ids: readonly string[]): Awaitable<readonly (StoredConversation | undefined)[]>;
   idByExternalId(accountId: string, externalId: string): Awaitable<string | undefined>;
-  page(accountId: string, query: ConversationQuery): Awaitable<Slice<StoredConversation>>;
+  page(accountId: string, query: ConversationQuery): Awaitable<ConversationSlice>;
   count(accountId: string, filter: ConversationFilter): Awaitable<number>;
   /** Conversations of any account whose erasure has begun, and so are hidden, but is not complete. */
   erasing(): Awaitable<readonly { accountId: string; id: string }[]>;
@@ -223,6 +248,18 @@ export interface MessageReads {
     ranges: readonly MessageRange[],
     onRead?: (bytes: number) => void,
   ): Awaitable<readonly (readonly Message[])[]>;
+  /**
+   * A page of a conversation's messages, by ascending sequence: those of `sequencesOf`.
+   * @returns also what of the conversation says who may see it; undefined for an unknown one
+   */
+  page(
+    accountId: string,
+    conversationId: string,
+    page: MessagePage,
+  ): Awaitable<
+    | { conversation: Pick<StoredConversation, 'id' | 'visitor' | 'messageCount'>; messages: readonly Message[] }
+    | undefined
+  >;
 }
 
 export interface MessageWrites {
@@ -250,6 +287,18 @@ export interface ReadPositionWrites {
   moveToEnd(accountId: string, conversation: StoredConversation, reader: string, readAt: string): Awaitable<void>;
 }
 
+/** What a scan of an account's log has found, and the bounds of the log in the same state. */
+export interface ScannedEvents {
+  readonly events: readonly StoredEvent[];
+  /** The last sequence scanned. */
+  readonly scannedTo: number;
+  /** Whether scanning ended because of `among`. */
+  readonly isCut: boolean;
+  /** As `EventReads.bounds` says. */
+  readonly first: number;
+  readonly last: number;
+}
+
 export interface EventReads {
   /** Identifies the log. It changes when a backup is restored, so that cursors from before are recognised. */
   epoch(): Awaitable<string>;
@@ -266,15 +315,15 @@ export interface EventReads {
   visitorHash(accountId: string, visitorId: string): Awaitable<string>;
   /**
    * Events after a sequence, by ascending sequence.
-   * @param options `span` is the maximum number of sequences to scan, matching or not; `among` that of events to look
-   *   at, of any type: those of the filter's conversation if it has one, else of its visitor, else of the log
-   * @returns the events, the last sequence scanned, and whether scanning ended because of `among`
+   * @param options `span` is the maximum number of sequences to scan, matching or not, from the first that the log still
+   *   has; `among` that of events to look at, of any type: those of the filter's conversation if it has one, else of its
+   *   visitor, else of the log
    */
   after(
     accountId: string,
     sequence: number,
     options: { filter: EventFilter; limit: number; span: number; among?: number },
-  ): Awaitable<{ events: readonly StoredEvent[]; scannedTo: number; isCut: boolean }>;
+  ): Awaitable<ScannedEvents>;
   /** The last event of a conversation. */
   lastOf(accountId: string, conversationId: string): Awaitable<StoredEvent | undefined>;
 }

@@ -169,8 +169,8 @@ export class Follower implements EventFollower, AsyncIterableIterator<readonly L
     const { events: log } = storage.read;
     await scheduler.step(accountId);
     const epoch = await log.epoch();
-    const { events, scannedTo } = await log.after(accountId, this.position, { filter, limit: this.#readSize, span });
-    const { first } = await log.bounds(accountId);
+    const options = { filter, limit: this.#readSize, span };
+    const { events, scannedTo, first } = await log.after(accountId, this.position, options);
     if (first - 1 > this.position) throw cursorExpired(eventCursor(epoch, first - 1));
     const batch = firstBatch(events.map((event) => new LogEvent(accountId, epoch, event)));
     this.#readSize = batch.length < events.length ? batch.length : Math.min(2 * this.#readSize, batchSize);

@@ -129,7 +129,8 @@ export async function connectionOf<T>(
   const { budget, caller } = context;
   if (budget.hasListed) await scheduler.step(caller.account.id);
   budget.hasListed = true;
-  const list = await context.call(operation, input, faults);
+  // The total is made only if it is selected.
+  const list = await context.call(operation, { ...input, total: 'none' }, faults);
   return forwards(list, (input as { after?: unknown }).after);
 }
 

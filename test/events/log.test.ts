@@ -616,10 +616,15 @@ describe('old events', () => {
       removed = true;
       other.exec(`DELETE FROM events WHERE account_id = '${client.account.id}' AND sequence <= 4`);
     };
-    const { body } = await client.rest('GET', `/events?after=${first.cursor}&limit=5`);
+    const page = await listed(client, `after=${first.cursor}&limit=5`);
     onStatement = () => {};
     other.close();
     expect(removed).toBe(true);
+    expect(
+      page.map(({ sequence }) => sequence),
+      'as it was before',
+    ).toEqual([2, 3, 4, 5, 6]);
+    const { body } = await client.rest('GET', `/events?after=${first.cursor}&limit=5`);
     expect(body).toMatchObject({ code: 'CURSOR_EXPIRED' });
     expect((await listed(client, `after=${body.oldestCursor}`)).map(({ sequence }) => sequence)).toEqual([
       5, 6, 7, 8, 9, 10,

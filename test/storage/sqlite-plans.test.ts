@@ -215,6 +215,8 @@ const reads: Calls<Reads> = {
   },
   conversations: {
     find: (conversations) => conversations.find(account.id, conversation.id),
+    open: (conversations) =>
+      conversations.open(account.id, conversation.id, { count: 5, maxCount: 10, maxBytes: 1_000 }),
     findMany: (conversations) => conversations.findMany(account.id, [conversation.id, conversation.id]),
     idByExternalId: (conversations) => conversations.idByExternalId(account.id, 'order-1'),
     page: (conversations) =>
@@ -229,6 +231,8 @@ const reads: Calls<Reads> = {
   messages: {
     findMany: (messages) => messages.findMany(account.id, [message.id, message.id]),
     ranges: (messages) => messages.ranges(account.id, [{ conversationId: conversation.id, from: 1, to: 5 }]),
+    page: (messages) =>
+      [false, true].map((isFromEnd) => messages.page(account.id, conversation.id, { isFromEnd, limit: 5, offset: 0 })),
   },
   readPositions: {
     ofConversations: (readPositions) => readPositions.ofConversations(account.id, [conversation.id, conversation.id]),
@@ -534,12 +538,13 @@ describe('the queries', () => {
 
   test('of the event log begin at the position of the reader, also among the events of one conversation', async () => {
     const plansOf = async (filter: EventFilter) => {
-      const [, page] = await explain(({ read }) => read.events.after(account.id, 5, { filter, limit: 10, span: 100 }));
+      const asked = { filter, limit: 10, span: 100 };
+      const [, , page] = await explain(({ read }) => read.events.after(account.id, 5, asked));
       return page?.plan[0];
     };
     const plansOfPlaces = async (filter: EventFilter) => {
       const asked = { filter, limit: 10, span: 100, among: 5 };
-      const [, places] = await explain(({ read }) => read.events.after(account.id, 5, asked));
+      const [, , places] = await explain(({ read }) => read.events.after(account.id, 5, asked));
       return places?.plan;
     };
     const types = ['message.received', 'lead.captured'] as const;

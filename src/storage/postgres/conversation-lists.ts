@@ -40,8 +40,11 @@ function testsOf(filter: ConversationFilter): { tests: string[]; values: Record<
   return { tests, values };
 }
 
-/** @param columns what to select of a conversation */
-export function conversationLists<Row>(db: Statements, columns: string) {
+/**
+ * @param columns what to select of a conversation
+ * @param along what to read along with each of a page
+ */
+export function conversationLists<Row>(db: Statements, columns: string, along: string) {
   const from = (tests: readonly string[]) =>
     `FROM conversations WHERE ${['account_id = :accountId', ...tests].join(' AND ')}`;
   return {
@@ -67,10 +70,10 @@ export function conversationLists<Row>(db: Statements, columns: string) {
             )
           : [`(SELECT ${columns} ${from(tests)} ORDER BY ${order} LIMIT :most)`];
       if (lists.length === 0) return Promise.resolve([]);
+      // What is read along is read for the page only, and for nothing that is skipped.
+      const page = `SELECT * FROM (${lists.join(' UNION ALL ')}) AS listed ORDER BY ${order} LIMIT :limit OFFSET :offset`;
       return db
-        .prepareOnce<Row>(
-          `SELECT * FROM (${lists.join(' UNION ALL ')}) AS conversations ORDER BY ${order} LIMIT :limit OFFSET :offset`,
-        )
+        .prepareOnce<Row>(`SELECT ${columns}, ${along} FROM (${page}) AS conversations ORDER BY ${order}`)
         .all({ ...values, accountId, limit: limit + 1, offset, most: limit + 1 + offset });
     },
     count: async (accountId: string, filter: ConversationFilter): Promise<number> => {

@@ -13,12 +13,15 @@ import {
   toConversation,
   toConversationRow,
 } from '../rows/conversations.ts';
-import { alignToIds } from '../rows/values.ts';
+import { type MessageRow, toMessage } from '../rows/messages.ts';
+import { type ReadPositionRow, toReadPositions } from '../rows/read-positions.ts';
+import { alignToIds, fromJson, type Json } from '../rows/values.ts';
 import { assignments, insertInto } from '../sql.ts';
 import { conversationLists } from './conversation-lists.ts';
 import { erasureReads, erasureWrites } from './erasure.ts';
 import { LostUpdate } from './errors.ts';
-import { unreadUpkeep } from './read-positions.ts';
+import { newestMessages } from './messages.ts';
+import { ownReadPositions, unreadUpkeep } from './read-positions.ts';
 import { textWrites } from './search-index.ts';
 import { arrayOf, columnsOf, type Statements } from './statements.ts';
 import type { conversations } from './tables.ts';
@@ -45,10 +48,23 @@ function toRow(conversation: StoredConversation): ConversationRow & ReturnType<t
   return { ...toConversationRow(conversation), ...filtersOf(conversation) };
 }
 
+interface ListedRow extends ConversationRow {
+  readonly positions: Json<readonly ReadPositionRow[]>;
+}
+
+interface OpenedRow extends ListedRow {
+  /** Null where they were not read along. */
+  readonly messages: Json<readonly MessageRow[]> | null;
+}
+
 export function conversationReads(db: Statements): ConversationReads {
   const selected = columnsOf('conversations', conversationColumns);
   const find = db.prepare<ConversationRow>(
     `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = :id`,
+  );
+  const open = db.prepare<OpenedRow>(
+    `SELECT ${selected}, ${ownReadPositions} AS positions, ${newestMessages} AS messages
+      FROM conversations WHERE account_id = :accountId AND id = :id`,
   );
   const findMany = db.prepare<ConversationRow>(
     `SELECT ${selected} FROM conversations WHERE account_id = :accountId AND id = ANY(:ids::text[])`,
@@ -66,12 +82,22 @@ export function conversationReads(db: Statements): ConversationReads {
     const byStatus = (await totals.get({ accountId })) ?? { active: 0, pending: 0, closed: 0 };
     return [...new Set(some)].reduce((sum, status) => sum + byStatus[status], 0);
   };
-  const lists = conversationLists<ConversationRow>(db, selected);
+  const lists = conversationLists<ListedRow>(db, selected, `${ownReadPositions} AS positions`);
   return {
     ...erasureReads(db),
     find: async (accountId, id) => {
       const row = await find.get({ accountId, id });
       return row && toConversation(row);
+    },
+    open: async (accountId, id, { count, maxCount, maxBytes }) => {
+      const row = await open.get({ accountId, id, count, maxCount, maxBytes });
+      if (row === undefined) return undefined;
+      const { positions, messages, ...conversation } = row;
+      return {
+        conversation: toConversation(conversation),
+        readPositions: toReadPositions(fromJson(positions)),
+        ...(messages !== null && { messages: fromJson(messages).map((message) => toMessage(message, id)) }),
+      };
     },
     findMany: async (accountId, ids) => {
       if (ids.length === 0) return [];
@@ -82,7 +108,12 @@ export function conversationReads(db: Statements): ConversationReads {
       // What lies far ahead is skipped by walking there: not for nothing.
       const isFar = query.offset > 500;
       if (isFar && query.offset >= ((await keptTotal(accountId, query.filter)) ?? Infinity)) return emptySlice;
-      return sliceOf(await lists.page(accountId, query), query.limit, toConversation);
+      const page = sliceOf(await lists.page(accountId, query), query.limit, (row) => row);
+      return {
+        ...page,
+        items: page.items.map(({ positions, ...row }) => toConversation(row)),
+        readPositions: page.items.map(({ positions }) => toReadPositions(fromJson(positions))),
+      };
     },
     count: async (accountId, filter) => (await keptTotal(accountId, filter)) ?? (await lists.count(accountId, filter)),
   };

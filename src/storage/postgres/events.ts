@@ -43,17 +43,18 @@ function visitorHashes(db: Statements): (accountId: string, visitorId: string) =
 }
 
 interface ScanRow {
+  readonly first: number;
+  readonly last: number;
   /** Where the scan has ended; the same in every row. */
   readonly scannedTo: number;
   readonly isCut: boolean;
 }
 
 export function eventReads(db: Statements): EventReads {
-  const bounds = db.prepare<{ first: number; last: number }>(
-    `SELECT event_sequence AS last, coalesce(
-        (SELECT sequence FROM events WHERE account_id = :accountId ORDER BY sequence LIMIT 1), event_sequence + 1) AS first
-      FROM account_totals WHERE account_id = :accountId`,
-  );
+  const boundsOfLog = `SELECT last, coalesce(
+      (SELECT sequence FROM events WHERE account_id = :accountId ORDER BY sequence LIMIT 1), last + 1) AS first
+    FROM (SELECT coalesce((SELECT event_sequence FROM account_totals WHERE account_id = :accountId), 0) AS last) AS ending`;
+  const bounds = db.prepare<{ first: number; last: number }>(boundsOfLog);
   const lastSequences = db.prepare<Pick<typeof accountTotals.$inferSelect, 'accountId' | 'eventSequence'>>(
     'SELECT account_id, event_sequence FROM account_totals WHERE account_id = ANY(:accountIds::text[])',
   );
@@ -74,13 +75,14 @@ export function eventReads(db: Statements): EventReads {
           ORDER BY sequence LIMIT 2 OFFSET :among::bigint - 1`
       : 'SELECT NULL::bigint AS sequence WHERE false';
     return db.prepareOnce<EventRow & ScanRow>(
-      `WITH reach AS (SELECT greatest(:from::bigint, least(coalesce(
-              (SELECT event_sequence FROM account_totals WHERE account_id = :accountId), 0), :to::bigint)) AS sequence),
+      `WITH log AS MATERIALIZED (${boundsOfLog}),
+          reach AS (SELECT greatest(:from::bigint, least(
+              (SELECT last FROM log), greatest(:from::bigint, (SELECT first FROM log) - 1) + :span::bigint)) AS sequence),
           places AS MATERIALIZED (${places}),
           ending AS (SELECT CASE WHEN (SELECT count(*) FROM places) = 2 THEN (SELECT min(sequence) FROM places)
               ELSE (SELECT sequence FROM reach) END AS sequence, (SELECT count(*) FROM places) = 2 AS is_cut)
-        SELECT found.*, ending.sequence AS scanned_to, ending.is_cut FROM ending LEFT JOIN LATERAL
-          (SELECT ${eventColumns} FROM events
+        SELECT found.*, ending.sequence AS scanned_to, ending.is_cut, log.first, log.last
+          FROM ending CROSS JOIN log LEFT JOIN LATERAL (SELECT ${eventColumns} FROM events
             WHERE ${range} AND sequence <= ending.sequence ${tests} ORDER BY sequence LIMIT :limit) AS found ON true`,
     );
   };
@@ -91,7 +93,7 @@ export function eventReads(db: Statements): EventReads {
   return {
     epoch: metaEpoch(db),
     erasures: metaCounter(db, 'erasures'),
-    bounds: async (accountId) => (await bounds.get({ accountId })) ?? { first: 1, last: 0 },
+    bounds: async (accountId) => (await bounds.get({ accountId })) as { first: number; last: number },
     lastSequences: async (accountIds) => {
       const rows = await lastSequences.all({ accountIds: arrayOf(accountIds) });
       const found = new Map(rows.map((row) => [row.accountId, row.eventSequence]));
@@ -105,14 +107,15 @@ export function eventReads(db: Statements): EventReads {
       const scan = scanOf(of, isBounded, types !== undefined, visitorHash !== null);
       const rows = await scan.all({
         ...{ accountId, from, limit, conversationId, visitorHash },
-        to: from + span,
+        span,
         among: among ?? null,
         types: arrayOf(types ?? []),
       });
       const found = rows.filter(({ id }) => id !== null).map(toEvent);
+      const { first, last, scannedTo, isCut } = rows[0] as ScanRow; // there always is one
       // A full page ends at its last event; otherwise everything up to the end was scanned.
-      if (found.length === limit) return { events: found, scannedTo: found.at(-1)?.sequence ?? from, isCut: false };
-      return { events: found, scannedTo: rows[0]?.scannedTo ?? from, isCut: rows[0]?.isCut ?? false };
+      const end = found.length === limit ? found.at(-1)?.sequence : undefined;
+      return { events: found, scannedTo: end ?? scannedTo, isCut: end === undefined && isCut, first, last };
     },
     lastOf: async (accountId, conversationId) => {
       const row = await lastOf.get({ accountId, conversationId });

@@ -1,10 +1,16 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
-import { maxReadPositions, type ReadPosition } from '../../domain/read-position-record.ts';
+import { maxReadPositions } from '../../domain/read-position-record.ts';
 import type { ReadPositionReads, ReadPositionWrites } from '../../domain/storage-port.ts';
-import { type ReadPositionRow, readPositionColumns, toReadPosition } from '../rows/read-positions.ts';
+import { type ReadPositionRow, readPositionColumns, toReadPosition, toReadPositions } from '../rows/read-positions.ts';
 import { toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
-import { arrayOf, columnsOf, type Statements } from './statements.ts';
+import { arrayOf, columnsOf, jsonRows, type Statements } from './statements.ts';
+
+/** The read positions of a conversation, to be read along with it. */
+export const ownReadPositions = jsonRows('read_positions', readPositionColumns, {
+  where: 'account_id = :accountId AND conversation_id = conversations.id',
+  order: 'reader',
+});
 
 export function readPositionReads(db: Statements): ReadPositionReads {
   const ofConversations = db.prepare<ReadPositionRow & { conversationId: string }>(
@@ -13,14 +19,11 @@ export function readPositionReads(db: Statements): ReadPositionReads {
   );
   return {
     ofConversations: async (accountId, ids) => {
-      const found = new Map(ids.map((id) => [id, { positions: [] as ReadPosition[], moves: 0 }]));
-      for (const row of await ofConversations.all({ accountId, ids: arrayOf(ids) })) {
-        const one = found.get(row.conversationId);
-        if (one === undefined) continue;
-        one.positions.push(toReadPosition(row));
-        one.moves = Math.max(one.moves, row.move);
-      }
-      return ids.map((id) => found.get(id) ?? { positions: [], moves: 0 });
+      const rows = Map.groupBy(
+        await ofConversations.all({ accountId, ids: arrayOf(ids) }),
+        ({ conversationId }) => conversationId,
+      );
+      return ids.map((id) => toReadPositions(rows.get(id) ?? []));
     },
   };
 }

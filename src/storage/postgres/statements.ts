@@ -115,6 +115,21 @@ export function columnsOf(table: string, names: readonly string[]): string {
   return names.map((name) => `${table}.${columnOf(name)}`).join(', ');
 }
 
+/**
+ * Rows of a table as a list in JSON, each by the names that the program has for its columns: to be read along with another
+ * row. JSON in a row stays a text.
+ * @param json the columns of JSON
+ */
+export function jsonRows(
+  table: string,
+  names: readonly string[],
+  { where, order, json = [] }: { where: string; order: string; json?: readonly string[] },
+): string {
+  const members = names.map((name) => `'${name}', ${columnOf(name)}${json.includes(name) ? '::text' : ''}`);
+  return `(SELECT coalesce(json_agg(json_build_object(${members.join(', ')}) ORDER BY ${order}), '[]')
+      FROM ${table} WHERE ${where})`;
+}
+
 /** A list of texts or numbers to bind for `ANY(:list::text[])`: with it, one statement serves any number of values. */
 export function arrayOf(values: readonly (string | number | null)[]): string {
   const quoted = values.map((value) => {

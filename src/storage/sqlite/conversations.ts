@@ -59,6 +59,10 @@ export function conversationReads(db: Statements): ConversationReads {
   return {
     ...erasureReads(db),
     find: findOne,
+    open: (accountId, id) => {
+      const conversation = findOne(accountId, id);
+      return conversation && { conversation };
+    },
     findMany: (accountId, ids) => {
       const [id] = ids;
       if (id !== undefined && ids.length === 1) return [findOne(accountId, id)]; // faster, and what is asked for most

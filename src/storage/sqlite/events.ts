@@ -1,6 +1,6 @@
 import { createHmac, hkdfSync } from 'node:crypto';
 import { erasedJson, type StoredEvent } from '../../domain/events.ts';
-import type { EventReads, EventWrites } from '../../domain/storage-port.ts';
+import type { EventReads, EventWrites, ScannedEvents } from '../../domain/storage-port.ts';
 import { toMs, toTimestamp } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { isBeingErased } from './erasure.ts';
@@ -107,9 +107,29 @@ export function eventReads(db: Statements): EventReads {
   let known: string | undefined;
 
   const endOf = (accountId: string): number => last.get({ accountId })?.sequence ?? 0;
-  const bounds = db.connection.transaction((accountId: string) => {
+  const boundsOf = (accountId: string): { first: number; last: number } => {
     const end = endOf(accountId);
     return { first: first.get({ accountId })?.sequence ?? end + 1, last: end };
+  };
+  const bounds = db.connection.transaction(boundsOf);
+  type Options = Parameters<EventReads['after']>[2];
+  const scan = db.connection.transaction((accountId: string, sequence: number, options: Options): ScannedEvents => {
+    const { filter, limit, span, among } = options;
+    const { types, conversationId = null, visitorHash: hash = null } = filter;
+    const log = boundsOf(accountId);
+    const to = Math.max(sequence, Math.min(log.last, Math.max(sequence, log.first - 1) + span));
+    if (types?.length === 0) return { ...log, events: [], scannedTo: to, isCut: false };
+    const statements = conversationId !== null ? ofConversation : hash !== null ? ofVisitor : ofLog;
+    const values = { accountId, from: sequence, conversationId, visitorHash: hash };
+    const [cut, next] =
+      among === undefined ? [] : statements.places.all({ ...values, to, limit: 2, offset: among - 1 });
+    const end = next === undefined ? to : (cut?.sequence ?? to);
+    const statement = types === undefined ? statements.all : statements.ofTypes;
+    const events = statement.all({ ...values, to: end, limit, types: jsonList(types ?? []) }).map(toEvent);
+    // A full page ends at its last event; otherwise everything up to the end was scanned.
+    const isFull = events.length === limit;
+    const scannedTo = isFull ? (events.at(-1)?.sequence ?? sequence) : end;
+    return { ...log, events, scannedTo, isCut: !isFull && next !== undefined };
   });
   return {
     epoch: () => {
@@ -125,25 +145,7 @@ export function eventReads(db: Statements): EventReads {
       return accountIds.map((accountId) => found.get(accountId) ?? 0);
     },
     visitorHash,
-    after: (
-      accountId,
-      sequence,
-      { filter: { types, conversationId = null, visitorHash: hash = null }, limit, span, among },
-    ) => {
-      // The end is read first: what is appended in between is left to the next read.
-      const to = Math.max(sequence, Math.min(endOf(accountId), sequence + span));
-      if (types?.length === 0) return { events: [], scannedTo: to, isCut: false };
-      const statements = conversationId !== null ? ofConversation : hash !== null ? ofVisitor : ofLog;
-      const values = { accountId, from: sequence, conversationId, visitorHash: hash };
-      const [cut, next] =
-        among === undefined ? [] : statements.places.all({ ...values, to, limit: 2, offset: among - 1 });
-      const end = next === undefined ? to : (cut?.sequence ?? to);
-      const statement = types === undefined ? statements.all : statements.ofTypes;
-      const found = statement.all({ ...values, to: end, limit, types: jsonList(types ?? []) }).map(toEvent);
-      // A full page ends at its last event; otherwise everything up to the end was scanned.
-      if (found.length === limit) return { events: found, scannedTo: found.at(-1)?.sequence ?? sequence, isCut: false };
-      return { events: found, scannedTo: end, isCut: next !== undefined };
-    },
+    after: (accountId, sequence, options) => scan(accountId, sequence, options),
     lastOf: (accountId, conversationId) => {
       const row = lastOf.get({ accountId, conversationId });
       return row && toEvent(row);

@@ -1,12 +1,13 @@
 import type { Message } from '../../domain/message-record.ts';
-import type { MessageRange } from '../../domain/messages.ts';
+import { type MessageRange, sequencesOf } from '../../domain/messages.ts';
 import type { MessageReads, MessageWrites } from '../../domain/storage-port.ts';
 import { type MessageRow, messageColumns, toMessage, toMessageRow } from '../rows/messages.ts';
-import { alignToIds, toMs } from '../rows/values.ts';
+import { alignToIds, fromJson, toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { type RangeReader, readRanges } from './paging.ts';
 import { textWrites } from './search-index.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
+import type { conversations } from './tables.ts';
 
 // CROSS JOIN makes SQLite begin with the table that is named first.
 export function messageReads(db: Statements): MessageReads {
@@ -23,6 +24,10 @@ export function messageReads(db: Statements): MessageReads {
       WHERE conversations.account_id = :accountId AND conversations.id = range.value ->> 0
         AND messages.conversation_key = conversations.key
         AND messages.sequence BETWEEN range.value ->> 1 AND range.value ->> 2`,
+  );
+  const conversation = db.prepare<Pick<typeof conversations.$inferSelect, 'visitor' | 'messageCount'>>(
+    `SELECT visitor, message_count AS messageCount FROM conversations
+      WHERE account_id = :accountId AND id = :conversationId`,
   );
   const rangeReader = (accountId: string): RangeReader<MessageRange, MessageRow, Message> => ({
     rows(asked, areFew) {
@@ -42,6 +47,15 @@ export function messageReads(db: Statements): MessageReads {
       );
     },
     ranges: (accountId, asked, onRead) => readRanges(accountId, asked, rangeReader(accountId), onRead),
+    page: async (accountId, conversationId, page) => {
+      const row = conversation.get({ accountId, conversationId });
+      if (row === undefined) return undefined;
+      const { visitor, messageCount } = row;
+      const { from, to } = sequencesOf(messageCount, page);
+      const asked = from > to ? [] : [{ conversationId, from, to }];
+      const [messages = []] = await readRanges(accountId, asked, rangeReader(accountId));
+      return { conversation: { id: conversationId, visitor: fromJson(visitor), messageCount }, messages };
+    },
   };
 }
 

@@ -1,7 +1,7 @@
 import type { StoredConversation } from '../../domain/conversation-record.ts';
 import { maxReadPositions, type ReadPosition } from '../../domain/read-position-record.ts';
 import type { ReadPositionReads, ReadPositionWrites } from '../../domain/storage-port.ts';
-import { type ReadPositionRow, readPositionColumns, toReadPosition } from '../rows/read-positions.ts';
+import { type ReadPositionRow, readPositionColumns, toReadPosition, toReadPositions } from '../rows/read-positions.ts';
 import { toMs } from '../rows/values.ts';
 import { insertInto } from '../sql.ts';
 import { columnsOf, jsonList, type Statements } from './statements.ts';
@@ -16,14 +16,9 @@ export function readPositionReads(db: Statements): ReadPositionReads {
   );
   return {
     ofConversations: (accountId, ids) => {
-      const found = ids.map(() => ({ positions: [] as ReadPosition[], moves: 0 }));
-      for (const row of ofConversations.all({ accountId, asked: jsonList(ids) })) {
-        const one = found[row.place];
-        if (one === undefined) continue;
-        one.positions.push(toReadPosition(row));
-        one.moves = Math.max(one.moves, row.move);
-      }
-      return found;
+      const rows: ReadPositionRow[][] = ids.map(() => []);
+      for (const row of ofConversations.all({ accountId, asked: jsonList(ids) })) rows[row.place]?.push(row);
+      return rows.map(toReadPositions);
     },
   };
 }

@@ -212,10 +212,14 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
                 offset: after === undefined ? offset : 0,
                 ...(after === undefined ? {} : { after: placeOf(after) }),
               };
-              expect(await storage.read.conversations.page(accountId, query)).toEqual({
-                items: rest.slice(query.offset, query.offset + limit),
-                hasMore: rest.length > query.offset + limit,
-              });
+              const items = rest.slice(query.offset, query.offset + limit);
+              const page = await storage.read.conversations.page(accountId, query);
+              expect(page.items).toEqual(items);
+              expect(page.hasMore).toBe(rest.length > query.offset + limit);
+              if (page.readPositions === undefined) continue;
+              const { readPositions } = storage.read;
+              const listed = items.map(({ id }) => id);
+              expect(page.readPositions).toEqual(await readPositions.ofConversations(accountId, listed));
             }
           },
         ),
@@ -339,6 +343,70 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           messages.map((message) => message.id),
         ),
       ).toEqual(messages);
+    });
+
+    test('are read page by page as by plain slices, from either end, with what says whose they are', async () => {
+      const { storage } = await open();
+      const bound = fc.option(fc.oneof(fc.nat(14), fc.constant(Number.MAX_SAFE_INTEGER)), { nil: undefined });
+      const page = fc.record({
+        after: bound,
+        before: bound,
+        isFromEnd: fc.boolean(),
+        limit: fc.integer({ min: 1, max: 9 }),
+        offset: fc.oneof(fc.nat(14), fc.constant(2 ** 31 - 1)),
+      });
+      await fc.assert(
+        fc.asyncProperty(fc.nat(12), fc.array(page, { minLength: 10, maxLength: 20 }), async (messageCount, pages) => {
+          const { id: accountId } = await storedAccount(storage);
+          const visitor = { id: 'visitor-1', name: null, email: 'ada@example.com' };
+          const conversation = sampleConversation({ messageCount, visitor: messageCount % 2 === 0 ? visitor : null });
+          const messages = await storeMessages(storage, accountId, conversation);
+          for (const { after = 0, before = messageCount + 1, isFromEnd, limit, offset } of pages) {
+            const between = messages.filter(({ sequence }) => sequence > after && sequence < before);
+            const items = isFromEnd
+              ? between.slice(0, Math.max(0, between.length - offset)).slice(-limit)
+              : between.slice(offset, offset + limit);
+            const asked = { after, before, isFromEnd, limit, offset };
+            expect(await storage.read.messages.page(accountId, conversation.id, asked)).toEqual({
+              conversation: { id: conversation.id, visitor: conversation.visitor, messageCount },
+              messages: items,
+            });
+          }
+        }),
+        { numRuns: 20 },
+      );
+      const { id: accountId } = await storedAccount(storage);
+      const unknown = ids.next('conversation', startMs);
+      const first = { isFromEnd: false, limit: 9, offset: 0 };
+      expect(await storage.read.messages.page(accountId, unknown, first)).toBeUndefined();
+    });
+
+    test('are read along with their conversation as they are read by themselves, where they are few and short', async () => {
+      const { storage } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversation = sampleConversation({ messageCount: 12, contentBytes: 1_000 });
+      const messages = await storeMessages(storage, accountId, conversation);
+      const position = { reader: 'a', sequence: 3, readAt: timestamp(startMs) };
+      await storage.write(async (tx) => tx.readPositions.move(accountId, conversation, position));
+      const { conversations } = storage.read;
+      const opened = async (asked: { count: number; maxCount: number; maxBytes: number }) => {
+        const found = await conversations.open(accountId, conversation.id, asked);
+        expect(found?.conversation).toEqual(conversation);
+        if (found?.readPositions !== undefined) {
+          expect(found.readPositions).toEqual({ positions: [position], moves: 1 });
+        }
+        return found?.messages;
+      };
+      const limits = { maxCount: 12, maxBytes: 1_000 };
+      for (const count of [0, 1, 11, 12, 13, 10_000]) {
+        const found = await opened({ ...limits, count });
+        if (found !== undefined) expect(found).toEqual(count === 0 ? [] : messages.slice(-count));
+      }
+      expect(await opened({ ...limits, count: 12, maxCount: 11 })).toBeUndefined();
+      expect(await opened({ ...limits, count: 1, maxBytes: 999 })).toBeUndefined();
+      expect(await conversations.open(accountId, ids.next('conversation', startMs), { ...limits, count: 9 })).toBe(
+        undefined,
+      );
     });
 
     test('are known to their conversation by the last of them, with the first 200 characters of any text', async () => {
@@ -570,6 +638,26 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
       expect(await storage.read.leads.count(accountId, {})).toBe(1);
     });
   });
+}
+
+/** Stores a conversation with as many messages as it says, no two alike. */
+async function storeMessages(
+  storage: Storage,
+  accountId: string,
+  conversation: StoredConversation,
+): Promise<readonly Message[]> {
+  const messages = Array.from({ length: conversation.messageCount }, (_, index) =>
+    sampleMessage(conversation.id, index + 1, {
+      content: `${awkwardText} ${index}`,
+      author: index % 2 === 0 ? { id: awkwardText, name: null } : null,
+      metadata: index % 3 === 0 ? awkwardMetadata : {},
+    }),
+  );
+  await storage.write(async (tx) => {
+    await tx.conversations.insert(accountId, conversation);
+    for (const message of messages) await tx.messages.insert(accountId, message);
+  });
+  return messages;
 }
 
 /** Of each conversation, the readers that have a position before its last message. */

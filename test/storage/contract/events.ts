@@ -137,7 +137,10 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
       expect(await bounds()).toEqual({ first: 6, last: 5 });
       await appendAt(storage, accountId, [7]);
       expect(await bounds()).toEqual({ first: 6, last: 6 });
-      expect(await storage.read.events.bounds(ids.next('account', startMs))).toEqual({ first: 1, last: 0 });
+      const unknown = ids.next('account', startMs);
+      expect(await storage.read.events.bounds(unknown)).toEqual({ first: 1, last: 0 });
+      const nothing = { events: [], scannedTo: 0, isCut: false, first: 1, last: 0 };
+      expect(await storage.read.events.after(unknown, 0, { filter: {}, limit: 9, span: 9 })).toEqual(nothing);
     });
 
     test('returns events as they were appended', async () => {
@@ -204,7 +207,9 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             const asked = await named(filter, storage, accountId);
             const options = { filter: asked, limit, span, ...(among !== undefined && { among }) };
             const page = await storage.read.events.after(accountId, from, options);
-            const reach = Math.min(from + span, Math.max(from, last));
+            const first = last - log.length + 1;
+            expect(page).toMatchObject({ first, last });
+            const reach = Math.max(from, Math.min(Math.max(from, first - 1) + span, last));
             const lookedAt = log.filter(
               (event) => event.sequence > from && event.sequence <= reach && isLookedAt(event, filter),
             );

@@ -187,6 +187,11 @@ export function transactionsContract(open: () => Promise<OpenedStorage>): void {
         const { messageCount: to } = (await storage.read.conversations.find(accountId, id)) ?? expect.fail();
         const [found = []] = await storage.read.messages.ranges(accountId, [{ conversationId: id, from: 1, to }]);
         expect(found.map(({ sequence }) => sequence)).toEqual(Array.from({ length: to }, (_, index) => index + 1));
+        const newest = { count: 1_000, maxCount: 1_000, maxBytes: 1_000_000 };
+        const opened = (await storage.read.conversations.open(accountId, id, newest)) ?? expect.fail();
+        if (opened.messages !== undefined) expect(opened.messages).toHaveLength(opened.conversation.messageCount);
+        const page = await storage.read.messages.page(accountId, id, { isFromEnd: true, limit: 1_000, offset: 0 });
+        expect(page?.messages).toHaveLength(page?.conversation.messageCount ?? -1);
         seen.add(to);
       }
       expect(seen).toContain(300);

@@ -61,8 +61,10 @@ export const getAnalytics = operation({
     const previous = rangeOf(calendar.startBefore(fromMs, toMs, interval), fromMs);
     const points = cuts.slice(1).map((endMs, index) => rangeOf(cuts[index] as number, endMs));
     // The totals are summed from the points: reading them as well would take half as long again.
-    const [before, ...parts] = await storage.read.analytics.sums(account.id, [previous, ...points]);
-    const { active, pending } = await storage.read.accounts.totals(account.id);
+    const [[before, ...parts], { active, pending }] = await Promise.all([
+      storage.read.analytics.sums(account.id, [previous, ...points]),
+      storage.read.accounts.totals(account.id),
+    ]);
     return {
       period: { from: timestamp(fromMs), to: timestamp(toMs), interval, timezone },
       openNow: { active, pending },

@@ -10,6 +10,16 @@ export type Added = (typeof added)[number];
  */
 export const widths = [96, 4, 1] as const;
 
+/** Divides a range into parts of so many whole days, but at its ends. */
+export function* partsOf({ from, to }: QuarterRange, days: number): Generator<QuarterRange> {
+  const most = days * widths[0];
+  for (let start = from; start < to; ) {
+    const end = Math.min(to, (Math.floor(start / most) + 1) * most);
+    yield { from: start, to: end };
+    start = end;
+  }
+}
+
 interface Span extends QuarterRange {
   readonly width: number;
 }

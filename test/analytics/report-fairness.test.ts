@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
+import { isOnPostgres } from '../support/postgres.ts';
 import { analytics } from '../support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
@@ -11,7 +12,7 @@ const reads: string[] = [];
 beforeAll(async () => {
   server = await startTestServer({
     onStatement: (sql) => {
-      if (/^SELECT .* FROM analytics_counters/s.test(sql)) reads.push(sql);
+      if (/SELECT .* FROM analytics_counters/s.test(sql)) reads.push(sql);
     },
   });
   client = await server.account();
@@ -32,14 +33,22 @@ test('a report waits for one step of each other account, however many reports th
     await analytics.sums(id, [range]);
     done.push(id);
   };
+  // PostgreSQL's connections are made, and prepare a statement, at their first use.
+  await Promise.all(Array.from({ length: 8 }, () => server.storage.read.accounts.totals(client.account.id)));
+  for (let count = 0; count < 16; count++) await report(client);
+  done.length = 0;
   await Promise.all([...Array.from({ length: 30 }, () => report(client)), report(other)]);
   expect(done.indexOf(other.account.id)).toBeLessThanOrEqual(2);
 });
 
-test('a report of years is read in steps of ten days, between which others have their turn', async () => {
+test('a report of years is read in steps, between which others have their turn', async () => {
   reads.length = 0;
   const period = 'from=2024-01-01T00:00:00Z&to=2026-01-01T00:00:00Z&interval=month';
   expect((await client.rest('GET', `/analytics?${period}`)).status).toBe(200);
+  if (isOnPostgres) {
+    expect(reads.length, 'of a hundred days at most').toBeGreaterThanOrEqual((731 + 730) / 100);
+    return;
+  }
   const lengths = reads.map((sql) => {
     const [, from, to] = /quarter >= \(SELECT (\d+).*quarter < \(SELECT (\d+)/s.exec(sql) ?? [];
     return Number(to) - Number(from);

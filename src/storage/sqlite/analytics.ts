@@ -2,7 +2,7 @@ import { type AnalyticsSums, type QuarterRange, sumsOfAll } from '../../domain/a
 import { bucketLimit, bucketOf, type DurationTally } from '../../domain/durations.ts';
 import type { AnalyticsReads, AnalyticsWrites } from '../../domain/storage-port.ts';
 import { scheduler } from '../../runtime/scheduler.ts';
-import { type Added, added, spansOf, widths } from '../analytics-spans.ts';
+import { type Added, added, partsOf, spansOf, widths } from '../analytics-spans.ts';
 import { columnOf, insertInto } from '../sql.ts';
 import { nextStep } from './paging.ts';
 import type { Statements } from './statements.ts';
@@ -14,15 +14,8 @@ type DurationName = HistogramRow['name'];
 /** For how long a report reads before it waits for its account's next turn. */
 const sliceMs = 2;
 
-/** Divides a range into parts that are read at once, of whole days but at its ends: ten days take about a millisecond. */
-function* partsOf({ from, to }: QuarterRange): Generator<QuarterRange> {
-  const most = 10 * widths[0];
-  for (let start = from; start < to; ) {
-    const end = Math.min(to, (Math.floor(start / most) + 1) * most);
-    yield { from: start, to: end };
-    start = end;
-  }
-}
+/** How many days are read at once, which takes about a millisecond. */
+const daysAtOnce = 10;
 
 export function analyticsReads(db: Statements): AnalyticsReads {
   const total = db.prepare<Record<Added, number>>(
@@ -67,7 +60,7 @@ export function analyticsReads(db: Statements): AnalyticsReads {
       let endMs = performance.now() + sliceMs;
       for (const range of ranges) {
         const parts: AnalyticsSums[] = [];
-        for (const part of partsOf(range)) {
+        for (const part of partsOf(range, daysAtOnce)) {
           if (performance.now() >= endMs) {
             await nextStep(accountId);
             endMs = performance.now() + sliceMs;

@@ -16,9 +16,9 @@ const toOwnMessage = (row: OwnRow): Message => toMessage(row, row.conversationId
 export const newestMessages = `CASE
   WHEN least(message_count, :count::integer) <= :maxCount::integer AND content_bytes <= :maxBytes::bigint
   THEN ${jsonRows('messages', messageColumns, {
-    where: `account_id = :accountId AND conversation_id = conversations.id
-      AND sequence > conversations.message_count - :count::integer`,
-    order: 'sequence',
+    where: `messages.account_id = :accountId AND messages.conversation_id = conversations.id
+      AND messages.sequence > conversations.message_count - :count::integer`,
+    order: 'messages.sequence',
     json: ['author', 'metadata'],
   })} END`;
 

@@ -8,8 +8,8 @@ import { arrayOf, columnsOf, jsonRows, type Statements } from './statements.ts';
 
 /** The read positions of a conversation, to be read along with it. */
 export const ownReadPositions = jsonRows('read_positions', readPositionColumns, {
-  where: 'account_id = :accountId AND conversation_id = conversations.id',
-  order: 'reader',
+  where: 'read_positions.account_id = :accountId AND read_positions.conversation_id = conversations.id',
+  order: 'read_positions.reader',
 });
 
 export function readPositionReads(db: Statements): ReadPositionReads {

@@ -125,7 +125,8 @@ export function jsonRows(
   names: readonly string[],
   { where, order, json = [] }: { where: string; order: string; json?: readonly string[] },
 ): string {
-  const members = names.map((name) => `'${name}', ${columnOf(name)}${json.includes(name) ? '::text' : ''}`);
+  // With the table's name: else a column that it lacks would be one of the other row.
+  const members = names.map((name) => `'${name}', ${table}.${columnOf(name)}${json.includes(name) ? '::text' : ''}`);
   return `(SELECT coalesce(json_agg(json_build_object(${members.join(', ')}) ORDER BY ${order}), '[]')
       FROM ${table} WHERE ${where})`;
 }

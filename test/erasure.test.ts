@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openSqliteStorage } from '../src/storage/sqlite/storage.ts';
 import type { Json } from './support/client.ts';
 import { temporaryFolder } from './support/files.ts';
+import { isOnPostgres } from './support/postgres.ts';
 import { Receiver, type Replies } from './support/receiver.ts';
 import * as select from './support/selections.ts';
 import { startTestServer, type TestAccount, type TestServer } from './support/server.ts';
@@ -423,7 +424,7 @@ const otherColumns = {
   'counts of durations': ['analytics_histograms.counts'],
 };
 
-describe('the file', () => {
+describe.skipIf(isOnPostgres)('the file', () => {
   test('holds text of clients in these columns, all of which are emptied, and in no others', async () => {
     const receiver = await Receiver.open(server.clock, ({ body }) => ({ status: 200, body }));
     const { body: webhook } = await client.rest('POST', '/webhooks', { body: { url: `${receiver.url}/` } });

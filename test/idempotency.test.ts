@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { scopes } from '../src/domain/caller.ts';
@@ -9,6 +8,7 @@ import type { Storage } from '../src/domain/storage-port.ts';
 import { type Client, clientOf, type Json } from './support/client.ts';
 import { hourMs } from './support/clock.ts';
 import { inInput } from './support/pointers.ts';
+import { isOnPostgres } from './support/postgres.ts';
 import { Receiver } from './support/receiver.ts';
 import {
   type Answered,
@@ -40,25 +40,25 @@ afterAll(async () => {
 let keys = 0;
 const newKey = (): string => `key-${keys++}`;
 
-/** Everything of an account that a request can add to, as it lies in the file. */
-function effects(accountId: string): Json {
-  const database = new Database(server.databasePath, { readonly: true });
-  try {
-    const count = (sql: string): Json => database.prepare(sql).all(accountId);
-    return [
+/** Everything of an account that a request can add to, as it is stored. */
+function effects(accountId: string): Promise<Json> {
+  return Promise.all(
+    [
       'SELECT count(*) AS conversations, sum(version) AS versions FROM conversations WHERE account_id = ?',
-      'SELECT count(*) AS messages FROM messages JOIN conversations ON key = conversation_key WHERE account_id = ?',
+      isOnPostgres
+        ? 'SELECT count(*) AS messages FROM messages WHERE account_id = ?'
+        : 'SELECT count(*) AS messages FROM messages JOIN conversations ON key = conversation_key WHERE account_id = ?',
       'SELECT count(*) AS leads FROM leads WHERE account_id = ?',
       'SELECT count(*) AS events, max(sequence) AS sequence FROM events WHERE account_id = ?',
       'SELECT count(*) AS webhooks FROM webhooks WHERE account_id = ?',
-      'SELECT count(*) AS deliveries FROM deliveries JOIN webhooks ON webhooks.key = webhook_key WHERE account_id = ?',
+      isOnPostgres
+        ? 'SELECT count(*) AS deliveries FROM deliveries WHERE account_id = ?'
+        : 'SELECT count(*) AS deliveries FROM deliveries JOIN webhooks ON webhooks.key = webhook_key WHERE account_id = ?',
       'SELECT active, pending, closed, leads, event_sequence FROM account_totals WHERE account_id = ?',
       `SELECT sum(conversations_started) AS started, sum(visitor_messages) AS visitor, sum(agent_messages) AS agent,
         sum(leads) AS captured FROM analytics_counters WHERE account_id = ?`,
-    ].map(count);
-  } finally {
-    database.close();
-  }
+    ].map((statement) => server.query(statement, accountId)),
+  );
 }
 
 /** The same data in another order of its keys. */
@@ -90,7 +90,7 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
     const { client, asked, key } = await begin();
     const first = await faces[face](client, asked, key);
     expect([first.code, replayed(first)]).toEqual([undefined, undefined]);
-    const after = effects(client.account.id);
+    const after = await effects(client.account.id);
 
     const [rest, graphql] = [await viaRest(client, asked, key), await viaGraphql(client, asked, key)];
     const again = face === 'REST' ? rest : graphql;
@@ -105,7 +105,7 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
         first.headers['etag'],
       ]);
     }
-    expect(effects(client.account.id)).toEqual(after);
+    expect(await effects(client.account.id)).toEqual(after);
   });
 
   test('does not depend on the order of keys, nor on whether what is left out is said to be null', async () => {
@@ -138,14 +138,14 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
     const others = [operation.askElse(made), ...(operation.askElsewhere ? [operation.askElsewhere(made)] : [])];
     const another = Object.values(repeatables).find((each) => each.ask !== operation.ask && each.scope === scope);
     if (another !== undefined) others.push(another.ask(await another.given(client, receiver.url)));
-    const before = effects(client.account.id);
+    const before = await effects(client.account.id);
     for (const other of others) {
       expect(await viaRest(client, other, key)).toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED', status: 422 });
       // GraphQL names a delivery without its webhook.
       if (name === 'redeliver' && other.input.id === asked.input.id) continue;
       expect(await viaGraphql(client, other, key)).toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED', status: 200 });
     }
-    expect(effects(client.account.id)).toEqual(before);
+    expect(await effects(client.account.id)).toEqual(before);
   });
 
   test('touches no other account', async () => {
@@ -171,7 +171,7 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
 
   test('with a key that is none is refused, at the same place on both faces', async () => {
     const { client, asked } = await begin();
-    const before = effects(client.account.id);
+    const before = await effects(client.account.id);
     const malformed = ['', 'x'.repeat(256), 'two words', 'schlüssel', 'tab\tbed'];
     for (const key of malformed) {
       const code = 'VALIDATION_FAILED';
@@ -182,7 +182,7 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
     const inBody = await viaRest(client, { ...asked, body: { ...asked.body, idempotencyKey: 'mine' } });
     expect(inBody).toMatchObject({ code: 'VALIDATION_FAILED', faults: ['/idempotencyKey'] });
     expect(inBody.result.errors[0].detail).toContain('`Idempotency-Key`');
-    expect(effects(client.account.id)).toEqual(before);
+    expect(await effects(client.account.id)).toEqual(before);
     expect((await viaRest(client, asked, `!~${'x'.repeat(253)}`)).code).toBeUndefined();
     expect((await viaGraphql(client, asked, null)).code).toBeUndefined();
   });
@@ -190,18 +190,18 @@ describe.each(Object.entries(repeatables))('%s, sent again under its key,', (nam
   const times = ['createConversation', 'sendMessage', 'captureLead'].includes(name) ? 200 : 30;
   test(`${times} times at once through both faces, happens once`, async () => {
     const { client, asked, key } = await begin();
-    const before = effects(client.account.id);
+    const before = await effects(client.account.id);
     const answers = await Promise.all(
       Array.from({ length: times }, (_, index) => (index % 2 === 0 ? viaRest : viaGraphql)(client, asked, key)),
     );
     expect(new Set(answers.map(({ code }) => code))).toEqual(new Set([undefined]));
     expect(new Set(answers.map(({ essence }) => JSON.stringify(essence))).size).toBe(1);
-    const after = effects(client.account.id);
+    const after = await effects(client.account.id);
     const once = await begin();
-    const onceBefore = effects(once.client.account.id);
+    const onceBefore = await effects(once.client.account.id);
     expect(onceBefore).toEqual(before);
     await viaRest(once.client, once.asked);
-    expect(after).toEqual(effects(once.client.account.id));
+    expect(after).toEqual(await effects(once.client.account.id));
     const [graphql, rest] = [
       answers.filter((_, index) => index % 2 === 1),
       answers.filter((_, index) => index % 2 === 0),
@@ -410,14 +410,9 @@ describe('a key', () => {
 
   test('is forgotten by the tick once it is a day old', async () => {
     const client = await server.account();
-    const keptKeys = (): unknown[] => {
-      const database = new Database(server.databasePath, { readonly: true });
-      const rows = database
-        .prepare('SELECT idempotency_key FROM kept_results WHERE account_id = ? ORDER BY 1')
-        .pluck()
-        .all(client.account.id);
-      database.close();
-      return rows;
+    const keptKeys = async (): Promise<unknown[]> => {
+      const statement = 'SELECT idempotency_key FROM kept_results WHERE account_id = ? ORDER BY 1';
+      return (await server.query(statement, client.account.id)).map((row) => row['idempotency_key']);
     };
     const begin = (key: string) => client.rest('POST', '/conversations', { headers: { 'idempotency-key': key } });
     await begin('old');
@@ -425,10 +420,10 @@ describe('a key', () => {
     await begin('young');
     server.clock.advance(23 * hourMs);
     await server.app.tick();
-    expect(keptKeys()).toEqual(['old', 'young']);
+    expect(await keptKeys()).toEqual(['old', 'young']);
     server.clock.advance(1);
     await server.app.tick();
-    expect(keptKeys()).toEqual(['young']);
+    expect(await keptKeys()).toEqual(['young']);
   });
 
   test('of many, mixed over operations, inputs and faces at once, has one effect and one answer each', async () => {
@@ -468,7 +463,7 @@ describe('a key', () => {
           const won = seen.get(each.key)?.asked === `${each.kind} ${each.input}`;
           expect(answers[index]?.code).toBe(won ? undefined : 'IDEMPOTENCY_KEY_REUSED');
         }
-        expect(effects(client.account.id)).toMatchObject([
+        expect(await effects(client.account.id)).toMatchObject([
           [{ conversations: 1 + made.create }],
           [{ messages: made.create + made.send }],
           [{ leads: made.lead }],

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import Database from 'better-sqlite3';
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { timestamp } from '../../src/domain/time.ts';
 import type { Client, Json } from '../support/client.ts';
 import { minuteMs } from '../support/clock.ts';
+import { sampleKey } from '../support/samples.ts';
 import { startTestServer, type TestAccount, type TestServer } from '../support/server.ts';
 
 // Keys that are made with other credentials: none may do more than what has made it, nor for longer.
@@ -45,27 +46,21 @@ test.each(Object.entries(keyOver))('keys that have expired leave room for others
 
 test('an account keeps the last thousand of its keys that have ended, however many it makes', async () => {
   const owner = await server.account();
-  const connection = new Database(server.databasePath);
-  onTestFinished(() => void connection.close());
-  const insert = connection.prepare(
-    `INSERT INTO api_keys (id, account_id, name, prefix, secret_hash, scopes, expires_at, created_at)
-     VALUES (?, ?, 'ended', 'cs_', ?, '[]', ?, 0)`,
-  );
   const now = server.clock.now();
-  connection.transaction(() => {
+  await server.storage.write(async (tx) => {
     for (let index = 0; index < 1_015; index++) {
-      insert.run(`key_${String(index).padStart(26, '0')}`, owner.account.id, randomBytes(32), now - index);
+      const key = sampleKey({ name: 'ended', expiresAt: timestamp(now - index) });
+      await tx.apiKeys.insert(owner.account.id, key, randomBytes(32));
     }
-  })();
-  const ended = () =>
-    connection
-      .prepare(`SELECT count(*) FROM api_keys WHERE account_id = ? AND name = 'ended'`)
-      .pluck()
-      .get(owner.account.id);
+  });
+  const ended = async () => {
+    const statement = "SELECT count(*) AS count FROM api_keys WHERE account_id = ? AND name = 'ended'";
+    return (await server.query(statement, owner.account.id))[0]?.['count'];
+  };
   expect(await keyOver.REST(owner)).toMatchObject({ secret: expect.any(String) });
-  expect(ended()).toBe(1_005);
+  expect(await ended()).toBe(1_005);
   expect(await keyOver.GraphQL(owner)).toMatchObject({ secret: expect.any(String) });
-  expect(ended()).toBe(1_000);
+  expect(await ended()).toBe(1_000);
 });
 
 /** A token or a key that ends in ten minutes. */

@@ -1,5 +1,4 @@
 import { createHmac, createSign, generateKeyPairSync } from 'node:crypto';
-import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { scopes } from '../../src/domain/caller.ts';
@@ -239,10 +238,9 @@ async function takeApart(): Promise<Parts> {
   const [header, claims] = token
     .split('.', 2)
     .map((part: string) => JSON.parse(String(Buffer.from(part, 'base64url'))));
-  const connection = new Database(server.databasePath, { readonly: true });
-  const hex = connection.prepare("SELECT value FROM meta WHERE name = 'token_key'").pluck().get();
-  connection.close();
-  return { token, header, claims, key: Buffer.from(String(hex), 'hex'), now: Math.floor(server.clock.now() / 1_000) };
+  const [row] = await server.query("SELECT value FROM meta WHERE name = 'token_key'");
+  const key = Buffer.from(String(row?.['value']), 'hex');
+  return { token, header, claims, key, now: Math.floor(server.clock.now() / 1_000) };
 }
 
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2_048 });

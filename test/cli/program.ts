@@ -86,13 +86,13 @@ export function run(args: readonly string[], options: Options = {}): Promise<End
   return start(args, options).ended;
 }
 
-/** A command line on one database. */
-export function commandLine(databasePath: string): {
+/** A command line on one database: a file, or the URL of another. */
+export function commandLine(database: string): {
   run(...args: string[]): Promise<Ended>;
   /** Runs with `--json`, and returns what it printed, parsed. */
   json<T>(...args: string[]): Promise<T>;
 } {
-  const environment = { DATABASE_URL: `file:${databasePath}` };
+  const environment = { DATABASE_URL: database.includes('://') ? database : `file:${database}` };
   return {
     run: (...args) => run(args, { environment }),
     async json<T>(...args: string[]) {

@@ -1,6 +1,5 @@
 import { ApolloClient, gql, InMemoryCache } from '@apollo/client';
 import { BatchHttpLink } from '@apollo/client/link/batch-http';
-import Database from 'better-sqlite3';
 import { getIntrospectionQuery } from 'graphql';
 import { serverAudits } from 'graphql-http';
 import { request } from 'undici';
@@ -949,9 +948,7 @@ describe('an unexpected error', () => {
       await owner.rest('POST', '/conversations', { body: { message: { content: 'x', sender: 'agent' } } })
     ).body);
     // A column of messages is missing, so every read of them fails.
-    const database = new Database(broken.databasePath);
-    database.exec('ALTER TABLE messages RENAME COLUMN metadata TO elsewhere');
-    database.close();
+    await broken.query('ALTER TABLE messages RENAME COLUMN metadata TO elsewhere');
   });
   afterAll(() => broken.close());
 
@@ -984,7 +981,7 @@ describe('an unexpected error', () => {
       const line = broken.logLines.find(
         ({ level, requestId }) => level === 'error' && requestId === answer.headers['x-request-id'],
       );
-      expect(JSON.stringify(line)).toContain('no such column');
+      expect(JSON.stringify(line)).toMatch(/no such column|column .* does not exist/);
     }
   });
 });

@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -408,15 +407,13 @@ test('an unexpected error is INTERNAL, which does not reveal its cause; the log 
   const owner = await broken.account();
   const body = { message: { content: 'x', sender: 'agent' } };
   const { id } = (await owner.rest('POST', '/conversations', { body })).body;
-  const database = new Database(broken.databasePath);
-  database.exec('ALTER TABLE messages RENAME COLUMN metadata TO elsewhere');
-  database.close();
+  await broken.query('ALTER TABLE messages RENAME COLUMN metadata TO elsewhere');
   const mcp = await connectMcp(broken.url, owner.secret);
   const { isError, answer } = await mcp.call('getConversation', { id });
   expect([isError, answer.code, answer.status]).toEqual([true, 'INTERNAL', 500]);
   expect(JSON.stringify(answer)).not.toMatch(/elsewhere|no such|sqlite|select|\.ts\b/i);
   const line = broken.logLines.find(({ level, requestId }) => level === 'error' && requestId === answer.requestId);
-  expect(JSON.stringify(line)).toContain('no such column');
+  expect(JSON.stringify(line)).toMatch(/no such column|column .* does not exist/);
   await mcp.client.close();
   await broken.close();
 });

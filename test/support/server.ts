@@ -1,6 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import postgres from 'postgres';
 import { type Config, readConfig } from '../../src/config.ts';
 import { type Account, createAccount, type Plan } from '../../src/domain/accounts.ts';
 import { createApiKey } from '../../src/domain/api-keys.ts';
@@ -8,7 +10,7 @@ import { type Caller, type Scope, scopes } from '../../src/domain/caller.ts';
 import { openApiDocument } from '../../src/rest/openapi/document.ts';
 import { createLog } from '../../src/server/log.ts';
 import { type RunningServer, type ServerOptions, startServer } from '../../src/server/server.ts';
-import { type Client, clientOf } from './client.ts';
+import { type Client, clientOf, type Json } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Conformance } from './conformance.ts';
 import type { LoggedEvent } from './log.ts';
@@ -17,10 +19,18 @@ import { dropShared, sharedDatabase, sharedUrl } from './postgres.ts';
 export interface TestServer extends RunningServer {
   readonly clock: TestClock;
   readonly databasePath: string;
+  /** The URL of its database of PostgreSQL, or else the path of its file. */
+  readonly database: string;
   /** Every line that was logged, parsed. */
   readonly logLines: Record<string, unknown>[];
   /** An account's event log as it is stored, from its beginning. */
   log(accountId: string): Promise<LoggedEvent[]>;
+  /**
+   * Looks into what is stored, or damages it, by a statement that both storages understand. It is not of the service: no
+   * interface shows what a test wants to know, or to happen.
+   * @param values those of its `?`
+   */
+  query(statement: string, ...values: readonly unknown[]): Promise<Record<string, Json>[]>;
   /** A client with a key that was made before. */
   clientFor(secret: string): Client;
   /** Makes an account, with a limit far above what a test sends unless it names a plan or a limit. */
@@ -46,6 +56,30 @@ export interface TestServerOptions {
   readonly routes?: ServerOptions['routes'];
 }
 
+function queryFile(path: string, statement: string, values: readonly unknown[]): Record<string, Json>[] {
+  const database = new Database(path);
+  try {
+    const prepared = database.prepare(statement);
+    if (prepared.reader) return prepared.all(...values) as Record<string, Json>[];
+    prepared.run(...values);
+    return [];
+  } finally {
+    database.close();
+  }
+}
+
+async function queryDatabase(url: string, text: string, values: readonly unknown[]): Promise<Record<string, Json>[]> {
+  const number = { to: 20, from: [20, 1700], serialize: String, parse: Number };
+  const client = postgres(url, { max: 1, fetch_types: false, onnotice: () => {}, types: { number } });
+  try {
+    let count = 0;
+    const numbered = text.replaceAll('?', () => `$${++count}`);
+    return [...(await client.unsafe(numbered, values as never[]))];
+  } finally {
+    await client.end();
+  }
+}
+
 /**
  * The whole server on a real socket and a real file, or a real database of PostgreSQL in a run with `--mode postgres`; only
  * the clock is the test's.
@@ -61,8 +95,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     destination: { write: (line: string) => void logLines.push(JSON.parse(line)) },
   });
   const postgresUrl = sharedUrl === undefined ? undefined : await sharedDatabase(databasePath);
-  const postgres = postgresUrl === undefined ? undefined : { url: postgresUrl, directUrl: undefined };
-  const config = { ...readConfig({}), port: 0, databasePath, postgres, ...options.config };
+  const address = postgresUrl === undefined ? undefined : { url: postgresUrl, directUrl: undefined };
+  const config = { ...readConfig({}), port: 0, databasePath, postgres: address, ...options.config };
   const server = await startServer({
     config,
     log,
@@ -82,12 +116,17 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     ...server,
     clock,
     databasePath,
+    database: postgresUrl ?? databasePath,
     logLines,
     async log(accountId) {
       const whole = { filter: {}, limit: 1_000_000, span: Number.MAX_SAFE_INTEGER };
       const { events } = await ports.storage.read.events.after(accountId, 0, whole);
       return events.map(({ sequence, type, dataJson }) => ({ sequence, type, data: JSON.parse(dataJson) }));
     },
+    query: (statement, ...values) =>
+      postgresUrl === undefined
+        ? Promise.resolve(queryFile(databasePath, statement, values))
+        : queryDatabase(postgresUrl, statement, values),
     clientFor: (secret) => clientOf(server.url, secret, conformance),
     async account({ plan = 'business', requestsPerHour } = {}) {
       const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);

@@ -1,12 +1,11 @@
-import Database from 'better-sqlite3';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { type Caller, scopes } from '../../src/domain/caller.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { createWebhook, deleteWebhook } from '../../src/domain/webhooks.ts';
 import { TestClock } from '../support/clock.ts';
 import type { ReceivedWebhook, Reply } from '../support/receiver.ts';
 import type { TestAccount, TestServer } from '../support/server.ts';
-import { gate, until } from '../support/wait.ts';
+import { eventually, gate, until } from '../support/wait.ts';
 import { openScene, type Scene } from '../support/webhooks.ts';
 
 // One receiver delays no other, and what is in flight is bounded: for each webhook and in all.
@@ -42,10 +41,8 @@ async function settled({ server, receiver }: Scene): Promise<void> {
     await server.app.webhooks.look();
     await server.storage.write(async () => undefined); // its claims queue before this
   }
-  const database = new Database(server.databasePath, { readonly: true });
-  onTestFinished(() => void database.close());
-  const underway = database.prepare('SELECT count(*) FROM delivery_leases').pluck();
-  await until(() => receiver.open === underway.get());
+  const underway = async () => (await server.query('SELECT count(*) AS count FROM delivery_leases'))[0]?.['count'];
+  await eventually(underway, (count) => count === receiver.open);
 }
 
 /** Answers that wait until the test lets them go. */

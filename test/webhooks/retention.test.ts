@@ -1,6 +1,6 @@
-import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { dayMs, hourMs } from '../support/clock.ts';
+import type { TestServer } from '../support/server.ts';
 import { eventually, gate, until } from '../support/wait.ts';
 import { openScene, startConversation } from '../support/webhooks.ts';
 
@@ -8,15 +8,14 @@ import { openScene, startConversation } from '../support/webhooks.ts';
 
 const config = { eventRetentionMs: dayMs };
 
-/** How many rows lie in the file. */
-function rowsOf(databasePath: string): Record<string, number> {
-  const database = new Database(databasePath, { readonly: true });
-  try {
-    const count = (table: string) => database.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
-    return { webhooks: count('webhooks'), deliveries: count('deliveries'), attempts: count('attempts') };
-  } finally {
-    database.close();
-  }
+/** How many rows are stored. */
+async function rowsOf(server: TestServer): Promise<Record<string, number>> {
+  const count = async (table: string) => (await server.query(`SELECT count(*) AS count FROM ${table}`))[0]?.['count'];
+  return {
+    webhooks: await count('webhooks'),
+    deliveries: await count('deliveries'),
+    attempts: await count('attempts'),
+  };
 }
 
 test('deliveries are removed with their events, and their attempts with them', async () => {
@@ -36,7 +35,7 @@ test('deliveries are removed with their events, and their attempts with them', a
   expect((await delivery(id, old.id)).code).toBe('NOT_FOUND');
   expect((await client.rest('POST', `/webhooks/${id}/deliveries/${old.id}/redeliver`)).body.code).toBe('NOT_FOUND');
   expect(await delivery(id, young.id)).toEqual(young);
-  expect(rowsOf(server.databasePath)).toEqual({ webhooks: 1, deliveries: 1, attempts: 1 });
+  expect(await rowsOf(server)).toEqual({ webhooks: 1, deliveries: 1, attempts: 1 });
 });
 
 test('a delivery paused for that long is gone when its webhook is enabled again', async () => {
@@ -63,12 +62,12 @@ test('what a deleted webhook leaves behind is removed by the next tick', async (
   const [gone, kept] = [await webhook('/gone'), await webhook('/kept')];
   for (let count = 0; count < 3; count++) await startConversation(client);
   await eventually(
-    async () => rowsOf(server.databasePath),
+    () => rowsOf(server),
     ({ attempts }) => attempts === 6,
   );
   await client.rest('DELETE', `/webhooks/${gone.id}`);
   await server.app.tick();
-  expect(rowsOf(server.databasePath)).toEqual({ webhooks: 1, deliveries: 3, attempts: 3 });
+  expect(await rowsOf(server)).toEqual({ webhooks: 1, deliveries: 3, attempts: 3 });
   expect(await attempted(kept.id, 1)).toMatchObject({ status: 'succeeded' });
 });
 
@@ -90,7 +89,7 @@ test('an attempt whose delivery is removed meanwhile ends without a trace', asyn
     () => deliveries(id),
     ([newest]) => newest?.status === 'succeeded',
   );
-  expect(rowsOf(server.databasePath)).toEqual({ webhooks: 1, deliveries: 1, attempts: 1 });
+  expect(await rowsOf(server)).toEqual({ webhooks: 1, deliveries: 1, attempts: 1 });
   expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
 });
 
@@ -106,6 +105,6 @@ test('an attempt on a webhook that is deleted meanwhile ends without a trace', a
   await until(() => receiver.open === 0);
   await server.app.webhooks.look();
   await server.storage.write(async () => undefined);
-  expect(rowsOf(server.databasePath)).toEqual({ webhooks: 0, deliveries: 0, attempts: 0 });
+  expect(await rowsOf(server)).toEqual({ webhooks: 0, deliveries: 0, attempts: 0 });
   expect(server.logLines.filter(({ level }) => level !== 'info')).toEqual([]);
 });

@@ -23,8 +23,9 @@ export interface Queries {
   /**
    * @param values those of `$1`, `$2` …
    * @param isKept whether the connection should keep it prepared
+   * @param accountId whose rows it reads, if they are of one account
    */
-  query(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer>;
+  query(text: string, values: readonly unknown[], isKept: boolean, accountId?: string): Promise<Answer>;
   /** The same for a statement that changes something. */
   change(text: string, values: readonly unknown[]): Promise<Answer>;
   /**
@@ -175,11 +176,23 @@ export async function ask(client: Client, text: string, values: readonly unknown
   return await query;
 }
 
-/** Runs each statement by itself, on any connection: for reads. One that was lost meanwhile is asked again. */
+/** A connection of the pool, and how many statements wait for their answers on it. */
+interface Slot {
+  client: Client;
+  waiting: number;
+  readonly waitingOf: Map<string, number>;
+}
+
+/**
+ * Runs each statement by itself, on the connection where the fewest wait: for reads. One that was lost meanwhile is asked
+ * again. An account waits on half of the connections at most, so that others need not wait behind statements of it that take
+ * long; on those, any number of its statements can be on their way.
+ */
 export class Pool implements Queries {
-  readonly #connect: () => Client;
   readonly #options: ConnectionOptions;
-  #client: Client;
+  readonly #slots: readonly Slot[];
+  readonly #mostOfAccount: number;
+  readonly #connect: (slot: Slot) => Client;
   #isClosing = false;
   #losses = 0;
 
@@ -188,26 +201,31 @@ export class Pool implements Queries {
     // is not complete yet, would be answered to somebody else.
     const options = { ...given, pipelines: !given.isProxied };
     this.#options = options;
-    this.#connect = () => {
-      const client = connect(url, max, options, () => {
+    this.#mostOfAccount = Math.ceil(max / 2);
+    this.#connect = (slot) => {
+      const client = connect(url, 1, options, () => {
         this.#losses++;
-        this.#giveUp(client, answerGraceMs);
+        this.#giveUp(slot, client);
       });
       return client;
     };
-    this.#client = this.#connect();
+    this.#slots = Array.from({ length: max }, () => {
+      const slot = { waiting: 0, waitingOf: new Map<string, number>() } as Slot;
+      slot.client = this.#connect(slot);
+      return slot;
+    });
   }
 
   get losses(): number | undefined {
     return this.#options.isProxied ? undefined : this.#losses; // a proxy keeps its own connections
   }
 
-  async query(text: string, values: readonly unknown[], isKept = true): Promise<Answer> {
+  async query(text: string, values: readonly unknown[], isKept = true, accountId?: string): Promise<Answer> {
     try {
-      return await this.#ask(text, values, isKept);
+      return await this.#ask(text, values, isKept, accountId);
     } catch (error) {
       if (!isDisconnection(error) && !isUseless(error)) throw error;
-      return await this.#ask(text, values, isKept);
+      return await this.#ask(text, values, isKept, accountId);
     }
   }
 
@@ -223,33 +241,50 @@ export class Pool implements Queries {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    await this.#client.finish(closeMs);
+    await Promise.all(this.#slots.map(({ client }) => client.finish(closeMs)));
   }
 
-  async #ask(text: string, values: readonly unknown[], isKept: boolean): Promise<Answer> {
+  async #ask(text: string, values: readonly unknown[], isKept: boolean, accountId = ''): Promise<Answer> {
     const { onStatement, prepares = true, statementTimeoutMs = defaultStatementTimeoutMs } = this.#options;
     onStatement?.(text);
-    const client = this.#client;
+    const slot = this.#slotFor(accountId);
+    const { client } = slot;
+    count(slot, accountId, 1);
     // Where the network swallows everything, nobody would say so for minutes.
-    const timer = setTimeout(() => this.#giveUp(client), statementTimeoutMs + answerGraceMs);
+    const timer = setTimeout(() => this.#giveUp(slot, client), statementTimeoutMs + answerGraceMs);
     try {
       return await ask(client, text, values, prepares && isKept);
     } catch (error) {
-      if (isUseless(error)) this.#giveUp(client, answerGraceMs);
+      if (isUseless(error)) this.#giveUp(slot, client, answerGraceMs);
       throw error;
     } finally {
       clearTimeout(timer);
+      count(slot, accountId, -1);
     }
   }
 
+  /** @param accountId empty for statements of nobody */
+  #slotFor(accountId: string): Slot {
+    const own = this.#slots.filter(({ waitingOf }) => waitingOf.has(accountId));
+    const open = accountId !== '' && own.length >= this.#mostOfAccount ? own : this.#slots;
+    return open.reduce((least, slot) => (slot.waiting < least.waiting ? slot : least));
+  }
+
   /**
-   * Makes new connections, and ends the present ones, which rejects what still waits for them. A client that has lost one
-   * is not used again, either: what it was about to send would keep it from sending anything on the next.
-   * @param graceMs how long their answers may take
+   * Makes a new connection, and ends the present one, which rejects what still waits for it. A client that has lost one is not
+   * used again, either: what it was about to send would keep it from sending anything on the next.
+   * @param graceMs how long its answers may take
    */
-  #giveUp(client: Client, graceMs = 0): void {
-    if (client !== this.#client || this.#isClosing) return;
-    this.#client = this.#connect();
+  #giveUp(slot: Slot, client: Client, graceMs = 0): void {
+    if (client !== slot.client || this.#isClosing) return;
+    slot.client = this.#connect(slot);
     void client.finish(graceMs);
   }
+}
+
+function count(slot: Slot, accountId: string, change: 1 | -1): void {
+  slot.waiting += change;
+  const ofAccount = (slot.waitingOf.get(accountId) ?? 0) + change;
+  if (ofAccount > 0) slot.waitingOf.set(accountId, ofAccount);
+  else slot.waitingOf.delete(accountId);
 }

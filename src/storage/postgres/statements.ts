@@ -96,9 +96,10 @@ export class Statement<Row> {
 
   #ask(values: Values): Promise<Answer> {
     const bound = this.#bound(values);
-    return this.#changes
-      ? this.#queries.change(this.#text, bound)
-      : this.#queries.query(this.#text, bound, this.#isKept);
+    if (this.#changes) return this.#queries.change(this.#text, bound);
+    const { accountId } = values;
+    const owner = typeof accountId === 'string' ? accountId : undefined;
+    return this.#queries.query(this.#text, bound, this.#isKept, owner);
   }
 
   #bound(values: Values): unknown[] {

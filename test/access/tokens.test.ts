@@ -181,8 +181,9 @@ describe('a token', () => {
     await expect.poll(lastUsedAt).not.toBeNull();
     statements.length = 0;
     for (let sent = 0; sent < 10; sent++) await client.rest('GET', '/nothing');
-    // The erasures of other processes are looked for every now and then.
-    const reads = statements.filter((sql) => /^select/i.test(sql) && !sql.includes("'erasures'"));
+    // The erasures of other processes are looked for every now and then, and on PostgreSQL their commits.
+    const byItself = /'erasures'|FROM meta WHERE name = \$1|pg_/;
+    const reads = statements.filter((sql) => /^select/i.test(sql) && !byItself.test(sql));
     expect(reads).toHaveLength(10);
     for (const sql of reads) expect(sql).toContain('api_keys');
   });

@@ -699,7 +699,7 @@ describe('many followers', () => {
       // Written in one turn, so committed together.
       await Promise.all(Array.from({ length: 10 }, () => append(storage, accountId, events(2))));
       for (const reader of crowd) await reader.pullTo(group * 20);
-      expect(statements.filter((sql) => sql === 'COMMIT')).toHaveLength(1);
+      expect(statements.filter((sql) => sql === 'BEGIN IMMEDIATE')).toHaveLength(1);
       expect(looks(statements)).toBe(1);
     }
     for (const reader of crowd) expect(reader.sequences).toEqual(range(1, 60));

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import postgres from 'postgres';
-import { beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished } from 'vitest';
 import { RateLimiter } from '../../src/access/rate-limit.ts';
 import type { Account } from '../../src/domain/accounts.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { openPostgresStorage, type PostgresStorage } from '../../src/storage/postgres/storage.ts';
 import { hourMs, minuteMs, secondMs, TestClock } from '../support/clock.ts';
-import { effort } from '../support/effort.ts';
+import { effort, longTest } from '../support/effort.ts';
 import { postgresServer } from '../support/postgres.ts';
 import { storedAccount } from '../support/samples.ts';
 
@@ -198,27 +198,31 @@ const action = fc.oneof(
 );
 const limits = fc.constantFrom(1, 3, 10, 64, 150);
 
-test('nodes never let in more than the limit in any 60 minutes, whoever is killed and whatever clocks show', {
-  timeout: effort(60_000, 600_000),
-}, async () => {
-  const nodes = await Nodes.open();
-  await fc.assert(
-    fc.asyncProperty(limits, fc.array(action, { minLength: 5, maxLength: 40 }), async (limit, actions) => {
-      await nodes.begin(limit);
-      for (const next of actions) {
-        if (next.kind === 'admit') await nodes.admit(next.some, next.count);
-        else if (next.kind === 'pass') await nodes.pass(next.ms);
-        else if (next.kind === 'kill') nodes.kill(next.node);
-        else if (next.kind === 'jump') nodes.setNode(next.node, next.byMs);
-        else if (next.kind === 'hand back') await nodes.handBack();
-        else await nodes.setBack(next.ms);
-      }
-    }),
-    { numRuns: effort(15, 400) },
-  );
-});
+longTest(
+  'nodes never let in more than the limit in any 60 minutes, whoever is killed and whatever clocks show',
+  {
+    timeout: effort(60_000, 600_000),
+  },
+  async () => {
+    const nodes = await Nodes.open();
+    await fc.assert(
+      fc.asyncProperty(limits, fc.array(action, { minLength: 5, maxLength: 40 }), async (limit, actions) => {
+        await nodes.begin(limit);
+        for (const next of actions) {
+          if (next.kind === 'admit') await nodes.admit(next.some, next.count);
+          else if (next.kind === 'pass') await nodes.pass(next.ms);
+          else if (next.kind === 'kill') nodes.kill(next.node);
+          else if (next.kind === 'jump') nodes.setNode(next.node, next.byMs);
+          else if (next.kind === 'hand back') await nodes.handBack();
+          else await nodes.setBack(next.ms);
+        }
+      }),
+      { numRuns: effort(15, 400) },
+    );
+  },
+);
 
-test('all of the limit can be used over three nodes, but for what one had reserved that was killed', async () => {
+longTest('all of the limit can be used over three nodes, but for what one had reserved that was killed', async () => {
   const nodes = await Nodes.open();
   const limit = 640;
   await nodes.begin(limit);

@@ -1,8 +1,9 @@
-import { expect, onTestFinished, type TestContext, test } from 'vitest';
+import { expect, onTestFinished, type TestContext } from 'vitest';
 import { Pool } from '../../src/storage/postgres/connections.ts';
 import { isUseless } from '../../src/storage/postgres/errors.ts';
 import { serve } from '../cli/program.ts';
 import { clientOf, type Json } from '../support/client.ts';
+import { longTest } from '../support/effort.ts';
 import { readLog } from '../support/log.ts';
 import { canPrepare, needPgbouncer, Pgbouncer } from '../support/pgbouncer.ts';
 import { postgresServer } from '../support/postgres.ts';
@@ -83,14 +84,18 @@ async function serveBehindProxy(prepares: boolean): Promise<void> {
   }
 }
 
-test('behind pgbouncer in transaction mode, nodes that prepare nothing keep every promise', {
-  timeout: 120_000,
-}, async (context: TestContext) => {
-  needPgbouncer(context);
-  await serveBehindProxy(false);
-});
+longTest(
+  'behind pgbouncer in transaction mode, nodes that prepare nothing keep every promise',
+  {
+    timeout: 120_000,
+  },
+  async (context: TestContext) => {
+    needPgbouncer(context);
+    await serveBehindProxy(false);
+  },
+);
 
-test.for([false, true])(
+longTest.for([false, true])(
   'behind pgbouncer no read has the answer of another one, whether they prepare: %s',
   {
     timeout: 120_000,
@@ -122,10 +127,14 @@ test.for([false, true])(
   },
 );
 
-test('behind a pgbouncer that hands on prepared statements, nodes may prepare them', {
-  timeout: 120_000,
-}, async (context: TestContext) => {
-  needPgbouncer(context);
-  if (!canPrepare()) context.skip('This pgbouncer is older than 1.21, and hands on no prepared statements.');
-  await serveBehindProxy(true);
-});
+longTest(
+  'behind a pgbouncer that hands on prepared statements, nodes may prepare them',
+  {
+    timeout: 120_000,
+  },
+  async (context: TestContext) => {
+    needPgbouncer(context);
+    if (!canPrepare()) context.skip('This pgbouncer is older than 1.21, and hands on no prepared statements.');
+    await serveBehindProxy(true);
+  },
+);

@@ -1,57 +1,64 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { serve } from '../cli/program.ts';
 import { clientOf, type Json } from '../support/client.ts';
+import { longTest } from '../support/effort.ts';
 import { readLog } from '../support/log.ts';
 import { PostgresServer } from '../support/postgres.ts';
 import { startTestServer } from '../support/server.ts';
 import { TcpRelay } from '../support/tcp-relay.ts';
 import { eventually } from '../support/wait.ts';
 
-test('when the primary is lost, a node goes on with the replica in its place once that is promoted, and loses nothing', {
-  timeout: 120_000,
-}, async () => {
-  const primary = await PostgresServer.start();
-  onTestFinished(() => primary.remove());
-  const url = await primary.database();
-  const before = await startTestServer({ config: { postgres: { url, directUrl: undefined } } });
-  const { secret } = await before.account();
-  await before.close();
-  const standby = await primary.startStandby();
-  onTestFinished(() => standby.remove());
+longTest(
+  'when the primary is lost, a node goes on with the replica in its place once that is promoted, and loses nothing',
+  {
+    timeout: 120_000,
+  },
+  async () => {
+    const primary = await PostgresServer.start();
+    onTestFinished(() => primary.remove());
+    const url = await primary.database();
+    const before = await startTestServer({ config: { postgres: { url, directUrl: undefined } } });
+    const { secret } = await before.account();
+    await before.close();
+    const standby = await primary.startStandby();
+    onTestFinished(() => standby.remove());
 
-  const address = await TcpRelay.open(url);
-  const node = await serve('', { DATABASE_URL: address.through(url) });
-  const client = clientOf(node.url, secret);
-  const create = (subject: string): Promise<Json> =>
-    client.rest('POST', '/conversations', { body: { subject }, headers: { 'idempotency-key': subject } });
-  const acknowledged: string[] = [];
-  for (let number = 0; number < 30; number++) {
-    const { status, body } = await create(`subject-${number}`);
-    expect(status).toBe(201);
-    acknowledged.push(body.id);
-  }
-  const { eventCursor } = (await client.rest('GET', '/account')).body;
+    const address = await TcpRelay.open(url);
+    const node = await serve('', { DATABASE_URL: address.through(url) });
+    const client = clientOf(node.url, secret);
+    const create = (subject: string): Promise<Json> =>
+      client.rest('POST', '/conversations', { body: { subject }, headers: { 'idempotency-key': subject } });
+    const acknowledged: string[] = [];
+    for (let number = 0; number < 30; number++) {
+      const { status, body } = await create(`subject-${number}`);
+      expect(status).toBe(201);
+      acknowledged.push(body.id);
+    }
+    const { eventCursor } = (await client.rest('GET', '/account')).body;
 
-  await primary.crash();
-  address.remove(url);
-  expect((await create('meanwhile')).status).toBe(503);
-  // The address leads to the replica before that takes writes.
-  address.add(standby.urlHere(url));
-  expect((await create('meanwhile')).status).toBe(503);
-  await standby.promote();
-  await eventually(
-    () => create('meanwhile'),
-    ({ status }) => status === 201,
-  );
+    await primary.crash();
+    address.remove(url);
+    expect((await create('meanwhile')).status).toBe(503);
+    // The address leads to the replica before that takes writes.
+    address.add(standby.urlHere(url));
+    expect((await create('meanwhile')).status).toBe(503);
+    await standby.promote();
+    await eventually(
+      () => create('meanwhile'),
+      ({ status }) => status === 201,
+    );
 
-  const log = await readLog(client);
-  expect(log.map(({ sequence }) => sequence)).toEqual(log.map((_, index) => index + 1));
-  expect(log.map(({ data }) => data.conversation.id).slice(0, 30)).toEqual(acknowledged);
-  expect(log.map(({ data }) => data.conversation.subject).filter((subject) => subject === 'meanwhile')).toHaveLength(1);
-  expect(await create('subject-7')).toMatchObject({ status: 201, body: { id: acknowledged[7] } });
-  // The service cannot know that nothing was lost.
-  const { status, body } = await client.rest('GET', `/events?after=${encodeURIComponent(eventCursor)}`);
-  expect({ status, code: body.code }).toEqual({ status: 410, code: 'CURSOR_EXPIRED' });
-  node.signal('SIGTERM');
-  expect((await node.ended).code).toBe(0);
-});
+    const log = await readLog(client);
+    expect(log.map(({ sequence }) => sequence)).toEqual(log.map((_, index) => index + 1));
+    expect(log.map(({ data }) => data.conversation.id).slice(0, 30)).toEqual(acknowledged);
+    expect(log.map(({ data }) => data.conversation.subject).filter((subject) => subject === 'meanwhile')).toHaveLength(
+      1,
+    );
+    expect(await create('subject-7')).toMatchObject({ status: 201, body: { id: acknowledged[7] } });
+    // The service cannot know that nothing was lost.
+    const { status, body } = await client.rest('GET', `/events?after=${encodeURIComponent(eventCursor)}`);
+    expect({ status, code: body.code }).toEqual({ status: 410, code: 'CURSOR_EXPIRED' });
+    node.signal('SIGTERM');
+    expect((await node.ended).code).toBe(0);
+  },
+);

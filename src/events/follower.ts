@@ -104,11 +104,11 @@ export class Follower implements EventFollower, AsyncIterableIterator<readonly L
     return tail;
   }
 
-  /** What was given back of the batch that is held. If the tail was cleared since, some of it may have been erased. */
+  /** What was given back of the batch that is held. If the tail was cleared since, or may have to be, some of it may have been erased. */
   #rest(tail: Tail): readonly LogEvent[] | undefined {
     const held = this.#release();
-    if (held === undefined || held.timesCleared !== tail.timesCleared || this.position >= held.scannedTo)
-      return undefined;
+    if (held === undefined || this.position >= held.scannedTo) return undefined;
+    if (held.timesCleared !== tail.timesCleared || tail.doubts > 0) return undefined;
     const events = held.events.filter(({ position }) => position > this.position);
     this.#hold({ ...held, events });
     return events;

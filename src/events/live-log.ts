@@ -83,9 +83,15 @@ export class LiveLog implements LiveEvents {
 
   /** Clears caches that may hold events whose data was erased from the storage. */
   async #clearAfterErasure(tails: readonly [string, Tail][]): Promise<void> {
-    const erasures = await this.#storage.read.events.erasures();
-    if (erasures === this.#erasures) return;
-    for (const [, tail] of tails) tail.clear();
-    this.#erasures = erasures;
+    // Until the answer is there, which may take longer than that to a deletion, nothing is taken from them.
+    for (const [, tail] of tails) tail.doubts++;
+    try {
+      const erasures = await this.#storage.read.events.erasures();
+      if (erasures === this.#erasures) return;
+      for (const [, tail] of tails) tail.clear();
+      this.#erasures = erasures;
+    } finally {
+      for (const [, tail] of tails) tail.doubts--;
+    }
   }
 }

@@ -47,6 +47,8 @@ export class Tail {
   last = -1;
   /** How often the cache was cleared. */
   timesCleared = 0;
+  /** How many are finding out whether some of it was erased. Meanwhile nothing is taken from it. */
+  doubts = 0;
   /** The newest last, without gaps. */
   #events: LogEvent[] = [];
   #bytes = 0;
@@ -105,7 +107,7 @@ export class Tail {
   /** The next batch of events after a sequence, or undefined if the cache does not reach back that far. */
   after(sequence: number): readonly LogEvent[] | undefined {
     const index = sequence - this.#first + 1;
-    if (index < 0 || this.#events.length === 0) return undefined;
+    if (index < 0 || this.#events.length === 0 || this.doubts > 0) return undefined;
     return firstBatch(this.#events.slice(index, index + batchSize));
   }
 

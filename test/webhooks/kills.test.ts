@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { clientOf, type Json } from '../support/client.ts';
@@ -86,6 +87,7 @@ test('a server that is killed at any instant loses no event, and repeats none bu
     await sleep(Math.random() * maxLifeMs);
     writer.url = undefined;
     await process.kill();
+    await receiver.quiet();
     inFlight.push(new Set(deliveriesIn(databasePath).flatMap((row) => (row.lease === null ? [] : [nameOf(row)]))));
     receiver.life++;
     startMs += Math.random() * hourMs; // nobody was there to start it again
@@ -164,7 +166,12 @@ function placeOf(attempt: { webhookId: string; eventId: string; second: number }
 /** Receives, and fails one time of six: with 500, with a connection cut off, and with silence. */
 async function startReceiver() {
   const arrivals: Arrival[] = [];
-  const state = { life: 0, behaves: false, url: '', arrivals, webhooks: new Map<string, string>() };
+  /** Resolves when all is read that a server has sent which was killed. */
+  const quiet = async (): Promise<void> => {
+    do await sleep(1);
+    while ((await promisify(server.getConnections.bind(server))()) > 0);
+  };
+  const state = { life: 0, behaves: false, url: '', arrivals, webhooks: new Map<string, string>(), quiet };
   const answer = (request: IncomingMessage, response: ServerResponse, body: string): void => {
     const arrival = {
       webhookId: state.webhooks.get(request.url ?? '') ?? 'unknown',

@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer } from 'vitest/node';
@@ -52,7 +52,7 @@ export default defineConfig(({ mode }) => ({
     sequence: { sequencer: InOrder },
     testTimeout: mode === 'long' ? 600_000 : 20_000,
     hookTimeout: 20_000,
-    // By default it leaves a core idle, which on a machine of two is half of it.
-    maxWorkers: '100%',
+    // Many tests wait, for processes and for timers. The long ones measure.
+    maxWorkers: Math.ceil(availableParallelism() * (mode === 'test' ? 1.5 : 1)),
   },
 }));

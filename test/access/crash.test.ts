@@ -4,6 +4,7 @@ import type { Plan } from '../../src/domain/accounts.ts';
 import type { NewApiKey } from '../../src/domain/api-keys.ts';
 import { commandLine, type Serving, serve } from '../cli/program.ts';
 import { type Client, clientOf } from '../support/client.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { spend, spendAll } from '../support/spending.ts';
 
@@ -29,31 +30,35 @@ function database(): { account(plan: Plan): Promise<string>; serve(): Promise<Se
 
 const at = ({ url }: Serving, secret: string): Client => clientOf(url, secret);
 
-test('a killed server lets in no more after its restart, and loses no more than a block', {
-  timeout: 60_000,
-}, async () => {
-  const { account, serve } = database();
-  const [quiet, busy] = await Promise.all([account('pro'), account('pro')]);
-  const first = await serve();
-  const quietBefore = await spend(at(first, quiet), 137);
-  const busyBefore = await spend(at(first, busy), 100);
-  const inFlight = spend(at(first, busy), 100);
-  first.signal('SIGKILL');
-  await first.ended;
-  const busyAtTheEnd = await inFlight;
-  expect([quietBefore, busyBefore]).toEqual([137, 100]);
+longTest(
+  'a killed server lets in no more after its restart, and loses no more than a block',
+  {
+    timeout: 60_000,
+  },
+  async () => {
+    const { account, serve } = database();
+    const [quiet, busy] = await Promise.all([account('pro'), account('pro')]);
+    const first = await serve();
+    const quietBefore = await spend(at(first, quiet), 137);
+    const busyBefore = await spend(at(first, busy), 100);
+    const inFlight = spend(at(first, busy), 100);
+    first.signal('SIGKILL');
+    await first.ended;
+    const busyAtTheEnd = await inFlight;
+    expect([quietBefore, busyBefore]).toEqual([137, 100]);
 
-  const second = await serve();
-  const quietAfter = await spendAll(at(second, quiet));
-  expect(quietBefore + quietAfter).toBeLessThanOrEqual(1_000);
-  expect(quietBefore + quietAfter).toBeGreaterThanOrEqual(1_000 - largestBlock);
-  const busyAfter = await spendAll(at(second, busy));
-  expect(busyBefore + busyAtTheEnd + busyAfter).toBeLessThanOrEqual(1_000);
-  // Those that were cut off may have been let in, all of them.
-  expect(busyAfter).toBeGreaterThanOrEqual(1_000 - 200 - largestBlock);
-});
+    const second = await serve();
+    const quietAfter = await spendAll(at(second, quiet));
+    expect(quietBefore + quietAfter).toBeLessThanOrEqual(1_000);
+    expect(quietBefore + quietAfter).toBeGreaterThanOrEqual(1_000 - largestBlock);
+    const busyAfter = await spendAll(at(second, busy));
+    expect(busyBefore + busyAtTheEnd + busyAfter).toBeLessThanOrEqual(1_000);
+    // Those that were cut off may have been let in, all of them.
+    expect(busyAfter).toBeGreaterThanOrEqual(1_000 - 200 - largestBlock);
+  },
+);
 
-test.each([
+longTest.each([
   ['is asked to stop', 'SIGTERM'],
   ['has lost its terminal', 'SIGHUP'],
 ] as const)(

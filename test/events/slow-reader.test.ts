@@ -249,7 +249,7 @@ async function stopAndResume(
 }
 
 test('a socket that stops reading while many events are written costs no memory, is closed with 4290, and resumes without a gap', async () => {
-  const count = effort(6_000, 100_000);
+  const count = effort(4_000, 100_000);
   const result = await stopAndResume([socket], {
     beside: restStream,
     count,
@@ -266,7 +266,7 @@ test('a socket that stops reading while many events are written costs no memory,
 }, 120_000);
 
 test('event streams that stop reading cost no memory, are ended, and resume without a gap', async () => {
-  const count = effort(6_000, 10_000);
+  const count = effort(4_000, 10_000);
   const result = await stopAndResume([restStream, graphqlStream], {
     beside: socket,
     count,

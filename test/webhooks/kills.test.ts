@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import Database from 'better-sqlite3';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { clientOf, type Json } from '../support/client.ts';
 import { hourMs, TestClock } from '../support/clock.ts';
-import { effort } from '../support/effort.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
 import { startTestServer } from '../support/server.ts';
@@ -19,7 +19,7 @@ import { FastProcess, type FastServer, type FastTime } from './fast-server.ts';
 // goes on writing. Its time passes faster than the wall's, all of it alike: the schedule, the lease, the
 // limit of an attempt.
 
-const kills = effort(2, 50);
+const kills = 50;
 const speed = 15;
 /** The longest that a server lives before it is killed, by the wall's clock. */
 const maxLifeMs = 500;
@@ -51,89 +51,93 @@ interface AttemptRow {
   readonly status: number | null;
 }
 
-test('a server that is killed at any instant loses no event, and repeats none but those in flight then', {
-  timeout: 60_000 + kills * 5_000,
-}, async () => {
-  const folder = temporaryFolder();
-  const databasePath = join(folder, 'test.db');
-  const receiver = await startReceiver();
-  const secret = await setUp(databasePath, receiver);
-  const wallMs = Date.now();
-  let startMs = new TestClock().now();
+longTest(
+  'a server that is killed at any instant loses no event, and repeats none but those in flight then',
+  {
+    timeout: 60_000 + kills * 5_000,
+  },
+  async () => {
+    const folder = temporaryFolder();
+    const databasePath = join(folder, 'test.db');
+    const receiver = await startReceiver();
+    const secret = await setUp(databasePath, receiver);
+    const wallMs = Date.now();
+    let startMs = new TestClock().now();
 
-  // Loaded while another one serves.
-  const ready = [new FastProcess(folder)];
-  const live = (): { process: FastProcess; serving: Promise<FastServer | undefined> } => {
-    const process = ready.pop() ?? expect.fail();
-    const time: FastTime = { startMs, wallMs, speed };
-    return { process, serving: process.serve({ databasePath, time }) };
-  };
+    // Loaded while another one serves.
+    const ready = [new FastProcess(folder)];
+    const live = (): { process: FastProcess; serving: Promise<FastServer | undefined> } => {
+      const process = ready.pop() ?? expect.fail();
+      const time: FastTime = { startMs, wallMs, speed };
+      return { process, serving: process.serve({ databasePath, time }) };
+    };
 
-  const writer = new EndlessWriter(secret);
-  // What was being tried when the server was killed: whatever was accepted of it then may come again.
-  const inFlight: Set<string>[] = [];
-  for (let kill = 0; kill < kills; kill++) {
-    const { process, serving } = live();
-    ready.push(new FastProcess(folder));
-    void serving.then((server) => {
-      writer.url = server?.url;
-    });
-    // Now and then it does not even come to serving; else it has to do some work first.
-    if (kill % 4 !== 3) {
-      await serving;
-      const [written, arrived] = [writer.written + 5, receiver.arrivals.length + 50];
-      while (writer.written < written || receiver.arrivals.length < arrived) await sleep(10);
+    const writer = new EndlessWriter(secret);
+    // What was being tried when the server was killed: whatever was accepted of it then may come again.
+    const inFlight: Set<string>[] = [];
+    for (let kill = 0; kill < kills; kill++) {
+      const { process, serving } = live();
+      ready.push(new FastProcess(folder));
+      void serving.then((server) => {
+        writer.url = server?.url;
+      });
+      // Now and then it does not even come to serving; else it has to do some work first.
+      if (kill % 4 !== 3) {
+        await serving;
+        const [written, arrived] = [writer.written + 5, receiver.arrivals.length + 50];
+        while (writer.written < written || receiver.arrivals.length < arrived) await sleep(10);
+      }
+      await sleep(Math.random() * maxLifeMs);
+      writer.url = undefined;
+      await process.kill();
+      await receiver.quiet();
+      inFlight.push(new Set(deliveriesIn(databasePath).flatMap((row) => (row.lease === null ? [] : [nameOf(row)]))));
+      receiver.life++;
+      startMs += Math.random() * hourMs; // nobody was there to start it again
     }
-    await sleep(Math.random() * maxLifeMs);
-    writer.url = undefined;
-    await process.kill();
-    await receiver.quiet();
-    inFlight.push(new Set(deliveriesIn(databasePath).flatMap((row) => (row.lease === null ? [] : [nameOf(row)]))));
-    receiver.life++;
-    startMs += Math.random() * hourMs; // nobody was there to start it again
-  }
-  // In the end all goes well, and whatever is planned is due.
-  await writer.stop();
-  receiver.behaves = true;
-  startMs += 30 * hourMs;
-  const last = (await live().serving) ?? expect.fail();
-  while (deliveriesIn(databasePath).some(({ status }) => status === 'pending')) await sleep(50);
+    // In the end all goes well, and whatever is planned is due.
+    await writer.stop();
+    receiver.behaves = true;
+    startMs += 30 * hourMs;
+    const last = (await live().serving) ?? expect.fail();
+    while (deliveriesIn(databasePath).some(({ status }) => status === 'pending')) await sleep(50);
 
-  const log = await readLog(clientOf(last.url, secret));
-  expect(log.map(({ sequence }) => sequence)).toEqual(log.map((_, index) => index + 1));
-  expect(log.length).toBeGreaterThanOrEqual(2 * writer.written);
+    const log = await readLog(clientOf(last.url, secret));
+    expect(log.map(({ sequence }) => sequence)).toEqual(log.map((_, index) => index + 1));
+    expect(log.length).toBeGreaterThanOrEqual(2 * writer.written);
 
-  const [all, messages] = ['/all', '/messages'].map((path) => receiver.webhooks.get(path) ?? '');
-  const wanted = [
-    ...log.map(({ id }) => nameOf({ webhookId: all ?? '', eventId: id })),
-    ...log
-      .filter(({ type }) => type === 'message.received')
-      .map(({ id }) => nameOf({ webhookId: messages ?? '', eventId: id })),
-  ].toSorted();
-  const deliveries = deliveriesIn(databasePath);
-  expect(deliveries.map(nameOf).toSorted(), 'one delivery of each event to each webhook').toEqual(wanted);
-  expect(deliveries.filter(({ status }) => status !== 'succeeded')).toEqual([]);
+    const [all, messages] = ['/all', '/messages'].map((path) => receiver.webhooks.get(path) ?? '');
+    const wanted = [
+      ...log.map(({ id }) => nameOf({ webhookId: all ?? '', eventId: id })),
+      ...log
+        .filter(({ type }) => type === 'message.received')
+        .map(({ id }) => nameOf({ webhookId: messages ?? '', eventId: id })),
+    ].toSorted();
+    const deliveries = deliveriesIn(databasePath);
+    expect(deliveries.map(nameOf).toSorted(), 'one delivery of each event to each webhook').toEqual(wanted);
+    expect(deliveries.filter(({ status }) => status !== 'succeeded')).toEqual([]);
 
-  const accepted = receiver.arrivals.filter((arrival) => arrival.accepted);
-  expect([...new Set(accepted.map(nameOf))].toSorted(), 'each has arrived, and nothing else').toEqual(wanted);
-  const byId = new Map(log.map((event) => [event.id, event]));
-  for (const { eventId, body } of receiver.arrivals) expect(body).toEqual(byId.get(eventId));
+    const accepted = receiver.arrivals.filter((arrival) => arrival.accepted);
+    expect([...new Set(accepted.map(nameOf))].toSorted(), 'each has arrived, and nothing else').toEqual(wanted);
+    const byId = new Map(log.map((event) => [event.id, event]));
+    for (const { eventId, body } of receiver.arrivals) expect(body).toEqual(byId.get(eventId));
 
-  // What was accepted is recorded as that, or it was in flight when the server was killed. That an answer
-  // came too late for the server is recorded too; then it was right to try again.
-  const recorded = new Map(attemptsIn(databasePath).map((row) => [placeOf(row), row]));
-  const lost = accepted.filter((arrival) => !recorded.has(placeOf(arrival)));
-  for (const arrival of lost) expect(inFlight[arrival.life], 'tried when killed').toContain(nameOf(arrival));
-  const successes = accepted.filter((arrival) => recorded.get(placeOf(arrival))?.status === 200).map(nameOf);
-  expect(successes.toSorted(), 'none is sent again after its success was recorded').toEqual(wanted);
-  const seen = new Set(receiver.arrivals.map(placeOf));
-  const answered = [...recorded.values()].filter(({ status }) => status !== null);
-  expect(answered.filter((row) => !seen.has(placeOf(row)))).toEqual([]);
-  // The test was hard enough: events came all the time, some were cut off, and receivers did fail.
-  expect(log.length).toBeGreaterThan(5 * kills);
-  expect(inFlight.some(({ size }) => size > 0)).toBe(true);
-  expect(answered.some(({ status }) => status === 500)).toBe(true);
-});
+    // What was accepted is recorded as that, or it was in flight when the server was killed. That an answer
+    // came too late for the server is recorded too; then it was right to try again.
+    const recorded = new Map(attemptsIn(databasePath).map((row) => [placeOf(row), row]));
+    const lost = accepted.filter((arrival) => !recorded.has(placeOf(arrival)));
+    for (const arrival of lost) expect(inFlight[arrival.life], 'tried when killed').toContain(nameOf(arrival));
+    const successes = accepted.filter((arrival) => recorded.get(placeOf(arrival))?.status === 200).map(nameOf);
+    expect(successes.toSorted(), 'none is sent again after its success was recorded').toEqual(wanted);
+    const seen = new Set(receiver.arrivals.map(placeOf));
+    const answered = [...recorded.values()].filter(({ status }) => status !== null);
+    expect(answered.filter((row) => !seen.has(placeOf(row)))).toEqual([]);
+    // The test was hard enough: events came all the time, some were cut off, and receivers did fail.
+    expect(log.length).toBeGreaterThan(5 * kills);
+    expect(inFlight.some(({ size }) => size > 0)).toBe(true);
+    expect(answered.some(({ status }) => status === 500)).toBe(true);
+  },
+);
 
 /** An account with a webhook for all that happens, and one for messages. @returns its key */
 async function setUp(databasePath: string, receiver: Receiver): Promise<string> {

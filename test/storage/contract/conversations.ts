@@ -13,6 +13,7 @@ import { lastMessageOf, type Message } from '../../../src/domain/message-record.
 import type { MessageRange } from '../../../src/domain/messages.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
+import { effort } from '../../support/effort.ts';
 import {
   awkwardMetadata,
   awkwardText,
@@ -80,7 +81,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             expect(await storage.read.conversations.find(accountId, conversation.id)).toEqual(conversation);
           },
         ),
-        { numRuns: 50 },
+        { numRuns: effort(25, 50) },
       );
     });
 
@@ -436,7 +437,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           expect(await read.conversations.findMany(accountId, [id])).toEqual([expected]);
           expect((await read.conversations.page(accountId, page)).items).toContainEqual(expected);
         }),
-        { numRuns: 50 },
+        { numRuns: effort(25, 50) },
       );
     });
 

@@ -14,6 +14,7 @@ import type {
 } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook-record.ts';
+import { effort } from '../../support/effort.ts';
 import {
   awkwardText,
   ids,
@@ -352,7 +353,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           });
           expect(await reopened.read.deliveries.attempts(accountId, ranges)).toEqual(expected);
         }),
-        { numRuns: 60 },
+        { numRuns: effort(30, 60) },
       );
     });
 

@@ -9,8 +9,21 @@ const conditions = ['node', 'module-sync'];
 
 /** Of the long trials, those that take minutes come first, so that no core is idle at the end. */
 const first = ['soak', 'reliability/nodes', 'reliability/crash', 'reliability/hostile', 'storm', 'worst-document'];
-/** These measure how long others wait, and come when nothing else is left that takes the processor from them. */
-const last = ['attacks/attacks'];
+/**
+ * The attacks come last, because they measure how long others wait. Beside them run those that themselves do little but
+ * wait, so that no core is idle for long.
+ */
+const last = [
+  'attacks/attacks',
+  ...[
+    'events/socket',
+    'storage/sqlite-writer',
+    'http/body',
+    'cli/serve',
+    'webhooks/addresses',
+    'reliability/faults-silence',
+  ],
+];
 
 /**
  * Where tests make their files: in memory, if there is room. Waiting for a disk takes half of their time. The long ones
@@ -50,6 +63,8 @@ export default defineConfig(({ mode }) => ({
     // The same promises, tried harder: `npm run test:long`.
     env: { TEST_EFFORT: mode === 'long' ? 'long' : 'short', ...(mode === 'long' ? {} : temporaryFolder()) },
     sequence: { sequencer: InOrder },
+    // Most of what a test makes is garbage soon.
+    execArgv: ['--max-semi-space-size=64'],
     testTimeout: mode === 'long' ? 600_000 : 20_000,
     hookTimeout: 20_000,
     // Many tests wait, for processes and for timers. The long ones measure.

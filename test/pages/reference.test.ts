@@ -48,25 +48,29 @@ describe('the samples', () => {
     }
   });
 
-  test('those in curl run as they are, once their ids are real, and are answered', { timeout: 60_000 }, async () => {
-    // What others need comes first, and what ends the credential last.
-    const stages = [/^create(Conversation|Webhook)$/, /^(?!delete|revoke|stream)/, /^delete/, /^revoke/];
-    const ordered = stages.flatMap((names, stage) =>
-      calls.filter(
-        (call) => names.test(nameOf(call)) && !stages.slice(0, stage).some((each) => each.test(nameOf(call))),
-      ),
-    );
-    expect(ordered.length).toBe(calls.length - 1); // a stream does not end
-    const refused: string[] = [];
-    for (const call of ordered) {
-      const command = withSeenIds(curlSample(call, document)).replaceAll(localService, server.url);
-      const env = { PATH: process.env['PATH'], KEY: account.secret };
-      const { stdout } = await run('bash', ['-c', `${command} --silent --write-out '%{http_code}'`], { env });
-      noteIds(stdout);
-      if (!/2\d\d$/.test(stdout)) refused.push(`${nameOf(call)}: ${stdout}`);
-    }
-    expect(refused).toEqual([]);
-  });
+  longTest(
+    'those in curl run as they are, once their ids are real, and are answered',
+    { timeout: 60_000 },
+    async () => {
+      // What others need comes first, and what ends the credential last.
+      const stages = [/^create(Conversation|Webhook)$/, /^(?!delete|revoke|stream)/, /^delete/, /^revoke/];
+      const ordered = stages.flatMap((names, stage) =>
+        calls.filter(
+          (call) => names.test(nameOf(call)) && !stages.slice(0, stage).some((each) => each.test(nameOf(call))),
+        ),
+      );
+      expect(ordered.length).toBe(calls.length - 1); // a stream does not end
+      const refused: string[] = [];
+      for (const call of ordered) {
+        const command = withSeenIds(curlSample(call, document)).replaceAll(localService, server.url);
+        const env = { PATH: process.env['PATH'], KEY: account.secret };
+        const { stdout } = await run('bash', ['-c', `${command} --silent --write-out '%{http_code}'`], { env });
+        noteIds(stdout);
+        if (!/2\d\d$/.test(stdout)) refused.push(`${nameOf(call)}: ${stdout}`);
+      }
+      expect(refused).toEqual([]);
+    },
+  );
 
   longTest('those in TypeScript are programs without a mistake, and run', { timeout: 120_000 }, async () => {
     const folder = temporaryFolder();

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { eventTypes } from '../../src/domain/event-types.ts';
 import { serve, start } from '../cli/program.ts';
 import { clientOf } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { readLog } from '../support/log.ts';
 import { Random } from '../support/random.ts';
@@ -24,29 +24,33 @@ import { RunningServers } from './running-servers.ts';
 // One file, and a server that is killed at any instant: while it starts, while it serves, and while it erases a large
 // conversation. Whoever looks at the file after that finds all that was acknowledged, and nothing by halves.
 
-const kills = effort(2, 200);
+const kills = 200;
 /** So many writes are answered at most between two kills: what there is to check grows by that. */
 const maxAnswers = 90;
 const recountEvery = 10;
 const environment = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_PRIVATE_NETWORKS: 'true' };
 
-test('a server that is killed at any instant has lost nothing that it acknowledged, and left nothing half done', {
-  timeout: 60_000 + kills * 5_000,
-}, async () => {
-  const stage = await setTheStage();
-  const random = new Random(seed, 0);
-  let kill = 0;
-  try {
-    for (; kill < kills; kill++) await liveAndDie(stage, kill, random);
-    await end(stage);
-    if (kills < 100) return;
-    // So many kills come at every bad moment.
-    expect(stage.ledger.foundDone, 'committed and not answered').toBeGreaterThan(0);
-    expect(stage.interrupted.erasures).toBeGreaterThan(0);
-  } catch (error) {
-    throw withHint(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
-  }
-});
+longTest(
+  'a server that is killed at any instant has lost nothing that it acknowledged, and left nothing half done',
+  {
+    timeout: 60_000 + kills * 5_000,
+  },
+  async () => {
+    const stage = await setTheStage();
+    const random = new Random(seed, 0);
+    let kill = 0;
+    try {
+      for (; kill < kills; kill++) await liveAndDie(stage, kill, random);
+      await end(stage);
+      if (kills < 100) return;
+      // So many kills come at every bad moment.
+      expect(stage.ledger.foundDone, 'committed and not answered').toBeGreaterThan(0);
+      expect(stage.interrupted.erasures).toBeGreaterThan(0);
+    } catch (error) {
+      throw withHint(error, `TEST_SEED=${seed}, kill ${kill + 1}`);
+    }
+  },
+);
 
 type Stage = Awaited<ReturnType<typeof setTheStage>>;
 

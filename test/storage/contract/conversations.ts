@@ -13,7 +13,6 @@ import { lastMessageOf, type Message } from '../../../src/domain/message-record.
 import type { MessageRange } from '../../../src/domain/messages.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
-import { effort } from '../../support/effort.ts';
 import {
   awkwardMetadata,
   awkwardText,
@@ -81,7 +80,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             expect(await storage.read.conversations.find(accountId, conversation.id)).toEqual(conversation);
           },
         ),
-        { numRuns: effort(25, 50) },
+        { numRuns: 50 },
       );
     });
 
@@ -437,7 +436,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
           expect(await read.conversations.findMany(accountId, [id])).toEqual([expected]);
           expect((await read.conversations.page(accountId, page)).items).toContainEqual(expected);
         }),
-        { numRuns: effort(25, 50) },
+        { numRuns: 50 },
       );
     });
 

@@ -14,7 +14,6 @@ import type {
 } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook-record.ts';
-import { effort } from '../../support/effort.ts';
 import {
   awkwardText,
   ids,
@@ -353,7 +352,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           });
           expect(await reopened.read.deliveries.attempts(accountId, ranges)).toEqual(expected);
         }),
-        { numRuns: effort(30, 60) },
+        { numRuns: 60 },
       );
     });
 

@@ -7,8 +7,17 @@ import { BaseSequencer } from 'vitest/node';
 // Vite would pick another copy of graphql than Node does for the libraries: there must be one.
 const conditions = ['node', 'module-sync'];
 
-/** Of the long trials, those that take minutes come first, so that no core is idle at the end. */
-const first = ['soak', 'reliability/nodes', 'reliability/crash', 'reliability/hostile', 'storm', 'worst-document'];
+/** Those that take longest come first, so that no core is idle at the end. */
+const first = [
+  'storage/postgres',
+  'events/slow-reader',
+  'soak',
+  'reliability/nodes',
+  'reliability/crash',
+  'reliability/hostile',
+  'storm',
+  'worst-document',
+];
 /**
  * The attacks come last, because they measure how long others wait. Beside them run those that themselves do little but
  * wait, so that no core is idle for long.
@@ -46,7 +55,7 @@ class InOrder extends BaseSequencer {
   async sort(files) {
     const placeIn = (names, { moduleId }) => names.findIndex((name) => moduleId.endsWith(`/${name}.test.ts`));
     const placeOf = (file) => {
-      const place = this.ctx.config.mode === 'long' ? placeIn(first, file) : -1;
+      const place = placeIn(first, file);
       return place === -1 ? first.length + placeIn(last, file) + 1 : place;
     };
     return (await super.sort(files)).sort((a, b) => placeOf(a) - placeOf(b));

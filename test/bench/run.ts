@@ -21,17 +21,27 @@ import { searchTimes } from './search.ts';
 import { compare, median, type Plan, postgresWorks, repeated, type WorkResult, works } from './throughput.ts';
 
 // `npm run bench`: the service beside its peers, at the same work on the same data in the same run. `--only TEXT` takes
-// the works whose names hold the text (and `--only cost` growth and cost), `--quick` is for a first look, `--out FILE`
-// says where all values go, `--plot FILE` draws the ratios as SVG.
+// the works whose names hold the text (and `--only cost` growth and cost), `--quick` is for a first look, `--rounds` and
+// `--seconds` say how often and how long each is measured, `--out FILE` says where all values go, `--plot FILE` draws the
+// ratios as SVG.
 
 const folder = import.meta.dirname;
 const { values: options } = parseArgs({
-  options: { only: { type: 'string' }, quick: { type: 'boolean' }, out: { type: 'string' }, plot: { type: 'string' } },
+  options: {
+    only: { type: 'string' },
+    quick: { type: 'boolean' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    out: { type: 'string' },
+    plot: { type: 'string' },
+  },
 });
 
-const plan: Plan = options.quick
-  ? { rounds: 1, seconds: 3, connections: 64 }
-  : { rounds: 5, seconds: 5, connections: 64 };
+const plan: Plan = {
+  rounds: Number(options.rounds ?? (options.quick ? 1 : 5)),
+  seconds: Number(options.seconds ?? (options.quick ? 3 : 5)),
+  connections: 64,
+};
 const amounts = { conversations: options.quick ? 2_000 : 20_000, accounts: options.quick ? 10 : 100 };
 
 if (!existsSync(join(folder, 'node_modules'))) {

@@ -933,7 +933,9 @@ describe('a caller that is bound to one conversation', () => {
     ];
     const words = async (id: string): Promise<unknown[]> =>
       (await Promise.allSettled(attempts(id))).map((result) => result.status === 'rejected' && `${result.reason}`);
-    for (const attempt of attempts(other.id)) await expect(attempt).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await Promise.all(
+      attempts(other.id).map((attempt) => expect(attempt).rejects.toMatchObject({ code: 'NOT_FOUND' })),
+    );
     expect(await words(other.id)).toEqual(await words('conv_1'));
     const { body } = await account.rest('GET', `/conversations/${other.id}`);
     expect(body.messageCount).toBe(1);

@@ -7,5 +7,7 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
   const { PostgresServer } = await import('./postgres.ts');
   const server = await PostgresServer.start();
   process.env['TEST_POSTGRES_URL'] = server.url;
+  // What starts PostgreSQL would end the process with 0, whatever has failed.
+  process.prependOnceListener('beforeExit', () => process.exit());
   return () => server.remove();
 }

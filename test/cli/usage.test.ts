@@ -169,7 +169,7 @@ test.skipIf(spawnSync('script', ['--version']).status !== 0)(
   'there are colours on a terminal, and nowhere else',
   async () => {
     const folder = temporaryFolder();
-    const commands = ['--help', 'account list', 'account make', 'key list'];
+    const commands = ['--help', 'account list', 'account make'];
     const environment = { DATABASE_URL: `file:${join(folder, 'a.db')}` };
     await run(['account', 'create', '--name', 'A', '--plan', 'pro'], { environment });
     for (const command of commands) {

@@ -260,7 +260,7 @@ test('a socket that stops reading while many events are written costs no memory,
   expect(result.growthMegabytes).toBeLessThan(60);
   expect(result.longestMs).toBeLessThan(5_000); // for a thousand events of the other
   expect(result.endings).toEqual([4290]);
-  expect(result.missed[0]).toBeGreaterThan(count / 2);
+  expect(result.missed[0]).toBeGreaterThan(0.3 * count);
   expect(result.received[0]?.join()).toBe(result.log.join());
   expect(result.receivedByFast.join()).toBe(result.log.join());
 }, 120_000);

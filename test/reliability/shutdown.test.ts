@@ -10,7 +10,7 @@ import { sendMessage } from '../../src/domain/messages.ts';
 import { type Serving, serve } from '../cli/program.ts';
 import { openWire, requestText } from '../http/wire.ts';
 import { clientOf } from '../support/client.ts';
-import { effort } from '../support/effort.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { eventsOf } from '../support/log.ts';
 import { Random } from '../support/random.ts';
@@ -28,7 +28,7 @@ import { RunningServers } from './running-servers.ts';
 
 // A server that is asked to stop while it is busy. What it has begun it ends, and says so to those who wait for it.
 
-const rounds = effort(1, 12);
+const rounds = 12;
 const environment = { WEBHOOK_ALLOW_HTTP: 'true', WEBHOOK_ALLOW_PRIVATE_NETWORKS: 'true' };
 /** Not `Date.now`, which a receiver puts another in the place of while it verifies. */
 const wallMs = (): number => performance.timeOrigin + performance.now();
@@ -71,41 +71,45 @@ function post({ secret }: TestAccount, path: string, body: object): string {
   return requestText('POST', path, { headers: { Authorization: `Bearer ${secret}` }, body: JSON.stringify(body) });
 }
 
-test('under load leaves nothing undone that was acknowledged, and nothing done that was not', {
-  timeout: 60_000 + rounds * 10_000,
-}, async () => {
-  const receiver = await Receiver.open({ now: wallMs });
-  const { databasePath, account } = await prepare((client) => registerWebhook(client, receiver));
-  const random = new Random(seed, 0);
-  const servers = new RunningServers();
-  const ledger = new Ledger();
-  const audit = new Audit(databasePath, account.account.id, ledger);
-  const load = new MixedLoad({ servers, secret: account.secret, ledger, seed, clients: 24 });
-  try {
-    for (let round = 0; round < rounds; round++) {
-      const server = await serve(databasePath, environment);
-      servers.up(server.url);
-      const enough = ledger.acknowledged + random.integer(50, 150);
-      await until(() => {
-        load.check();
-        return ledger.acknowledged >= enough;
-      });
-      await sleep(10 * random.next());
-      servers.down(server.url); // who comes too late finds nobody, and that is no fault
-      server.signal('SIGTERM');
-      await expectGoodEnd(server);
-      await until(() => [...ledger.open].every(({ tries, isCutOff }) => tries === 0 || isCutOff));
-      expect(audit.settle().map(nameOf), 'done, and not answered').toEqual([]);
-      audit.check();
+longTest(
+  'under load leaves nothing undone that was acknowledged, and nothing done that was not',
+  {
+    timeout: 60_000 + rounds * 10_000,
+  },
+  async () => {
+    const receiver = await Receiver.open({ now: wallMs });
+    const { databasePath, account } = await prepare((client) => registerWebhook(client, receiver));
+    const random = new Random(seed, 0);
+    const servers = new RunningServers();
+    const ledger = new Ledger();
+    const audit = new Audit(databasePath, account.account.id, ledger);
+    const load = new MixedLoad({ servers, secret: account.secret, ledger, seed, clients: 24 });
+    try {
+      for (let round = 0; round < rounds; round++) {
+        const server = await serve(databasePath, environment);
+        servers.up(server.url);
+        const enough = ledger.acknowledged + random.integer(50, 150);
+        await until(() => {
+          load.check();
+          return ledger.acknowledged >= enough;
+        });
+        await sleep(10 * random.next());
+        servers.down(server.url); // who comes too late finds nobody, and that is no fault
+        server.signal('SIGTERM');
+        await expectGoodEnd(server);
+        await until(() => [...ledger.open].every(({ tries, isCutOff }) => tries === 0 || isCutOff));
+        expect(audit.settle().map(nameOf), 'done, and not answered').toEqual([]);
+        audit.check();
+      }
+      const last = await serve(databasePath, environment);
+      servers.up(last.url);
+      await load.stop();
+      audit.checkWhole();
+    } catch (error) {
+      throw withHint(error, `TEST_SEED=${seed}`);
     }
-    const last = await serve(databasePath, environment);
-    servers.up(last.url);
-    await load.stop();
-    audit.checkWhole();
-  } catch (error) {
-    throw withHint(error, `TEST_SEED=${seed}`);
-  }
-});
+  },
+);
 
 test('whatever was sent before it is answered whole, on connections new and old, and the connections end', async () => {
   const { databasePath, account } = await prepare();

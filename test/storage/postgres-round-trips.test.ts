@@ -9,7 +9,7 @@ import { startTestServer, type TestAccount } from '../support/server.ts';
 const { database } = postgresServer();
 
 /** Until what is asked first is over, such as preparing statements. */
-const repetitions = 3;
+const repetitions = 6;
 /** Answers take so long that whatever is sent without waiting for them is there by then. */
 const delayMs = 10;
 /** What the service asks by itself: the notification of a commit, and the end of the write-ahead log. */

@@ -13,7 +13,7 @@ import { createLog } from '../../src/server/log.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf } from '../support/client.ts';
 import { TestClock } from '../support/clock.ts';
-import { effort } from '../support/effort.ts';
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import {
   sampleConversation,
@@ -28,61 +28,65 @@ import { FastProcess, type FastServer } from './fast-server.ts';
 
 // Several senders on one file, and a file that cannot be written for a while.
 
-test('two servers share a backlog and send nothing twice; what a killed one held the other sends after the lease', {
-  timeout: 60_000,
-}, async () => {
-  const size = effort(400, 2_000);
-  const folder = temporaryFolder();
-  const databasePath = join(folder, 'test.db');
-  const processes = [new FastProcess(folder), new FastProcess(folder)];
-  const storage = openSqliteStorage(databasePath);
-  onTestFinished(() => storage.close());
-  const receiver = await startReceiver();
-  const webhook = await backlog(storage, receiver.url, size);
-  const rows = rowsOf(databasePath);
+longTest(
+  'two servers share a backlog and send nothing twice; what a killed one held the other sends after the lease',
+  {
+    timeout: 60_000,
+  },
+  async () => {
+    const size = 2_000;
+    const folder = temporaryFolder();
+    const databasePath = join(folder, 'test.db');
+    const processes = [new FastProcess(folder), new FastProcess(folder)];
+    const storage = openSqliteStorage(databasePath);
+    onTestFinished(() => storage.close());
+    const receiver = await startReceiver();
+    const webhook = await backlog(storage, receiver.url, size);
+    const rows = rowsOf(databasePath);
 
-  // It answers nothing until both are at it, for the first to start could be done with all before the other has.
-  receiver.holds = true;
-  const leases = () => rows.held().map(({ lease }) => lease);
-  const bothAreAtIt = () => new Set(leases()).size === 2 && receiver.held.length === leases().length;
-  const time = { startMs, wallMs: Date.now(), speed: 1 };
-  const servers = await Promise.all(processes.map((process) => process.serve({ databasePath, time })));
-  const [one = expect.fail(), two = expect.fail()] = servers;
-  await eventually(bothAreAtIt);
-  receiver.release();
-  await eventually(() => receiver.arrivals.length >= size);
-  await eventually(() => rows.pending() === 0);
-  expect(new Set(receiver.arrivals).size).toBe(size);
-  expect(receiver.arrivals).toHaveLength(size);
-  await eventually(() => one.attempts() + two.attempts() === size);
-  for (const server of [one, two]) expect(server.attempts()).toBeGreaterThan(0);
-  expect(await storage.read.deliveries.due(startMs)).toEqual([]);
+    // It answers nothing until both are at it, for the first to start could be done with all before the other has.
+    receiver.holds = true;
+    const leases = () => rows.held().map(({ lease }) => lease);
+    const bothAreAtIt = () => new Set(leases()).size === 2 && receiver.held.length === leases().length;
+    const time = { startMs, wallMs: Date.now(), speed: 1 };
+    const servers = await Promise.all(processes.map((process) => process.serve({ databasePath, time })));
+    const [one = expect.fail(), two = expect.fail()] = servers;
+    await eventually(bothAreAtIt);
+    receiver.release();
+    await eventually(() => receiver.arrivals.length >= size);
+    await eventually(() => rows.pending() === 0);
+    expect(new Set(receiver.arrivals).size).toBe(size);
+    expect(receiver.arrivals).toHaveLength(size);
+    await eventually(() => one.attempts() + two.attempts() === size);
+    for (const server of [one, two]) expect(server.attempts()).toBeGreaterThan(0);
+    expect(await storage.read.deliveries.due(startMs)).toEqual([]);
 
-  // Now it answers nothing until one of them is killed.
-  receiver.arrivals.length = 0;
-  receiver.holds = true;
-  const before = two.attempts();
-  await webhook.add(200);
-  await eventually(bothAreAtIt);
-  const held = new Map(rows.held().map(({ eventId, lease }) => [eventId, lease]));
-  await one.kill();
-  receiver.release();
-  await eventually(() => new Set(leases()).size === 1 && receiver.arrivals.length >= 200);
-  const left = rows.held().map(({ eventId }) => eventId);
-  await eventually(() => rows.pending() === left.length);
-  expect(new Set(left.map((eventId) => held.get(eventId))).size, 'all held by the one that was killed').toBe(1);
-  expect(left.length).toBeGreaterThan(0);
-  expect(receiver.arrivals.toSorted(), 'nothing twice so far').toEqual([...new Set(receiver.arrivals)].toSorted());
+    // Now it answers nothing until one of them is killed.
+    receiver.arrivals.length = 0;
+    receiver.holds = true;
+    const before = two.attempts();
+    await webhook.add(200);
+    await eventually(bothAreAtIt);
+    const held = new Map(rows.held().map(({ eventId, lease }) => [eventId, lease]));
+    await one.kill();
+    receiver.release();
+    await eventually(() => new Set(leases()).size === 1 && receiver.arrivals.length >= 200);
+    const left = rows.held().map(({ eventId }) => eventId);
+    await eventually(() => rows.pending() === left.length);
+    expect(new Set(left.map((eventId) => held.get(eventId))).size, 'all held by the one that was killed').toBe(1);
+    expect(left.length).toBeGreaterThan(0);
+    expect(receiver.arrivals.toSorted(), 'nothing twice so far').toEqual([...new Set(receiver.arrivals)].toSorted());
 
-  const elapsedMs = Date.now() - time.wallMs;
-  await two.advance(29_000 - elapsedMs);
-  await roundTrip(two);
-  expect(receiver.arrivals, 'the lease holds').toHaveLength(200);
-  await two.advance(elapsedMs + 2_000);
-  await eventually(() => rows.pending() === 0);
-  expect(receiver.arrivals.slice(200).toSorted()).toEqual(left.toSorted());
-  await eventually(() => two.attempts() - before === 200);
-});
+    const elapsedMs = Date.now() - time.wallMs;
+    await two.advance(29_000 - elapsedMs);
+    await roundTrip(two);
+    expect(receiver.arrivals, 'the lease holds').toHaveLength(200);
+    await two.advance(elapsedMs + 2_000);
+    await eventually(() => rows.pending() === 0);
+    expect(receiver.arrivals.slice(200).toSorted()).toEqual(left.toSorted());
+    await eventually(() => two.attempts() - before === 200);
+  },
+);
 
 test('what attempts have come to is recorded once a file that was locked for long can be written again', async () => {
   const databasePath = join(temporaryFolder(), 'test.db');

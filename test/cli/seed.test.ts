@@ -4,6 +4,7 @@ import type { Account } from '../../src/domain/accounts.ts';
 import type { NewApiKey } from '../../src/domain/api-keys.ts';
 import { systemClock } from '../../src/server/clock.ts';
 import { clientOf, type Json } from '../support/client.ts';
+import { longTest } from '../support/effort.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { commandLine, start } from './program.ts';
 import { expectSound, type Row, rowsOf } from './rows.ts';
@@ -151,7 +152,7 @@ test('is added to an account in use, whose requests all succeed meanwhile, and i
   expectSound(rows);
 });
 
-test('goes on where somebody else closes or deletes the conversations that it tells of', async () => {
+longTest('goes on where somebody else closes or deletes the conversations that it tells of', async () => {
   const { account, rest } = await server.account();
   let done = false;
   const seeding = cli

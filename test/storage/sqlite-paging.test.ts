@@ -10,6 +10,7 @@ import { timestamp } from '../../src/domain/time.ts';
 import { entriesPerStep, rowsPerStep } from '../../src/storage/sqlite/paging.ts';
 import { openSqliteStorage, type SqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { minuteMs } from '../support/clock.ts';
+import { longTest } from '../support/effort.ts';
 import {
   ids,
   sampleAttempt,
@@ -249,7 +250,7 @@ test.each(combinations)('a list is right in every order, at any offset and from 
   }
 });
 
-test('walks of a hundred that ask together block nobody', async () => {
+longTest('walks of a hundred that ask together block nobody', async () => {
   const { read } = storage;
   const sort = '-createdAt';
   const walks = [

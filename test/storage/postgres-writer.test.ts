@@ -293,6 +293,13 @@ describe('a database', () => {
     expect(new Set(epochs).size).toBe(1);
   });
 
+  test('is migrated however long that takes, also where its user is allowed no long statements', async () => {
+    const url = await server().emptyDatabase();
+    const client = clientOf(url);
+    await client`ALTER ROLE CURRENT_USER SET statement_timeout = 1`;
+    expect((await opened(url)).migrations.applied).toBe(1);
+  });
+
   test('that a newer version has migrated is refused at the start, and is not written by who had it open', async () => {
     const url = await database();
     const storage = await opened(url);

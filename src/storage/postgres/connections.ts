@@ -98,7 +98,7 @@ export function connect(url: string, max: number, options: ConnectionOptions = {
     connection: {
       application_name: 'conversation-service',
       // A proxy would refuse others: behind it, each transaction sets them.
-      ...(!isProxied && timeoutsOf(options)),
+      ...(!isProxied && (timeoutsOf(options) as object)),
     },
     ...({ socket: socketFor, ...(!pipelines && { max_pipeline: 0 }) } as object), // which its types leave out
     transform: { column: { from: postgres.toCamel } },
@@ -152,10 +152,11 @@ class ClosedAtOnce extends Error {
 /** The settings that keep others from waiting for long. */
 export function timeoutsOf(options: ConnectionOptions) {
   const { lockTimeoutMs = 5_000, statementTimeoutMs = defaultStatementTimeoutMs, idleTimeoutMs = 5_000 } = options;
+  // As texts: the driver leaves out a 0, and what the server or the user has by default would hold.
   return {
-    lock_timeout: lockTimeoutMs,
-    statement_timeout: statementTimeoutMs,
-    idle_in_transaction_session_timeout: idleTimeoutMs,
+    lock_timeout: `${lockTimeoutMs}`,
+    statement_timeout: `${statementTimeoutMs}`,
+    idle_in_transaction_session_timeout: `${idleTimeoutMs}`,
   };
 }
 

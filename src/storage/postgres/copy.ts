@@ -126,10 +126,10 @@ export async function openPostgresTarget(url: string): Promise<CopyTarget> {
 
 /** Opens a side with the only connection that it will have: another could do nothing but outside of its transaction. */
 async function opened<Side>(url: string, open: (client: Client) => Promise<Side>): Promise<Side> {
-  const client = connect(url, 1, { lockTimeoutMs: patienceMs }, () => void client.end({ timeout: 0 }));
+  // Nobody waits for it, and either side waits for the other.
+  const patient = { lockTimeoutMs: patienceMs, statementTimeoutMs: 0, idleTimeoutMs: 0 };
+  const client = connect(url, 1, patient, () => void client.end({ timeout: 0 }));
   try {
-    // Nobody waits for it, and either side waits for the other.
-    await client.unsafe('SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0').simple();
     await client.unsafe(`SELECT pg_advisory_lock(${lockKey})`);
     return await open(client);
   } catch (error) {

@@ -24,14 +24,12 @@ const first = [
  */
 const last = [
   'attacks/attacks',
-  ...[
-    'events/socket',
-    'storage/sqlite-writer',
-    'http/body',
-    'cli/serve',
-    'webhooks/addresses',
-    'reliability/faults-silence',
-  ],
+  'events/socket',
+  'storage/sqlite-writer',
+  'http/body',
+  'cli/serve',
+  'webhooks/addresses',
+  'reliability/faults-silence',
 ];
 
 /**

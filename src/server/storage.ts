@@ -27,16 +27,12 @@ export async function openStorage(address: DatabaseAddress, options: OpenOptions
   });
 }
 
-/** As many as the configuration has where it is not set. */
-const defaultPoolSize = 16;
-
 async function openPostgres(address: PostgresAddress, options: OpenOptions): Promise<OpenedStorage> {
   const { openPostgresStorage } = await import('../storage/postgres/storage.ts');
-  const { url, directUrl, prepares, poolSize = defaultPoolSize } = address;
+  const { url, directUrl, prepares, poolSize } = address;
   return await openPostgresStorage(url, {
     ...{ ...options, directUrl, prepares },
-    maxReaders: Math.ceil(poolSize / 2),
-    maxSessions: Math.floor(poolSize / 2),
+    ...(poolSize !== undefined && { maxReaders: Math.ceil(poolSize / 2), maxSessions: Math.floor(poolSize / 2) }),
   });
 }
 

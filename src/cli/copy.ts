@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type DatabaseAddress, databaseAt, databaseFault } from '../config.ts';
+import { type DatabaseAddress, databaseAt, databaseFault, readConfig } from '../config.ts';
 import { systemClock } from '../server/clock.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { isBug, nameOf, opening } from '../server/storage.ts';
@@ -8,7 +8,7 @@ import type { CopySide, CopyTarget } from '../storage/copy.ts';
 import { addExamples, print, TerminalLine } from './output.ts';
 
 interface CopyCommandOptions {
-  readonly from: DatabaseAddress;
+  readonly from?: DatabaseAddress;
   readonly to: DatabaseAddress;
   readonly json?: boolean;
 }
@@ -16,14 +16,14 @@ interface CopyCommandOptions {
 export function addCopy(program: Command): void {
   addExamples(
     program.command('copy'),
-    'copy --from file:data/conversations.db --to postgres://USER@HOST/conversations',
+    'copy --to postgres://USER@HOST/conversations',
     'copy --from postgres://USER@HOST/conversations --to file:data/copy.db --json',
   )
     .description(
       'Copy a database with everything in it to another one, of SQLite or of PostgreSQL, and verify the copy; no server may be using either',
     )
-    .addOption(database('--from <url>', 'the database, which is not changed'))
-    .addOption(database('--to <url>', 'the copy: an empty database, or none yet if it is a file'))
+    .addOption(database('--from <url>', 'the database, which is not changed (default: that of DATABASE_URL)'))
+    .addOption(database('--to <url>', 'the copy: an empty database, or none yet if it is a file').makeOptionMandatory())
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
@@ -36,14 +36,14 @@ PostgreSQL database may be in PGPASSWORD, and its address must not be that of a 
 }
 
 function database(flags: string, description: string): Option {
-  return new Option(flags, description).makeOptionMandatory().argParser((url) => {
+  return new Option(flags, description).argParser((url) => {
     const fault = databaseFault(url);
     if (fault !== undefined) throw new InvalidArgumentError(`It ${fault}.`);
     return databaseAt(url);
   });
 }
 
-async function copyDatabase({ from, to, json = false }: CopyCommandOptions): Promise<void> {
+async function copyDatabase({ from = readConfig(), to, json = false }: CopyCommandOptions): Promise<void> {
   const names = { from: nameOf(from), to: nameOf(to) };
   if (from.postgres === undefined && !existsSync(from.databasePath)) {
     throw new OperatorError(`There is no database ${names.from}.`);
@@ -83,7 +83,8 @@ async function copyDatabase({ from, to, json = false }: CopyCommandOptions): Pro
 async function openSource(address: DatabaseAddress): Promise<CopySide> {
   return await opening(address, async () => {
     if (address.postgres !== undefined) {
-      return await (await import('../storage/postgres/copy.ts')).openPostgresSource(address.postgres.url);
+      const { url, directUrl = url } = address.postgres;
+      return await (await import('../storage/postgres/copy.ts')).openPostgresSource(directUrl);
     }
     return (await import('../storage/sqlite/copy.ts')).openSqliteSource(address.databasePath, systemClock);
   });

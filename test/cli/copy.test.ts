@@ -594,6 +594,16 @@ longTest(
   },
 );
 
+test('without --from, the database is copied that DATABASE_URL names', async () => {
+  const [source, target] = [await emptyDatabase('file'), await emptyDatabase('file')];
+  await fill(source);
+  const { code, stdout, stderr } = await run(['copy', '--to', target, '--json'], {
+    environment: { DATABASE_URL: source },
+  });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(JSON.parse(stdout)).toMatchObject({ from: pathOf(source), to: pathOf(target), accounts: 1 });
+});
+
 describe('a source that is not ready', () => {
   test('of an earlier version is to be migrated first', async () => {
     const file = await emptyDatabase('file');

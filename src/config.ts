@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { z } from 'zod';
+import * as z from 'zod';
 import { originFault } from './domain/origins.ts';
 
 export interface Config extends DatabaseAddress {

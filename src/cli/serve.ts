@@ -5,11 +5,9 @@ import { type Config, readConfig } from '../config.ts';
 import { createAccount } from '../domain/accounts.ts';
 import type { Ports } from '../domain/ports.ts';
 import { systemClock } from '../server/clock.ts';
-import { createLog } from '../server/log.ts';
 import { OperatorError } from '../server/operator-error.ts';
 import { untilAskedToStop } from '../server/stop.ts';
 import { Worker } from '../server/worker.ts';
-import { superviseWorkers } from '../server/workers.ts';
 import { scheduleMs } from '../webhooks/attempt-outcome.ts';
 import { keyNotice } from './output.ts';
 
@@ -19,10 +17,10 @@ export function addServe(program: Command): void {
     .description('Serve REST under /v1 and GraphQL at /graphql (the same as `npm start`)')
     .action(async () => {
       const config = readConfig();
-      const log = createLog({ level: config.logLevel, clock: systemClock });
+      const log = await createLog(config);
       warnOf(config, log);
       if (config.workers === 1) await serve(config, log);
-      else process.exitCode = await superviseWorkers(config, log);
+      else process.exitCode = await (await import('../server/workers.ts')).superviseWorkers(config, log);
     });
   program.command('worker', { hidden: true }).action(async () => {
     if (process.send === undefined) throw new OperatorError('Workers are started by `serve`, as many as WORKERS says.');
@@ -30,11 +28,17 @@ export function addServe(program: Command): void {
     try {
       const config = readConfig();
       const { number } = await worker.order;
-      await serve(config, createLog({ level: config.logLevel, clock: systemClock }).child({ worker: number }), worker);
+      await serve(config, (await createLog(config)).child({ worker: number }), worker);
     } finally {
       worker.leave();
     }
   });
+}
+
+// What only a server needs is loaded when there is to be one, so that other commands start in half the time.
+
+async function createLog({ logLevel: level }: Config): Promise<Logger> {
+  return (await import('../server/log.ts')).createLog({ level, clock: systemClock });
 }
 
 function warnOf({ eventRetentionMs }: Config, log: Logger): void {
@@ -45,7 +49,7 @@ function warnOf({ eventRetentionMs }: Config, log: Logger): void {
 /** Serves until the process is asked to stop. */
 async function serve(config: Config, log: Logger, worker?: Worker): Promise<void> {
   const stopping = untilAskedToStop(config);
-  const { startServer } = await import('../server/server.ts'); // loaded only here: no other command needs it
+  const { startServer } = await import('../server/server.ts');
   const server = await startServer({ config, log, clock: systemClock, worker });
   try {
     const { leads } = (await worker?.order) ?? { leads: true };

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type NewApiKey, prepareApiKey, storeApiKey } from './api-keys.ts';
 import { scopes } from './caller.ts';
 import { notFound } from './errors.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { intervals } from './calendar.ts';
 import { timeShape } from './time.ts';
 

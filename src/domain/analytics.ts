@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type AnalyticsSums, type QuarterRange, quarterMs, quarterOf, sumsOfAll } from './analytics-delta.ts';
 import type { Analytics, AnalyticsFigures } from './analytics-shape.ts';
 import { Calendar, intervals, isTimeZone } from './calendar.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Caller, refuseTrustedOnly, requireScope, type Scope, scopes, unauthenticated } from './caller.ts';
 import { choices } from './choices.ts';
 import { DomainError, notFound, validationFailed } from './errors.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /**
  * A non-empty list of values from a small set. Its length is checked before its items, so that a list of a hundred

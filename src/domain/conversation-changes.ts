@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { StoredConversation } from './conversation-record.ts';
 import { validationFailed } from './errors.ts';
 import type { Ids } from './ids.ts';

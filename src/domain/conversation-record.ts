@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Caller, maySee, shownTo } from './caller.ts';
 import { DomainError, notFound } from './errors.ts';
 import { idShape } from './ids.ts';

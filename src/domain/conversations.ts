@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { addToAnalytics, deltaOf } from './analytics-delta.ts';
 import { type Caller, maySee, refuseOtherFields, shownTo } from './caller.ts';
 import { choices } from './choices.ts';

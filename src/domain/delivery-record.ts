@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type EventType, eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';
 import type { Context } from './operation.ts';

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 
 /**
  * The descriptions of a shape's fields, for GraphQL, which defines its types itself.

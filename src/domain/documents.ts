@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { refuseEnded } from './api-keys.ts';
 import type { Awaitable } from './awaitable.ts';
 import { refuseTrustedOnly } from './caller.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { changesShape } from './conversation-events.ts';
 import { conversationShape } from './conversation-record.ts';
 import { exampleEventCursor } from './event-cursor.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Awaitable } from './awaitable.ts';
 import { bindingOf, type Caller, isBound, maySee, shownTo } from './caller.ts';
 import { choices } from './choices.ts';

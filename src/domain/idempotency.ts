@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { bindingOf, type Caller, maySee } from './caller.ts';
 import { DomainError, notFound } from './errors.ts';
 import type { Secrets } from './ports.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 // TypeIDs (github.com/jetify-com/typeid, version 0.3): a prefix, an underscore, and a UUIDv7 in
 // Crockford's base 32. They sort by creation: the first ten characters encode the time.

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { countLead } from './analytics-delta.ts';
 import { shownTo } from './caller.ts';
 import { conversationView, findConversation, momentAfter, type StoredConversation } from './conversation-record.ts';

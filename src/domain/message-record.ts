@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { idShape } from './ids.ts';
 import { metadataShape } from './metadata.ts';
 import { firstCodePoints } from './text.ts';

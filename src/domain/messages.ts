@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { addToAnalytics, deltaOf } from './analytics-delta.ts';
 import { type Caller, isBound, maySee, refuseOtherFields, shownTo } from './caller.ts';
 import { eventsOf } from './conversation-events.ts';

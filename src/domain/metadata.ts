@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { maxFaults } from './errors.ts';
 import { characterFault } from './text.ts';
 

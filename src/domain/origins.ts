@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** What is wrong with an origin of a page, which has to be one as browsers send it; undefined if nothing is. */
 export function originFault(origin: string): string | undefined {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Awaitable } from './awaitable.ts';
 import { quoting, type Text, validationFailed } from './errors.ts';
 import { exampleId, type IdKind, isId } from './ids.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Caller, isBound } from './caller.ts';
 import { timeShape } from './time.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { choices } from './choices.ts';
 import { type Conversation, conversationShape, conversationView, type Visitor } from './conversation-record.ts';
 import type { Status } from './lifecycle.ts';

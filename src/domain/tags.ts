@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { maxFaults, validationFailed } from './errors.ts';
 import { characterFault, codePoints } from './text.ts';
 

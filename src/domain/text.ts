@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 // Validation of text. Length is counted in Unicode code points, like `maxLength` in JSON Schema. The checks are custom,
 // so their limits are repeated in `meta` for OpenAPI.

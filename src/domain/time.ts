@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** RFC 3339 in UTC with milliseconds: the only format of times in responses. */
 export type Timestamp = string;

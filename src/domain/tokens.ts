@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Account, limitOf } from './accounts.ts';
 import { refuseEnded } from './api-keys.ts';
 import { type BoundVisitor, requireScope, type Scope, scopes } from './caller.ts';

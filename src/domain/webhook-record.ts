@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { notFound } from './errors.ts';
 import { eventTypes } from './event-types.ts';
 import { idShape } from './ids.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { refuseEnded } from './api-keys.ts';
 import { choices } from './choices.ts';
 import { DomainError, validationFailed } from './errors.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** JSON Schema 2020-12, as used by OpenAPI 3.1. */
 export interface JsonSchema {

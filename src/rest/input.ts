@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { DomainError, type Fault, maxFaults, unknownField, validationFailed } from '../domain/errors.ts';
 import { parametersOf } from '../http/query.ts';
 import { fieldsInHeaders, headerOf } from './headers.ts';

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { accountShape, getAccount } from '../domain/accounts.ts';
 import { getAnalytics } from '../domain/analytics.ts';
 import { analyticsShape } from '../domain/analytics-shape.ts';

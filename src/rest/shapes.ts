@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { documentShape } from '../domain/documents.ts';
 import { type ErrorCode, errorCodes } from '../domain/errors.ts';
 import { exampleEventCursor } from '../domain/event-cursor.ts';

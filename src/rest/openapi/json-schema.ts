@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Conversion, type JsonSchema, jsonSchemaOf } from '../../http/json-schema.ts';
 
 const componentPath = '#/components/schemas/';

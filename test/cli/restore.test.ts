@@ -9,6 +9,7 @@ import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { clientOf, type Json } from '../support/client.ts';
 import { hourMs, minuteMs, TestClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { putMigrated } from '../support/migrated-file.ts';
 import { storedAccount } from '../support/samples.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { until } from '../support/wait.ts';
@@ -31,7 +32,7 @@ async function start(databasePath: string, options: TestServerOptions = {}): Pro
 
 /** A database of one account, which nobody has open. */
 async function madeDatabase(path = join(temporaryFolder(), 'a.db')): Promise<string> {
-  const storage = openSqliteStorage(path);
+  const storage = openSqliteStorage(await putMigrated(path));
   await storedAccount(storage);
   await storage.close();
   return path;

@@ -15,6 +15,7 @@ import { LiveLog } from '../../src/events/live-log.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { putMigrated } from '../support/migrated-file.ts';
 import { sampleConversation, sampleEvent, sampleMessage, startMs, storedAccount } from '../support/samples.ts';
 import { watchTimers } from '../support/timers.ts';
 import { until } from '../support/wait.ts';
@@ -147,7 +148,7 @@ afterEach(() => {
 });
 
 async function openLog(): Promise<OpenedLog> {
-  const path = join(temporaryFolder(), 'test.db');
+  const path = await putMigrated(join(temporaryFolder(), 'test.db'));
   const statements: string[] = [];
   const hooks: OpenedLog['hooks'] = { onStatement: () => {} };
   const storage = openSqliteStorage(path, {

@@ -6,6 +6,7 @@ import type { Storage } from '../../src/domain/storage-port.ts';
 import { timestamp } from '../../src/domain/time.ts';
 import { openSqliteStorage } from '../../src/storage/sqlite/storage.ts';
 import { temporaryFolder } from '../support/files.ts';
+import { putMigrated } from '../support/migrated-file.ts';
 import {
   sampleAttempt,
   sampleConversation,
@@ -29,7 +30,7 @@ interface EventRow {
 }
 
 storageContract('SQLite', async () => {
-  const path = join(temporaryFolder(), 'contract.db');
+  const path = await putMigrated(join(temporaryFolder(), 'contract.db'));
   let storage = openSqliteStorage(path);
   onTestFinished(() => storage.close());
   return {

@@ -1,6 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { appendFileSync, chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +29,7 @@ export class PostgresServer {
   readonly #folder: string;
   readonly #port: number;
   #databases = 0;
-  readonly #used: string[] = [];
+  readonly #used: { url: string; client: postgres.Sql }[] = [];
   #hasCrashed = false;
   #administrator: postgres.Sql | undefined;
 
@@ -51,11 +60,36 @@ export class PostgresServer {
     const folder = mkdtempSync(join(tmpdir(), 'conversation-service-postgres-'));
     chmodSync(folder, 0o755); // the server does not run as root
     const server = new PostgresServer(folder, await freePort());
-    await server.#server.initialise();
-    await server.#server.start();
-    await server.#run(`CREATE DATABASE ${template}`);
-    await migrate(server.#urlOf(template), { isTemplate: true });
+    const prepared = process.env['TEST_POSTGRES_DATA'];
+    if (prepared !== undefined && existsSync(prepared)) {
+      copyWithOwners(prepared, server.#data);
+      await server.#server.start();
+    } else {
+      await server.#prepare(prepared);
+    }
     return server;
+  }
+
+  /** Does what takes most of a start, and keeps the outcome for the next ones of this run. */
+  async #prepare(kept: string | undefined): Promise<void> {
+    await this.#server.initialise();
+    await this.#server.start();
+    await this.#run(`CREATE DATABASE ${template}`);
+    await migrate(this.#urlOf(template), { isTemplate: true });
+    if (kept === undefined) return;
+    await this.#stop();
+    const copy = `${kept}-${process.pid}`;
+    copyWithOwners(this.#data, copy);
+    try {
+      renameSync(copy, kept);
+    } catch {
+      rmSync(copy, { recursive: true }); // another file was faster
+    }
+    await this.#server.start();
+  }
+
+  get #data(): string {
+    return join(this.#folder, 'data');
   }
 
   /** Makes a database that is migrated already, and returns its URL. */
@@ -67,13 +101,17 @@ export class PostgresServer {
 
   /** The same, but one that an earlier test has left may be used again: whatever it holds is deleted, which is faster. */
   async usedDatabase(): Promise<string> {
-    const url = this.#used.pop() ?? (await this.database());
-    const client = postgres(url, { max: 1, fetch_types: false });
+    const one = this.#used.pop() ?? (await this.#usable());
+    const { url, client } = one;
     await client.unsafe(`DO $$ BEGIN EXECUTE (SELECT string_agg('DELETE FROM ' || quote_ident(tablename), ';')
       FROM pg_tables WHERE schemaname = 'public' AND tablename <> '__drizzle_migrations'); END $$`);
-    await client.end();
-    onTestFinished(() => void this.#used.push(url));
+    onTestFinished(() => void this.#used.push(one));
     return url;
+  }
+
+  async #usable(): Promise<{ url: string; client: postgres.Sql }> {
+    const url = await this.database();
+    return { url, client: postgres(url, { max: 1, fetch_types: false }) };
   }
 
   /** The URL from which `named` makes databases. */
@@ -101,7 +139,7 @@ export class PostgresServer {
 
   /** Ends it as a crash would: nothing that it is doing is brought to an end. */
   async crash(): Promise<void> {
-    const pid = Number(readFileSync(join(this.#folder, 'data', 'postmaster.pid'), 'utf8').split('\n')[0]);
+    const pid = Number(readFileSync(join(this.#data, 'postmaster.pid'), 'utf8').split('\n')[0]);
     process.kill(pid, 'SIGQUIT');
     await until(() => !isAlive(pid));
     this.#hasCrashed = true;
@@ -118,13 +156,11 @@ export class PostgresServer {
    */
   async startStandby(): Promise<PostgresServer> {
     await this.#run(`ALTER SYSTEM SET synchronous_standby_names = '*'`);
-    await this.#administrator?.end();
-    this.#administrator = undefined;
-    await this.#server.stop();
+    await this.#stop();
     const folder = mkdtempSync(join(tmpdir(), 'conversation-service-postgres-'));
     chmodSync(folder, 0o755);
-    execFileSync('cp', ['-a', join(this.#folder, 'data'), folder]); // with their owner
     const data = join(folder, 'data');
+    copyWithOwners(this.#data, data);
     writeFileSync(join(data, 'standby.signal'), '');
     const primary = `host=localhost port=${this.#port} user=postgres password=password`;
     appendFileSync(
@@ -151,7 +187,8 @@ export class PostgresServer {
   }
 
   async remove(): Promise<void> {
-    await this.#administrator?.end({ timeout: 0 });
+    for (const client of [this.#administrator, ...this.#used.map((one) => one.client)])
+      await client?.end({ timeout: 0 });
     if (!this.#hasCrashed) await this.#server.stop(); // it would wait for ever for an end that has been
     rmSync(this.#folder, { recursive: true, force: true });
   }
@@ -160,10 +197,20 @@ export class PostgresServer {
     return `postgres://${user}:password@localhost:${this.#port}/${database}`;
   }
 
+  async #stop(): Promise<void> {
+    await this.#administrator?.end();
+    this.#administrator = undefined;
+    await this.#server.stop();
+  }
+
   async #run(statement: string): Promise<void> {
     this.#administrator ??= postgres(this.#urlOf('postgres'), { max: 1, fetch_types: false, onnotice: () => {} });
     await this.#administrator.unsafe(statement);
   }
+}
+
+function copyWithOwners(folder: string, to: string): void {
+  execFileSync('cp', ['-a', folder, to]);
 }
 
 /** A server that runs during the tests of this file. */

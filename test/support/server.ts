@@ -14,6 +14,7 @@ import { type Client, clientOf, type Json } from './client.ts';
 import { TestClock } from './clock.ts';
 import { Conformance } from './conformance.ts';
 import type { LoggedEvent } from './log.ts';
+import { putMigrated } from './migrated-file.ts';
 import { dropShared, sharedDatabase, sharedUrl } from './postgres.ts';
 
 export interface TestServer extends RunningServer {
@@ -95,6 +96,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     destination: { write: (line: string) => void logLines.push(JSON.parse(line)) },
   });
   const postgresUrl = sharedUrl === undefined ? undefined : await sharedDatabase(databasePath);
+  if (postgresUrl === undefined && folder !== undefined) await putMigrated(databasePath);
   const address = postgresUrl === undefined ? undefined : { url: postgresUrl, directUrl: undefined };
   const config = { ...readConfig({}), port: 0, databasePath, postgres: address, ...options.config };
   const server = await startServer({

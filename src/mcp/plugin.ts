@@ -38,9 +38,9 @@ export function useMcp(
   ports: Ports,
   { admission, responder, requestLog, bindings, problemReply }: McpOptions,
 ): HttpPlugin {
-  const load = lazily(() => loadProtocol(description));
-  const options: ExchangeOptions = {
-    tools: toolsOf(bindings),
+  // Both take as long to make as the rest of a start, which most servers never need.
+  const load = lazily(async () => ({ answer: await loadProtocol(description), tools: toolsOf(bindings) }));
+  const options: Omit<ExchangeOptions, 'tools'> = {
     ports,
     note: (error, http) => requestLog.noted(error, http),
     problemOf: (error, http) => problemReply(error, http).body,
@@ -64,8 +64,8 @@ export function useMcp(
     if (holdsMore(message, maxValues)) {
       throw new DomainError('BAD_REQUEST', `A message may hold at most ${maxValues} values.`);
     }
-    const answer = await load();
-    const exchange = new Exchange(options, http, caller, message);
+    const { answer, tools } = await load();
+    const exchange = new Exchange({ ...options, tools }, http, caller, message);
     const response = await answer(requestOf(http), message, exchange);
     if (exchange.refusal !== undefined) throw exchange.refusal;
     if (response.status >= 400) http.code ??= 'BAD_REQUEST';

@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer } from 'vitest/node';
@@ -74,8 +74,7 @@ export default defineConfig(({ mode }) => ({
     execArgv: ['--max-semi-space-size=64'],
     testTimeout: mode === 'long' ? 600_000 : 20_000,
     hookTimeout: 20_000,
-    // By default it leaves a core idle, which on a machine of two is half of it. With more than there are cores, tests that
-    // count turns of the loop or wait for what happens beside them fail now and then.
-    maxWorkers: '100%',
+    // By default it leaves a core idle, which on a machine of two is half of it. Many tests do little but wait.
+    maxWorkers: mode === 'long' ? '100%' : Math.ceil(1.5 * availableParallelism()),
   },
 }));

@@ -4,6 +4,7 @@ import { getAnalytics } from '../../src/domain/analytics.ts';
 import { createConversation } from '../../src/domain/conversations.ts';
 import { bucketOf, durationFigures } from '../../src/domain/durations.ts';
 import { captureLead } from '../../src/domain/leads.ts';
+import { effort } from '../support/effort.ts';
 import { checkDurations } from '../support/expected-figures.ts';
 import { startTestServer, type TestServer } from '../support/server.ts';
 import { HistoryPlayer, histories } from './histories.ts';
@@ -78,7 +79,7 @@ test('every figure is what a count of all that happened gives, for any period, i
         }
       },
     ),
-    { numRuns: 60 },
+    { numRuns: effort(20, 200) },
   );
 }, 120_000);
 

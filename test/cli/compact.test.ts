@@ -42,7 +42,8 @@ describe('compact', () => {
     const client = await server.account();
     const { erased, other } = await fill(server.storage, client.account.id);
     expect((await client.rest('DELETE', `/conversations/${erased.id}`)).status).toBe(204);
-    await until(() => statSync(`${server.databasePath}-wal`).size === 0);
+    // It is emptied when all is erased, but the server may write to it again at any time.
+    await until(() => statSync(`${server.databasePath}-wal`).size < 100_000);
     const size = statSync(server.databasePath).size;
     // What it holds from before is of use no more, whatever was prepared and read.
     const before = (await client.rest('GET', `/conversations/${other.id}`)).body;

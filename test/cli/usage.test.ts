@@ -6,6 +6,7 @@ import { stripVTControlCharacters } from 'node:util';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
+import { longTest } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { commandLine, run } from './program.ts';
 
@@ -122,31 +123,35 @@ async function commandsBelow(...names: string[]): Promise<string[][]> {
   return (await Promise.all(found.map((name) => commandsBelow(...names, name)))).flat();
 }
 
-test('each command that prints data has --json, and examples that are right', async () => {
-  const commands = (await commandsBelow()).filter(([name]) => name !== 'serve');
-  expect(commands.length).toBeGreaterThan(10);
-  // A database that cannot be made either: whatever an example would do, it comes no further.
-  const file = join(temporaryFolder(), 'file');
-  writeFileSync(file, '');
-  const environment = { DATABASE_URL: `file:${file}/a.db` };
-  for (const names of commands) {
-    const { stdout } = await helpOf(...names);
-    expect(stdout).toContain('\n  --json');
-    const [, examples = ''] = stdout.split('\nExamples:\n');
-    const lines = (examples.split('\n\n')[0] ?? '').trim().split('\n');
-    for (const line of lines) {
-      expect(line).toContain(`conversation-service ${names.join(' ')}`);
-      const [, ...words] = line.trim().match(/"[^"]*"|\S+/g) ?? [];
-      const { code, stderr } = await run(
-        words.map((word) => word.replaceAll('"', '')),
-        { environment },
-      );
-      expect(code).toBe(1);
-      expect(stderr).toMatch(/There is no (database|file|folder) |cannot be opened/);
-      expect(stderr).not.toContain('See --help.');
+longTest(
+  'each command that prints data has --json, and examples that are right',
+  async () => {
+    const commands = (await commandsBelow()).filter(([name]) => name !== 'serve');
+    expect(commands.length).toBeGreaterThan(10);
+    // A database that cannot be made either: whatever an example would do, it comes no further.
+    const file = join(temporaryFolder(), 'file');
+    writeFileSync(file, '');
+    const environment = { DATABASE_URL: `file:${file}/a.db` };
+    for (const names of commands) {
+      const { stdout } = await helpOf(...names);
+      expect(stdout).toContain('\n  --json');
+      const [, examples = ''] = stdout.split('\nExamples:\n');
+      const lines = (examples.split('\n\n')[0] ?? '').trim().split('\n');
+      for (const line of lines) {
+        expect(line).toContain(`conversation-service ${names.join(' ')}`);
+        const [, ...words] = line.trim().match(/"[^"]*"|\S+/g) ?? [];
+        const { code, stderr } = await run(
+          words.map((word) => word.replaceAll('"', '')),
+          { environment },
+        );
+        expect(code).toBe(1);
+        expect(stderr).toMatch(/There is no (database|file|folder) |cannot be opened/);
+        expect(stderr).not.toContain('See --help.');
+      }
     }
-  }
-}, 60_000);
+  },
+  60_000,
+);
 
 test('--version prints the version', async () => {
   expect(await run(['--version'])).toEqual({ code: 0, stdout: `${manifest.version}\n`, stderr: '' });

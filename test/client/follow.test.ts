@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import * as own from '../../src/client/index.ts';
 import { commandLine, serve } from '../cli/program.ts';
+import { effort } from '../support/effort.ts';
 import { temporaryFolder } from '../support/files.ts';
 import { startTestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
@@ -14,7 +15,7 @@ const { Client } = own;
 
 // Whoever follows the events with the client gets each of them once, in order, whatever happens to the connection.
 
-test.each([['stream'], ['socket']] as const)(
+test.each(effort(['stream'] as const, ['stream', 'socket'] as const))(
   'over a %s, a follower misses nothing and gets nothing twice when the server is killed and its token revoked',
   { timeout: 60_000 }, // it starts four servers
   (over) =>

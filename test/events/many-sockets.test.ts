@@ -219,7 +219,7 @@ test('hundreds of sockets opened and closed in random order leave no session, ti
 
   const resources = process.getActiveResourcesInfo().length;
   const before = memoryMegabytes();
-  await churn(clients, { atOnce: effort(200, 1_000), steps: effort(300, 1_500), seed: 2 });
+  await churn(clients, { atOnce: effort(100, 1_000), steps: effort(150, 1_500), seed: 2 });
   await until(() => process.getActiveResourcesInfo().length <= resources);
   expect(memoryMegabytes() - before).toBeLessThan(10);
 

@@ -44,6 +44,14 @@ async function turning<T>(work: () => T | Promise<T>): Promise<{ result: T; turn
   return { result, turns };
 }
 
+/** The same, and again if that were too many turns: steps are smaller on a machine that stalls, but not every time. */
+async function turningAtMost<T>(most: number, work: () => T | Promise<T>): Promise<{ result: T; turns: number }> {
+  let ran = await turning(work);
+  for (let tried = 1; ran.turns > most && tried < 5; tried++) ran = await turning(work);
+  expect(ran.turns).toBeLessThanOrEqual(most);
+  return ran;
+}
+
 const folder = mkdtempSync(join(tmpdir(), 'conversation-service-'));
 let storage: SqliteStorage;
 let accountId: string;
@@ -163,7 +171,9 @@ test('a page and its count are right and block nobody, however much of an accoun
       const ofStatus = inOrder[sort].filter(({ status }) => (filter.statuses ?? statuses).includes(status));
       const expected = ofStatus.filter((one) => accepts(filter, one));
       for (const offset of [0, 30, Math.max(0, expected.length - 5), expected.length, 2 ** 31 - 1]) {
-        const { result, turns } = await turning(() =>
+        // How many there are of a status is kept, so that nothing is walked for what lies behind the last.
+        const isKnown = !isNarrowed && offset >= expected.length;
+        const { result, turns } = await turningAtMost(isKnown ? 1 : Number.POSITIVE_INFINITY, () =>
           read.conversations.page(accountId, { filter, sort, limit: 10, offset }),
         );
         const shown = expected.slice(offset, offset + 10);
@@ -173,9 +183,6 @@ test('a page and its count are right and block nobody, however much of an accoun
           what,
         ).toEqual(shown.map(({ id }) => id));
         expect(result.hasMore, what).toBe(expected.length > offset + 10);
-        // How many there are of a status is kept, so that nothing is walked for what lies behind the last.
-        const isKnown = !isNarrowed && offset >= expected.length;
-        if (isKnown) expect(turns, what).toBeLessThanOrEqual(1);
         // Few are sorted. Otherwise, by creation an index begins at the window; by activity it is walked from one end of
         // the account.
         if (isKnown || (isNarrowed && ofWindow.length <= rowsPerStep)) continue;
@@ -358,26 +365,30 @@ test.each(leadFilters)(
     if (!isKept) expect(counted.turns).toBeGreaterThanOrEqual(Math.floor(walked.length / perStep));
 
     for (const offset of [0, 7, Math.max(0, expected.length - 5), expected.length, 2 ** 31 - 1]) {
-      const { result, turns } = await turning(() => read.leads.page(accountId, { filter, limit: 10, offset }));
+      const isKnown = isKept && offset >= expected.length;
+      const { result, turns } = await turningAtMost(isKnown ? 1 : Number.POSITIVE_INFINITY, () =>
+        read.leads.page(accountId, { filter, limit: 10, offset }),
+      );
       expect(result).toEqual({ items: expected.slice(offset, offset + 10), hasMore: expected.length > offset + 10 });
       const last = expected[offset + 10];
       const passed = last === undefined ? walked.length : walked.indexOf(last);
-      if (isKept && offset >= expected.length) expect(turns).toBeLessThanOrEqual(1);
-      else expect(turns).toBeGreaterThanOrEqual(Math.floor(passed / (perStep + 1)));
+      if (!isKnown) expect(turns).toBeGreaterThanOrEqual(Math.floor(passed / (perStep + 1)));
     }
 
     const found: Lead[] = [];
     const limit = Math.max(7, Math.ceil(expected.length / 15));
     for (let more = true; more && found.length <= expected.length; ) {
       const after = found.at(-1)?.id;
-      const { result, turns } = await turning(() => read.leads.page(accountId, { filter, limit, offset: 0, after }));
       // What lies before the cursor costs nothing.
       const from = walked.findIndex(({ id }) => id === after);
+      const next = expected[found.length + limit];
+      const passed = (next === undefined ? walked.length : walked.indexOf(next)) - from;
+      const most = 1 + (isTested ? 3 * Math.ceil(passed / perStep) : 0);
+      const { result } = await turningAtMost(most, () =>
+        read.leads.page(accountId, { filter, limit, offset: 0, after }),
+      );
       found.push(...result.items);
       more = result.hasMore;
-      const next = expected[found.length];
-      const passed = (next === undefined ? walked.length : walked.indexOf(next)) - from;
-      expect(turns).toBeLessThanOrEqual(1 + (isTested ? 3 * Math.ceil(passed / perStep) : 0));
     }
     expect(found).toEqual(expected);
   },

@@ -52,10 +52,13 @@ async function explain(
   const queries = [...statements].filter((sql) => /^(select|insert|update|delete|with)\b/i.test(sql));
   await storage.close();
   const connection = new Database(path, { readonly: true });
-  const explained = queries.map((sql) => ({
-    sql,
-    plan: withoutValues(connection.prepare<[], Step>(`EXPLAIN QUERY PLAN ${sql}`).all()),
-  }));
+  const plans = new Map<string, readonly string[]>();
+  const explained = queries.map((sql) => {
+    const shape = sql.replaceAll(/'(?:[^']|'')*'|\b\d[\d.e+]*/g, '?');
+    const plan = plans.get(shape) ?? withoutValues(connection.prepare<[], Step>(`EXPLAIN QUERY PLAN ${sql}`).all());
+    plans.set(shape, plan);
+    return { sql, plan };
+  });
   connection.close();
   return explained;
 }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { dayMs, hourMs, minuteMs, secondMs } from '../support/clock.ts';
+import { effort } from '../support/effort.ts';
 import type { Reply } from '../support/receiver.ts';
 import { eventually } from '../support/wait.ts';
 import { openScene, type Scene, startConversation } from '../support/webhooks.ts';
@@ -140,6 +141,6 @@ test('no event is lost, and every request received is an attempt', async () => {
         expect(deliveries.toSorted()).toEqual(shown.toSorted());
       }
     }),
-    { numRuns: 5 },
+    { numRuns: effort(3, 20) },
   );
 });

@@ -13,6 +13,7 @@ import { lastMessageOf, type Message } from '../../../src/domain/message-record.
 import type { MessageRange } from '../../../src/domain/messages.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
+import { effort } from '../../support/effort.ts';
 import {
   awkwardMetadata,
   awkwardText,
@@ -223,7 +224,7 @@ export function conversationsContract(open: () => Promise<OpenedStorage>): void 
             }
           },
         ),
-        { numRuns: 40 },
+        { numRuns: effort(12, 60) },
       );
     });
 

@@ -5,6 +5,7 @@ import { eventTypes } from '../../../src/domain/event-types.ts';
 import type { EventFilter, NewEvent, StoredEvent } from '../../../src/domain/events.ts';
 import type { Storage, Touched } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
+import { effort } from '../../support/effort.ts';
 import {
   awkwardMetadata,
   awkwardText,
@@ -100,7 +101,7 @@ export function eventsContract(open: () => Promise<OpenedStorage>): void {
             expect((await storage.read.accounts.totals(accountId)).eventSequence).toBe(logged.length);
           }
         }),
-        { numRuns: 40 },
+        { numRuns: effort(12, 60) },
       );
     });
 

@@ -7,6 +7,7 @@ import { conversationText, indexTexts, type SearchFilter } from '../../../src/do
 import { SearchWords } from '../../../src/domain/search-words.ts';
 import type { Storage } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
+import { effort } from '../../support/effort.ts';
 import { sampleConversation, sampleMessage, startMs, storedAccount } from '../../support/samples.ts';
 import { queriesByScript } from '../../support/scripts.ts';
 import type { OpenedStorage } from './opened.ts';
@@ -327,7 +328,7 @@ export function searchContract(open: () => Promise<OpenedStorage>): void {
             }
           }
         }),
-        { numRuns: 30 },
+        { numRuns: effort(10, 60) },
       );
     });
 

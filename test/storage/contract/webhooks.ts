@@ -14,6 +14,7 @@ import type {
 } from '../../../src/domain/storage-port.ts';
 import { timestamp } from '../../../src/domain/time.ts';
 import { type StoredWebhook, withEnabled } from '../../../src/domain/webhook-record.ts';
+import { effort } from '../../support/effort.ts';
 import {
   awkwardText,
   ids,
@@ -522,7 +523,7 @@ export function webhooksContract(open: () => Promise<OpenedStorage>): void {
           await storage.write(async (tx) => tx.deliveries.prune(startMs + 1e9, 1_000));
           await new Model(claimers).play(script);
         }),
-        { numRuns: 40 },
+        { numRuns: effort(12, 60) },
       );
     }, 30_000);
   });

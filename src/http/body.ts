@@ -79,10 +79,10 @@ function readBytes(req: IncomingMessage, memory: RequestMemory): Promise<Buffer>
       settle();
       body = Buffer.alloc(0); // the request keeps its listeners, perhaps for as long as a stream lasts
     };
-    const fail = (error: Error): void =>
+    const fail = (error: () => Error): void =>
       end(() => {
         giveBack(body);
-        reject(error);
+        reject(error());
       });
     const append = (piece: Buffer): void => {
       const length = size + piece.length;
@@ -115,12 +115,12 @@ function readBytes(req: IncomingMessage, memory: RequestMemory): Promise<Buffer>
         append(piece);
       } catch (error) {
         memory.release();
-        fail(error as Error);
+        fail(() => error as Error);
       }
     });
     req.on('end', () => end(() => resolve(body.subarray(0, size))));
-    req.on('error', (cause) => fail(cutOff(cause)));
-    req.on('close', () => fail(cutOff(undefined)));
+    req.on('error', (cause) => fail(() => cutOff(cause)));
+    req.on('close', () => fail(() => cutOff(undefined)));
   });
 }
 

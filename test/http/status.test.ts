@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import { request } from 'undici';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { operations } from '../../src/domain/operations.ts';
@@ -6,6 +5,7 @@ import { createLog } from '../../src/server/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { StatusProbes } from '../../src/telemetry/status-probes.ts';
 import { Scrape, scrape } from '../support/metrics.ts';
+import { isOnPostgres } from '../support/postgres.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts';
 import { SseReader } from '../support/sse.ts';
 import { RawSocket } from '../support/subscribe.ts';
@@ -101,14 +101,12 @@ describe('/readyz', () => {
   });
 
   test('is 200 while another process keeps everybody from writing', async () => {
-    const { url, databasePath } = await start();
-    const other = new Database(databasePath);
-    onTestFinished(() => void other.close());
-    other.exec('BEGIN IMMEDIATE');
+    const { url, holdWrites } = await start();
+    onTestFinished(await holdWrites());
     expect((await ask(`${url}/readyz`)).status).toBe(200);
   });
 
-  test('asks the storage each time', async () => {
+  test.skipIf(isOnPostgres)('asks the storage each time', async () => {
     const statements: string[] = [];
     const { url } = await start({ onStatement: (sql) => statements.push(sql) });
     const asked = () => statements.filter((sql) => sql === 'SELECT value FROM meta LIMIT 1').length;
@@ -193,7 +191,7 @@ describe('/metrics', () => {
   });
 
   test('counts what fails inside an answer, once each time and on both faces of GraphQL', async () => {
-    const { url, account, databasePath } = await start();
+    const { url, account, query } = await start();
     const client = await account();
     const sent = { message: { sender: 'visitor', content: 'hello' } };
     const { body } = await client.rest('POST', '/conversations', { body: sent });
@@ -201,9 +199,7 @@ describe('/metrics', () => {
     const list = '{ conversations { nodes { messages { nodes { id } } } } }';
     expect((await client.graphql(list)).errors).toBeUndefined();
     // Somebody has been at the database: no reading of messages can succeed.
-    const database = new Database(databasePath);
-    database.exec('ALTER TABLE messages RENAME COLUMN metadata TO elsewhere');
-    database.close();
+    await query('ALTER TABLE messages RENAME COLUMN metadata TO elsewhere');
     const atEdges = `{ account { id } nodes(ids: ["${body.messages[0].id}", "${body.messages[0].id}"]) { id } }`;
     expect(
       (await client.graphql('{ conversations { nodes { messages(last: 1) { nodes { id } } } } }')).errors,

@@ -32,6 +32,8 @@ export interface TestServer extends RunningServer {
    * @param values those of its `?`
    */
   query(statement: string, ...values: readonly unknown[]): Promise<Record<string, Json>[]>;
+  /** Keeps everybody from writing, as another process can, until what it returns is called. */
+  holdWrites(): Promise<() => Promise<void>>;
   /** A client with a key that was made before. */
   clientFor(secret: string): Client;
   /** Makes an account, with a limit far above what a test sends unless it names a plan or a limit. */
@@ -79,6 +81,18 @@ async function queryDatabase(url: string, text: string, values: readonly unknown
   } finally {
     await client.end();
   }
+}
+
+async function holdFile(path: string): Promise<() => Promise<void>> {
+  const database = new Database(path);
+  database.exec('BEGIN IMMEDIATE');
+  return async () => void database.close();
+}
+
+async function holdDatabase(url: string): Promise<() => Promise<void>> {
+  const client = postgres(url, { max: 1, fetch_types: false });
+  await client.unsafe('BEGIN; LOCK TABLE account_totals IN EXCLUSIVE MODE'); // each change of an account's data counts there
+  return () => client.end();
 }
 
 /**
@@ -129,6 +143,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       postgresUrl === undefined
         ? Promise.resolve(queryFile(databasePath, statement, values))
         : queryDatabase(postgresUrl, statement, values),
+    holdWrites: () => (postgresUrl === undefined ? holdFile(databasePath) : holdDatabase(postgresUrl)),
     clientFor: (secret) => clientOf(server.url, secret, conformance),
     async account({ plan = 'business', requestsPerHour } = {}) {
       const limit = requestsPerHour ?? (plan === 'business' ? 1_000_000 : null);

@@ -205,7 +205,7 @@ export const sendMessage = operation({
         conversation: conversationView(next, caller),
         eventCursor: await appendEvents(tx, moment, eventsOf(previous, next, message, moment), webhooks),
       };
-    });
+    }, conversationId);
     return { ...sent, eventCursor: show(sent.eventCursor) };
   },
 });

@@ -25,8 +25,9 @@ export interface Context extends Omit<Ports, 'storage'> {
    * Runs work in a transaction. If the request has an idempotency key, the result is stored in the same transaction,
    * and a repeated request returns it.
    * @param work receives the partial result that an earlier attempt at the same request left, if any
+   * @param conversationId see `Storage.write`
    */
-  once<T>(work: (tx: Transaction, part?: T) => Promise<T>): Promise<T>;
+  once<T>(work: (tx: Transaction, part?: T) => Promise<T>, conversationId?: string): Promise<T>;
 }
 
 /** Marks an operation that clients should stop calling. `/v1` keeps it until the sunset date. */
@@ -172,7 +173,9 @@ function withIdempotencyKey(schema: z.ZodType): z.ZodType {
 function contextOf(ports: Ports, caller: Caller): Context {
   const { read } = ports.storage;
   const storage: Context['storage'] = { read, write: (work) => ports.storage.write(work, caller.account.id) };
-  return { ...ports, storage, caller, now: ports.clock.now(), once: (work) => storage.write((tx) => work(tx)) };
+  const once: Context['once'] = (work, conversationId) =>
+    ports.storage.write((tx) => work(tx), caller.account.id, conversationId);
+  return { ...ports, storage, caller, now: ports.clock.now(), once };
 }
 
 /** @throws VALIDATION_FAILED with the faults of the input, after those already found; at most `maxFaults` in all */

@@ -55,6 +55,33 @@ describe('works of one account', () => {
     expect(events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 60 }, (_, index) => index + 1));
   });
 
+  test('that wait together are asked for what they read at the same time, if they are of different conversations', async () => {
+    const storage = await opened(await database(), { maxGroupMs: 10_000 });
+    const { id: accountId } = await storedAccount(storage);
+    const conversations = Array.from({ length: 3 }, () => sampleConversation());
+    await storage.write(async (tx) => {
+      for (const each of conversations) await tx.conversations.insert(accountId, each);
+    }, accountId);
+    const order: string[] = [];
+    const read = (name: string, conversationId?: string) =>
+      storage.write(
+        async (tx) => {
+          order.push(`${name} begins`);
+          await tx.conversations.find(accountId, conversations[0]?.id ?? '');
+          order.push(`${name} ends`);
+        },
+        accountId,
+        conversationId,
+      );
+    const [a, b, c] = conversations.map(({ id }) => id);
+    await Promise.all([read('a', a), read('b', b), read('another of a', a), read('c', c), read('of all')]);
+    expect(order).toEqual([
+      ...['a begins', 'b begins', 'a ends', 'b ends'],
+      ...['another of a begins', 'c begins', 'another of a ends', 'c ends'],
+      ...['of all begins', 'of all ends'],
+    ]);
+  });
+
   test('that wait together share a transaction, also if one of them throws before it has written anything', async () => {
     const statements: string[] = [];
     const onStatement = (text: string) => void statements.push(text);

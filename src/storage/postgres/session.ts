@@ -36,8 +36,6 @@ export class Session implements Queries {
   #accountId = '';
   #logEnd: Promise<number> = Promise.resolve(0);
   #lose: (error: unknown) => void = () => {};
-  /** How many changes the transaction has made or tried to make. */
-  changes = 0;
   /** What the transaction has touched, for those who watch. */
   touches = new Touches();
   /** Rejects when the connection of this transaction is lost. */
@@ -70,7 +68,6 @@ export class Session implements Queries {
     this.#failure = undefined;
     this.#isOpen = true;
     this.#isCareful = isCareful;
-    this.changes = 0;
     this.touches = new Touches();
     this.lost = new Promise((_, reject) => {
       this.#lose = reject;
@@ -104,14 +101,12 @@ export class Session implements Queries {
 
   async change(text: string, values: readonly unknown[]): Promise<Answer> {
     this.#requireWhole();
-    this.changes++;
     return this.#isCareful ? await this.#changeCarefully(text, values) : await this.#kept(this.#tell(text, values));
   }
 
   send(text: string, values: readonly unknown[], explain?: (error: unknown) => never): Promise<unknown> | undefined {
     if (this.#isCareful) return this.change(text, values).catch(explain);
     this.#requireWhole();
-    this.changes++;
     this.#keep(this.#tell(text, values).catch(explain));
     return undefined;
   }

@@ -59,7 +59,7 @@ export async function openPostgresStorage(url: string, given: PostgresOptions): 
     migrations,
     wasPublic: false,
     read: readsOn(new Statements(pool), clock),
-    write: (work, accountId) => writer.write(work, accountId),
+    write: (work, accountId, conversationId) => writer.write(work, accountId, conversationId),
     watch: (listener) => watch.watch(listener),
     async check() {
       await inDomain(() => pool.query(`SELECT ${isNotNewer}`, []).catch(explainNewer));
@@ -115,23 +115,26 @@ function readsOn(db: Statements, clock: Clock): Reads {
 function writingOn(session: Session, clock: Clock): Writing<Transaction> {
   const db = new Statements(session);
   const touchedAll = () => session.touches.touchedAll();
-  const accounts = scoped({ ...accountReads(db), ...accountWrites(db) });
-  const apiKeys = scoped({ ...apiKeyReads(db), ...apiKeyWrites(db, touchedAll) });
-  const signIns = scoped({ ...signInReads(db), ...signInWrites(db) });
-  const conversations = scoped({ ...conversationReads(db), ...conversationWrites(db, touchedAll) });
-  const messages = scoped({ ...messageReads(db), ...messageWrites(db) });
-  const readPositions = scoped({ ...readPositionReads(db), ...readPositionWrites(db) });
-  const events = scoped({ ...eventReads(db), ...eventWrites(db, (accountId) => session.touches.grew(accountId)) });
-  const leads = scoped({ ...leadReads(db), ...leadWrites(db) });
-  const idempotencyRecords = scoped({ ...idempotencyReads(db), ...idempotencyWrites(db) });
+  const accounts = scoped(accountReads(db), accountWrites(db));
+  const apiKeys = scoped(apiKeyReads(db), apiKeyWrites(db, touchedAll));
+  const signIns = scoped(signInReads(db), signInWrites(db));
+  const conversations = scoped(conversationReads(db), conversationWrites(db, touchedAll));
+  const messages = scoped(messageReads(db), messageWrites(db));
+  const readPositions = scoped(readPositionReads(db), readPositionWrites(db));
+  const events = scoped(
+    eventReads(db),
+    eventWrites(db, (accountId) => session.touches.grew(accountId)),
+  );
+  const leads = scoped(leadReads(db), leadWrites(db));
+  const idempotencyRecords = scoped(idempotencyReads(db), idempotencyWrites(db));
   const onDue = (accountId: string, webhookId: string) => session.touches.becameDue(accountId, webhookId);
   const locks = { locks: true };
-  const webhooks = scoped({ ...webhookReads(db, locks), ...webhookWrites(db, onDue) });
-  const deliveries = scoped({ ...deliveryReads(db, locks), ...deliveryWrites(db, onDue) });
-  const documents = scoped({ ...documentReads(db), ...documentWrites(db) });
-  const analytics = scoped(analyticsWrites(db));
-  const search = scoped(searchWrites());
-  const rateWindows = scoped({ ...rateWindowReads(db, clock), ...rateWindowWrites(db) });
+  const webhooks = scoped(webhookReads(db, locks), webhookWrites(db, onDue));
+  const deliveries = scoped(deliveryReads(db, locks), deliveryWrites(db, onDue));
+  const documents = scoped(documentReads(db), documentWrites(db));
+  const analytics = scoped({}, analyticsWrites(db));
+  const search = scoped({}, searchWrites());
+  const rateWindows = scoped(rateWindowReads(db, clock), rateWindowWrites(db));
   const transactionFor = (scope: WorkScope): Transaction => ({
     accounts: accounts(scope),
     apiKeys: apiKeys(scope),

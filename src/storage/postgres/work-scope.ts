@@ -1,5 +1,7 @@
 /** Whether a unit of work may still use its transaction: once the scope has ended, every further call throws. */
 export class WorkScope {
+  /** Whether it has changed anything, or tried to. */
+  hasWritten = false;
   #hasEnded = false;
   readonly #calls: Promise<unknown>[] = [];
 
@@ -22,7 +24,10 @@ export class WorkScope {
  * Wraps a group of queries for writers: every call first checks whether the work may still use its transaction.
  * @returns makes the wrapped group for one work
  */
-export function scoped<Group extends object>(group: Group): (scope: WorkScope) => Group {
+export function scoped<Reads extends object, Writes extends object>(
+  reads: Reads,
+  writes: Writes,
+): (scope: WorkScope) => Reads & Writes {
   // A class, so that a work costs one small object per group and no closures.
   class Scoped {
     readonly scope: WorkScope;
@@ -30,12 +35,15 @@ export function scoped<Group extends object>(group: Group): (scope: WorkScope) =
       this.scope = scope;
     }
   }
-  for (const [name, method] of Object.entries(group) as [string, (...args: never[]) => unknown][]) {
-    Object.defineProperty(Scoped.prototype, name, {
-      value(this: Scoped, ...args: never[]): unknown {
-        return this.scope.call(() => method(...args));
-      },
-    });
+  for (const group of [reads, writes]) {
+    for (const [name, method] of Object.entries(group) as [string, (...args: never[]) => unknown][]) {
+      Object.defineProperty(Scoped.prototype, name, {
+        value(this: Scoped, ...args: never[]): unknown {
+          if (group === writes) this.scope.hasWritten = true;
+          return this.scope.call(() => method(...args));
+        },
+      });
+    }
   }
-  return (scope) => new Scoped(scope) as unknown as Group;
+  return (scope) => new Scoped(scope) as unknown as Reads & Writes;
 }

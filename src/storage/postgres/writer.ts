@@ -7,6 +7,8 @@ import type { Session } from './session.ts';
 import { WorkScope } from './work-scope.ts';
 
 const maxGroupSize = 128;
+/** Of how many conversations at once: what they have read arrives together, and is gone on with in one turn of the loop. */
+const maxTogether = 16;
 /** How often a work gives way to others before it fails. */
 const maxAttempts = 10;
 
@@ -24,6 +26,7 @@ export interface WriterOptions {
 }
 
 interface Job<Tx> {
+  readonly conversationId: string | undefined;
   readonly work: (tx: Tx) => Promise<unknown>;
   readonly deadlineMs: number;
   readonly resolve: (value: unknown) => void;
@@ -31,6 +34,13 @@ interface Job<Tx> {
 }
 
 type Outcome = { readonly value: unknown } | { readonly error: unknown };
+
+interface Done<Tx> {
+  readonly job: Job<Tx>;
+  readonly outcome: Outcome;
+  /** Whether it has changed anything, or tried to. */
+  readonly hasWritten: boolean;
+}
 
 /** A session, and what makes the transaction of a unit of work on it: see `scoped`. */
 export interface Writing<Tx> {
@@ -46,6 +56,10 @@ export interface Writing<Tx> {
  *
  * A work decides before it writes: there are no savepoints in a group, and one that throws without having written
  * anything leaves the others as they are. Otherwise the group is rolled back, and its works are repeated, each alone.
+ *
+ * Works of a group run one after the other, each for as long as it waits for what it reads; those that wait next to each
+ * other and are of different conversations run at the same time. Else a busy account, whose works are all in one group at a
+ * time, could send no more than one message in each round trip to the database.
  */
 export class Writer<Tx> {
   readonly #open: () => Writing<Tx>;
@@ -89,11 +103,15 @@ export class Writer<Tx> {
     return (before * this.#cost.eachMs) / share;
   }
 
-  /** @param accountId for whom; empty for the service itself */
-  write<T>(work: (tx: Tx) => Promise<T>, accountId = ''): Promise<T> {
+  /**
+   * @param accountId for whom; empty for the service itself
+   * @param conversationId see `Storage.write`
+   */
+  write<T>(work: (tx: Tx) => Promise<T>, accountId = '', conversationId?: string): Promise<T> {
     if (this.#isClosing) return Promise.reject(unavailable('The service is shutting down.'));
     return new Promise<T>((resolve, reject) => {
       const job: Job<Tx> = {
+        conversationId,
         work,
         deadlineMs: performance.now() + this.#busyTimeoutMs,
         resolve: resolve as (value: unknown) => void,
@@ -163,6 +181,23 @@ export class Writer<Tx> {
     return job;
   }
 
+  /** The next job of an account, and those after it that may run at the same time. */
+  #takeTogether(accountId: string, most: number): Job<Tx>[] {
+    const taken: Job<Tx>[] = [];
+    const conversationIds = new Set<string>();
+    while (taken.length < most) {
+      const { conversationId } = this.#waiting.get(accountId)?.[0] ?? {};
+      const isAlone = conversationId === undefined || conversationIds.has(conversationId);
+      if (taken.length > 0 && isAlone) break;
+      const job = this.#take(accountId);
+      if (job === undefined) break;
+      taken.push(job);
+      if (conversationId === undefined) break;
+      conversationIds.add(conversationId);
+    }
+    return taken;
+  }
+
   /** Fails the jobs of an account that have waited too long for what a group of it could not get, such as its lock. */
   #expire(accountId: string, error: unknown): void {
     const now = performance.now();
@@ -175,42 +210,40 @@ export class Writer<Tx> {
 
   /** @returns how many jobs are done */
   async #runGroup(accountId: string, writing: Writing<Tx>, startedMs: number): Promise<number> {
-    const first = this.#take(accountId);
-    if (first === undefined) return 0;
-    const { session } = writing;
     const most = accountId === '' ? 1 : maxGroupSize;
-    const done: [Job<Tx>, Outcome][] = [];
+    const first = this.#takeTogether(accountId, Math.min(most, maxTogether));
+    if (first.length === 0) return 0;
+    const { session } = writing;
+    const done: Done<Tx>[] = [];
     session.begin(accountId);
-    for (let job: Job<Tx> | undefined = first; job !== undefined; ) {
-      const { changes } = session;
-      const outcome = await run(writing, job);
-      done.push([job, outcome]);
-      const hasChanged = session.changes > changes;
-      if (session.failure !== undefined || ('error' in outcome && hasChanged))
-        return await this.#undo(writing, accountId, done);
-      const isFull = done.length >= most || performance.now() - startedMs >= this.#maxGroupMs;
-      job = isFull ? undefined : this.#take(accountId);
+    for (let jobs = first; jobs.length > 0; ) {
+      const ran = await Promise.all(jobs.map((job) => run(writing, job)));
+      done.push(...ran);
+      const isSpoilt = ran.some(({ outcome, hasWritten }) => 'error' in outcome && hasWritten);
+      if (session.failure !== undefined || isSpoilt) return await this.#undo(writing, accountId, done);
+      const room = performance.now() - startedMs >= this.#maxGroupMs ? 0 : most - done.length;
+      jobs = this.#takeTogether(accountId, Math.min(room, maxTogether));
     }
     try {
       await session.commit();
     } catch (error) {
       if (session.failure !== undefined) return await this.#undo(writing, accountId, done);
       await session.rollback();
-      for (const [job] of done) job.reject(failureOf(error));
+      for (const { job } of done) job.reject(failureOf(error));
       return done.length;
     }
     this.#onCommit(session.touches);
-    for (const [job, outcome] of done) settle(job, outcome);
+    for (const { job, outcome } of done) settle(job, outcome);
     return done.length;
   }
 
   /** Rolls a group back. What one of its works may be to blame for is found by repeating them, each alone. */
-  async #undo(writing: Writing<Tx>, accountId: string, done: readonly [Job<Tx>, Outcome][]): Promise<number> {
+  async #undo(writing: Writing<Tx>, accountId: string, done: readonly Done<Tx>[]): Promise<number> {
     const { failure } = writing.session;
     await writing.session.rollback();
     // Not the fault of a work: the connection, a timeout, or a database that another version has taken over.
     const isUnavailable = !isConflict(failure) && asDomainError(failure) instanceof DomainError;
-    for (const [job, outcome] of done) {
+    for (const { job, outcome } of done) {
       if (isUnavailable) job.reject(failureOf(failure));
       else if (done.length === 1 && failure === undefined) settle(job, outcome);
       else await this.#runAlone(writing, accountId, job);
@@ -224,7 +257,7 @@ export class Writer<Tx> {
     const { session } = writing;
     for (let attempt = 1; ; attempt++) {
       session.begin(accountId, { isCareful: true });
-      const outcome = await run(writing, job);
+      const { outcome } = await run(writing, job);
       let failure = session.failure ?? ('error' in outcome ? outcome.error : undefined);
       if (session.failure === undefined && 'value' in outcome) {
         try {
@@ -247,15 +280,16 @@ export class Writer<Tx> {
 }
 
 /** Runs a unit of work until it settles, or its connection is lost. Then its scope ends. */
-async function run<Tx>({ session, transactionFor }: Writing<Tx>, { work }: Job<Tx>): Promise<Outcome> {
+async function run<Tx>({ session, transactionFor }: Writing<Tx>, job: Job<Tx>): Promise<Done<Tx>> {
   const scope = new WorkScope();
+  let outcome: Outcome;
   try {
-    return { value: await Promise.race([work(transactionFor(scope)), session.lost]) };
+    outcome = { value: await Promise.race([job.work(transactionFor(scope)), session.lost]) };
   } catch (error) {
-    return { error };
-  } finally {
-    await scope.end();
+    outcome = { error };
   }
+  await scope.end();
+  return { job, outcome, hasWritten: scope.hasWritten };
 }
 
 /** Those for which something holds, and the others. */

@@ -71,6 +71,43 @@ export function transactionsContract(open: () => Promise<OpenedStorage>): void {
       expect(await storage.read.accounts.totals(accountId)).toMatchObject({ active: 6, eventSequence: 6 });
     });
 
+    test('about a conversation may run beside those about others, and does what it would alone', async () => {
+      const { storage, log } = await open();
+      const { id: accountId } = await storedAccount(storage);
+      const conversations = Array.from({ length: 40 }, () => sampleConversation({ messageCount: 0 }));
+      await storage.write(async (tx) => {
+        for (const each of conversations) await tx.conversations.insert(accountId, each);
+      }, accountId);
+      // Each is told of three times, in any order. One throws before it has written, and one after.
+      const work = (id: string, index: number) =>
+        storage.write(
+          async (tx) => {
+            const previous = (await tx.conversations.find(accountId, id)) as StoredConversation;
+            if (index === 50) throw new DomainError('CONVERSATION_CLOSED', 'on purpose');
+            const next = { ...previous, messageCount: previous.messageCount + 1, version: previous.version + 1 };
+            await tx.messages.insert(accountId, sampleMessage(id, next.messageCount));
+            await tx.conversations.update(accountId, previous, next);
+            if (index === 70) throw new DomainError('CONVERSATION_CLOSED', 'on purpose');
+            return await tx.events.append(accountId, [sampleEvent(next)]);
+          },
+          accountId,
+          id,
+        );
+      const works = Array.from({ length: 120 }, (_, index) => work(conversations[(index * 7) % 40]?.id ?? '', index));
+      const results = await Promise.allSettled(works);
+      const failed = results.flatMap(({ status }, index) => (status === 'rejected' ? [index] : []));
+      expect(failed).toEqual([50, 70]);
+      for (const [index, { id }] of conversations.entries()) {
+        const found = await wholeConversation(storage.read, accountId, id);
+        const isOfOneThatFailed = failed.some((each) => (each * 7) % 40 === index);
+        expect(found?.messages.map(({ sequence }) => sequence)).toEqual(isOfOneThatFailed ? [1, 2] : [1, 2, 3]);
+        expect(found?.conversation.version).toBe(found?.messages.length === 2 ? 3 : 4);
+      }
+      expect((await log(accountId)).map(({ sequence }) => sequence)).toEqual(
+        Array.from({ length: 118 }, (_, index) => index + 1),
+      );
+    });
+
     test('that throws before its first await, or throws something other than an Error, is rolled back and rejected like any other', async () => {
       const { storage } = await open();
       const account = sampleAccount();

@@ -33,6 +33,7 @@ export class Sessions {
   readonly #onError: (error: unknown) => void;
   readonly #byAccount = new Map<string, Set<Session>>();
   #revocations = -1;
+  #isFailing = false;
   #stop: (() => void) | undefined;
   #closing = false;
 
@@ -109,11 +110,11 @@ export class Sessions {
   #start(): void {
     if (this.#stop !== undefined) return;
     const unwatch = this.#storage.watch((touched) => {
-      if (touched === undefined) this.#lookForRevocations().catch(this.#onError);
+      if (touched === undefined) void this.#lookForRevocations();
     });
     const checking = setInterval(() => {
       this.#endExpired();
-      this.#lookForRevocations().catch(this.#onError);
+      void this.#lookForRevocations();
     }, checkMs).unref();
     this.#stop = () => {
       unwatch();
@@ -145,12 +146,17 @@ export class Sessions {
     }
   }
 
-  /** Costs one statement while no key of any account was revoked. */
+  /** Costs one statement while no key of any account was revoked. It is done again soon, so it is reported once if it fails. */
   async #lookForRevocations(): Promise<void> {
-    const revocations = await this.#storage.read.apiKeys.revocations();
-    if (revocations === this.#revocations) return;
-    await this.#endRevoked(this.#all());
-    this.#revocations = revocations;
+    try {
+      const revocations = await this.#storage.read.apiKeys.revocations();
+      if (revocations !== this.#revocations) await this.#endRevoked(this.#all());
+      this.#revocations = revocations;
+      this.#isFailing = false;
+    } catch (error) {
+      if (!this.#isFailing) this.#onError(error);
+      this.#isFailing = true;
+    }
   }
 
   async #endRevoked(sessions: readonly Session[]): Promise<void> {

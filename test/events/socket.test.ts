@@ -625,8 +625,8 @@ function started(conversationId: string | null = null) {
   } as const;
 }
 
-describe('the log has, under the request id of an error,', () => {
-  test('the cause of an internal error', async () => {
+describe('the log has', () => {
+  test('the cause of an internal error, under its request id', async () => {
     const own = await startOwn({});
     const client = await own.account();
     const { id } = (await startConversation(client)).body;
@@ -641,7 +641,22 @@ describe('the log has, under the request id of an error,', () => {
     expect(JSON.stringify(lines)).toMatch(/no such table|relation .* does not exist/);
   });
 
-  test('rejected operations and connections', async () => {
+  test('once, and not each second, that nobody can say whether a key was revoked', async () => {
+    const own = await startOwn({});
+    await open({}, own.url).init((await own.account()).secret);
+    const reports = () => own.logLines.filter(({ msg }) => msg === 'background work failed').length;
+    const passes = (ms: number, startedMs = performance.now()) => until(() => performance.now() - startedMs > ms);
+    await own.query('ALTER TABLE meta RENAME TO elsewhere');
+    await until(() => reports() === 1);
+    await passes(2_500);
+    expect(reports()).toBe(1);
+    await own.query('ALTER TABLE elsewhere RENAME TO meta');
+    await passes(1_500);
+    await own.query('ALTER TABLE meta RENAME TO elsewhere');
+    await until(() => reports() === 2);
+  });
+
+  test('rejected operations and connections, under their request ids', async () => {
     const client = await server.account();
     const socket = await open({ headers: { 'x-request-id': 'my-socket' } }).init(client.secret);
     socket.subscribe('1', '{ nothing }');

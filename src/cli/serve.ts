@@ -35,7 +35,7 @@ export function addServe(program: Command): void {
   });
 }
 
-// What only a server needs is loaded when there is to be one, so that other commands start in half the time.
+// What only a server needs is loaded when there is to be one: the other commands start sooner without it.
 
 async function createLog({ logLevel: level }: Config): Promise<Logger> {
   return (await import('../server/log.ts')).createLog({ level, clock: systemClock });

@@ -33,8 +33,8 @@ export interface Storage {
    * The work must await nothing but its `tx` and be safe to repeat: it may run again when the transaction was lost
    * through no fault of its own.
    * @param accountId for whom: writes of accounts take turns. Those of the service itself are as one account's
-   * @param conversationId of the only thing that the work reads among those that such works change, if that is so: works
-   *   of different ones may run at the same time, in one transaction
+   * @param conversationId the conversation that the work is about, if it reads nothing that a work about another one
+   *   changes: the two may then run at the same time, in one transaction
    * @throws UNAVAILABLE when the storage is busy, full or closing
    * @throws any error of the work, after rolling it back
    */

@@ -38,13 +38,16 @@ export function useMcp(
   ports: Ports,
   { admission, responder, requestLog, bindings, problemReply }: McpOptions,
 ): HttpPlugin {
-  // Both take as long to make as the rest of a start, which most servers never need.
-  const load = lazily(async () => ({ answer: await loadProtocol(description), tools: toolsOf(bindings) }));
-  const options: Omit<ExchangeOptions, 'tools'> = {
-    ports,
-    note: (error, http) => requestLog.noted(error, http),
-    problemOf: (error, http) => problemReply(error, http).body,
-  };
+  // Most servers are never asked for either.
+  const load = lazily(async () => {
+    const options: ExchangeOptions = {
+      tools: toolsOf(bindings),
+      ports,
+      note: (error, http) => requestLog.noted(error, http),
+      problemOf: (error, http) => problemReply(error, http).body,
+    };
+    return { answer: await loadProtocol(description), options };
+  });
 
   /** Checks in the order of REST: credential, rate limit, method, what the credential may do, body. */
   async function replyTo(http: RequestContext): Promise<Reply> {
@@ -64,8 +67,8 @@ export function useMcp(
     if (holdsMore(message, maxValues)) {
       throw new DomainError('BAD_REQUEST', `A message may hold at most ${maxValues} values.`);
     }
-    const { answer, tools } = await load();
-    const exchange = new Exchange({ ...options, tools }, http, caller, message);
+    const { answer, options } = await load();
+    const exchange = new Exchange(options, http, caller, message);
     const response = await answer(requestOf(http), message, exchange);
     if (exchange.refusal !== undefined) throw exchange.refusal;
     if (response.status >= 400) http.code ??= 'BAD_REQUEST';

@@ -547,6 +547,7 @@ describe('a rejected operation', () => {
     const ids = Array.from({ length: 110 }, (_, index) => `${index + 1}`);
     const refused = () => ids.filter((id) => socket.of(id).length > 0);
     await until(() => refused().length === 10);
+    if (!isOnPostgres) expect(refused()).toEqual(ids.slice(100)); // there the first need not begin first
     for (const id of refused()) expectRefusal(await socket.first(id), 'QUOTA_EXCEEDED');
     const accepted = ids.filter((id) => !refused().includes(id));
     await startConversation(client);

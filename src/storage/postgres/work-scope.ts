@@ -1,4 +1,4 @@
-/** Whether a unit of work may still use its transaction: once the scope has ended, every further call throws. */
+/** What a unit of work has done with its transaction, and whether it may still use it: after the end every call throws. */
 export class WorkScope {
   /** Whether it has changed anything, or tried to. */
   hasWritten = false;

@@ -7,7 +7,7 @@ import type { Session } from './session.ts';
 import { WorkScope } from './work-scope.ts';
 
 const maxGroupSize = 128;
-/** Of how many conversations at once: what they have read arrives together, and is gone on with in one turn of the loop. */
+/** How many works run at once, at most: what they read arrives together, and one turn of the loop goes on with all. */
 const maxTogether = 16;
 /** How often a work gives way to others before it fails. */
 const maxAttempts = 10;

@@ -36,7 +36,7 @@ export function faultsIn(attacks: readonly Attack[], result: Result, isStrict: b
       // Many accounts together may slow what takes many steps: each is followed by one of every other.
       if (kind === 'probe' && !isOne) continue;
       const quietMs = quiet[kind]?.longestMs ?? 0;
-      // Each allowance is measured, so that on a quiet machine next to nothing is added: how much longer the server took
+      // Beside other tests it may be a second, and what is measured comes on top: how much longer the server took
       // because others had the processor, how late the neighbour itself was, and twice what it waits without an attack,
       // for a disk that others write to.
       const boundMs = isStrict ? longestWaitMs : longestBusyWaitMs * slowness + neighbour.latestMs + 2 * quietMs;

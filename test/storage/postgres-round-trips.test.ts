@@ -15,6 +15,8 @@ const delayMs = 10;
 /** What the service asks by itself: the notification of a commit, and the end of the write-ahead log. */
 const own = /pg_notify|pg_current_wal|LISTEN/;
 
+const message = { content: 'Hello', sender: 'agent', author: { id: 'agent-1' } };
+
 /** A proxy that counts in rounds: what is sent after an answer of a round belongs to the next one. */
 async function countingProxy(target: URL): Promise<{ url: string; rounds: () => number; reset: () => void }> {
   let answered = 0;
@@ -62,7 +64,6 @@ test('a request waits for the database as few times as it can', { timeout: 60_00
   const client: TestAccount = await server.account();
   const { body: conversation } = await client.rest('POST', '/conversations', { body: {} });
   const { eventCursor: cursor } = (await client.rest('GET', '/account')).body;
-  const message = { content: 'Hello', sender: 'agent', author: { id: 'agent-1' } };
   const path = `/conversations/${conversation.id}`;
   const roundsOf = async (method: string, path: string, bodyOf?: (count: number) => object): Promise<number> => {
     let fewest = Number.POSITIVE_INFINITY;
@@ -105,4 +106,23 @@ test('a request waits for the database as few times as it can', { timeout: 60_00
     'events after a cursor': 2,
     account: 2,
   });
+});
+
+test('messages that one account sends to several conversations at once do not wait for each other', async () => {
+  const proxy = await countingProxy(new URL(await database()));
+  const server = await startTestServer({ config: { postgres: { url: proxy.url, directUrl: undefined, poolSize: 2 } } });
+  onTestFinished(() => server.close());
+  const client: TestAccount = await server.account();
+  const paths: string[] = [];
+  for (let count = 0; count < 12; count++) {
+    paths.push(`/conversations/${(await client.rest('POST', '/conversations', { body: {} })).body.id}/messages`);
+  }
+  let fewest = Number.POSITIVE_INFINITY;
+  for (let count = 0; count < repetitions; count++) {
+    proxy.reset();
+    const sent = await Promise.all(paths.map((path) => client.rest('POST', path, { body: message })));
+    expect(sent.map(({ status }) => status)).toEqual(paths.map(() => 201));
+    fewest = Math.min(fewest, proxy.rounds());
+  }
+  expect(fewest).toBeLessThan(paths.length);
 });
